@@ -148,12 +148,14 @@ def _send(number: int) -> None:
 
 # Modules whose functions are called by LLVM, and when an object dies that is a key of a weak dictionary or set.
 _CALLED_BACK = {"llvmlite", "weakref", "_weakrefset"}
+# Functions that Python calls when an object dies; the second is that of a thread pool.
+_FINALIZERS = {"__del__", "weakref_cb"}
 
 
 def _drops_exceptions(frame: FrameType | None) -> bool:
     while frame is not None:
         module = str(frame.f_globals.get("__name__")).partition(".")[0]
-        if module in _CALLED_BACK or frame.f_code.co_name == "__del__":
+        if module in _CALLED_BACK or frame.f_code.co_name in _FINALIZERS:
             return True
         frame = frame.f_back
     return False

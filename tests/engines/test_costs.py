@@ -12,6 +12,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.engines import batches, few_values
+from frameboost.engines.duckdb.records import engine as records_engine
 from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
 from frameboost.engines.memory import binning, engine, grown_splits, histograms, nodes, trees
 from frameboost.training import histograms as pool
@@ -122,13 +123,17 @@ def test_a_round_in_polars(counts, by_kernel):
 
 
 @pytest.mark.slow
-def test_a_round_in_duckdb(counts, by_kernel):
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_round_in_duckdb(counts, monkeypatch, by_kernel, in_memory):
     con = duckdb.connect()
     con.register("frame", table())
     con.execute("CREATE TABLE t AS FROM frame")
-    # The largest gradients, the gradients, the table before dropped, their sums, the leaves; histograms of each level,
-    # and the nodes of each but one.
-    statements = 5 + 2 * DEPTH - 1
+    if not in_memory:
+        monkeypatch.setattr(records_engine, "_SHARE", 0)
+    # The largest gradients, the gradients, the table before dropped, their sums, the leaves.
+    statements = 5
+    # Where nodes are in memory, g and h are read; else histograms of each level, and the nodes of each but one.
+    statements += 1 if by_kernel and in_memory else 2 * DEPTH - 1
     assert of_a_round(counts, con.table("t"))["statements"] == statements
     assert of_a_round(counts, table(), engine="duckdb")["statements"] == statements
 
@@ -145,12 +150,16 @@ def test_a_round_of_few_values(counts, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_round_of_ranking(counts):
+def test_a_round_of_ranking(counts, monkeypatch):
     """Terms that are the same in every round, and sums of them, are computed once."""
     frame = table().with_columns(query=pl.int_range(pl.len()) // 20)
     frame = frame.with_columns(y=(pl.col("a") * 2).clip(0, 3).round().cast(pl.Int64))
     how = {"objective": "rank:ndcg", "group": "query"}
     # As of other losses, and the table of pairs.
+    monkeypatch.setattr(batches, "_MOST_THREADS", 0)
     assert of_a_round(counts, frame, engine="duckdb", **how)["statements"] == 6 + 2 * DEPTH - 1
+    # As of other losses, the rows that are paired, and the table of what a kernel makes of them.
+    monkeypatch.setattr(batches, "_MOST_THREADS", 1000)
+    assert of_a_round(counts, frame, engine="duckdb", **how)["statements"] == 8
     # As of other losses, and the rows that are paired; a kernel sums over the pairs.
     assert of_a_round(counts, frame, engine="polars", **how)["queries"] == 4 + DEPTH

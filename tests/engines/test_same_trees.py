@@ -17,6 +17,7 @@ from frameboost.engines import batches
 from frameboost.engines.duckdb import batch_sums
 from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.duckdb.engine import DuckDBEngine
+from frameboost.engines.duckdb.records import engine as records_engine
 from frameboost.engines.memory import engine as numba
 from frameboost.engines.memory.engine import MemoryEngine
 from tests.support.cases import cases
@@ -370,6 +371,7 @@ def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, 
     assert not sorted_rows
     monkeypatch.setattr(numba, "FEWEST_SORTED", 1)
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(records_engine, "_SHARE", 0)  # where nodes are in memory, rows are not sorted
     by_leaf = fb.fit(frame, **options)
     # In a database rows that are drawn are known by their position.
     assert len(sorted_rows) == (engine == "numba" or options.get("subsample", 1) == 1)

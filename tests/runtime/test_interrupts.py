@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import duckdb
 import numba
@@ -178,7 +180,22 @@ def dies_as_a_weak_key():
     assert (len(kept), pressing()) == (0, None)
 
 
-@pytest.mark.parametrize("finalize", [dies, dies_as_a_weak_key])
+class PressingQueue(SimpleQueue):
+    """The queue of a pool's threads; it presses Ctrl-C as it wakes them up, without work, because the pool died."""
+
+    def put(self, item):
+        super().put(item)
+        if item is None:
+            signal.raise_signal(signal.SIGINT)
+
+
+def dies_as_a_pool():
+    pool = ThreadPoolExecutor(1)
+    pool._work_queue = PressingQueue()
+    assert pool.submit(int).result() == 0
+
+
+@pytest.mark.parametrize("finalize", [dies, dies_as_a_weak_key, dies_as_a_pool])
 def test_ctrl_c_in_a_finalizer_is_not_lost(finalize):
     with pytest.raises(KeyboardInterrupt), defer_in_callbacks():
         finalize()

@@ -106,6 +106,12 @@ class DuckDBSession:
             self.show()
 
     def _query(self, statement: str) -> Any:
+        if SHOWN not in statement:
+            return self._run(statement)
+        with defer_signals():  # DuckDB drops what a handler raises while it looks for the variable, and finds none
+            return self._run(statement)
+
+    def _run(self, statement: str) -> Any:
         beside = self._beside()
         frameboost_rows_in_memory = self._shown  # noqa: F841 - DuckDB finds this variable by the name in a statement
         if self._view in statement:
@@ -252,7 +258,7 @@ class OwnDatabaseSession(DuckDBSession):
         self._connection = connection
         relation.create_view(self.source[1:-1])
 
-    def _query(self, statement: str) -> Any:
+    def _run(self, statement: str) -> Any:
         frameboost_rows_in_memory = self._shown  # noqa: F841
         return self._connection.execute(statement)
 

@@ -158,6 +158,12 @@ def fit_ranks(con):
     fb.fit(ranked, "late", objective="rank:pairwise", group="string", eval_metric="ndcg", **SHAPE)
 
 
+def fit_ranks_by_a_join(con):
+    con.execute("SET threads = 7")  # more than pay for a kernel
+    fit_ranks(con)
+    con.execute("RESET threads")
+
+
 def fit_approx(con):
     fb.fit(con.table("flights"), "amount", tree_method="approx", **SHAPE)
 
@@ -187,7 +193,7 @@ def fit_star(con):
 
 FITS = [
     fit_linear_leaves, fit_star, fit_mean, fit_by_cells, fit_sampled_median, fit_weighted_median, fit_area, fit_ranks,
-    fit_approx, fit_approx_in_nodes, fit_median_in_shards, fit_area_in_shards,
+    fit_ranks_by_a_join, fit_approx, fit_approx_in_nodes, fit_median_in_shards, fit_area_in_shards,
 ]  # fmt: skip
 
 
