@@ -159,9 +159,12 @@ def fit_ranks(con):
 
 
 def fit_ranks_by_a_join(con):
+    ((threads,),) = con.execute("SELECT current_setting('threads')").fetchall()
     con.execute("SET threads = 7")  # more than pay for a kernel
-    fit_ranks(con)
-    con.execute("RESET threads")
+    try:
+        fit_ranks(con)
+    finally:
+        con.execute(f"SET threads = {threads}")
 
 
 def fit_approx(con):
