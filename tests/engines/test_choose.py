@@ -8,7 +8,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.engines.choose import ENGINES
-from frameboost.engines.duckdb.engine import DuckDBEngine
+from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact import ExactEngine
 from frameboost.engines.polars.engine import PolarsEngine
@@ -35,13 +35,13 @@ def relation() -> duckdb.DuckDBPyRelation:
         (good, "hist", "auto", MemoryEngine),
         (lambda: good().lazy(), "hist", "auto", MemoryEngine),
         (lambda: good().to_arrow(), "hist", "auto", MemoryEngine),
-        (relation, "hist", "auto", DuckDBEngine),
+        (relation, "hist", "auto", DuckDBRecordEngine),
         (good, "exact", "auto", ExactEngine),
         (relation, "exact", "auto", ExactEngine),
         (relation, "hist", "numba", MemoryEngine),
         (relation, "hist", "polars", PolarsEngine),
         (good, "hist", "polars", PolarsEngine),
-        (good, "hist", "duckdb", DuckDBEngine),
+        (good, "hist", "duckdb", DuckDBRecordEngine),
         (good, "exact", "numba", ExactEngine),
     ],
 )
