@@ -35,9 +35,9 @@ def counts(monkeypatch) -> Counter:
 
         monkeypatch.setattr(place, name, call)
 
-    counting(DuckDBSession, "_query", "statements")
+    counting(DuckDBSession, "_run", "statements")
     counting(DuckDBSession, "batches", "statements")
-    counting(OwnDatabaseSession, "_query", "statements")
+    counting(OwnDatabaseSession, "_run", "statements")
     counting(pl.LazyFrame, "collect", "queries")
     counting(pl, "collect_all", "queries")
     for place, name in (
