@@ -79,13 +79,17 @@ def rendered(monkeypatch) -> dict[str, str]:
     fb.fit(
         con.sql("SELECT * REPLACE (y > 2 AS y) FROM t"), "y", objective="binary:logistic", eval_metric="auc", **shape
     )
-    fb.fit(con.sql("SELECT *, x % 5 AS query FROM t"), "y", objective="rank:ndcg", group="query", **shape)
+    queries = con.sql("SELECT *, x % 5 AS query FROM t")
+    fb.fit(queries, "y", objective="rank:ndcg", group="query", **shape)
     con.execute("CREATE TABLE d AS SELECT i, i // 3 AS a, -(i // 3) AS b FROM range(3) AS r(i)")  # one key
     fb.fit(fb.join(con.sql("SELECT *, y % 4 AS i FROM t"), con.table("d"), on="i"), "y", **shape)
     monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
     monkeypatch.setattr(binning, "FEWEST_ROWS", 0)
     con.execute("CREATE TABLE many AS SELECT i AS x, i % 5 AS y FROM range(20000) AS r(i)")
     fb.fit(con.table("many"), "y", n_estimators=2, max_bin=4)
+    con.execute("SET threads = 7")  # more than pay for a kernel: group-bys, and nodes in a table
+    fb.fit(con.table("many"), "y", n_estimators=2, max_bin=4)
+    fb.fit(queries, "y", objective="rank:ndcg", group="query", **shape)
     for proposal in ("global", "local"):
         fb.fit(con.table("t"), "y", tree_method="approx", proposal=proposal, **shape)
     for objective, metric in (("reg:absoluteerror", "mae"), ("binary:logistic", "auc")):
