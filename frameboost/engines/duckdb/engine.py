@@ -169,9 +169,19 @@ class DuckDBEngine(TableEngine):
         assert self._nodes is not None
         return self._nodes
 
+    @property
+    def n_threads(self) -> int:
+        """The threads of the database."""
+        return int(self.session.setting("threads"))
+
+    @property
+    def sums_by_kernel(self) -> bool:
+        """Whether histograms are summed by kernels, and not by group-bys."""
+        return kernel_pays(self.n_threads)
+
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        if kernel_pays(int(self.session.setting("threads"))):
+        if self.sums_by_kernel:
             out[places] = self.sums_of_batches(nodes, BatchSums(self.session, self.layout, range(len(self.features))))
             return
         # The sums of a shard's own rows are not known.

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from frameboost.binning.bins import Bins
-from frameboost.engines.batches import kernel_pays
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.codes import store_bins
 from frameboost.engines.duckdb.engine import DuckDBEngine
@@ -79,16 +78,6 @@ class DuckDBRecordEngine(DuckDBEngine):
     def _may_take(self, n_bytes: int) -> bool:
         """Whether so many bytes a row may be in memory."""
         return self.n_rows * n_bytes <= self.session.memory_limit * _SHARE
-
-    @property
-    def n_threads(self) -> int:
-        """The threads of the database."""
-        return int(self.session.setting("threads"))
-
-    @property
-    def sums_by_kernel(self) -> bool:
-        """Whether histograms are summed by kernels, and not by group-bys."""
-        return kernel_pays(self.n_threads)
 
     @property
     def own_features(self) -> Sequence[int]:

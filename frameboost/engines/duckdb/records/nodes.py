@@ -1,13 +1,14 @@
 """The node, g and h of every row in memory: rows are read once a level, moved, and added up at once.
 
-Tables that are joined by position are read by one thread; the words of the rows alone (see `records`) by all threads,
+Tables that are joined by position are read by one thread; the words of the rows alone (see `layout`) by all threads,
 in a fifth of the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -34,7 +35,7 @@ BYTES_PER_ROW, BYTES_PER_WORD = 2 + 8 + 8, 8
 # The most memory for the sums of all threads; more of them would add no faster than the database reads.
 _MOST_BYTES, _MOST_THREADS = 1 << 28, 4
 
-# Facts that a thread takes at once where words are in memory; and parts of a batch where they are not, which are more
+# Rows that a thread takes at once where words are in memory; and parts of a batch where they are not, which are more
 # than the threads, as one of these also reads the next batch.
 _PART, _PARTS = 1 << 16, 4
 
@@ -141,56 +142,64 @@ class RecordNodes:
         It gets the number of the thread, which rows these are, and their words.
         """
         moves = Moves(self._waiting, self._n_nodes, self._codes) if self._waiting else None
-        for parts in self._parts():
 
-            def work(thread: int, parts: list[tuple[slice, Batch]] = parts) -> None:
-                for rows, words in _taken(parts):
-                    if moves is not None:
-                        moves.carry_out(self._numbers[rows], words)
-                    visit(thread, rows, words)
+        def work(thread: int, parts: list[tuple[slice, Batch]]) -> None:
+            for rows, words in _taken(parts):
+                if moves is not None:
+                    moves.carry_out(self._numbers[rows], words)
+                visit(thread, rows, words)
 
-            self._workers.each(range(n_threads), work)
+        with closing(self._parts()) as lists:
+            for parts in lists:
+                self._workers.each(range(n_threads), partial(work, parts=parts))
         self._waiting = {}
 
-    def _read(self, statement: str, out: npt.NDArray[Any]) -> Batch:
-        """Write the columns that a statement reads to ``out``, (columns, rows); return that."""
-        start = 0
-        with closing(self._session.batches(statement, [out.dtype] * len(out))) as batches:
-            for batch in batches:
-                rows = slice(start, start + len(batch[0]))
-                for column, values in zip(out, batch, strict=True):
-                    column[rows] = values
-                start = rows.stop
-        return list(out)
-
-    def _parts(self) -> Iterator[list[tuple[slice, Batch]]]:
+    def _parts(self) -> Generator[list[tuple[slice, Batch]], None, None]:
         """Yield lists of parts of the rows with their words, which are valid until the next list is asked for."""
-        n_rows = len(self._numbers)
+        n_rows, names = len(self._numbers), self._records.names
         if self._words is not None:
             yield [(rows, [words[rows] for words in self._words]) for rows in _slices(n_rows, n_rows // _PART)]
             return
-        names = self._records.names
-        statement = render("read_rows", rows=self._bins, columns=", ".join(names), is_asked="TRUE")
-        start = 0
-        with closing(self._session.batches(statement, [np.uint64] * len(names))) as batches:
-            for batch in batches:
+        with closing(self._batches(self._bins, names, np.uint64)) as batches:
+            for rows, batch in batches:
                 own = _slices(len(batch[0]), _PARTS)
-                yield [(slice(start + s.start, start + s.stop), [words[s] for words in batch]) for s in own]
-                start += len(batch[0])
+                yield [(slice(rows.start + s.start, rows.start + s.stop), [words[s] for words in batch]) for s in own]
 
     def _read_words(self) -> Batch:
         """Read the words of all rows."""
-        names, n_rows = self._records.names, len(self._numbers)
-        statement = render("read_rows", rows=self._bins, columns=", ".join(names), is_asked="TRUE")
-        return self._read(statement, np.empty((len(names), n_rows), np.uint64))
+        names = self._records.names
+        found = np.empty((len(names), len(self._numbers)), np.uint64)
+        self._put(self._bins, names, found)
+        return list(found)
 
     def _read_pairs(self, pair: TreePair) -> None:
         """Read g and h of a tree, once."""
         if self._pair != pair:
-            names = ", ".join(f"CAST({name} AS DOUBLE)" for name in (pair.g, pair.h))
-            statement = render("read_rows", rows=pair.table, columns=names, is_asked="TRUE")
-            self._read(statement, self._pairs)
+            names = [f"CAST({name} AS DOUBLE)" for name in (pair.g, pair.h)]
+            self._put(pair.table, names, self._pairs)
             self._pair = pair
+
+    def _put(self, table: str, columns: Sequence[str], out: npt.NDArray[Any]) -> None:
+        """Write columns of a table to ``out``, (columns, rows)."""
+        with closing(self._batches(table, columns, out.dtype)) as batches:
+            for rows, batch in batches:
+                for column, values in zip(out, batch, strict=True):
+                    column[rows] = values
+
+    def _batches(
+        self, table: str, columns: Sequence[str], dtype: npt.DTypeLike
+    ) -> Generator[tuple[slice, Batch], None, None]:  # fmt: skip
+        """Yield the batches of columns of a table, which are of one type, and which rows each has.
+
+        To be closed at once if Ctrl-C is pressed, as the connection takes no other statement before.
+        """
+        statement = render("read_rows", rows=table, columns=", ".join(columns), is_asked="TRUE")
+        start = 0
+        with closing(self._session.batches(statement, [dtype] * len(columns))) as batches:
+            for batch in batches:
+                rows = slice(start, start + len(batch[0]))
+                yield rows, batch
+                start = rows.stop
 
     # --- for statements -----------------------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class DuckDBStarEngine(DuckDBRecordEngine):
 
     @property
     def sums_by_kernel(self) -> bool:
-        """See `DuckDBRecordEngine.sums_by_kernel`: sums by key are."""
+        """See `DuckDBEngine.sums_by_kernel`: sums by key are."""
         return True
 
     @property
