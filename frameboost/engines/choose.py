@@ -6,6 +6,7 @@ engine of another package is found by its entry point (see `frameboost.engines.r
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from frameboost.checks.messages import listed, shown
@@ -119,7 +120,7 @@ def _duckdb_vector(request: EngineRequest) -> DuckDBEngine:
 
 
 def _duckdb_approx(request: EngineRequest) -> DuckDBApproxEngine:
-    return open_in_duckdb(DuckDBApproxEngine, request)
+    return open_in_duckdb(partial(DuckDBApproxEngine, workers=request.workers), request)
 
 
 # "auto" is the first that reads the data in place and supports the tree method, or else the first that supports it.

@@ -70,7 +70,8 @@ def rendered(monkeypatch) -> dict[str, str]:
         if name.startswith("frameboost") and getattr(module, "render", None) is original:
             monkeypatch.setattr(module, "render", render)
     con = duckdb.connect()
-    con.execute("CREATE TABLE t AS SELECT i AS x, nullif(i % 7, 3) / 2 AS z, 'k' || i % 3 AS s, i % 5 AS y, 1 AS w "
+    con.execute("CREATE TABLE t AS SELECT i AS x, nullif(i % 7, 3) / 2 AS z, 'k' || i % 3 AS s, i % 5 AS y, 1 AS w, "
+                "DATE '2020-01-01' - CAST(i % 9 AS INTEGER) AS d "
                 "FROM range(50) AS r(i)")  # fmt: skip
     shape = {"n_estimators": 2, "max_depth": 2, "subsample": 0.8, "max_bin": 16}
     fb.fit(con.table("t"), "y", weight="w", objective="reg:absoluteerror", **shape)
@@ -87,6 +88,7 @@ def rendered(monkeypatch) -> dict[str, str]:
     monkeypatch.setattr(binning, "FEWEST_ROWS", 0)
     con.execute("CREATE TABLE many AS SELECT i AS x, i % 5 AS y FROM range(20000) AS r(i)")
     fb.fit(con.table("many"), "y", n_estimators=2, max_bin=4)
+    fb.fit(con.table("t"), "y", tree_method="approx", **shape)
     con.execute("SET threads = 7")  # more than pay for a kernel: group-bys, and nodes in a table
     fb.fit(con.table("many"), "y", n_estimators=2, max_bin=4)
     fb.fit(queries, "y", objective="rank:ndcg", group="query", **shape)

@@ -9,8 +9,12 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.node_bins import NodeBins, collect_bins
 from frameboost.engines.duckdb.binning import from_database, read_categories, sample_columns
 from frameboost.engines.duckdb.codes import store_codes, store_columns
-from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.histograms import HistogramQuery
+from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
+from frameboost.engines.duckdb.records.layout import Records
+from frameboost.engines.duckdb.records.nodes import BYTES_PER_ROW, BYTES_PER_WORD
+from frameboost.engines.duckdb.records.ranks import BYTES_PER_RANK, RankedColumns
+from frameboost.engines.duckdb.records.words import HeldWords
 from frameboost.engines.duckdb.weighted_cuts import FINE_BINS, fine_bins, weighted_cuts
 from frameboost.expressions.duckdb_sql import literal, physical_sql
 from frameboost.expressions.sql_files import render
@@ -19,15 +23,17 @@ from frameboost.splits.split import Split
 __all__ = ["DuckDBApproxEngine"]
 
 
-class DuckDBApproxEngine(DuckDBEngine):
+class DuckDBApproxEngine(DuckDBRecordEngine):
     """`RebinningEngine` and `NodeBinningEngine` over a DuckDB relation, and the engine of held-out rows for both.
 
     Its table of rows has values in place of codes, ``value_0``, ``value_1``, ..., except for a categorical feature,
-    whose codes are ``bin_2``. Numeric splits compare values with a threshold.
+    whose codes are ``bin_2``. Numeric splits compare values with a threshold. Where they fit, the ranks of the values
+    are in memory, and the codes, nodes and pairs of a tree whose bins are proposed with it.
     """
 
     _fine: list[Bins]  # bins of all features, many and fine
     _fine_codes: str | None = None  # the table of their codes
+    _ranked: RankedColumns | None = None
 
     def load_columns(self) -> list[Bins]:
         """See `RebinningEngine.load_columns`."""
@@ -38,6 +44,8 @@ class DuckDBApproxEngine(DuckDBEngine):
             for feature, column, n in zip(self.features, self.columns, self.count_missing(), strict=True)
         ]
         self.keep_columns(bins)
+        n_bytes = BYTES_PER_RANK + BYTES_PER_WORD  # a word has at least one code
+        self._is_in_memory = self.may_be_in_memory(BYTES_PER_ROW + n_bytes * len(bins))
         return bins
 
     def keep_columns(self, bins: Sequence[Bins]) -> None:
@@ -47,7 +55,25 @@ class DuckDBApproxEngine(DuckDBEngine):
         self._bins = store_columns(self.session, bins, self.columns, self.roles, in_order=self.in_source_order)
 
     def rebin(self, max_bin: int) -> list[Bins]:
-        """See `RebinningEngine.rebin`: h is summed by fine bins, which last the fit, and near the cuts by value."""
+        """See `RebinningEngine.rebin`."""
+        return self._rebin_in_memory(max_bin) if self._is_in_memory else self._rebin_by_fine_bins(max_bin)
+
+    def _rebin_in_memory(self, max_bin: int) -> list[Bins]:
+        """Do so from sums of h by rank: ranks last the fit."""
+        if self._ranked is None:
+            self._ranked = RankedColumns(
+                self.session, self.bins, self.columns, self._unbinned, self.n_rows, self._workers
+            )
+        _, h = self.row_pairs.of(self.pair)
+        positions = self._ranked.positions(h, max_bin)
+        bins = self._ranked.bins(positions)
+        self.layout = SlotLayout(bins)
+        records = Records({f"bin_{i}": each.largest_code for i, each in enumerate(bins)})
+        self.hold_nodes(records, HeldWords(self._ranked.words(records, bins, positions)))
+        return bins
+
+    def _rebin_by_fine_bins(self, max_bin: int) -> list[Bins]:
+        """Do so from sums of h by fine bins, which last the fit, and near the cuts by value."""
         numbers = [i for i, b in enumerate(self._unbinned) if not b.feature.type.is_categorical]
         if self._fine_codes is None:
             samples = sample_columns(self.session, self.columns, FINE_BINS)
@@ -71,6 +97,11 @@ class DuckDBApproxEngine(DuckDBEngine):
             self.session.drop(self._codes)
         self._codes = store_codes(self.session, bins, self.columns, self.bins)
         return bins
+
+    def follow_tree(self) -> None:
+        """See `Engine.follow_tree`; rows that follow a tree of other bins, as by dropout, are in a table."""
+        self._record_nodes = None
+        super().follow_tree()
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
         """See `NodeBinningEngine.node_bins`: one statement per feature, since columns differ in type."""

@@ -13,11 +13,12 @@ import frameboost as fb
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.duckdb import batch_sums
 from frameboost.engines.duckdb.gradients import TreePair
-from frameboost.engines.duckdb.records import engine
-from frameboost.engines.duckdb.records import nodes as record_nodes
+from frameboost.engines.duckdb.records import engine, words
 from frameboost.engines.duckdb.records.kernels import move_records, take, unpack
 from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.nodes import RecordNodes
+from frameboost.engines.duckdb.records.pairs import RowPairs
+from frameboost.engines.duckdb.records.words import HeldWords, StoredWords
 from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.runtime.workers import Workers
@@ -63,16 +64,19 @@ class Facts:
         con.execute(f"CREATE TABLE bins AS SELECT {', '.join(records.sql())} FROM arrived")
         con.execute("CREATE TABLE pairs AS SELECT g, h FROM arrived")
         dimension = StarDimension("", "key_0", (2, 3), self.by_key.astype(np.uint8), False, False)
+        session = DuckDBSession(con.table("bins"))
+        held = HeldWords.read(session, "bins", records.names, N_FACTS)
         return RecordNodes(
-            DuckDBSession(con.table("bins")), "bins", SlotLayout(self.bins), records, [0, 1], [dimension], N_FACTS,
-            Workers(n_threads), n_threads, holds_words=holds_words,
+            session, "bins", SlotLayout(self.bins), records,
+            held if holds_words else StoredWords(session, "bins", records.names), RowPairs(session, N_FACTS),
+            [0, 1], [dimension], Workers(n_threads), n_threads,
         )  # fmt: skip
 
 
 @pytest.mark.parametrize("holds_words", [True, False])
 @pytest.mark.parametrize(("n_threads", "fewest_rows"), [(1, 0.0), (3, 1e18)])
 def test_facts_are_moved_and_added_up(monkeypatch, holds_words, n_threads, fewest_rows):
-    monkeypatch.setattr(record_nodes, "_PART", 70)
+    monkeypatch.setattr(words, "_PART", 70)
     monkeypatch.setattr(batch_sums, "_FEWEST_ROWS", fewest_rows)  # sums by key first, or not
     facts, pair = Facts(3), TreePair("pairs", "g", "h")
     with duckdb.connect() as con:

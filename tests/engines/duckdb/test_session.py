@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -158,17 +159,29 @@ def fit_ranks(con):
     fb.fit(ranked, "late", objective="rank:pairwise", group="string", eval_metric="ndcg", **SHAPE)
 
 
-def fit_ranks_by_a_join(con):
+@contextmanager
+def many_threads(con):
+    """Let the database have more threads than pay for a kernel."""
     ((threads,),) = con.execute("SELECT current_setting('threads')").fetchall()
-    con.execute("SET threads = 7")  # more than pay for a kernel
+    con.execute("SET threads = 7")
     try:
-        fit_ranks(con)
+        yield
     finally:
         con.execute(f"SET threads = {threads}")
 
 
+def fit_ranks_by_a_join(con):
+    with many_threads(con):
+        fit_ranks(con)
+
+
 def fit_approx(con):
     fb.fit(con.table("flights"), "amount", tree_method="approx", **SHAPE)
+
+
+def fit_approx_by_fine_bins(con):
+    with many_threads(con):
+        fit_approx(con)
 
 
 def fit_approx_in_nodes(con):
@@ -196,7 +209,8 @@ def fit_star(con):
 
 FITS = [
     fit_linear_leaves, fit_star, fit_mean, fit_by_cells, fit_sampled_median, fit_weighted_median, fit_area, fit_ranks,
-    fit_ranks_by_a_join, fit_approx, fit_approx_in_nodes, fit_median_in_shards, fit_area_in_shards,
+    fit_ranks_by_a_join, fit_approx, fit_approx_by_fine_bins, fit_approx_in_nodes, fit_median_in_shards,
+    fit_area_in_shards,
 ]  # fmt: skip
 
 

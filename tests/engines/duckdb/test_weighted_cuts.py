@@ -7,6 +7,7 @@ import pytest
 import frameboost as fb
 from frameboost.binning.bins import weighted_cut_positions
 from frameboost.engines.duckdb import approx, binning
+from frameboost.engines.duckdb.records import engine
 from frameboost.engines.duckdb.weighted_cuts import undecided_bins
 from tests.engines.test_same_trees import assert_same
 
@@ -30,6 +31,7 @@ def test_bins_without_hessian_have_no_cut():
 
 @pytest.mark.parametrize(("fine", "sampled"), [(3, 400), (11, 400), (11, 30)])
 def test_fine_bins_do_not_matter(monkeypatch, fine, sampled):
+    monkeypatch.setattr(engine, "_SHARE", 0.0)  # no ranks in memory
     monkeypatch.setattr(approx, "FINE_BINS", fine)
     monkeypatch.setattr(binning, "_FEWEST_SAMPLED", sampled)
     monkeypatch.setattr(binning, "_SAMPLED_PER_BIN", 0)
@@ -44,5 +46,5 @@ def test_fine_bins_do_not_matter(monkeypatch, fine, sampled):
         name=pl.col("few").cast(pl.String), y=pl.col("x") * 3 + pl.col("few") + pl.col("id") / 100,
     )  # fmt: skip
     options = {"weight": "w", "tree_method": "approx", "max_bin": 6, "n_estimators": 3, "max_depth": 3}
-    models = [fb.fit(frame, "y", engine=engine, **options) for engine in ("polars", "duckdb")]
+    models = [fb.fit(frame, "y", engine=name, **options) for name in ("polars", "duckdb")]
     assert_same("reg:squarederror", *models)

@@ -17,6 +17,8 @@ from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.nodes import Nodes
 from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.nodes import BYTES_PER_ROW, BYTES_PER_WORD, RecordNodes
+from frameboost.engines.duckdb.records.pairs import RowPairs
+from frameboost.engines.duckdb.records.words import HeldWords, StoredWords, Words
 from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.engines.pairs.queries import Queries
@@ -55,25 +57,46 @@ class DuckDBRecordEngine(DuckDBEngine):
         self._is_in_memory = False
         self._records: Records | None = None
         self._record_nodes: RecordNodes | None = None
+        self._row_pairs: RowPairs | None = None
         self._by_query: Queries | None = None
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
-        self._is_in_memory = (
-            self.sums_by_kernel and not self.is_shard and self.keeps_order and len(self.own_features) <= _MOST_COLUMNS
-            and self._may_take(BYTES_PER_ROW) and self.session.can_show()
-        )  # fmt: skip
+        self._is_in_memory = self.may_be_in_memory(BYTES_PER_ROW) and len(self.own_features) <= _MOST_COLUMNS
         super().bin_columns(bins)
         if self._records is not None:
-            n_bytes = BYTES_PER_ROW + BYTES_PER_WORD * len(self._records.names)
-            self._record_nodes = RecordNodes(
-                self.session, self.bins, self.layout, self._records, self.stored_features, self.keyed_dimensions,
-                self.n_rows, self._workers, min(self._workers.n_jobs, self.n_threads),
-                holds_words=self._may_take(n_bytes),
-            )  # fmt: skip
+            names = self._records.names
+            holds_words = self._may_take(BYTES_PER_ROW + BYTES_PER_WORD * len(names))
+            self.hold_nodes(
+                self._records,
+                HeldWords.read(self.session, self.bins, names, self.n_rows)
+                if holds_words
+                else StoredWords(self.session, self.bins, names),
+            )
             self._may_sort = False
+
+    def hold_nodes(self, records: Records, words: Words) -> None:
+        """Have the nodes of the rows in memory, and their pairs, given their words."""
+        self._record_nodes = RecordNodes(
+            self.session, self.bins, self.layout, records, words, self.row_pairs, self.stored_features,
+            self.keyed_dimensions, self._workers, min(self._workers.n_jobs, self.n_threads),
+        )  # fmt: skip
+
+    @property
+    def row_pairs(self) -> RowPairs:
+        """The pairs of the rows in memory."""
+        if self._row_pairs is None:
+            self._row_pairs = RowPairs(self.session, self.n_rows)
+        return self._row_pairs
+
+    def may_be_in_memory(self, n_bytes: int) -> bool:
+        """Whether so many bytes a row may be in memory, and are of use there."""
+        return (
+            self.sums_by_kernel and not self.is_shard and self.keeps_order
+            and self._may_take(n_bytes) and self.session.can_show()
+        )  # fmt: skip
 
     def _may_take(self, n_bytes: int) -> bool:
         """Whether so many bytes a row may be in memory."""
@@ -110,14 +133,14 @@ class DuckDBRecordEngine(DuckDBEngine):
 
     def close(self) -> None:
         """See `Engine.close`."""
-        self._record_nodes = None
+        self._record_nodes = self._row_pairs = None
         super().close()
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
     def sum_pairs(self, pairs: Pairs, offset: float) -> None:
         """See `Engine.sum_pairs`: by a kernel, which takes a tenth of the time of a join of rows with rows."""
-        if self._record_nodes is None or not self._may_take(_BYTES_FOR_PAIRS):
+        if not self._is_in_memory or not self._may_take(_BYTES_FOR_PAIRS):
             super().sum_pairs(pairs, offset)
             return
         from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
@@ -143,6 +166,8 @@ class DuckDBRecordEngine(DuckDBEngine):
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`."""
         super().follow_tree()
+        if self._row_pairs is not None:
+            self._row_pairs.forget()
         if self._record_nodes is not None:
             self._record_nodes.restart()
 

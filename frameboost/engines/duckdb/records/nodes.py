@@ -6,11 +6,9 @@ in a fifth of the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +20,10 @@ from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.records.chosen_rows import ChosenRows
 from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.moves import CodesOfKeys, Moves
+from frameboost.engines.duckdb.records.pairs import RowPairs
+from frameboost.engines.duckdb.records.words import Words
 from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
-from frameboost.expressions.sql_files import render
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Split
 
@@ -34,10 +33,6 @@ __all__ = ["BYTES_PER_ROW", "BYTES_PER_WORD", "RecordNodes"]
 BYTES_PER_ROW, BYTES_PER_WORD = 2 + 8 + 8, 8
 # The most memory for the sums of all threads; more of them would add no faster than the database reads.
 _MOST_BYTES, _MOST_THREADS = 1 << 28, 4
-
-# Rows that a thread takes at once where words are in memory; and parts of a batch where they are not, which are more
-# than the threads, as one of these also reads the next batch.
-_PART, _PARTS = 1 << 16, 4
 
 Numbers = npt.NDArray[np.unsignedinteger]
 
@@ -57,29 +52,27 @@ class RecordNodes:
         Their table.
     layout
         The bins of all features.
-    records
-        The layout of its words.
+    records, words
+        The rows' words: their layout, and what they are.
+    pairs
+        Their g and h.
     stored
-        The features whose codes the rows have.
+        The features whose codes they have.
     dimensions
         The dimensions whose keys they have.
-    n_rows
-        How many there are.
     workers, n_threads
         The threads, and how many of them may work at once.
-    holds_words
-        Whether to hold the words in memory too; otherwise they are read for each level.
     """
 
     def __init__(
-        self, session: DuckDBSession, bins: str, layout: SlotLayout, records: Records, stored: Sequence[int],
-        dimensions: Sequence[StarDimension], n_rows: int, workers: Workers, n_threads: int, *,
-        holds_words: bool,
+        self, session: DuckDBSession, bins: str, layout: SlotLayout, records: Records, words: Words, pairs: RowPairs,
+        stored: Sequence[int], dimensions: Sequence[StarDimension], workers: Workers, n_threads: int,
     ) -> None:  # fmt: skip
         self._session = session
         self._bins = bins
         self._layout = layout
-        self._records = records
+        self._words = words
+        self._pairs = pairs
         self._stored = stored
         self._dimensions = dimensions
         self._codes = CodesOfKeys(layout, records, dimensions)
@@ -87,18 +80,15 @@ class RecordNodes:
         self._fields = [records.fields[name] for name in columns]
         self._workers = workers
         self._n_threads = min(n_threads, _MOST_THREADS)
-        self._numbers: Numbers = np.zeros(n_rows, np.uint16)
-        self._pairs = np.empty((2, n_rows))
-        self._words = self._read_words() if holds_words else None
+        self._numbers: Numbers = np.zeros(len(pairs), np.uint16)
         self.restart()
 
     def restart(self) -> None:
-        """Put all rows into the root of another tree, whose g and h are others too."""
+        """Put all rows into the root of another tree."""
         self._numbers.fill(0)
         self._n_nodes = 1
         self._leaves: dict[int, None] = {0: None}  # in order
         self._waiting: dict[int, tuple[Split, int, int]] = {}
-        self._pair: TreePair | None = None  # which g and h are in memory
 
     def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """Put off splits: node -> (split, left child, right child)."""
@@ -114,7 +104,7 @@ class RecordNodes:
 
     def histograms(self, nodes: Sequence[int], pair: TreePair, n_rows: float) -> FloatArray:
         """Return the histograms of nodes, of about ``n_rows`` rows, (nodes, slots, 2)."""
-        self._read_pairs(pair)
+        pairs = self._pairs.of(pair)
         places = np.full(self._n_nodes, len(nodes), np.uint32)
         places[list(nodes)] = range(len(nodes))
         sums = [BinSums(self._layout, self._dimensions, len(nodes), n_rows)]
@@ -123,7 +113,7 @@ class RecordNodes:
 
         def add(thread: int, rows: slice, words: Batch) -> None:
             chosen = ChosenRows(self._numbers[rows], places, len(nodes))
-            codes, (g, h) = chosen.unpacked(words, self._fields), map(chosen.taken, self._pairs[:, rows])
+            codes, (g, h) = chosen.unpacked(words, self._fields), map(chosen.taken, pairs[:, rows])
             sums[thread].add(self._stored, codes, chosen.places(), g, h)
 
         self._sweep(add, n_threads)
@@ -149,57 +139,10 @@ class RecordNodes:
                     moves.carry_out(self._numbers[rows], words)
                 visit(thread, rows, words)
 
-        with closing(self._parts()) as lists:
+        with closing(self._words.parts()) as lists:
             for parts in lists:
                 self._workers.each(range(n_threads), partial(work, parts=parts))
         self._waiting = {}
-
-    def _parts(self) -> Generator[list[tuple[slice, Batch]], None, None]:
-        """Yield lists of parts of the rows with their words, which are valid until the next list is asked for."""
-        n_rows, names = len(self._numbers), self._records.names
-        if self._words is not None:
-            yield [(rows, [words[rows] for words in self._words]) for rows in _slices(n_rows, n_rows // _PART)]
-            return
-        with closing(self._batches(self._bins, names, np.uint64)) as batches:
-            for rows, batch in batches:
-                own = _slices(len(batch[0]), _PARTS)
-                yield [(slice(rows.start + s.start, rows.start + s.stop), [words[s] for words in batch]) for s in own]
-
-    def _read_words(self) -> Batch:
-        """Read the words of all rows."""
-        names = self._records.names
-        found = np.empty((len(names), len(self._numbers)), np.uint64)
-        self._put(self._bins, names, found)
-        return list(found)
-
-    def _read_pairs(self, pair: TreePair) -> None:
-        """Read g and h of a tree, once."""
-        if self._pair != pair:
-            names = [f"CAST({name} AS DOUBLE)" for name in (pair.g, pair.h)]
-            self._put(pair.table, names, self._pairs)
-            self._pair = pair
-
-    def _put(self, table: str, columns: Sequence[str], out: npt.NDArray[Any]) -> None:
-        """Write columns of a table to ``out``, (columns, rows)."""
-        with closing(self._batches(table, columns, out.dtype)) as batches:
-            for rows, batch in batches:
-                for column, values in zip(out, batch, strict=True):
-                    column[rows] = values
-
-    def _batches(
-        self, table: str, columns: Sequence[str], dtype: npt.DTypeLike
-    ) -> Generator[tuple[slice, Batch], None, None]:  # fmt: skip
-        """Yield the batches of columns of a table, which are of one type, and which rows each has.
-
-        To be closed at once if Ctrl-C is pressed, as the connection takes no other statement before.
-        """
-        statement = render("read_rows", rows=table, columns=", ".join(columns), is_asked="TRUE")
-        start = 0
-        with closing(self._session.batches(statement, [dtype] * len(columns))) as batches:
-            for batch in batches:
-                rows = slice(start, start + len(batch[0]))
-                yield rows, batch
-                start = rows.stop
 
     # --- for statements -----------------------------------------------------------------------------------------------
 
@@ -211,7 +154,7 @@ class RecordNodes:
         self.settle()
         by_number = np.zeros(self._n_nodes)
         by_number[list(values)] = list(values.values())
-        self._pair, out = None, self._pairs[0]
+        out = self._pairs.forget()
         np.take(by_number, self._numbers, out=out, mode="clip")
         self._session.show(value=out)
         return SHOWN
@@ -249,9 +192,3 @@ def _taken(parts: list[tuple[slice, Batch]]) -> Iterator[tuple[slice, Batch]]:
         except IndexError:  # there are none left
             return
         yield part
-
-
-def _slices(size: int, count: int) -> list[slice]:
-    """Divide a range into so many slices, at least one."""
-    count = max(1, count)
-    return [slice(first, last) for first, last in pairwise(size * k // count for k in range(count + 1))]

@@ -1,0 +1,137 @@
+"""Columns as ranks in memory, from which each tree's cuts and codes follow without a statement (``approx``).
+
+Each column is ranked once, by the database if its values are not numbers. For each tree, h is summed by rank, cuts are
+found by prefix sums of it, and a table of rank -> code gives every row its code. So say a column is 7, NULL, 5, 7: its
+distinct values are 5 and 7, and its ranks 1, 2, 0, 1. If 7 is a cut, the codes of ranks 0, 1 and 2 are 0, 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.binning.bins import Bins, codes_by_rank, weighted_cut_positions
+from frameboost.engines.duckdb.binning import SqlColumn, from_database
+from frameboost.engines.duckdb.cells import NUMBERS
+from frameboost.engines.duckdb.records.layout import Records
+from frameboost.engines.duckdb.records.words import read_columns
+from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.expressions.duckdb_sql import physical_sql
+from frameboost.expressions.sql_files import render
+from frameboost.runtime.workers import Workers
+from frameboost.schema.types import DUCKDB_TYPES
+from frameboost.splits.split import FloatArray, IntArray
+
+__all__ = ["BYTES_PER_RANK", "RankedColumns"]
+
+# A rank, and at most one distinct value for each row.
+BYTES_PER_RANK = 4 + 8
+
+
+class RankedColumns:
+    """The ranks of all columns of a table that `frameboost.engines.duckdb.codes.store_columns` made.
+
+    Parameters
+    ----------
+    session, table, columns
+        Where they are.
+    bins
+        The bins of the features, still without cuts. The codes of a categorical feature are ranks already.
+    n_rows
+        The number of rows.
+    workers
+        The threads.
+    """
+
+    def __init__(
+        self, session: DuckDBSession, table: str, columns: Sequence[SqlColumn], bins: Sequence[Bins], n_rows: int,
+        workers: Workers,
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._table = table
+        self._columns = columns
+        self._bins = bins
+        self._workers = workers
+        self._ranks = np.empty((len(bins), n_rows), np.uint32)
+        numbers = [i for i, column in enumerate(columns) if column.type.name in NUMBERS]
+        read = [self._numbers(i) for i in numbers]
+        ranked = self._workers.each(range(len(numbers)), lambda k: self._rank_in_memory(numbers[k], *read[k]))
+        by_feature = dict(zip(numbers, ranked, strict=True))
+        self._distinct = [by_feature[i] if i in by_feature else self._rank_there(i) for i in range(len(bins))]
+
+    def _numbers(self, feature: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Return the values of a column of numbers, and which of them are missing."""
+        kind, value, n_rows = self._columns[feature].type, f"value_{feature}", self._ranks.shape[1]
+        values, is_missing = np.empty((1, n_rows), kind.name), np.zeros((1, n_rows), np.uint8)
+        present = f"CAST(COALESCE({value}, 0) AS {DUCKDB_TYPES[kind.name]})"
+        read_columns(self._session, self._table, [present], values)
+        if self._bins[feature].has_missing:
+            read_columns(self._session, self._table, [f"CAST({value} IS NULL AS UTINYINT)"], is_missing)
+        return values[0], is_missing[0].astype(np.bool_)
+
+    def _rank_in_memory(
+        self, feature: int, values: npt.NDArray[Any], is_missing: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[Any]:
+        """Rank a column of numbers, in a quarter of the time that the database takes; return what is distinct."""
+        distinct, ranks = np.unique(values[~is_missing], return_inverse=True)
+        self._ranks[feature] = len(distinct)
+        self._ranks[feature][~is_missing] = ranks
+        return distinct
+
+    def _rank_there(self, feature: int) -> npt.NDArray[Any]:
+        """Have the database rank a column; return what is distinct. The codes of categories are ranks already."""
+        kind, value = self._columns[feature].type, f"value_{feature}"
+        is_categorical = kind.is_categorical
+        rank = f"bin_{feature}" if is_categorical else f"DENSE_RANK() OVER (ORDER BY {value} ASC NULLS LAST) - 1"
+        found = self._session.columns(render("rank_values", rank=rank, bins=self._table))
+        self._ranks[feature, found["position"]] = found["rank"]
+        if is_categorical:
+            return np.empty(self._bins[feature].count)
+        statement = render("distinct_values", value=value, physical=physical_sql(kind, value), bins=self._table)
+        return np.asarray(self._session.columns(statement)["value"])
+
+    def positions(self, h: FloatArray, max_bin: int) -> list[IntArray]:
+        """Return which distinct values of each feature are cuts, given h of each row; none of a categorical feature."""
+
+        def propose(feature: int) -> IntArray:
+            own, n_distinct = self._bins[feature], len(self._distinct[feature])
+            if own.feature.type.is_categorical:
+                return np.empty(0, np.int64)
+            by_rank = np.bincount(self._ranks[feature], h, n_distinct + 1)[:n_distinct].astype(np.float64)
+            ends = np.cumsum(by_rank)
+            total = float(ends[-1]) if n_distinct else 0.0
+            return weighted_cut_positions(ends - by_rank, total, max_bin - own.has_missing)
+
+        return self._workers.each(range(len(self._bins)), propose)
+
+    def bins(self, positions: Sequence[IntArray]) -> list[Bins]:
+        """Return the bins, given which distinct values are cuts."""
+        return [
+            replace(own, cuts=tuple(from_database(column.type, cut) for cut in distinct[at].tolist()))
+            for own, column, distinct, at in zip(self._bins, self._columns, self._distinct, positions, strict=True)
+        ]
+
+    def words(self, records: Records, bins: Sequence[Bins], positions: Sequence[IntArray]) -> list[npt.NDArray[Any]]:
+        """Return the words of all rows, uint64 (rows,), in which they have the codes of these bins."""
+
+        def packed(word: int) -> npt.NDArray[Any]:
+            found = np.zeros(self._ranks.shape[1], np.uint64)
+            room = np.empty_like(found)
+            for feature, (own, at) in enumerate(zip(bins, positions, strict=True)):
+                field = records.fields[f"bin_{feature}"]
+                if field.word == word:
+                    codes = self._codes(feature, own, at).astype(np.uint64) << np.uint64(field.shift)
+                    found |= np.take(codes, self._ranks[feature], out=room, mode="clip")
+            return found
+
+        return self._workers.each(range(len(records.names)), packed)
+
+    def _codes(self, feature: int, own: Bins, at: IntArray) -> npt.NDArray[np.unsignedinteger]:
+        """Return the code of each rank."""
+        if own.feature.type.is_categorical:
+            return np.arange(own.missing + 1, dtype=np.uint64)
+        return codes_by_rank(at, len(self._distinct[feature]), own.missing)
