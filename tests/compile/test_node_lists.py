@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.compile.sql import node_lists
 from frameboost.compile.sql.conditions import compare_numbers
 from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.schema.feature import Feature
@@ -47,8 +48,10 @@ def full_trees(n_trees: int, depth: int) -> fb.Model:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("most_constant", [0, 1_000_000])
 @cases("type_name", [*TYPES, "decimal(15,3)"])
-def test_every_type_on_all_its_odd_values(con, type_name):
+def test_every_type_on_all_its_odd_values(con, monkeypatch, type_name, most_constant):
+    monkeypatch.setattr(node_lists, "_MOST_CONSTANT", most_constant)
     rng = random.Random(type_name)
     kind = FeatureType(type_name)
     model = random_model([kind], ["x"], rng, n_trees=12, depth=4)
@@ -182,8 +185,10 @@ def test_a_macro_a_view_and_a_table_of_a_large_model(con):
     frame = pl.DataFrame({"x": [*range(-2, 70), None, math.nan], "y": [*range(73, -1, -1)]}, strict=False)
     con.register("numbers", frame.cast(pl.Float64))
     model.register(con, "score")
-    assert "list_transform" in con.execute(
-        "SELECT macro_definition FROM duckdb_functions() WHERE function_name = 'score'").fetchone()[0]  # fmt: skip
+    ((macro,),) = con.execute(
+        "SELECT macro_definition FROM duckdb_functions() WHERE function_name = 'score'").fetchall()  # fmt: skip
+    assert "list_transform" in macro
+    assert "(VALUES (" in macro, "7,620 nodes are no constants"
     con.execute(model.database().create_view_sql("scored_view", "numbers", keep=[], rows=1))
     con.execute(model.database().create_table_sql("scored_table", "numbers", keep=[], rows=1))
     queries = ["SELECT score(x, y) FROM numbers", "FROM scored_view", "FROM scored_table"]

@@ -5,7 +5,7 @@ parse and plan, and to score a row 0.9 log2(leaves)² + 0.8 leaves ns a tree (26
 10). Over n sorted rows it is 0.75 log2(leaves)² + 0.2 leaves (200,000 / n): the more rows, the more alike are those of
 a chunk (15, 39, 123 and 220 ns of 16, 59, 363 and 1,203 leaves over 200,000 rows; 12, 32, 43 and 74 over 4 million).
 Staged and sorted queries have bare comparisons (`frameboost.compile.sql.forms.fill_missing`), which take 88 µs to plan
-and a twentieth less to evaluate. Lists take 1.5 µs a node, and 16 to 20 ns a tree and level of the deepest.
+and a twentieth less to evaluate. Lists take 1 µs a node, and 16 to 20 ns a tree and level of the deepest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["chosen_form"]
 # Rows of a table that nobody has told the size of.
 _ROWS = 200_000
 # To plan: a condition, a bare comparison, and a node of a list.
-_A_CONDITION, _A_COMPARISON, _A_NODE = 110_000, 88_000, 1_500
+_A_CONDITION, _A_COMPARISON, _A_NODE = 110_000, 88_000, 1_000
 # To score a row: a tree by CASE, by log2(leaves)² and by leaves, and with bare comparisons.
 _A_CASE, _A_STAGED_CASE = (0.9, 0.8), (0.86, 0.76)
 # The same over sorted rows: by log2(leaves)², and by leaves divided by the rows, up to what it is over few.

@@ -43,6 +43,8 @@ __all__ = ["MOST_LEVELS", "NodeLists", "list_expression"]
 
 # Levels of the deepest tree: expressions nest as deep, up to 1,000 of them.
 MOST_LEVELS = 100
+# Shorter lists are planned in less time as constants.
+_MOST_CONSTANT = 2_000
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -126,8 +128,14 @@ def list_expression(model: SqlModel, values: Callable[[Sequence[str]], str]) -> 
 
 
 def _list(values: IntArray | FloatArray, kind: str) -> str:
-    """Return a list as SQL; polars writes numbers ten times as fast as Python, and as exactly."""
-    return f"CAST('[{pl.Series(values).cast(pl.String).str.join(',').item()}]' AS {kind}[])"
+    """Return a list as SQL; polars writes numbers ten times as fast as Python, and as exactly.
+
+    DuckDB casts a constant as it plans, item by item, and copies it with the plan. A long one is a column of a table.
+    """
+    text = f"'[{pl.Series(values).cast(pl.String).str.join(',').item()}]'"
+    if len(values) <= _MOST_CONSTANT:
+        return f"CAST({text} AS {kind}[])"
+    return f"(SELECT CAST(items AS {kind}[]) FROM (VALUES ({text})) AS texts(items))"
 
 
 @dataclass(frozen=True)
