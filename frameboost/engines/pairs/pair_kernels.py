@@ -15,7 +15,7 @@ __all__ = ["sum_pairs"]
 # The rows of a query are laid out by label, those of one label from the last place up: the places 0 to 4 of the labels
 # 1, 0, 0, 1, 0 are the rows 4, 2, 1 of label 0 and 3, 0 of label 1. The partners of a row, those behind it that have
 # another label, are then the first ones of each other label, side by side: 4, 2, 1 of place 0, and 3 of places 1 and 2.
-# So each step is a loop over contiguous arrays, which becomes vector instructions; it takes a multiple of 16 rows,
+# So each step is a loop over contiguous arrays, which becomes vector instructions; it takes a multiple of 8 rows,
 # as those left over would be taken one by one. Rows that are no partners have the sign 0, and add 0.
 
 _LABEL, _MARGIN, _FIRST, _SECOND, _PLACE = range(5)  # the columns of the layout
@@ -23,26 +23,26 @@ _LABEL, _MARGIN, _FIRST, _SECOND, _PLACE = range(5)  # the columns of the layout
 # rows of each label take longer than these zeros, up to queries of 1,000 rows.
 _MOST_LABELS = 2
 _LONGEST = 1 << 14  # with more rows than this in a query, two labels are too many
-_WIDTH = 16
+_WIDTH = 8
+_LINE = 8  # numbers of a cache line, which is as wide as the widest vector: arrays begin with one
 _AT_ONCE = 1024  # pairs whose EXP is computed in one go: a call takes as long as 50 of them
 
 
 @kernel(error_model="numpy")
-def _number_labels(order, start, count, labels, most, distinct, label_of):  # type: ignore[no-untyped-def]
-    """Write the number of each place's label among the distinct ones; return how many there are, 0 for too many."""
-    n_labels = 0
+def _number_labels(order, start, count, labels, most, label_of):  # type: ignore[no-untyped-def]
+    """Write the number of each place's label, 0 or 1; return how many labels there are, 0 for more than ``most``."""
+    first = second = labels[order[start]]
+    n_labels = 1
     for place in range(count):
-        label, number = labels[order[start + place]], 0
-        while number < n_labels and distinct[number] != label:
-            number += 1
-        if number == n_labels:
-            if number == most:
+        label = labels[np.uint64(order[np.uint64(start + place)])]
+        is_other = label != first
+        if is_other & (label != second):
+            if n_labels == most:
                 for each in range(count):
                     label_of[each] = 0
                 return 0
-            distinct[number] = label
-            n_labels += 1
-        label_of[place] = number
+            second, n_labels = label, 2
+        label_of[np.uint64(place)] = np.int64(is_other)
     return n_labels
 
 
@@ -50,18 +50,20 @@ def _number_labels(order, start, count, labels, most, distinct, label_of):  # ty
 def _lay_out(order, start, count, label_of, columns, rows, sums, behind, left):  # type: ignore[no-untyped-def]
     """Write the rows of a query by label, sums of 0, and to ``behind`` and ``left`` the number of each label's."""
     labels, margins, first_of_row, second_of_row = columns
-    for label in range(_MOST_LABELS):
-        behind[label] = 0
+    for each in range(_MOST_LABELS):
+        behind[each] = 0
     for place in range(count - 1, -1, -1):
-        row, label = order[start + place], label_of[place]
-        k = behind[label]
-        rows[label, _LABEL, k], rows[label, _MARGIN, k] = labels[row], margins[row]
-        rows[label, _FIRST, k], rows[label, _SECOND, k] = first_of_row[row], second_of_row[row]
-        rows[label, _PLACE, k] = place
-        sums[label, 0, k] = sums[label, 1, k] = sums[label, 2, k] = 0.0
-        behind[label] = k + 1
-    for label in range(_MOST_LABELS):
-        left[label] = behind[label]
+        row, label = np.uint64(order[np.uint64(start + place)]), np.uint64(label_of[np.uint64(place)])
+        own, k = rows[label], np.uint64(behind[label])
+        own[_LABEL, k], own[_MARGIN, k] = labels[row], margins[row]
+        own[_FIRST, k], own[_SECOND, k] = first_of_row[row], second_of_row[row]
+        own[_PLACE, k] = place
+        behind[label] += 1
+    for each in range(_MOST_LABELS):
+        left[each] = behind[each]
+        for i in range(3):
+            for j in range(behind[each]):
+                sums[each, i, j] = 0.0
 
 
 @kernel(error_model="numpy")
@@ -103,9 +105,16 @@ def _weigh(own, at, partners, size, signs, change, relevant, divides, weights): 
             weights[k] /= abs(margin - partners[_MARGIN, k]) + 0.01
 
 
+@kernel(fastmath={"reassoc"}, error_model="numpy")
+def _plus(total, number):  # type: ignore[no-untyped-def]
+    """Return the sum of numbers on a grid, which is exact in any order: so a loop adds several at once."""
+    return total + number
+
+
 @kernel(error_model="numpy")
 def _add(size, signs, powers, weights, offset, sums):  # type: ignore[no-untyped-def]
-    """Add each pair's numbers to the sums of the partner; write them to the arrays for those of the row itself."""
+    """Add each pair's numbers to the sums of the partner; return their sums, for those of the row itself."""
+    g = h = total = 0.0
     for k in range(size):
         chance, weight = 1.0 / (1.0 + powers[k]), weights[k]
         pull = ((chance * weight) + offset) - offset
@@ -114,7 +123,8 @@ def _add(size, signs, powers, weights, offset, sums):  # type: ignore[no-untyped
         sums[0, k] += signed
         sums[1, k] += curvature
         sums[2, k] += pull
-        signs[k], powers[k], weights[k] = signed, curvature, pull
+        g, h, total = _plus(g, signed), _plus(h, curvature), _plus(total, pull)
+    return g, h, total
 
 
 @kernel(error_model="numpy")
@@ -128,28 +138,17 @@ def _exponentiate(values, powers, size, at_once):  # type: ignore[no-untyped-def
             powers[k] = np.exp(values[k])
 
 
-@kernel(fastmath={"reassoc"}, error_model="numpy")
-def _totals(size, signed, curvatures, pulls):  # type: ignore[no-untyped-def]
-    """Return sums of numbers on a grid, which are exact in any order."""
-    g = h = total = 0.0
-    for k in range(size):
-        g += signed[k]
-        h += curvatures[k]
-        total += pulls[k]
-    return g, h, total
-
-
 @kernel(error_model="numpy")
 def _put_back(order, start, count, label_of, sums, behind, out):  # type: ignore[no-untyped-def]
     """Write the sums of a query's rows by row."""
-    for label in range(_MOST_LABELS):
-        behind[label] = 0
+    for each in range(_MOST_LABELS):
+        behind[each] = 0
     for place in range(count - 1, -1, -1):
-        row, label = order[start + place], label_of[place]
-        k = behind[label]
+        row, label = np.uint64(order[np.uint64(start + place)]), np.uint64(label_of[np.uint64(place)])
+        k = np.uint64(behind[label])
         for i in range(3):
             out[i, row] = sums[label, i, k] + 0.0  # no zero keeps its sign
-        behind[label] = k + 1
+        behind[label] += 1
 
 
 @kernel(error_model="numpy")
@@ -187,11 +186,12 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     longest = 0
     for query in range(first, last):
         longest = max(longest, starts[query + 1] - starts[query] + _WIDTH)
+    longest = (longest + _LINE - 1) // _LINE * _LINE
     most = _MOST_LABELS if longest <= _LONGEST else 1  # less room
     size, n = most * longest, _AT_ONCE + longest + _WIDTH * _MOST_LABELS
-    scratch = np.zeros(8 * size + 3 * n + longest)
+    scratch = np.zeros(8 * size + 3 * n + longest + _LINE)
     # Slices of an array that owns no memory are made without counting references, which takes as long as ten pairs.
-    address = scratch.ctypes.data
+    address = (scratch.ctypes.data + 8 * _LINE - 1) // (8 * _LINE) * (8 * _LINE)
     rows = carray(as_pointer(address), (most, 5, longest), np.float64)
     sums = carray(as_pointer(address + 40 * size), (most, 3, longest), np.float64)
     address += 64 * size
@@ -199,11 +199,11 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     differences = carray(as_pointer(address + 8 * n), (n,), np.float64)
     powers = carray(as_pointer(address + 16 * n), (n,), np.float64)
     weights = carray(as_pointer(address + 24 * n), (longest,), np.float64)
-    distinct, label_of = np.empty(_MOST_LABELS), np.empty(longest, dtype=np.int64)
+    label_of = np.empty(longest, dtype=np.int64)
     behind, left = np.empty(_MOST_LABELS, dtype=np.int64), np.empty(_MOST_LABELS, dtype=np.int64)
     for query in range(first, last):
         start, count = starts[query], starts[query + 1] - starts[query]
-        n_labels = _number_labels(order, start, count, labels, most, distinct, label_of)
+        n_labels = _number_labels(order, start, count, labels, most, label_of)
         columns = labels, margins, first_of_row, second_of_row
         _lay_out(order, start, count, label_of, columns, rows, sums, behind, left)
         divides = by_difference and margins[order[start]] > margins[order[start + count - 1]]
@@ -229,8 +229,7 @@ def sum_pairs(  # type: ignore[no-untyped-def]
                         size = (left[other] + _WIDTH - 1) // _WIDTH * _WIDTH
                         own, partners, of_pairs = rows[label], rows[other], signs[done:]
                         _weigh(own, at, partners, size, of_pairs, change, relevant[row], divides, weights)
-                        _add(size, of_pairs, powers[done:], weights, offset, sums[other])
-                        g, h, total = _totals(size, of_pairs, powers[done:], weights)
+                        g, h, total = _add(size, of_pairs, powers[done:], weights, offset, sums[other])
                         sums[label, 0, at] -= g
                         sums[label, 1, at] += h
                         sums[label, 2, at] += total

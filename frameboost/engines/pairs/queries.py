@@ -20,8 +20,6 @@ __all__ = ["Queries"]
 
 # The lines of a matrix are at most this much longer than the shortest query in it.
 _PADDING = 1.25
-# Numpy's stable order of so few values is as fast.
-_SHORT = 32
 
 
 class Queries:
@@ -52,31 +50,22 @@ class Queries:
         self._are_in_order = bool(np.array_equal(self.rows, np.arange(len(self.rows))))
         self._first = self.starts[:-1]
         self._matrices = list(self._in_matrices())
-        self._places = np.arange(float(len(self.rows))) - np.repeat(self._first, self._lengths)
-        self._last_ranked: tuple[FloatArray | None, IntArray] = None, self.rows
+        self._last_ranked: list[tuple[FloatArray, IntArray]] = []  # places, and the rows by place
 
-    def _in_matrices(self) -> Iterator[tuple[IntArray, npt.NDArray[np.bool_] | None]]:
-        """Return matrices of positions in ``rows``, each line those of a query; shorter ones are padded.
-
-        Beside each matrix is which of its positions are of rows, None if all are.
-        """
-        n_rows = len(self.rows)
+    def _in_matrices(self) -> Iterator[tuple[IntArray, int]]:
+        """Yield queries of similar lengths, with that of the longest: the lines of one matrix."""
         by_length = np.argsort(self._lengths, kind="stable")
         lengths, at = self._lengths[by_length], 0
         while at < len(lengths):
             until = int(np.searchsorted(lengths, lengths[at] * _PADDING, side="right"))
-            within = np.arange(lengths[until - 1])
-            lines = self._first[by_length[at:until], None] + within
-            is_row = within < lengths[at:until, None]
-            yield (lines, None) if is_row.all() else (np.where(is_row, lines, n_rows), is_row)
+            yield by_length[at:until], int(lengths[until - 1])
             at = until
 
     def window(self, function: str, values: FloatArray, order: FloatArray | None) -> FloatArray:
         """Return a `QueryWindow` of every row; sums are of values on a grid."""
         if function == "rank":
-            ranked = self.ranked(values)
-            places = self._by_row(ranked, self._places)
-            self._last_ranked = places, ranked
+            ranked, places = self._rank(values)
+            self._last_ranked = [*self._last_ranked[-1:], (places, ranked)]
             return places
         if function == "running":
             assert order is not None
@@ -106,29 +95,39 @@ class Queries:
 
     def ranked(self, values: FloatArray) -> IntArray:
         """Return the row numbers by query, within it by value, the highest first, equals in the order of the rows."""
-        falling = np.append(-self._side_by_side(values), np.inf)  # what lines are padded with comes last
-        order = np.empty(len(self.rows), np.int64)
+        return self._rank(values)[0]
 
-        def rank(lines: IntArray, is_row: npt.NDArray[np.bool_] | None) -> None:
-            by_value = _stable_argsort(falling[lines])
-            ranked = np.take_along_axis(lines, by_value, axis=1)
-            if is_row is None:
-                order[lines] = ranked
-            else:
-                order[lines[is_row]] = ranked[is_row]
+    def _rank(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the same, and the place of each row in its query."""
+        from frameboost.engines.pairs.rank_kernels import take_order, write_keys
 
-        for lines, is_row in self._matrices:
+        falling = 0.0 - self._side_by_side(values)  # never -0.0
+        bits, order, place_of = falling.view(np.int64), np.empty(len(self.rows), np.int64), np.empty(len(self.rows))
+
+        def rank(queries: IntArray, width: int) -> None:
+            starts, lengths = self._first[queries], self._lengths[queries]
+            places, keys = (1 << (width - 1).bit_length()) - 1, np.empty((len(queries), width), np.int64)
+            write_keys(bits, starts, lengths, places, keys)
+            keys.sort(axis=1)
+            if take_order(falling, starts, lengths, places, keys, order, place_of):
+                for start, length in zip(starts[keys[:, 0] == 0], lengths[keys[:, 0] == 0], strict=True):
+                    own = slice(start, start + length)
+                    order[own] = start + np.argsort(falling[own], kind="stable")
+                    place_of[order[own]] = range(length)
+
+        for queries, width in self._matrices:
             self._workers.over(
-                len(lines),
-                lambda first, last: rank(lines[first:last], None if is_row is None else is_row[first:last]),  # noqa: B023
-                smallest=-(-VALUES_PER_TASK // lines.shape[1]),
+                len(queries),
+                lambda first, last: rank(queries[first:last], width),  # noqa: B023
+                smallest=-(-VALUES_PER_TASK // width),
             )
-        return order if self._are_in_order else self.rows[order]
+        return (order, place_of) if self._are_in_order else (self.rows[order], self._by_row(self.rows, place_of))
 
     def by_place(self, place: FloatArray) -> IntArray:
         """Return the row numbers by query, within it by their place, from 0."""
-        if place is self._last_ranked[0]:
-            return self._last_ranked[1]
+        for places, ranked in self._last_ranked:
+            if place is places:
+                return ranked
         order = np.empty(len(self.rows), np.int64)
         order[np.repeat(self._first, self._lengths) + place[self.rows].astype(np.int64)] = self.rows
         return order
@@ -138,28 +137,3 @@ class Queries:
         found = np.empty(len(rows))
         found[rows] = values
         return found
-
-
-def _stable_argsort(values: FloatArray) -> IntArray:
-    """Return the order of each line, equals as they are.
-
-    Numpy sorts numbers by vector instructions, several times as fast as it finds a stable order. So what is sorted are
-    the bits of the values, whose order is that of integers, with the place in the line in the lowest bits: of values
-    0.5 and 0.25 in a line of 4, the bits 0x3FE0000000000000 and 0x3FD0000000000001. Few lines have different values
-    that differ in the lowest bits alone; these are sorted again.
-    """
-    width = values.shape[1]
-    if width <= _SHORT:
-        return np.argsort(values, axis=1, kind="stable")
-    values = values + 0.0  # no zero keeps its sign
-    bits = values.view(np.int64)
-    keys = bits ^ (bits >> 63 & np.iinfo(np.int64).max)  # of negative numbers the larger ones have the smaller bits
-    places = (1 << (width - 1).bit_length()) - 1
-    keys &= ~places
-    keys |= np.arange(width)
-    keys.sort(axis=1)
-    keys &= places
-    found = np.take_along_axis(values, keys, axis=1)
-    again = np.flatnonzero((found[:, 1:] < found[:, :-1]).any(axis=1))
-    keys[again] = np.argsort(values[again], axis=1, kind="stable")
-    return keys
