@@ -11,6 +11,7 @@
 - `exact_functions`: whether these have the bits of the C library
 - `pairs`: ranking, by the rows of each query and sums over their pairs
 - `fixed_terms`: which terms are the same in every round
+- `leaf_quantiles`: quantiles of the rows of a leaf
 - `leaf_sums`: sums of linear leaves of different sizes
 - `registered`: engines of other packages
 - `memory`: numpy arrays and compiled kernels (``engine="numba"``)

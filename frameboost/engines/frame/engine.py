@@ -14,6 +14,7 @@ from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame.aggregation import aggregated, in_polars
 from frameboost.engines.frame.ranking import query_expr, window_expr
 from frameboost.engines.frame.scores import ScoreTable
+from frameboost.engines.leaf_quantiles import interpolated_quantile, weighted_quantile
 from frameboost.expressions.places import Places
 from frameboost.expressions.ranking_terms import PAIR_SUMS
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
@@ -122,10 +123,15 @@ class FrameEngine:
         self, node: pl.Series, h: pl.Series, value: Scalar, weight: Scalar | None, alpha: float
     ) -> dict[int, float]:
         """Return `Engine.node_quantiles`, given each row's node and its h in the current tree."""
-        quantile = _interpolated_quantile(alpha) if weight is None else _weighted_quantile(alpha)
-        ordered = self.values_by_node(node, h, value, weight).sort("node", "value")
-        found = ordered.group_by("node").agg(quantile.alias("quantile")).sort("node").collect()
-        return dict(found.iter_rows())
+        # The order of a node's values takes five times as long as a selection among them, which polars does not have.
+        found = self.values_by_node(node, h, value, weight).group_by("node").agg(pl.all()).sort("node").collect()
+        values = [each.to_numpy() for each in found["value"]]
+        if weight is None:
+            quantiles = [interpolated_quantile(own, alpha) for own in values]
+        else:
+            weights = [each.to_numpy() for each in found["weight"]]
+            quantiles = [weighted_quantile(own, w, alpha) for own, w in zip(values, weights, strict=True)]
+        return dict(zip(found["node"].to_list(), quantiles, strict=True))
 
     def values_by_node(self, node: pl.Series, h: pl.Series, value: Scalar, weight: Scalar | None) -> pl.LazyFrame:
         """Return `ShardEngine.node_values`, given each row's node and its h in the current tree."""
@@ -192,21 +198,3 @@ def _running_sum(rows: pl.LazyFrame, name: str, sums: Cumulative) -> pl.LazyFram
     total = sums.value.to_polars().cum_sum().over(pl.lit(1), order_by=place, descending=sums.descending)
     # Ties in the order share one sum: that of the last of them, which is the largest.
     return rows.with_columns(total.alias(name)).with_columns(pl.col(name).max().over(place))
-
-
-def _interpolated_quantile(alpha: float) -> pl.Expr:
-    """Return the quantile of the sorted column ``value``: interpolated at rank alpha (n + 1)."""
-    n = pl.len().cast(pl.Float64)
-    rank = alpha * (n + 1)
-    below = rank.floor() - 1
-    low = pl.col("value").gather(below.clip(0, n - 1).cast(pl.UInt32)).first()
-    high = pl.col("value").gather((below + 1).clip(0, n - 1).cast(pl.UInt32)).first()
-    inside = low + (rank - 1 - below) * (high - low)
-    first, last = pl.col("value").first(), pl.col("value").last()
-    return pl.when(alpha <= 1 / (n + 1)).then(first).when(alpha >= n / (n + 1)).then(last).otherwise(inside)
-
-
-def _weighted_quantile(alpha: float) -> pl.Expr:
-    """Return the first entry of the sorted column ``value`` whose prefix sum of weights reaches alpha of the total."""
-    running = pl.col("weight").cum_sum()
-    return pl.col("value").filter(running >= pl.col("weight").sum() * alpha).first()

@@ -10,10 +10,10 @@ import polars as pl
 from frameboost.binning.arrays import Codes, bin_column, bin_rare_values
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import FeatureDraws, GrownNodes, Sample, TreeShape
+from frameboost.engines.leaf_quantiles import interpolated_quantile, weighted_quantile
 from frameboost.engines.linear_contract import LeafGrid
 from frameboost.engines.memory.binning import BinnedColumns, is_small
 from frameboost.engines.memory.histograms import sum_by_bin
-from frameboost.engines.memory.leaf_quantiles import interpolated_quantile, weighted_quantile
 from frameboost.engines.memory.linear import Numbers
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.partition_kernels import take_rows
