@@ -43,7 +43,8 @@ CALLS = {
     "predict-leaves": Calls("255 leaves grown leaf by leaf", (200_000, 20_000), (200_000, 20_000), (0.7, 0.7),
                             trees=(200, 10), rounds=None,
                             settings={"grow_policy": "lossguide", "max_leaves": 255, "max_depth": 0}),
-    "predict-5000-columns": Calls("wide rows", (200, 200), (200, 200), (1.5, 1.5), (5_000, 500), (100, 5)),
+    "predict-5000-columns": Calls("wide rows, 20 times", (200, 200), (200, 200), (1.5, 1.5), (5_000, 500), (100, 5),
+                                  calls=20),
     "predict-2000-columns": Calls("wide rows", (5_000, 1_000), (5_000, 1_000), (1.5, 1.5), (2_000, 200), (100, 5)),
 }  # fmt: skip
 
