@@ -1,11 +1,13 @@
 """What the forms of a query cost in DuckDB, planning and scoring, to choose one for a number of rows.
 
-The figures are CPU nanoseconds, measured in DuckDB 2.0 (docs/performance.md). CASE takes about 110 µs a split to write,
-parse and plan, and to score a row 0.9 log2(leaves)² + 0.8 leaves ns a tree (26 of depth 4, 96 of depth 6, 720 of depth
-10). Over n sorted rows it is 0.75 log2(leaves)² + 0.2 leaves (200,000 / n): the more rows, the more alike are those of
-a chunk (15, 39, 123 and 220 ns of 16, 59, 363 and 1,203 leaves over 200,000 rows; 12, 32, 43 and 74 over 4 million).
-Staged and sorted queries have bare comparisons (`frameboost.compile.sql.forms.fill_missing`), which take 88 µs to plan
-and a twentieth less to evaluate. Lists take 1 µs a node, and 16 to 20 ns a tree and level of the deepest.
+The figures are CPU nanoseconds, measured in DuckDB 2.0 (docs/performance.md). One thread plans, and two at least are
+taken to score, a row group of 122,880 rows each at a time. CASE takes 110 to 165 µs a split to write, parse and plan,
+the more the more splits there are, and to score a row 0.9 log2(leaves)² + 0.8 leaves ns a tree (26 of depth 4, 96 of
+depth 6, 720 of depth 10). Over n sorted rows it is 0.75 log2(leaves)² + 0.2 leaves (200,000 / n): the more rows, the
+more alike are those of a chunk (15, 39, 123 and 220 ns of 16, 59, 363 and 1,203 leaves over 200,000 rows; 12, 32, 43
+and 74 over 4 million). Staged and sorted queries have bare comparisons (`frameboost.compile.sql.forms.fill_missing`),
+which take four fifths of the time to plan and a twentieth less to evaluate. Lists take 1 µs a node, and 16 to 20 ns a
+tree and level of the deepest.
 """
 
 from __future__ import annotations
@@ -24,8 +26,11 @@ __all__ = ["chosen_form"]
 
 # Rows of a table that nobody has told the size of.
 _ROWS = 200_000
-# To plan: a condition, a bare comparison, and a node of a list.
+# The rows of a row group, and the threads.
+_ROW_GROUP, _THREADS = 122_880, 2
+# To plan: a condition, a bare comparison, and a node of a list. Of many conditions each takes half as much again.
 _A_CONDITION, _A_COMPARISON, _A_NODE = 110_000, 88_000, 1_000
+_FEW, _MANY = 5_000, 15_000
 # To score a row: a tree by CASE, by log2(leaves)² and by leaves, and with bare comparisons.
 _A_CASE, _A_STAGED_CASE = (0.9, 0.8), (0.86, 0.76)
 # The same over sorted rows: by log2(leaves)², and by leaves divided by the rows, up to what it is over few.
@@ -37,7 +42,7 @@ _A_LEVEL, _AN_ANSWER = 16, 3
 # To look the value of a leaf up in a list, and to plan one that is in it.
 _A_LOOKUP, _A_VALUE = 2.4, 3_000
 # To number a row, to sort it and to sort it back.
-_TO_SORT = 250
+_TO_SORT = 300
 
 
 def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
@@ -65,13 +70,15 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
     looked_up = [tree for tree in trees if len(tree.levels() or ()) > 2]
     if not trees or model.is_of_leaves or len(looked_up) == len(trees):
         return form
-    n_rows = _ROWS if rows is None else rows
+    table_rows = _ROWS if rows is None else rows
+    n_rows = table_rows / min(max(table_rows / _ROW_GROUP, 1.0), _THREADS)  # of one thread
     named = sum(len(codes) for tree in trees for codes in tree.categories if codes)
     leaves = [(len(tree) + 1) / 2 for tree in trees]
     conditions = sum(len(tree) // 2 for tree in trees) + named
     filling = _TO_FILL * len(model.used())
-    plan = _A_COMPARISON * conditions
-    costs = {"auto": _A_CONDITION * conditions + _a_row(_A_CASE, leaves) * n_rows}
+    planned = conditions * (1 + 0.5 * min(max((conditions - _FEW) / (_MANY - _FEW), 0), 1))
+    plan = _A_COMPARISON * planned
+    costs = {"auto": _A_CONDITION * planned + _a_row(_A_CASE, leaves) * n_rows}
     walks = walks_of(trees, dialect)
     if walks:
         costs["staged"] = _walked_once(trees, walks, n_rows) + filling * n_rows
@@ -85,12 +92,12 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
         a_row = _A_LEVEL * levels * len(trees) + _AN_ANSWER * answers
         costs["lists"] = _A_CONDITION * answers + _A_NODE * sum(map(len, trees)) + a_row * n_rows
     if rows is not None:
-        a_leaf = min(_A_SORTED_LEAF / max(n_rows, 1), _MOST_SORTED_LEAF)
+        a_leaf = min(_A_SORTED_LEAF / max(table_rows, 1), _MOST_SORTED_LEAF)
         costs["sorted"] = plan + (_a_row((_A_SORTED_CASE, a_leaf), leaves) + filling + _TO_SORT) * n_rows
     return min(costs, key=costs.__getitem__)
 
 
-def _walked_once(trees: Sequence[Tree], walks: Sequence[Sequence[int]], n_rows: int) -> float:
+def _walked_once(trees: Sequence[Tree], walks: Sequence[Sequence[int]], n_rows: float) -> float:
     """Return what a staged query costs where trees of equal splits are walked once, and their values looked up."""
     again = {number for walk in walks for number in walk[1:]}
     leaves = [(len(tree) + 1) / 2 for number, tree in enumerate(trees) if number not in again]
