@@ -8,7 +8,12 @@ import numpy as np
 
 from frameboost.splits.split import FloatArray
 
-__all__ = ["interpolated_quantile", "weighted_quantile"]
+__all__ = ["interpolated_quantile", "leaf_quantile", "weighted_quantile"]
+
+
+def leaf_quantile(values: FloatArray, weights: FloatArray | None, alpha: float) -> float:
+    """Return the ``alpha`` quantile of the rows of a leaf (see `Engine.node_quantiles`)."""
+    return interpolated_quantile(values, alpha) if weights is None else weighted_quantile(values, weights, alpha)
 
 
 def interpolated_quantile(values: FloatArray, alpha: float) -> float:

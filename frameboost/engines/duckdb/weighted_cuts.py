@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning.bins import Bins, cut_positions, weighted_cut_positions
+from frameboost.binning.bins import Bins, cut_positions, weighted_cuts_of
 from frameboost.engines.duckdb.binning import Sample, SqlColumn, from_database
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import physical_sql
@@ -44,7 +44,7 @@ def weighted_cuts(
     session: DuckDBSession, columns: Mapping[int, SqlColumn], fine: Mapping[int, Bins], sums: Mapping[int, FloatArray],
     max_bin: int, *, rows: str, h: str,
 ) -> dict[int, tuple[Physical, ...]]:  # fmt: skip
-    """Return the cuts of numeric features, by number, as `weighted_cut_positions` finds them among all values.
+    """Return the cuts of numeric features, by number, as `weighted_cuts_of` finds them among all values.
 
     ``rows`` are the tables of values, fine bins and ``h``, joined by position; ``sums`` has h by fine bin.
     """
@@ -124,8 +124,7 @@ def _cuts(
     bins = np.concatenate([values.bins, whole])
     order = np.argsort(bins, kind="stable")
     weights = np.concatenate([values.h, sums[whole]])[order]
-    ends = np.cumsum(weights)
-    at = weighted_cut_positions(ends - weights, float(ends[-1]) if len(ends) else 0.0, max_bin)
+    at = weighted_cuts_of(weights, max_bin)
     n_values = len(values.bins)
     return tuple(
         from_database(column.type, values.value_at(place)) if place < n_values else fine.cuts[int(bins[place]) - 1]

@@ -14,7 +14,7 @@ from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame.aggregation import aggregated, in_polars
 from frameboost.engines.frame.ranking import query_expr, window_expr
 from frameboost.engines.frame.scores import ScoreTable
-from frameboost.engines.leaf_quantiles import interpolated_quantile, weighted_quantile
+from frameboost.engines.leaf_quantiles import leaf_quantile
 from frameboost.expressions.places import Places
 from frameboost.expressions.ranking_terms import PAIR_SUMS
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
@@ -126,12 +126,9 @@ class FrameEngine:
         # The order of a node's values takes five times as long as a selection among them, which polars does not have.
         found = self.values_by_node(node, h, value, weight).group_by("node").agg(pl.all()).sort("node").collect()
         values = [each.to_numpy() for each in found["value"]]
-        if weight is None:
-            quantiles = [interpolated_quantile(own, alpha) for own in values]
-        else:
-            weights = [each.to_numpy() for each in found["weight"]]
-            quantiles = [weighted_quantile(own, w, alpha) for own, w in zip(values, weights, strict=True)]
-        return dict(zip(found["node"].to_list(), quantiles, strict=True))
+        weights = [None] * len(found) if weight is None else [each.to_numpy() for each in found["weight"]]
+        rows = zip(found["node"].to_list(), values, weights, strict=True)
+        return {number: leaf_quantile(own, own_weights, alpha) for number, own, own_weights in rows}
 
     def values_by_node(self, node: pl.Series, h: pl.Series, value: Scalar, weight: Scalar | None) -> pl.LazyFrame:
         """Return `ShardEngine.node_values`, given each row's node and its h in the current tree."""

@@ -10,7 +10,7 @@ import polars as pl
 from frameboost.binning.arrays import Codes, bin_column, bin_rare_values
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import FeatureDraws, GrownNodes, Sample, TreeShape
-from frameboost.engines.leaf_quantiles import interpolated_quantile, weighted_quantile
+from frameboost.engines.leaf_quantiles import leaf_quantile
 from frameboost.engines.linear_contract import LeafGrid
 from frameboost.engines.memory.binning import BinnedColumns, is_small
 from frameboost.engines.memory.histograms import sum_by_bin
@@ -235,9 +235,7 @@ class MemoryEngine(ArrayEngine):
             leaves = {node: own for node, rows in leaves.items() if len(own := rows[h[rows] > 0])}
 
         def quantile(rows: RowNumbers) -> float:
-            if weights is None:
-                return interpolated_quantile(values[rows], alpha)
-            return weighted_quantile(values[rows], weights[rows], alpha)
+            return leaf_quantile(values[rows], None if weights is None else weights[rows], alpha)
 
         quantiles = self.workers.each(list(leaves.values()), quantile, alone=self.n_rows < VALUES_PER_TASK)
         return dict(zip(leaves, quantiles, strict=True))

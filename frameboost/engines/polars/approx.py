@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.bins import Bins, SlotLayout, codes_by_rank, weighted_cut_positions
+from frameboost.binning.bins import Bins, SlotLayout, codes_by_rank, weighted_cuts_of
 from frameboost.binning.codes import code_dtype, code_expr, propose_bins, rank_column
 from frameboost.binning.node_bins import NodeBins, collect_bins
 from frameboost.engines.polars.engine import PolarsEngine
@@ -54,9 +54,7 @@ class PolarsApproxEngine(PolarsEngine):
             values = self.values[f"value_{i}"]
             if not each.feature.type.is_categorical:
                 distinct, ranks = self._ranks(i)
-                running = np.cumsum(np.bincount(ranks, h, len(distinct) + 1)[:-1])
-                before, total = np.append(0.0, running[:-1]), running[-1] if len(running) else 0.0
-                at = weighted_cut_positions(before, total, max_bin - each.has_missing)
+                at = weighted_cuts_of(np.bincount(ranks, h, len(distinct) + 1)[:-1], max_bin - each.has_missing)
                 bins[i] = replace(each, cuts=tuple(_plain(distinct.gather(at))))
                 values = pl.Series(codes_by_rank(at, len(distinct), bins[i].missing)[ranks])
             codes.append(values.cast(code_dtype(bins[i])).alias(str(i)))

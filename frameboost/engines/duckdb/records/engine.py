@@ -64,17 +64,14 @@ class DuckDBRecordEngine(DuckDBEngine):
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
-        self._is_in_memory = self.may_be_in_memory(BYTES_PER_ROW) and len(self.own_features) <= _MOST_COLUMNS
+        self._is_in_memory = len(self.own_features) <= _MOST_COLUMNS and self.may_be_in_memory(BYTES_PER_ROW)
         super().bin_columns(bins)
         if self._records is not None:
             names = self._records.names
-            holds_words = self._may_take(BYTES_PER_ROW + BYTES_PER_WORD * len(names))
-            self.hold_nodes(
-                self._records,
-                HeldWords.read(self.session, self.bins, names, self.n_rows)
-                if holds_words
-                else StoredWords(self.session, self.bins, names),
-            )
+            words: Words = StoredWords(self.session, self.bins, names)
+            if self._may_take(BYTES_PER_ROW + BYTES_PER_WORD * len(names)):
+                words = HeldWords.read(self.session, self.bins, names, self.n_rows)
+            self.hold_nodes(self._records, words)
             self._may_sort = False
 
     def hold_nodes(self, records: Records, words: Words) -> None:

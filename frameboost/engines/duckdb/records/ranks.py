@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning.bins import Bins, codes_by_rank, weighted_cut_positions
+from frameboost.binning.bins import Bins, codes_by_rank, weighted_cuts_of
 from frameboost.engines.duckdb.binning import SqlColumn, from_database
 from frameboost.engines.duckdb.cells import NUMBERS
 from frameboost.engines.duckdb.records.layout import Records
-from frameboost.engines.duckdb.records.words import read_columns
 from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import physical_sql
 from frameboost.expressions.sql_files import render
 from frameboost.runtime.workers import Workers
-from frameboost.schema.types import DUCKDB_TYPES
 from frameboost.splits.split import FloatArray, IntArray
 
 __all__ = ["BYTES_PER_RANK", "RankedColumns"]
@@ -58,28 +56,19 @@ class RankedColumns:
         self._workers = workers
         self._ranks = np.empty((len(bins), n_rows), np.uint32)
         numbers = [i for i, column in enumerate(columns) if column.type.name in NUMBERS]
-        read = [self._numbers(i) for i in numbers]
-        ranked = self._workers.each(range(len(numbers)), lambda k: self._rank_in_memory(numbers[k], *read[k]))
+        read = [session.columns(f"SELECT value_{i} AS value FROM {table}")["value"] for i in numbers]
+        ranked = self._workers.each(range(len(numbers)), lambda k: self._rank_in_memory(numbers[k], read[k]))
         by_feature = dict(zip(numbers, ranked, strict=True))
         self._distinct = [by_feature[i] if i in by_feature else self._rank_there(i) for i in range(len(bins))]
 
-    def _numbers(self, feature: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        """Return the values of a column of numbers, and which of them are missing."""
-        kind, value, n_rows = self._columns[feature].type, f"value_{feature}", self._ranks.shape[1]
-        values, is_missing = np.empty((1, n_rows), kind.name), np.zeros((1, n_rows), np.uint8)
-        present = f"CAST(COALESCE({value}, 0) AS {DUCKDB_TYPES[kind.name]})"
-        read_columns(self._session, self._table, [present], values)
-        if self._bins[feature].has_missing:
-            read_columns(self._session, self._table, [f"CAST({value} IS NULL AS UTINYINT)"], is_missing)
-        return values[0], is_missing[0].astype(np.bool_)
+    def _rank_in_memory(self, feature: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Rank a column of numbers, in a quarter of the time that the database takes; return what is distinct.
 
-    def _rank_in_memory(
-        self, feature: int, values: npt.NDArray[Any], is_missing: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[Any]:
-        """Rank a column of numbers, in a quarter of the time that the database takes; return what is distinct."""
-        distinct, ranks = np.unique(values[~is_missing], return_inverse=True)
+        An array with missing values is masked.
+        """
+        distinct, ranks = np.unique(np.ma.compressed(values), return_inverse=True)
         self._ranks[feature] = len(distinct)
-        self._ranks[feature][~is_missing] = ranks
+        self._ranks[feature][~np.ma.getmaskarray(values)] = ranks
         return distinct
 
     def _rank_there(self, feature: int) -> npt.NDArray[Any]:
@@ -101,10 +90,8 @@ class RankedColumns:
             own, n_distinct = self._bins[feature], len(self._distinct[feature])
             if own.feature.type.is_categorical:
                 return np.empty(0, np.int64)
-            by_rank = np.bincount(self._ranks[feature], h, n_distinct + 1)[:n_distinct].astype(np.float64)
-            ends = np.cumsum(by_rank)
-            total = float(ends[-1]) if n_distinct else 0.0
-            return weighted_cut_positions(ends - by_rank, total, max_bin - own.has_missing)
+            by_rank = np.bincount(self._ranks[feature], h, n_distinct + 1)[:-1]
+            return weighted_cuts_of(by_rank, max_bin - own.has_missing)
 
         return self._workers.each(range(len(self._bins)), propose)
 
