@@ -90,6 +90,7 @@ TESTED_OTHERWISE = {
     "add_by_key": "tests/engines/memory/test_star.py",  # numpy.add.at over codes by row
     "look_up": "tests/engines/memory/test_star.py",
     "order_by_key": "tests/engines/memory/test_star.py",  # Python's sorted
+    "order_in_blocks": "tests/engines/memory/test_star.py",  # Python's sorted
     "take_sides": "tests/engines/memory/test_star.py",
     "write_records": "tests/engines/memory/test_star.py",  # int.from_bytes
     "complete_histograms": "tests/engines/memory/test_sparse_codes.py",

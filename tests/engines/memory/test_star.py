@@ -16,7 +16,7 @@ from frameboost.engines.memory.star import codes as star_codes
 from frameboost.engines.memory.star import engine as star
 from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
 from frameboost.engines.memory.star.codes import KeyedColumns, chosen
-from frameboost.engines.memory.star.kernels import look_up, order_by_key, take_sides, write_records
+from frameboost.engines.memory.star.kernels import look_up, order_by_key, order_in_blocks, take_sides, write_records
 from frameboost.engines.memory.star.packed import PackedPairs, most_in_one
 from frameboost.engines.memory.star.tables import StarTable
 from frameboost.expressions.grid import grid_step
@@ -325,6 +325,9 @@ def test_rows_of_keys(seed):
     counts = np.bincount(keys, minlength=9)
     order_by_key(keys, np.cumsum(counts) - counts, out)
     assert out.tolist() == sorted(range(40), key=keys.__getitem__)
+    order = rng.permutation(40).astype(np.uint32)
+    order_in_blocks(order, np.uint64(3), np.arange(0, 40, 8), out)
+    assert out.tolist() == sorted(order.tolist(), key=lambda row: row // 8)
     sides, records = np.empty(40, np.bool_), np.full((40, 5), 7, np.uint8)
     take_sides(keys, np.arange(9) % 2 == 0, sides)
     assert sides.tolist() == [key % 2 == 0 for key in keys]

@@ -18,7 +18,7 @@ from frameboost.runtime.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.workers import Pieces, Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
-__all__ = ["KeyedColumns", "chosen", "most_keys"]
+__all__ = ["KeyedColumns", "chosen", "most_keys", "rows_per_block"]
 
 RowNumbers = npt.NDArray[np.uint32]
 
@@ -32,6 +32,8 @@ FEWEST_PER_KEY, FEWEST_SCATTERED = 3, 16
 MOST_IN_CACHE = 1 << 15
 # Rows of a node for each key from which on they are added up by key.
 ROWS_PER_KEY = 1
+# Keys of a block of rows: their sums and the codes of 30 attributes are in the L2 cache together.
+KEYS_PER_BLOCK = 1 << 13
 # Bytes that are read of each key.
 _READ = 4
 
@@ -57,6 +59,11 @@ def chosen(tables: Sequence[CodedTable], n_codes: int, *, may_sort: bool) -> tup
 def most_keys(n_facts: int) -> int:
     """Return how many keys a dimension may have at most for its codes to be stored by key."""
     return n_facts // max(FEWEST_PER_KEY, 1)
+
+
+def rows_per_block(n_facts: int, n_keys: int) -> int:
+    """Return how many facts, a power of 2, have some `KEYS_PER_BLOCK` keys."""
+    return 1 << (max(1, n_facts * KEYS_PER_BLOCK // n_keys).bit_length() - 1)
 
 
 class KeyedColumns:

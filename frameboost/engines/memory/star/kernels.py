@@ -13,7 +13,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["add_by_key", "look_up", "order_by_key", "take_sides", "write_records"]
+__all__ = ["add_by_key", "look_up", "order_by_key", "order_in_blocks", "take_sides", "write_records"]
 
 _ONE = np.uint64(1)
 # Rows that are read together: their pairs and keys stay in the L1 cache.
@@ -44,6 +44,19 @@ def order_by_key(keys, starts, order):  # type: ignore[no-untyped-def]
         key = np.uint64(keys[row])
         order[np.uint64(starts[key])] = row
         starts[key] += 1
+
+
+@kernel
+def order_in_blocks(order, shift, starts, out):  # type: ignore[no-untyped-def]
+    """Write the row numbers of ``order`` (uint32) to ``out`` by ascending ``row >> shift``, else in order.
+
+    ``starts`` (int64) is where the rows of each of these blocks start, and is changed. Say a block has four rows, so
+    the shift is 2: of 5, 0, 7, 2, 6, 1, 3, 4 the order is 0, 2, 1, 3, 5, 7, 6, 4.
+    """
+    for i in range(np.uint64(0), np.uint64(len(order))):
+        block = np.uint64(order[i]) >> shift
+        out[np.uint64(starts[block])] = order[i]
+        starts[block] += 1
 
 
 @kernel
