@@ -11,11 +11,11 @@ from numba.extending import intrinsic
 
 __all__ = [
     "AHEAD", "BYTES", "STRIDE", "STRIDE_OF_WHOLE", "WIDTH", "add_pair", "add_pairs", "add_whole", "as_pointer", "fused",
-    "move_bytes", "prefetch", "read_four",
+    "move_bytes", "prefetch", "read_eight", "read_four", "write_eight",
 ]  # fmt: skip
 
 # How many rows ahead to prefetch: time enough for memory to arrive, and few enough that it is still in the cache.
-AHEAD = np.uint64(24)
+AHEAD = np.uint64(64)
 # Codes that `add_pairs` takes at once.
 WIDTH = 4
 # Distance between two features' first bins, in float64 values: 256 pairs and one cache line. Without that line, equal
@@ -163,6 +163,37 @@ def _read_four(_context: Any, array: Any, index: Any) -> Any:
 
 
 read_four: Any = intrinsic(_read_four)
+
+
+def _as_word(builder: Any, context: Any, signature: Any, arguments: Any) -> Any:
+    """Return the address of ``array[index]`` as that of an int64."""
+    items = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.bitcast(builder.gep(items.data, [arguments[1]]), ir.IntType(64).as_pointer())
+
+
+def _read_eight(_context: Any, array: Any, index: Any) -> Any:
+    """Return the eight bytes from ``array[index]`` on (uint8, C-contiguous, one axis) as one int64, lowest first."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(_as_word(builder, context, signature, arguments), align=1)
+
+    return types.int64(array, index), generate
+
+
+read_eight: Any = intrinsic(_read_eight)
+
+
+def _write_eight(_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """Write an int64 as the eight bytes from ``array[index]`` on, lowest first (see `read_eight`)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[2], _as_word(builder, context, signature, arguments), align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), generate
+
+
+write_eight: Any = intrinsic(_write_eight)
 
 
 def _in_all(builder: Any, byte: Any) -> Any:

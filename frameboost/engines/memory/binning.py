@@ -164,7 +164,7 @@ class BinnedColumns:
         if self.sparse is not None:
             self.sparse.sort(order, workers)
         if self.keyed is not None:
-            self.keyed.sort(order)
+            self.keyed.sort(order, workers)
         self._fill_copies(workers)
 
     def _fill_copies(self, workers: Workers) -> None:
@@ -173,7 +173,7 @@ class BinnedColumns:
         if self.bundled is not None:
             self.bundled.fill(columns, workers)
         if self.keyed is not None:
-            self.keyed.write_records([columns[i] for i in self.keyed.own], workers)
+            self.keyed.forget_records([columns[i] for i in self.keyed.own])
 
 
 def is_small(n_rows: int, n_features: int) -> bool:

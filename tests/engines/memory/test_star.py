@@ -18,6 +18,7 @@ from frameboost.engines.memory.star.bins import CodedTable, code_table, part_key
 from frameboost.engines.memory.star.codes import KeyedColumns, chosen
 from frameboost.engines.memory.star.kernels import look_up, order_by_key, order_in_blocks, take_sides, write_records
 from frameboost.engines.memory.star.packed import PackedPairs, most_in_one
+from frameboost.engines.memory.star.records import Records
 from frameboost.engines.memory.star.tables import StarTable
 from frameboost.expressions.grid import grid_step
 from frameboost.runtime.workers import Workers
@@ -204,7 +205,8 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide):
     keyed = KeyedColumns(tables, layout, (), 2)
     places, out, more = np.array([2, 0]), np.full((3, layout.offsets[-1], 2), 9.0), np.zeros((1, layout.offsets[-1], 2))
     with closing(Workers(n_threads)) as workers:
-        keyed.write_records([by_fact[i] for i in keyed.own], workers)
+        keyed.forget_records([by_fact[i] for i in keyed.own])
+        keyed.start_tree(pairs, 0.0, workers)
         for _ in range(2):  # room for sums is as clean as before
             more[:] = 0.0
             keyed.add(workers.team(n_threads), order, parts, firsts, pairs, out, places, more, is_first=True)
@@ -241,7 +243,7 @@ def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, h, is_sampled)
     firsts = np.array([0, 1, 2]) if n_threads > 1 else np.array([0, 2])
     found = []
     with closing(Workers(n_threads)) as workers:
-        keyed.write_records(own, workers)
+        keyed.forget_records(own)
         for given_step in (step, step, 0.0):
             keyed.start_tree(pairs, given_step, workers)
             assert (keyed._packed.grid is None) == (given_step == 0)
@@ -258,28 +260,36 @@ def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, h, is_sampled)
 
 def test_pairs_are_not_packed_unless_h_is_the_same_and_g_on_the_grid():
     packed, pairs = PackedPairs(10_000), np.column_stack([np.arange(10_000) % 7 - 3.0, np.full(10_000, 0.5)])
-    step = grid_step(3.0, 10_000)
+    step, keys = grid_step(3.0, 10_000), [np.arange(10_000, dtype=np.uint16)]
+    records = Records([10_000], 1)
+    records.forget([np.arange(10_000).astype(np.uint8)])
 
     def grid(row, column, value, step=step):
         changed = pairs.copy()
         changed[row, column] = value
         with closing(Workers(1)) as workers:
-            packed.start_tree(changed, step, workers)
+            records.write(keys, packed.bytes_of(changed, step), workers)
+            packed.start_tree(changed, step, records, workers)
         return packed.grid
 
     bits = 12  # counts to 4,095: 4,095 rows of at most 2^(52 - 14) steps are less than 2^(63 - 12)
-    assert grid(0, 1, 0.5) == (step, 0.5, bits)
+    assert grid(0, 1, 0.5) == (step, 0.5, bits, 64 - 8 * 6)  # 38 bits, a sign, one more for 2^38 itself, the count
     assert most_in_one(10_000) == 4095
-    assert packed.values[:4].tolist() == [int(g / step) * 2**bits + 1 for g in (-3, -2, -1, 0)]
+    numbers = [int.from_bytes(row[:6].tobytes(), "little", signed=True) for row in records.bytes[:4]]
+    assert numbers == [int(g / step) * 2 + 1 for g in (-3, -2, -1, 0)]
     assert grid(9_000, 0, 3 * step) is not None
     assert grid(9_000, 0, step / 2) is None
-    assert grid(9_000, 0, 2.0**40 * step) is None
+    assert grid(9_000, 0, 2.0**38 * step) is not None
+    assert grid(9_000, 0, -(2.0**38) * step) is not None
+    assert int.from_bytes(records.bytes[9_000, :6].tobytes(), "little", signed=True) == -(2**39) + 1
+    assert grid(9_000, 0, 2.0**39 * step) is None
     assert grid(9_000, 1, 1.0) is None
     assert grid(9_000, 1, 0.0) is None
     assert grid(slice(9_000, 9_010), slice(None), 0.0) is not None
     assert grid(10, 1, 0.25) is None
     assert grid(slice(None), 1, 0.0) is None
     assert grid(0, 1, 0.5, step=0.0) is None
+    assert records.bytes[300, 6:10].tolist() == [300 % 256, 1, 300 % 256, 0]  # as before
 
 
 def test_frequent_keys_are_parted():
@@ -292,14 +302,32 @@ def test_frequent_keys_are_parted():
     assert part_keys(whole, 5) is whole
 
 
-def test_four_bytes_are_read_of_each_key_within_its_record():
-    codes = np.array([[0, 1, 1]], np.uint8)
-    tables = [CodedTable([i], codes, np.array([2, 0, 1], np.uint32)) for i in range(4)]
-    keyed = KeyedColumns(tables, _Layout([3, 3, 3, 3]), (), 1)
+@pytest.mark.parametrize(
+    ("n_keys", "n_own", "n_number", "firsts", "first_code", "width"),
+    [
+        ([200, 10_000], 3, 4, [6, 4], 7, 12),  # 10 bytes of which the first key is read as the last four
+        ([200, 10_000], 3, 0, [2, 0], 3, 6),
+        ([200, 10_000, 1_000_000], 5, 4, [9, 4, 6], 10, 16),
+        ([2, 2, 2, 2], 0, 0, [0, 1, 2, 3], 4, 7),
+        ([1, 300], 0, 5, [7, 5], 7, 12),  # one key takes no byte
+    ],
+)
+def test_records_have_a_number_then_keys_then_own_codes(n_keys, n_own, n_number, firsts, first_code, width):
+    records = Records(n_keys, n_own)
+    rng = np.random.default_rng(0)
+    keys = [rng.integers(0, n, 5).astype(np.uint32) for n in n_keys]
+    own = [rng.integers(0, 256, 5).astype(np.uint8) for _ in range(n_own)]
+    records.forget(own)
     with closing(Workers(1)) as workers:
-        keyed.write_records([], workers)
-    assert keyed._fields[:, 0].tolist() == [0, 1, 2, 3]
-    assert keyed._records.shape == (3, 7)
+        records.write(keys, n_number, workers)
+    assert (records.fields[:, 0].tolist(), records.first_code) == (firsts, first_code)
+    assert records.bytes.shape == (5, width)
+    flat = records.bytes.ravel().tobytes()
+    for row in range(5):
+        for k, of_rows in enumerate(keys):
+            at = row * width + firsts[k]
+            assert int.from_bytes(flat[at : at + 4], "little") & records.fields[k, 1] == of_rows[row]
+        assert records.bytes[row, first_code : first_code + n_own].tolist() == [codes[row] for codes in own]
 
 
 def test_sides_of_keys():

@@ -4,5 +4,6 @@
 - `tables`: the dimensions, with the row that each fact refers to
 - `bins`: cuts and codes of attributes, once a row of their dimension
 - `codes`, `kernels`: sums by key, and by the codes of keys
+- `records`: what a histogram reads of a fact, side by side
 - `packed`, `packed_kernels`: the same where h is the same in all rows
 """

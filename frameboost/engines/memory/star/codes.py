@@ -11,9 +11,10 @@ from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import SlotLayout
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.engines.memory.star.bins import CodedTable
-from frameboost.engines.memory.star.kernels import add_by_key, take_sides, write_records
+from frameboost.engines.memory.star.kernels import add_by_key, take_sides
 from frameboost.engines.memory.star.packed import PackedPairs
 from frameboost.engines.memory.star.packed_kernels import add_packed_by_key
+from frameboost.engines.memory.star.records import Records
 from frameboost.runtime.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.workers import Pieces, Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
@@ -34,8 +35,6 @@ MOST_IN_CACHE = 1 << 15
 ROWS_PER_KEY = 1
 # Keys of a block of rows: their sums and the codes of 30 attributes are in the L2 cache together.
 KEYS_PER_BLOCK = 1 << 13
-# Bytes that are read of each key.
-_READ = 4
 
 
 def chosen(tables: Sequence[CodedTable], n_codes: int, *, may_sort: bool) -> tuple[list[CodedTable], CodedTable | None]:
@@ -98,66 +97,63 @@ class KeyedColumns:
             self._place_of[table.features, 1] = range(len(table.features))
         dtype = np.result_type(*self._codes)
         self._by_key: Codes = np.concatenate([codes.T.ravel().astype(dtype) for codes in self._codes])
-        self._tables = np.zeros((len(tables), 6), np.int64)
+        own_bytes = [i for i, each in enumerate(layout.bins) if i not in self.features and each.largest_code < 256]
+        self.own = [i for i in own_bytes if i not in elsewhere]
+        self._records = Records([table.n_keys for table in tables], len(self.own))
+        of_bytes = {k: place for place, k in enumerate(self._records.of_bytes)}
+        self._tables = np.zeros((len(tables), 7), np.int64)
         n_sums, first_code, first_slot = 0, 0, 0
         for place, table in enumerate(tables):
             n_features, fewest = len(table.features), ROWS_PER_KEY * table.n_keys
-            self._tables[place] = fewest, table.n_keys, first_code, first_slot, n_features, n_sums
+            own_of_table = fewest, table.n_keys, first_code, first_slot, n_features, n_sums, of_bytes.get(place, -1)
+            self._tables[place] = own_of_table
             n_sums += table.n_keys
             first_code, first_slot = first_code + table.codes.size, first_slot + n_features
         self._sums = np.zeros((n_shares, 2 * n_sums))
-        own_bytes = [i for i, each in enumerate(layout.bins) if i not in self.features and each.largest_code < 256]
-        self.own = [i for i in own_bytes if i not in elsewhere]
         in_order = [*(i for table in tables for i in table.features), *self.own]
         self._slots = layout.offsets[in_order]
-        self._widths = [-(-int(table.n_keys - 1).bit_length() // 8) for table in tables]
-        self._own = np.array([0, 0, sum(self._widths), first_slot, len(self.own), 0])
-        firsts = np.cumsum([0, *self._widths])
-        self._fields = np.array([(at, (1 << 8 * n) - 1) for at, n in zip(firsts, self._widths, strict=False)])
-        n_bytes = max(int(firsts[-2]) + _READ, int(firsts[-1]) + len(self.own))  # the last key is read as the others
-        self._records = np.empty((0, n_bytes), np.uint8)
+        self._first_slot = first_slot
         self._packed = PackedPairs(len(self._keys[0])) if dtype == np.uint8 else None
 
-    def write_records(self, own: Sequence[Codes], workers: Workers) -> None:
-        """Write the keys of each row and its ``own`` codes side by side, once the rows have their order."""
-        n_rows = len(self._keys[0])
-        if len(self._records) != n_rows:
-            self._records = np.zeros((n_rows, self._records.shape[1]), np.uint8)
-
-        def write(first: int, last: int) -> None:
-            at = 0
-            for values, width in [*zip(self._keys, self._widths, strict=True), *((each, 1) for each in own)]:
-                write_records(values, at, width, self._records, first, last)
-                at += width
-
-        workers.over(n_rows, write, smallest=VALUES_PER_TASK)
+    def forget_records(self, own: Sequence[Codes]) -> None:
+        """Have the keys of each row and its ``own`` codes written side by side when they are next read."""
+        self._records.forget(own)
 
     @property
     def additions_per_row(self) -> int:
         """How many sums a row is added to, at most half of which are those of keys."""
         return 2 * len(self._codes) + len(self.own)
 
-    def sort(self, order: RowNumbers) -> None:
+    def sort(self, order: RowNumbers, workers: Workers) -> None:
         """Put the rows into another order."""
-        for place, keys in enumerate(self._keys):
-            self._keys[place] = np.empty_like(keys)
-            take_rows(keys, order, self._keys[place])
+        before = self._keys
+        self._keys = [np.empty_like(keys) for keys in before]
+
+        def take(first: int, last: int) -> None:
+            for keys, out in zip(before, self._keys, strict=True):
+                take_rows(keys, order[first:last], out[first:last])
+
+        workers.over(len(order), take, smallest=VALUES_PER_TASK)
 
     def start_tree(self, pairs: FloatArray, step: float, workers: Workers) -> None:
         """Get ready to add the pairs of a tree; ``step`` is that of the grid of g, or 0 where it isn't known."""
+        n_number = 0 if self._packed is None else self._packed.bytes_of(pairs, step)
+        self._records.write(self._keys, n_number, workers)
         if self._packed is not None:
-            self._packed.start_tree(pairs, step, workers)
+            self._packed.start_tree(pairs, step, self._records, workers)
 
     def add(
         self, team: IntArray | None, rows: RowNumbers, parts: Pieces, firsts: IntArray, pairs: FloatArray,
         out: FloatArray, places: IntArray, more: FloatArray, *, is_first: bool,
     ) -> None:  # fmt: skip
         """Add the pairs of rows to histograms (see `add_by_key`)."""
-        columns = self._records, self._fields, self._tables, self._by_key, self._slots, self._own
+        records = self._records
+        own = np.array([0, 0, records.first_code, self._first_slot, len(self.own), 0, len(records.of_bytes)])
+        columns = records.bytes, records.fields, self._tables, self._by_key, self._slots, own
         if self._packed is not None and self._packed.grid is not None:
             add_packed_by_key(
-                team, *columns, rows, parts, firsts, self._packed.values, self._packed.grid, out, places, more,
-                self._sums.view(np.int64), is_first,
+                team, *columns, rows, parts, firsts, self._packed.grid, out, places, more, self._sums.view(np.int64),
+                is_first,
             )  # fmt: skip
             return
         may_block = True if self._by_key.itemsize == 1 else None

@@ -128,6 +128,13 @@ class StarEngine(MemoryEngine):
             self.binned.keyed.start_tree(self.gradient_pairs, self.gradients.step(output), self.workers)
         return totals
 
+    def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
+        """See `VectorEngine.start_vector_tree`."""
+        totals = super().start_vector_tree(sample)
+        if self.binned.keyed is not None:
+            self.binned.keyed.start_tree(self.gradient_pairs, 0.0, self.workers)
+        return totals
+
     def drop_columns(self) -> None:
         """See `ArrayEngine.drop_columns`."""
         super().drop_columns()

@@ -159,6 +159,7 @@ def _merge_runs(table, keys, pairs, count, codes, starts, sums):  # type: ignore
         at = run - _ONE
         starts[at], sums[at << _ONE], sums[(at << _ONE) + _ONE] = first + np.uint64(key) * n_features, g, h
         prefetch(codes, starts[at])
+        prefetch(codes, starts[at] + n_features - _ONE)  # which may be in the next cache line
         before = key
     return run
 
@@ -267,16 +268,17 @@ def add_by_key(  # type: ignore[no-untyped-def]
     team, rows, parts, firsts, gradients, histograms, places, more, is_first
         As for `frameboost.engines.memory.histogram_kernels.build_histograms`.
     records, fields
-        uint8 (rows, bytes): the keys and the own codes of each row; and int64 (dimensions, 2): the first byte of each
-        key, of four that are read, and a mask of the bits that are its own.
+        See `frameboost.engines.memory.star.records.Records`.
     tables
-        int64 (dimensions, 6): the rows of a node from which on they are added up by key; the number of keys; where the
-        codes start, by key; the first of the slots; the number of features; where the dimension's sums start.
+        int64 (dimensions, 7): the rows of a node from which on they are added up by key; the number of keys; where the
+        codes start, by key; the first of the slots; the number of features; where the dimension's sums start; the place
+        of its key among those of one byte in records, or -1.
     codes, slots
         uint8, uint16 or uint32: the codes of the features of each key, of all dimensions; and int64: the first slot of
         each feature, those of the rows' own last.
     own
-        int64 (6,), as a row of ``tables``: where a record's own codes start, the first of their slots, their number.
+        int64 (7,), as a row of ``tables``: where a record's own codes start, the first of their slots, their number;
+        and last the number of keys of one byte, which lie before them.
     by_key
         float64 (shares, 2 sums): zero before and after.
     may_block

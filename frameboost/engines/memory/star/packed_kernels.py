@@ -4,6 +4,9 @@ A sum then takes one addition of 8 bytes in place of one of 16, and twice as man
 with g = 5 s on a grid of step s, and 16 bits for the count, the number is 5 · 2^16 + 1. Three rows with 5, -2 and -4 s
 add up to -1 · 2^16 + 3: the lowest bits are the count, and the others, shifted with their sign, the sum of g.
 
+In the record of a row (see `frameboost.engines.memory.star.records`) the number is 5 · 2 + 1, of few bytes: one cache
+line has all that is read of the row.
+
 Indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
 """
 
@@ -18,7 +21,9 @@ from frameboost.runtime.intrinsics import (
     WIDTH,
     add_whole,
     prefetch,
+    read_eight,
     read_four,
+    write_eight,
 )
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
@@ -30,12 +35,14 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 # Rows that are read together.
 _ROWS = 512
 _WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE_OF_WHOLE)
-_FEWEST, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM = range(6)  # see `add_by_key` in `kernels`
+# The fields of ``tables`` and of ``own``, see `frameboost.engines.memory.star.kernels.add_by_key`.
+_FEWEST, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM, _BYTE_KEY = range(7)
+_N_BYTE_KEYS = _BYTE_KEY
 
 
 @kernel
-def pack_pairs(pairs, inverse, h, bits, most, first, last, out):  # type: ignore[no-untyped-def]
-    """Write g and a count of 1 of some rows as one int64 each, and return whether this can be done.
+def pack_pairs(pairs, inverse, h, most, shift, first, last, records):  # type: ignore[no-untyped-def]
+    """Write g and a count of 1 of some rows to their records, and return whether this can be done.
 
     It can if g is a multiple of the step of magnitude at most ``most`` steps, and every row has this h. A row with
     neither g nor h, as those that are not in a sample, is 0.
@@ -48,22 +55,26 @@ def pack_pairs(pairs, inverse, h, bits, most, first, last, out):  # type: ignore
         The number of steps in 1.
     h
         The h of rows.
-    bits
-        The number of bits of the count.
     most
         float64.
+    shift
+        The bits that the number in a record is shorter than 64.
     first, last
         The rows.
-    out
-        int64 (rows,), written.
+    records
+        uint8 (rows, bytes): the first bytes of each are written.
     """
+    width, bytes_ = np.uint64(records.shape[1]), records.ravel()
+    others = np.int64(-1) << (np.int64(64) - shift) if shift > 0 else np.int64(0)  # bits that are not written
     for start in range(first, last, _ROWS):
         n_others = 0
         for row in range(start, min(start + _ROWS, last)):
             steps = pairs[row, 0] * inverse
             whole = np.int64(steps)
             own = pairs[row, 1]
-            out[row] = (whole << bits) + np.int64(own != 0.0)
+            number = (whole << np.int64(1)) + np.int64(own != 0.0)
+            at = np.uint64(row) * width
+            write_eight(bytes_, at, (read_eight(bytes_, at) & others) | (number & ~others))
             n_others += (
                 (np.float64(whole) != steps) | (abs(steps) > most) | ((own != h) & ((own != 0.0) | (whole != 0)))
             )
@@ -87,7 +98,7 @@ def _add(cells, codes, starts, count, numbers, n_features):  # type: ignore[no-u
 @kernel
 def _flush(cells, slots, grid, histogram):  # type: ignore[no-untyped-def]
     """Add the cells of each feature to its slots, and clear them."""
-    step, h, bits = grid
+    step, h, bits, _ = grid
     mask = np.int64((1 << bits) - 1)
     for k in range(len(slots)):
         # Behind the feature's own slots are those of other features: 0 is added to them.
@@ -100,21 +111,24 @@ def _flush(cells, slots, grid, histogram):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _read_block(bytes_, width, own, rows, first, last, stop, values, numbers, starts, cells):  # type: ignore[no-untyped-def]
-    """Copy the numbers of ``rows[first:last]``, and where their records start; add them to the cells of own codes."""
-    n_features, first_code = np.uint64(own[_N_FEATURES]), np.uint64(own[_FIRST_CODE])
-    whole = n_features - n_features % _WIDTH
+def _read_block(bytes_, width, own, grid, rows, first, last, stop, numbers, starts, cells):  # type: ignore[no-untyped-def]
+    """Copy the numbers of ``rows[first:last]``, and where their records start; add them to cells of keys and own codes.
+
+    These cells are those of keys of one byte, and of the own codes, which lie behind such keys.
+    """
+    n_columns = np.uint64(own[_N_BYTE_KEYS] + own[_N_FEATURES])
+    first_code, whole = np.uint64(own[_FIRST_CODE] - own[_N_BYTE_KEYS]), n_columns - n_columns % _WIDTH
+    bits, shift, one = np.int64(grid[2]), np.int64(grid[3]), np.int64(1)
     for i in range(first, last):
         if i + AHEAD < stop:
-            later = np.uint64(rows[i + AHEAD])
-            prefetch(bytes_, later * width)
-            prefetch(values, later)
-        row = np.uint64(rows[i])
-        number, start = values[row], row * width
+            prefetch(bytes_, np.uint64(rows[i + AHEAD]) * width)
+        start = np.uint64(rows[i]) * width
+        short = (read_eight(bytes_, start) << shift) >> shift
+        number = ((short >> one) << bits) + (short & one)
         numbers[i - first], starts[i - first] = number, start
         for k in range(_ZERO, whole, _WIDTH):
             add_whole(cells, k * _STRIDE, bytes_, start + first_code + k, number)
-        for k in range(whole, n_features):
+        for k in range(whole, n_columns):
             cells[k * _STRIDE + np.uint64(bytes_[start + first_code + k])] += number
 
 
@@ -133,6 +147,7 @@ def _merge_runs(table, field, bytes_, records, count, numbers, codes, starts, su
         at = run - _ONE
         starts[at], sums[at] = first + np.uint64(key) * n_features, total
         prefetch(codes, starts[at])
+        prefetch(codes, starts[at] + n_features - _ONE)  # which may be in the next cache line
         before = key
     return run
 
@@ -169,25 +184,29 @@ def _take_sums(table, sums, cells, slots, codes, grid, histogram, starts, number
 
 @kernel
 def _add_node(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, parts, part, end, n_rows, values, grid, histogram, by_key, cells,
-    room,
+    records, fields, tables, codes, slots, own, rows, parts, part, end, n_rows, grid, histogram, by_key, cells, room,
 ):  # fmt: skip
     """Add the parts ``part`` to ``end - 1``, which are of one node and have ``n_rows`` rows, to its histogram."""
     numbers, starts, run_starts, run_numbers = room
     width, bytes_ = np.uint64(records.shape[1]), records.ravel()
-    in_cells, own_cells = np.int64(0), cells[own[_FIRST_SLOT] * STRIDE_OF_WHOLE :]
+    n_attributes = own[_FIRST_SLOT]
+    in_cells, byte_cells = np.int64(0), cells[n_attributes * STRIDE_OF_WHOLE :]
+    own_cells, own_slots = byte_cells[own[_N_BYTE_KEYS] * STRIDE_OF_WHOLE :], slots[n_attributes:]
     for each in range(part, end):
         first, stop = np.uint64(parts[each, 1]), np.uint64(parts[each, 2])
         for start in range(first, stop, np.uint64(_ROWS)):
             last = min(start + np.uint64(_ROWS), stop)
             count = last - start
             if in_cells + np.int64(count) >= 1 << grid[2]:
-                _flush(cells, slots, grid, histogram)
+                _flush(cells, slots[:n_attributes], grid, histogram)
+                _flush(own_cells, own_slots, grid, histogram)
                 in_cells = np.int64(0)
             in_cells += np.int64(count)
-            _read_block(bytes_, width, own, rows, start, last, stop, values, numbers, starts, own_cells)
+            _read_block(bytes_, width, own, grid, rows, start, last, stop, numbers, starts, byte_cells)
             for k in range(len(tables)):
                 table = tables[k]
+                if table[_BYTE_KEY] >= 0:
+                    continue
                 if n_rows >= table[_FEWEST]:
                     _add_to_keys(fields[k], bytes_, starts, count, numbers, by_key[table[_FIRST_SUM] :])
                 else:
@@ -197,23 +216,30 @@ def _add_node(  # type: ignore[no-untyped-def]
                     table_cells = cells[table[_FIRST_SLOT] * STRIDE_OF_WHOLE :]
                     _add(table_cells, codes, run_starts, n_runs, run_numbers, np.uint64(table[_N_FEATURES]))
     for k in range(len(tables)):
-        if n_rows >= tables[k, _FEWEST]:
-            at = tables[k, _FIRST_SLOT]
-            sums, table_cells = by_key[tables[k, _FIRST_SUM] :], cells[at * STRIDE_OF_WHOLE :]
-            _take_sums(tables[k], sums, table_cells, slots[at:], codes, grid, histogram, run_starts, run_numbers)
-    _flush(cells, slots, grid, histogram)
+        table = tables[k]
+        if table[_BYTE_KEY] >= 0:
+            sums = byte_cells[table[_BYTE_KEY] * STRIDE_OF_WHOLE :]
+        elif n_rows >= table[_FEWEST]:
+            sums = by_key[table[_FIRST_SUM] :]
+        else:
+            continue
+        at = table[_FIRST_SLOT]
+        _take_sums(
+            table, sums, cells[at * STRIDE_OF_WHOLE :], slots[at:], codes, grid, histogram, run_starts, run_numbers
+        )
+    _flush(cells, slots[:n_attributes], grid, histogram)
+    _flush(own_cells, own_slots, grid, histogram)
 
 
 @kernel
 def _add_share(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, parts, firsts, values, grid, histograms, places, more, by_key,
-    share,
+    records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, places, more, by_key, share,
 ):  # fmt: skip
     room = (
         np.empty(_ROWS, np.int64), np.empty(_ROWS, np.uint64), np.empty(_ROWS + 1, np.uint64),
         np.empty(_ROWS + 1, np.int64),
     )  # fmt: skip
-    cells = np.empty(len(slots) * STRIDE_OF_WHOLE, np.int64)
+    cells = np.empty((len(slots) + own[_N_BYTE_KEYS]) * STRIDE_OF_WHOLE, np.int64)
     cells[:] = 0
     before = parts[firsts[share] - 1, 0] if share > 0 else -1
     part = firsts[share]
@@ -224,8 +250,8 @@ def _add_share(  # type: ignore[no-untyped-def]
             end += 1
         histogram = (more[share - 1] if node == before else histograms[places[node]]).ravel()
         _add_node(
-            records, fields, tables, codes, slots, own, rows, parts, part, end, n_rows, values, grid, histogram,
-            by_key[share], cells, room,
+            records, fields, tables, codes, slots, own, rows, parts, part, end, n_rows, grid, histogram, by_key[share],
+            cells, room,
         )  # fmt: skip
         part = end
 
@@ -235,8 +261,8 @@ _adding = outlined(_add_share)
 
 @kernel
 def add_packed_by_key(  # type: ignore[no-untyped-def]
-    team, records, fields, tables, codes, slots, own, rows, parts, firsts, values, grid, histograms, places, more,
-    by_key, is_first,
+    team, records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, places, more, by_key,
+    is_first,
 ):  # fmt: skip
     """Do what `frameboost.engines.memory.star.kernels.add_by_key` does, for codes of one byte and packed pairs.
 
@@ -246,16 +272,14 @@ def add_packed_by_key(  # type: ignore[no-untyped-def]
     ----------
     team, records, fields, tables, codes, slots, own, rows, parts, firsts, histograms, places, more, is_first
         As there.
-    values
-        int64 (rows,), see `pack_pairs`.
     grid
-        The step of g, the h of all rows, and the number of bits of the count.
+        The step of g, the h of all rows, the number of bits of the count, and what numbers in records are shifted by.
     by_key
         int64 (shares, sums): zero before and after.
     """
     if is_first:
         share_out(team, clearing((histograms, places)), len(places))
     arguments = (
-        records, fields, tables, codes, slots, own, rows, parts, firsts, values, grid, histograms, places, more, by_key,
+        records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, places, more, by_key,
     )  # fmt: skip
     share_out(team, _adding(arguments), len(firsts) - 1)
