@@ -115,7 +115,7 @@ def _several(source: LocalSource, names: Sequence[str]) -> list[tuple[Any, ...]]
         counts = present.aggregate(f"{quoted}, COUNT(*) AS frameboost_n", quoted)
         return counts.filter("frameboost_n > 1").order(quoted).limit(most).fetchall()
     keys = source.frame.select(column(name).alias(str(i)) for i, name in enumerate(names)).drop_nulls().collect()
-    if not keys.is_duplicated().any():
+    if keys.n_unique() == keys.height:
         return []
     repeated = keys.group_by(pl.all()).agg(pl.len().alias("n")).filter(pl.col("n") > 1)
     return repeated.sort(pl.exclude("n")).head(most).rows()

@@ -19,7 +19,7 @@ from frameboost.engines.memory.star.codes import KeyedColumns, chosen
 from frameboost.engines.memory.star.kernels import look_up, order_by_key, order_in_blocks, take_sides, write_records
 from frameboost.engines.memory.star.packed import PackedPairs, most_in_one
 from frameboost.engines.memory.star.records import Records
-from frameboost.engines.memory.star.tables import StarTable
+from frameboost.engines.memory.star.tables import SampledRows, StarTable
 from frameboost.expressions.grid import grid_step
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
@@ -147,7 +147,7 @@ def test_values_count_as_often_as_facts_refer_to_them():
     # Joined: 7 three times, 1 twice, 3 once, missing twice; 9 never.
     of_fact = [0] * 3 + [1, 3, 2, 4, 5]
     values = {0: pl.Series([7.0, 1.0, 3.0, 1.0, None, None, 9.0, None])}
-    table = StarTable(values, np.array([7 if row == 5 else row for row in of_fact], np.uint32))
+    table = StarTable(values, np.array([7 if row == 5 else row for row in of_fact], np.uint32), SampledRows(8))
     assert table.count_missing(0) == 2
     feature = Feature("x", FeatureType("float64"))
     assert propose_attribute(feature, 0, table, 256).cuts == (3.0, 7.0)
@@ -157,18 +157,27 @@ def test_values_count_as_often_as_facts_refer_to_them():
 
 def test_rows_of_equal_codes_have_one_key():
     values = {0: pl.Series([1.0, 5.0, 1.0, 9.0, None]), 1: pl.Series([0, 3, 0, 3, None])}
-    table = StarTable(values, np.array([0, 1, 2, 4, 2, 1], np.uint32))  # none has row 3
+    table = StarTable(values, np.array([0, 1, 2, 4, 2, 1], np.uint32), SampledRows(6))  # none has row 3
     kind = FeatureType
     bins = [
         Bins(Feature("x", kind("float64")), (4.0,)),
         Bins(Feature("i", kind("int64")), (2,)),
     ]
-    coded = code_table(table, bins, 100)
+    with closing(Workers(2)) as workers:
+        coded, apart = (code_table(table, bins, most, workers) for most in (100, 3))  # of nine combinations
     assert coded.codes.tolist() == [[0, 1, 2], [0, 1, 2]]
-    assert coded.keys.tolist() == [0, 1, 0, 2, 0, 1]
-    apart = code_table(table, bins, 3)  # of nine combinations
+    assert (coded.keys.tolist(), coded.counts.tolist()) == ([0, 1, 0, 2, 0, 1], [3, 2, 1])
     assert apart.codes.tolist() == [[0, 1, 0, 1, 2], [0, 1, 0, 1, 2]]
-    assert apart.keys.tolist() == [0, 1, 2, 4, 2, 1]
+    assert (apart.keys.tolist(), apart.counts.tolist()) == ([0, 1, 2, 4, 2, 1], [1, 2, 2, 0, 1])
+
+
+def test_distinct_rows_have_keys_in_their_order():
+    values = {0: pl.Series([9.0, 5.0, 1.0, None])}
+    table = StarTable(values, np.array([2, 2, 0, 3], np.uint32), SampledRows(4))  # none has row 1
+    with closing(Workers(1)) as workers:
+        coded = code_table(table, [Bins(Feature("x", FeatureType("float64")), (4.0, 6.0))], 100, workers)
+    assert coded.codes.tolist() == [[2, 0, 3]]
+    assert (coded.keys.tolist(), coded.counts.tolist()) == ([1, 1, 0, 2], [1, 2, 1])
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
@@ -297,7 +306,7 @@ def test_frequent_keys_are_parted():
     parted = part_keys(CodedTable([3], np.array([[7, 8]], np.uint8), keys), 2)
     assert parted.keys.tolist() == [0, 1, 0, 2, 2, 3]
     assert parted.codes.tolist() == [[7, 8, 7, 7]]
-    assert np.bincount(parted.keys).max() == 2
+    assert np.bincount(parted.keys).tolist() == parted.counts.tolist() == [2, 1, 2, 1]
     whole = CodedTable([3], np.array([[7, 8]], np.uint8), keys)
     assert part_keys(whole, 5) is whole
 
@@ -370,7 +379,7 @@ def test_rows_of_keys(seed):
 
 def test_dimensions_of_large_keys_are_sorted_by_or_by_fact():
     def table(n_keys, n_features=5, n_facts=1 << 20):
-        return CodedTable(range(n_features), np.empty((n_features, n_keys), np.uint8), np.empty(n_facts, np.uint32))
+        return CodedTable(range(n_features), np.empty((n_features, n_keys), np.uint8), np.zeros(n_facts, np.uint32))
 
     few, many, more, most = table(200), table(1 << 16), table(1 << 17), table(1 << 19)
     assert chosen([few, many, more, most], 1 << 30, may_sort=True) == ([few, many, more], more)

@@ -16,6 +16,8 @@ from frameboost.binning.cell_cuts import cuts_by_cells
 from frameboost.binning.codes import with_one_zero
 from frameboost.binning.value_counts import count_distinct, in_numpy
 from frameboost.engines.memory.star.tables import StarTable
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
 from frameboost.splits.split import IntArray
@@ -55,6 +57,11 @@ class CodedTable:
 
     Rows to which no fact refers have no key, and rows of equal codes in all attributes have one.
 
+    Attributes
+    ----------
+    counts
+        int64 (keys,): how many facts have each key.
+
     Parameters
     ----------
     features
@@ -63,12 +70,17 @@ class CodedTable:
         (features, keys).
     keys
         uint32 (facts,).
+    counts
+        By default, they are counted.
     """
 
-    def __init__(self, features: Sequence[int], codes: Codes, keys: npt.NDArray[np.uint32]) -> None:
+    def __init__(
+        self, features: Sequence[int], codes: Codes, keys: npt.NDArray[np.uint32], counts: IntArray | None = None
+    ) -> None:
         self.features = list(features)
         self.codes = codes
         self.keys = keys
+        self.counts = np.bincount(keys, minlength=self.n_keys) if counts is None else counts
 
     @property
     def n_keys(self) -> int:
@@ -76,7 +88,7 @@ class CodedTable:
         return int(self.codes.shape[1])
 
 
-def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int) -> CodedTable:
+def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int, workers: Workers) -> CodedTable:
     """Return the codes of a dimension.
 
     Where more than ``most_keys`` rows are referred to, and attributes have more combinations of codes than that, rows
@@ -85,14 +97,23 @@ def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int) -> CodedT
     features = list(table.values)
     dtype = np.min_scalar_type(max(bins[i].largest_code for i in features))
     codes: Codes = np.empty((len(features), table.n_rows), dtype)
-    for place, i in enumerate(features):
-        bin_column(bins[i], table.values[i], codes[place])
+
+    def write(place: int) -> None:
+        bin_column(bins[features[place]], table.values[features[place]], codes[place])
+
+    workers.each(range(len(features)), write, alone=codes.size < VALUES_PER_TASK)
     referred = np.flatnonzero(table.references)
     if len(referred) > most_keys < prod(bins[i].largest_code + 1 for i in features):
-        return CodedTable(features, codes, table.rows)
+        return CodedTable(features, codes, table.rows, table.references)
+    codes, counts = codes[:, referred], table.references[referred]
     key_of = np.zeros(table.n_rows, np.uint32)
-    firsts, key_of[referred] = _distinct(codes[:, referred])
-    return CodedTable(features, np.ascontiguousarray(codes[:, referred[firsts]]), key_of[table.rows])
+    distinct = _distinct(codes)
+    if distinct is None:
+        key_of[referred] = np.arange(len(referred))
+    else:
+        firsts, key_of[referred] = distinct
+        codes, counts = codes[:, firsts], np.bincount(key_of[referred], counts).astype(np.int64)  # exact: below 2^53
+    return CodedTable(features, codes, key_of[table.rows], counts)
 
 
 def part_keys(table: CodedTable, most: int) -> CodedTable:
@@ -101,7 +122,7 @@ def part_keys(table: CodedTable, most: int) -> CodedTable:
     Of at most 2 facts, the keys 0, 1, 0, 0, 0, 0 of facts become 0, 1, 0, 2, 2, 3, and the codes of the keys 2 and 3
     are those of key 0.
     """
-    frequent = np.flatnonzero(np.bincount(table.keys, minlength=table.n_keys) > most)
+    frequent = np.flatnonzero(table.counts > most)
     if not len(frequent):
         return table
     keys, sources = table.keys.copy(), list(range(table.n_keys))
@@ -113,20 +134,21 @@ def part_keys(table: CodedTable, most: int) -> CodedTable:
     return CodedTable(table.features, np.ascontiguousarray(table.codes[:, sources]), keys)
 
 
-def _distinct(codes: Codes) -> tuple[IntArray, npt.NDArray[np.uint32]]:
+def _distinct(codes: Codes) -> tuple[IntArray, npt.NDArray[np.uint32]] | None:
     """Return the first column of each distinct one, and for each column which of the distinct ones it is.
 
-    Columns are compared by 64 bits made of them. Should two that differ have the same, all columns are kept apart.
+    Columns are compared by 64 bits made of them. Should two that differ have the same, all columns are kept apart:
+    then, and where all are distinct, return None.
     """
     mixed = np.zeros(codes.shape[1], np.uint64)
     for row in codes:
         mixed = (mixed ^ row) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(29)
+    if pl.Series(mixed).n_unique() == len(mixed):  # a tenth of the time of `numpy.unique`
+        return None
     _, firsts, places = np.unique(mixed, return_index=True, return_inverse=True)
     in_order = np.sort(firsts)  # so that keys are in the order of the rows
     place_of = np.empty(codes.shape[1], np.uint32)
     place_of[in_order] = np.arange(len(firsts))
     numbers = place_of[firsts[places]]
-    if (codes[:, in_order[numbers]] != codes).any():
-        return np.arange(codes.shape[1]), np.arange(codes.shape[1], dtype=np.uint32)
-    return in_order, numbers
+    return (in_order, numbers) if (codes[:, in_order[numbers]] == codes).all() else None

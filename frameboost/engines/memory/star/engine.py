@@ -90,7 +90,7 @@ class StarEngine(MemoryEngine):
         """See `HistogramEngine.bin_columns`."""
         self.load()
         may_sort = self.n_rows >= FEWEST_SORTED and "qid" not in self.row_names  # queries stay together
-        coded = self.workers.each(self._tables, lambda table: code_table(table, bins, most_keys(self.n_rows)))
+        coded = [code_table(table, bins, most_keys(self.n_rows), self.workers) for table in self._tables]
         by_key, sorted_by = chosen(coded, self.n_rows * len(bins), may_sort=may_sort)
         layout, sparse, n_jobs = SlotLayout(bins), self.sparse_features(bins), self.workers.n_jobs
         self._coded = {i: (table, k) for table in coded if table not in by_key for k, i in enumerate(table.features)}
@@ -103,8 +103,7 @@ class StarEngine(MemoryEngine):
         self._may_sort = may_sort
         if sorted_by is not None:
             order = np.empty(self.n_rows, np.uint32)
-            counts = np.bincount(sorted_by.keys, minlength=sorted_by.n_keys)
-            order_by_key(sorted_by.keys, np.cumsum(counts) - counts, order)
+            order_by_key(sorted_by.keys, np.cumsum(sorted_by.counts) - sorted_by.counts, order)
             self.put_in_order(order, np.empty(self.n_rows))
             self._may_sort = may_sort  # once more, by leaf within blocks: rows of one key stay side by side there
             self._rows_per_block = rows_per_block(self.n_rows, sorted_by.n_keys)

@@ -26,6 +26,19 @@ _MOST_PLACES = 4
 _ROW = "\0row"
 
 
+class SampledRows:
+    """The rows of the facts that cuts come from, which are found when they are first asked for."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._n_rows = n_rows
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.int64] | None:
+        """Their numbers; None for all."""
+        sample = sample_of(self._n_rows)
+        return None if sample is None else np.flatnonzero(sample.to_numpy())
+
+
 @dataclass
 class StarTable:
     """A dimension that facts refer to, with the dimensions of its own joined to it.
@@ -36,10 +49,13 @@ class StarTable:
         The physical values of the attributes by feature, one a row of the dimension; and a last row, all missing.
     rows
         The row of each fact, the last one where the key is NULL or unknown.
+    sample
+        The facts that cuts come from.
     """
 
     values: Mapping[int, pl.Series]
     rows: Rows
+    sample: SampledRows
 
     @property
     def n_rows(self) -> int:
@@ -54,14 +70,15 @@ class StarTable:
     @cached_property
     def sampled_references(self) -> npt.NDArray[np.int64]:
         """How many facts of those that cuts come from refer to each row."""
-        sample = sample_of(len(self.rows))
-        if sample is None:
-            return self.references
-        return np.bincount(self.rows[sample.to_numpy()], minlength=self.n_rows)
+        sample = self.sample.rows
+        return self.references if sample is None else np.bincount(self.rows[sample], minlength=self.n_rows)
 
     def count_missing(self, feature: int) -> int:
         """Return in how many facts a feature is missing."""
-        return int(self.references[self.values[feature].is_null().to_numpy()].sum())
+        values = self.values[feature]
+        if values.null_count() == 1:  # the last
+            return int(self.references[-1])
+        return int(self.references[values.is_null().to_numpy()].sum())
 
 
 def fact_columns(source: StarFrame, features: Sequence[str]) -> list[str]:
@@ -89,12 +106,12 @@ def open_tables(source: StarFrame, features: Sequence[Feature], facts: pl.DataFr
         own, keys = dimension_frame(narrow).collect(), key_names(dimension)
         refering = _columns(dimension.left_on, facts, frames, rows).select(key_exprs(dimension)).collect()
         rows[number], frames[number], roots[number] = _rows_of(refering, own.select(keys)), own.drop(keys), number
-    found = []
+    found, sample = [], SampledRows(len(facts))
     for number, frame in frames.items():
         own_features = {i: feature for i, feature in enumerate(features) if feature.name in frame.columns}
         if own_features:
             values = {i: _with_missing(frame[feature.name], feature) for i, feature in own_features.items()}
-            found.append(StarTable(values, rows[number]))
+            found.append(StarTable(values, rows[number], sample))
     return found
 
 
