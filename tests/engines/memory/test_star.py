@@ -346,9 +346,15 @@ def test_sides_of_keys():
     sides, starts = keyed.sides_of_keys(splits, goes_left, np.array([0, 3, 6, 9]))
     assert starts.tolist() == [0, 3, 6, 9]
     assert sides.tolist() == [True, False, False, True, False, False, True, False, True]
-    for given in ([True, False, True], [False, True, False], [False, True, True], [False, False, False], [True] * 3):
-        sides, _ = keyed.sides_of_keys(np.array([2]), np.array(given), np.array([0, 3]))
-        assert sides.tolist() == [given[2], given[0], given[2]]
+    for sides_of_codes in (
+        [True, False, True],
+        [False, True, False],
+        [False, True, True],
+        [False, False, False],
+        [True] * 3,
+    ):
+        sides, _ = keyed.sides_of_keys(np.array([2]), np.array(sides_of_codes), np.array([0, 3]))
+        assert sides.tolist() == [sides_of_codes[code] for code in (2, 0, 2)]
     ((keys, places),) = keyed.columns(splits)
     assert (keys.tolist(), places.tolist()) == ([[2, 0, 1, 2]], [-1, 0, 0])
 

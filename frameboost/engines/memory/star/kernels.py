@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from frameboost.engines.memory.histogram_kernels import FEWEST_ROWS, clearing
-from frameboost.runtime.intrinsics import AHEAD, STRIDE, WIDTH, add_pair, add_pairs, prefetch
+from frameboost.runtime.intrinsics import AHEAD, STRIDE, WIDTH, add_pair, add_pairs, prefetch, read_four
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
@@ -18,11 +18,10 @@ __all__ = ["add_by_key", "look_up", "order_by_key", "order_in_blocks", "take_sid
 _ONE = np.uint64(1)
 # Rows that are read together: their pairs and keys stay in the L1 cache.
 _ROWS = 1024
-# Features whose bins are added to at a time.
-_FEATURES = np.uint64(16)
 _WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE)
 # The fields of a dimension's row in ``tables``, see `add_by_key`.
-_FEWEST, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM = range(6)
+_FEWEST, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM, _BYTE_KEY = range(7)
+_N_BYTE_KEYS = _BYTE_KEY
 
 
 @kernel
@@ -88,16 +87,14 @@ def _add_to_slots(histogram, slots, codes, starts, count, pairs, n_features):  #
 
 @kernel
 def _add_in_blocks(sums, codes, starts, count, pairs, n_features):  # type: ignore[no-untyped-def]
-    """Do the same to 256 bins of each feature, some features at a time (see `histogram_kernels`)."""
-    for feature in range(np.uint64(0), n_features, _FEATURES):
-        end = min(feature + _FEATURES, n_features)
-        whole = end - (end - feature) % _WIDTH
-        for i in range(np.uint64(0), count):
-            g, h, start = pairs[i << _ONE], pairs[(i << _ONE) + _ONE], starts[i]
-            for k in range(feature, whole, _WIDTH):
-                add_pairs(sums, k * _STRIDE, codes, start + k, g, h)
-            for k in range(whole, end):
-                add_pair(sums, k * _STRIDE + (np.uint64(codes[start + k]) << _ONE), g, h)
+    """Do the same to 256 bins of each feature (see `histogram_kernels`)."""
+    whole = n_features - n_features % _WIDTH
+    for i in range(np.uint64(0), count):
+        g, h, start = pairs[i << _ONE], pairs[(i << _ONE) + _ONE], starts[i]
+        for k in range(np.uint64(0), whole, _WIDTH):
+            add_pairs(sums, k * _STRIDE, codes, start + k, g, h)
+        for k in range(whole, n_features):
+            add_pair(sums, k * _STRIDE + (np.uint64(codes[start + k]) << _ONE), g, h)
 
 
 @kernel
@@ -123,8 +120,13 @@ def _merge_blocks(blocks, slots, histogram):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _read_block(records, fields, rows, first, last, stop, gradients, keys, pairs, starts):  # type: ignore[no-untyped-def]
-    """Copy the pairs of ``rows[first:last]``, their keys, (dimensions, rows), and where their records start."""
+def _read_block(records, own, rows, first, last, stop, gradients, pairs, starts, blocks):  # type: ignore[no-untyped-def]
+    """Copy the pairs of ``rows[first:last]``, and where their records start.
+
+    If there are ``blocks``, add the pairs to those of keys of one byte, and of the own codes, which lie behind such keys.
+    """
+    n_columns = np.uint64(own[_N_BYTE_KEYS] + own[_N_FEATURES])
+    first_code, whole = np.uint64(own[_FIRST_CODE] - own[_N_BYTE_KEYS]), n_columns - n_columns % _WIDTH
     width = np.uint64(records.shape[1])
     bytes_, all_pairs = records.ravel(), gradients.ravel()
     for i in range(first, last):
@@ -133,25 +135,24 @@ def _read_block(records, fields, rows, first, last, stop, gradients, keys, pairs
             prefetch(bytes_, later * width)
             prefetch(all_pairs, later << _ONE)
         row, at = np.uint64(rows[i]), (i - first) << _ONE
-        pairs[at], pairs[at + _ONE] = all_pairs[row << _ONE], all_pairs[(row << _ONE) + _ONE]
-        starts[i - first] = row * width
-        for k in range(np.uint64(len(fields))):
-            byte = row * width + np.uint64(fields[k, 0])
-            found = np.uint32(bytes_[byte])
-            found |= np.uint32(bytes_[byte + np.uint64(1)]) << np.uint32(8)
-            found |= np.uint32(bytes_[byte + np.uint64(2)]) << np.uint32(16)
-            found |= np.uint32(bytes_[byte + np.uint64(3)]) << np.uint32(24)
-            keys[k, i - first] = found & np.uint32(fields[k, 1])
+        g, h, start = all_pairs[row << _ONE], all_pairs[(row << _ONE) + _ONE], row * width
+        pairs[at], pairs[at + _ONE], starts[i - first] = g, h, start
+        if blocks is not None:
+            for k in range(np.uint64(0), whole, _WIDTH):
+                add_pairs(blocks, k * _STRIDE, bytes_, start + first_code + k, g, h)
+            for k in range(whole, n_columns):
+                add_pair(blocks, k * _STRIDE + (np.uint64(bytes_[start + first_code + k]) << _ONE), g, h)
 
 
 @kernel
-def _merge_runs(table, keys, pairs, count, codes, starts, sums):  # type: ignore[no-untyped-def]
+def _merge_runs(table, field, bytes_, records, count, pairs, codes, starts, sums):  # type: ignore[no-untyped-def]
     """Write where the codes of each run of rows of one key start, and the sum of its pairs; return how many."""
     first, n_features = np.uint64(table[_FIRST_CODE]), np.uint64(table[_N_FEATURES])
+    at_key, mask = np.uint64(field[0]), np.uint32(field[1])
     run, before = np.uint64(0), np.uint32(0xFFFFFFFF)  # no key
     g = h = 0.0
     for i in range(np.uint64(0), count):
-        key = keys[i]
+        key = read_four(bytes_, records[i] + at_key) & mask
         is_new = key != before
         run += np.uint64(is_new)
         g = pairs[i << _ONE] + (0.0 if is_new else g)
@@ -162,6 +163,15 @@ def _merge_runs(table, keys, pairs, count, codes, starts, sums):  # type: ignore
         prefetch(codes, starts[at] + n_features - _ONE)  # which may be in the next cache line
         before = key
     return run
+
+
+@kernel
+def _add_to_keys(field, bytes_, records, count, pairs, sums):  # type: ignore[no-untyped-def]
+    """Add pairs up by key."""
+    at_key, mask = np.uint64(field[0]), np.uint32(field[1])
+    for i in range(np.uint64(0), count):
+        key = np.uint64(read_four(bytes_, records[i] + at_key) & mask)
+        add_pair(sums, key << _ONE, pairs[i << _ONE], pairs[(i << _ONE) + _ONE])
 
 
 @kernel
@@ -184,30 +194,26 @@ def _take_sums(table, by_key, may_block, blocks, histogram, slots, codes, starts
 @kernel
 def _add_part(  # type: ignore[no-untyped-def]
     records, fields, tables, codes, slots, own, rows, first, stop, gradients, histogram, by_key, may_block, blocks,
-    n_rows, room,
+    byte_blocks, n_rows, room,
 ):  # fmt: skip
     """Add the pairs of ``rows[first:stop]`` to bins, or to the sums by key that are taken at the end of the node."""
-    keys, pairs, starts, run_starts, run_pairs = room
+    pairs, starts, run_starts, run_pairs = room
+    bytes_ = records.ravel()
     for start in range(first, stop, np.uint64(_ROWS)):
         last = min(start + np.uint64(_ROWS), stop)
-        _read_block(records, fields, rows, start, last, stop, gradients, keys, pairs, starts)
         count = last - start
-        if own[_N_FEATURES] > 0:
-            bytes_ = records.ravel()[own[_FIRST_CODE] :]
-            n_features = np.uint64(own[_N_FEATURES])
-            if blocks is not None:
-                _add_in_blocks(blocks[own[_FIRST_SLOT] * STRIDE :], bytes_, starts, count, pairs, n_features)
-            else:
-                _add_to_slots(histogram, slots[own[_FIRST_SLOT] :], bytes_, starts, count, pairs, n_features)
+        _read_block(records, own, rows, start, last, stop, gradients, pairs, starts, byte_blocks)
+        if byte_blocks is None and own[_N_FEATURES] > 0:
+            own_codes, own_slots = bytes_[own[_FIRST_CODE] :], slots[own[_FIRST_SLOT] :]
+            _add_to_slots(histogram, own_slots, own_codes, starts, count, pairs, np.uint64(own[_N_FEATURES]))
         for k in range(len(tables)):
-            table, of_rows = tables[k], keys[k]
+            table = tables[k]
+            if byte_blocks is not None and table[_BYTE_KEY] >= 0:
+                continue
             if n_rows >= table[_FEWEST]:
-                sums = by_key[2 * table[_FIRST_SUM] :]
-                for i in range(count):
-                    at = i << _ONE
-                    add_pair(sums, np.uint64(of_rows[i]) << _ONE, pairs[at], pairs[at + _ONE])
+                _add_to_keys(fields[k], bytes_, starts, count, pairs, by_key[2 * table[_FIRST_SUM] :])
             else:
-                n_runs = _merge_runs(table, of_rows, pairs, count, codes, run_starts, run_pairs)
+                n_runs = _merge_runs(table, fields[k], bytes_, starts, count, pairs, codes, run_starts, run_pairs)
                 _add(table, may_block, blocks, histogram, slots, codes, run_starts, n_runs, run_pairs)
 
 
@@ -216,12 +222,11 @@ def _add_share_by_key(  # type: ignore[no-untyped-def]
     records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, histograms, places, more, by_key,
     may_block, share,
 ):  # fmt: skip
-    room = (
-        np.empty((len(tables), _ROWS), np.uint32), np.empty(2 * _ROWS), np.empty(_ROWS, np.uint64),
-        np.empty(_ROWS + 1, np.uint64), np.empty(2 * _ROWS + 2),
-    )  # fmt: skip
-    blocks = np.empty(len(slots) * STRIDE)
+    room = np.empty(2 * _ROWS), np.empty(_ROWS, np.uint64), np.empty(_ROWS + 1, np.uint64), np.empty(2 * _ROWS + 2)
+    n_attributes, n_byte_keys = own[_FIRST_SLOT], own[_N_BYTE_KEYS]
+    blocks = np.empty((len(slots) + n_byte_keys) * STRIDE)
     blocks[:] = 0.0
+    byte_blocks = blocks[n_attributes * STRIDE :]
     before = parts[firsts[share] - 1, 0] if share > 0 else -1
     part = firsts[share]
     while part < firsts[share + 1]:
@@ -235,18 +240,22 @@ def _add_share_by_key(  # type: ignore[no-untyped-def]
             first, stop = np.uint64(parts[each, 1]), np.uint64(parts[each, 2])
             values = records, fields, tables, codes, slots, own, rows, first, stop, gradients, histogram, by_key[share]
             if is_large:
-                _add_part(*values, may_block, blocks, n_rows, room)
+                _add_part(*values, may_block, blocks, byte_blocks, n_rows, room)
             else:
-                _add_part(*values, may_block, None, n_rows, room)
+                _add_part(*values, may_block, None, None, n_rows, room)
         for k in range(len(tables)):
-            if n_rows >= tables[k, _FEWEST]:
+            is_byte = is_large and tables[k, _BYTE_KEY] >= 0
+            if is_byte or n_rows >= tables[k, _FEWEST]:
                 sums = by_key[share, 2 * tables[k, _FIRST_SUM] :]
+                if is_byte:
+                    sums = byte_blocks[tables[k, _BYTE_KEY] * STRIDE :]
                 if is_large:
-                    _take_sums(tables[k], sums, may_block, blocks, histogram, slots, codes, room[3], room[4])
+                    _take_sums(tables[k], sums, may_block, blocks, histogram, slots, codes, room[2], room[3])
                 else:
-                    _take_sums(tables[k], sums, may_block, None, histogram, slots, codes, room[3], room[4])
+                    _take_sums(tables[k], sums, may_block, None, histogram, slots, codes, room[2], room[3])
         if is_large:
-            _merge_blocks(blocks, slots, histogram)
+            _merge_blocks(blocks, slots[:n_attributes], histogram)
+            _merge_blocks(byte_blocks[n_byte_keys * STRIDE :], slots[n_attributes:], histogram)
         part = end
 
 
