@@ -16,7 +16,7 @@ from frameboost.engines.memory.binning import BinnedColumns, is_small
 from frameboost.engines.memory.histograms import sum_by_bin
 from frameboost.engines.memory.linear import Numbers
 from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.partition_kernels import take_rows
+from frameboost.engines.memory.row_order import take_all
 from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.engines.memory.sparse.codes import coded, find_sparse
 from frameboost.engines.memory.sparse.columns import RowNumbers
@@ -113,11 +113,20 @@ class MemoryEngine(ArrayEngine):
         self._may_sort = False
         self.forget_order(order)
         columns, self.rows = self.rows.get_columns(), pl.DataFrame()
-        self.rows = pl.DataFrame([_in_order(columns.pop(0), order, buffer) for _ in range(len(columns))])
+        self.rows = pl.DataFrame([self._in_order(columns.pop(0), order, buffer) for _ in range(len(columns))])
         for margins in self.margin_arrays.values():
-            take_rows(margins, order, buffer)
+            take_all(margins, order, buffer, self.workers)
             margins[:] = buffer
         self.binned.sort(order, buffer, self.workers)
+
+    def _in_order(self, values: pl.Series, order: RowNumbers, buffer: FloatArray) -> pl.Series:
+        """Return a column's rows in another order; the one that is given is freed first if nothing else holds it."""
+        if values.dtype != pl.Float64 or values.null_count():
+            return values[pl.Series(order)]
+        name = values.name
+        take_all(values.to_numpy(), order, buffer, self.workers)
+        del values
+        return pl.Series(name, buffer.copy())
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 
@@ -247,13 +256,3 @@ class MemoryEngine(ArrayEngine):
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
         """See `ShardEngine.node_values`."""
         return self.values_by_node(pl.Series(self.partition.of_rows()), self.hessians(), value, weight).collect()
-
-
-def _in_order(values: pl.Series, order: RowNumbers, buffer: FloatArray) -> pl.Series:
-    """Return a column's rows in another order; the one that is given is freed first if nothing else holds it."""
-    if values.dtype != pl.Float64 or values.null_count():
-        return values[pl.Series(order)]
-    name = values.name
-    take_rows(values.to_numpy(), order, buffer)
-    del values
-    return pl.Series(name, buffer.copy())

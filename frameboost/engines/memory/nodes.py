@@ -189,10 +189,17 @@ class RowPartition:
         if splits is None:
             return
         sides = np.array([(values[left], values[right]) for left, right in splits.children.tolist()])
-        parts, firsts = self._shares(splits.nodes, self.pieces)
-        team = self._workers.team(len(firsts) - 1)
         for codes, places in splits.columns():
-            add_by_side(team, codes, places, splits.goes_left, splits.starts, self.rows, parts, firsts, sides, margins)
+            # The rows of these splits are shared out apart, so that no thread waits while others have all of them.
+            own = np.flatnonzero(places >= 0)
+            if not len(own):
+                continue
+            parts, firsts = self._shares([splits.nodes[split] for split in own.tolist()], self.pieces)
+            team = self._workers.team(len(firsts) - 1)
+            add_by_side(
+                team, codes, places[own], splits.goes_left, splits.starts[own], self.rows, parts, firsts, sides[own],
+                margins,
+            )  # fmt: skip
 
     def add_values(self, values: FloatArray, margins: FloatArray) -> None:
         """Add ``values``, float64 (nodes,), to the margins of the rows after `set_leaves`, on this thread."""

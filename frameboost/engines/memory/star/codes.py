@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.memory.partition_kernels import take_rows
+from frameboost.engines.memory.row_order import take_all
 from frameboost.engines.memory.star.bins import CodedTable
 from frameboost.engines.memory.star.kernels import add_by_key, take_sides
 from frameboost.engines.memory.star.packed import PackedPairs
 from frameboost.engines.memory.star.packed_kernels import add_packed_by_key
 from frameboost.engines.memory.star.records import Records
-from frameboost.runtime.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
+from frameboost.runtime.task_sizes import CODES_PER_TREE
 from frameboost.runtime.workers import Pieces, Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
@@ -126,14 +126,9 @@ class KeyedColumns:
 
     def sort(self, order: RowNumbers, workers: Workers) -> None:
         """Put the rows into another order."""
-        before = self._keys
-        self._keys = [np.empty_like(keys) for keys in before]
-
-        def take(first: int, last: int) -> None:
-            for keys, out in zip(before, self._keys, strict=True):
-                take_rows(keys, order[first:last], out[first:last])
-
-        workers.over(len(order), take, smallest=VALUES_PER_TASK)
+        for place, keys in enumerate(self._keys):
+            self._keys[place] = np.empty_like(keys)
+            take_all(keys, order, self._keys[place], workers)
 
     def start_tree(self, pairs: FloatArray, step: float, workers: Workers) -> None:
         """Get ready to add the pairs of a tree; ``step`` is that of the grid of g, or 0 where it isn't known."""

@@ -123,7 +123,7 @@ def _merge_blocks(blocks, slots, histogram):  # type: ignore[no-untyped-def]
 def _read_block(records, own, rows, first, last, stop, gradients, pairs, starts, blocks):  # type: ignore[no-untyped-def]
     """Copy the pairs of ``rows[first:last]``, and where their records start.
 
-    If there are ``blocks``, add the pairs to those of keys of one byte, and of the own codes, which lie behind such keys.
+    If there are ``blocks``, add the pairs to those of keys of one byte, and of the own codes, which lie behind them.
     """
     n_columns = np.uint64(own[_N_BYTE_KEYS] + own[_N_FEATURES])
     first_code, whole = np.uint64(own[_FIRST_CODE] - own[_N_BYTE_KEYS]), n_columns - n_columns % _WIDTH

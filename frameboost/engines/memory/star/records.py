@@ -20,6 +20,8 @@ _Keys = Sequence[npt.NDArray[Any]]
 _READ, _READ_OF_NUMBER = 4, 8
 # Records with a number start at a multiple of these bytes: of 16 bytes, they never lie across two cache lines.
 _ALIGNED = 4
+# Records that stay in the L2 cache.
+_IN_CACHE = 1 << 15
 
 
 class Records:
@@ -87,8 +89,9 @@ class Records:
         parts = [*zip(keys, self.fields[:, 0].tolist(), self._widths, strict=True), *codes]
 
         def write(first: int, last: int) -> None:
-            for values, at, width in parts:
-                write_records(values, at, width, self.bytes, first, last)
+            for start in range(first, last, _IN_CACHE):  # each part of a record is written while it is in the cache
+                for values, at, width in parts:
+                    write_records(values, at, width, self.bytes, start, min(start + _IN_CACHE, last))
 
         workers.over(n_rows, write, smallest=VALUES_PER_TASK)
         self._is_written = True
