@@ -113,20 +113,19 @@ class MemoryEngine(ArrayEngine):
         self._may_sort = False
         self.forget_order(order)
         columns, self.rows = self.rows.get_columns(), pl.DataFrame()
-        self.rows = pl.DataFrame([self._in_order(columns.pop(0), order, buffer) for _ in range(len(columns))])
+        self.rows = pl.DataFrame([self._in_order(columns.pop(0), order) for _ in range(len(columns))])
         for margins in self.margin_arrays.values():
             take_all(margins, order, buffer, self.workers)
             margins[:] = buffer
         self.binned.sort(order, buffer, self.workers)
 
-    def _in_order(self, values: pl.Series, order: RowNumbers, buffer: FloatArray) -> pl.Series:
-        """Return a column's rows in another order; the one that is given is freed first if nothing else holds it."""
+    def _in_order(self, values: pl.Series, order: RowNumbers) -> pl.Series:
+        """Return a column's rows in another order."""
         if values.dtype != pl.Float64 or values.null_count():
             return values[pl.Series(order)]
-        name = values.name
-        take_all(values.to_numpy(), order, buffer, self.workers)
-        del values
-        return pl.Series(name, buffer.copy())
+        found = np.empty(len(values))
+        take_all(values.to_numpy(), order, found, self.workers)
+        return pl.Series(values.name, found)
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 

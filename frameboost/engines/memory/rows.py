@@ -375,8 +375,10 @@ class ArrayEngine(FrameEngine):
 
     def forget_order(self, order: npt.NDArray[np.uint32]) -> None:
         """Drop what depends on the order of the rows before these change it; for samples, keep their numbers."""
-        numbers = order.copy() if self.row_numbers is None else self.row_numbers[order]
-        self.row_numbers = numbers if self.may_have_samples else None
+        if self.may_have_samples:
+            self.row_numbers = order.copy() if self.row_numbers is None else self.row_numbers[order]
+        else:
+            self.row_numbers = None
         self._positions = None
         self._role_arrays = None, {}
         self.fixed_values.clear()

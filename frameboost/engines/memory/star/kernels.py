@@ -61,10 +61,11 @@ def order_in_blocks(order, shift, starts, out):  # type: ignore[no-untyped-def]
 @kernel
 def write_records(values, at, width, records, first, last):  # type: ignore[no-untyped-def]
     """Write the ``width`` lowest bytes of the values (unsigned) of some rows to their records, from ``at`` on."""
-    for row in range(first, last):
-        rest = np.uint32(values[row])
-        for k in range(at, at + width):
-            records[row, k] = np.uint8(rest & np.uint32(255))
+    n_bytes, bytes_ = np.uint64(records.shape[1]), records.ravel()
+    for row in range(np.uint64(first), np.uint64(last)):
+        rest, start = np.uint32(values[row]), row * n_bytes + np.uint64(at)
+        for k in range(np.uint64(width)):
+            bytes_[start + k] = np.uint8(rest & np.uint32(255))
             rest >>= np.uint32(8)
 
 
