@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,9 +75,24 @@ def sample_of(n_rows: int, places: Places | None = None, count: int | None = Non
     sample = sample_condition(n_rows)
     if sample is None:
         return None
+    if places is None and count is None:
+        return _whole_mask(n_rows, sample)
+    return _mask((places or Places()).expr(_positions(n_rows if count is None else count)), sample)
+
+
+def _positions(count: int) -> pl.Expr:
+    return pl.int_range(count, dtype=pl.Int64)
+
+
+def _mask(position: pl.Expr, sample: tuple[int, int, int]) -> pl.Series:
     modulus, multiplier, bound = sample
-    position = (places or Places()).expr(pl.int_range(n_rows if count is None else count, dtype=pl.Int64))
     return pl.select(position % modulus * multiplier % 2**32 < bound).to_series()
+
+
+@lru_cache(maxsize=1)
+def _whole_mask(n_rows: int, sample: tuple[int, int, int]) -> pl.Series:
+    """Return the mask of all rows, a bit each, which a fit asks for several times."""
+    return _mask(_positions(n_rows), sample)
 
 
 def distinct_values(values: pl.Series) -> tuple[pl.Series, np.ndarray[tuple[int], np.dtype[np.int64]]]:

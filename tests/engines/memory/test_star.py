@@ -16,7 +16,14 @@ from frameboost.engines.memory.star import codes as star_codes
 from frameboost.engines.memory.star import engine as star
 from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
 from frameboost.engines.memory.star.codes import KeyedColumns, chosen
-from frameboost.engines.memory.star.kernels import look_up, order_by_key, order_in_blocks, take_sides, write_records
+from frameboost.engines.memory.star.kernels import (
+    count_rows,
+    look_up,
+    order_by_key,
+    order_in_blocks,
+    take_sides,
+    write_records,
+)
 from frameboost.engines.memory.star.packed import PackedPairs, most_in_one
 from frameboost.engines.memory.star.records import Records
 from frameboost.engines.memory.star.tables import SampledRows, StarTable
@@ -368,7 +375,11 @@ def test_rows_of_keys(seed):
     values = rng.integers(-3, 12, 40)
     look_up(values, np.int64(2), table, np.uint32(6), out)
     assert out.tolist() == [int(table[v - 2]) if 2 <= v < 8 else 6 for v in values]
-    counts = np.bincount(keys, minlength=9)
+    counts, some = np.zeros((2, 9), np.int64)
+    count_rows(keys, None, counts)
+    count_rows(keys, np.arange(3, 40, 5), some)
+    assert counts.tolist() == [keys.tolist().count(key) for key in range(9)]
+    assert some.tolist() == [keys[3::5].tolist().count(key) for key in range(9)]
     order_by_key(keys, np.cumsum(counts) - counts, out)
     assert out.tolist() == sorted(range(40), key=keys.__getitem__)
     order = rng.permutation(40).astype(np.uint32)

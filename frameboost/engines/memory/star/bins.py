@@ -15,6 +15,7 @@ from frameboost.binning.bins import Bins, cut_positions
 from frameboost.binning.cell_cuts import cuts_by_cells
 from frameboost.binning.codes import with_one_zero
 from frameboost.binning.value_counts import count_distinct, in_numpy
+from frameboost.engines.memory.row_order import take_all
 from frameboost.engines.memory.star.tables import StarTable
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
@@ -113,7 +114,9 @@ def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int, workers: 
     else:
         firsts, key_of[referred] = distinct
         codes, counts = codes[:, firsts], np.bincount(key_of[referred], counts).astype(np.int64)  # exact: below 2^53
-    return CodedTable(features, codes, key_of[table.rows], counts)
+    keys = np.empty_like(table.rows)
+    take_all(key_of, table.rows, keys, workers)
+    return CodedTable(features, codes, keys, counts)
 
 
 def part_keys(table: CodedTable, most: int) -> CodedTable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -21,10 +21,11 @@ from frameboost.engines.memory.star.kernels import order_by_key, order_in_blocks
 from frameboost.engines.memory.star.packed import most_in_one
 from frameboost.engines.memory.star.tables import StarTable, fact_columns, open_tables
 from frameboost.joins.frames import StarFrame
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
-from frameboost.splits.split import Stats
+from frameboost.splits.split import IntArray, Stats
 
 __all__ = ["StarEngine"]
 
@@ -54,9 +55,14 @@ class StarEngine(MemoryEngine):
             self.rows = self.kept_roles(read.lazy().select(self.row_exprs).collect().rechunk())
             self._tables = open_tables(self._source, self.features, read.select(map(column, of_facts)))
             self._table_of = {i: table for table in self._tables for i in table.values}
+            self._count(lambda table: table.references)
             own = ((i, feature) for i, feature in enumerate(self.features) if i not in self._table_of)
             self._columns = read.select(column(feature.name).alias(str(i)) for i, feature in own)
         return self._columns
+
+    def _count(self, references: Callable[[StarTable], IntArray]) -> None:
+        """Count the facts that refer to each row of the dimensions."""
+        self.workers.each(self._tables, references, alone=self.n_rows < VALUES_PER_TASK)
 
     def values(self, number: int) -> pl.Series:
         """See `ArrayEngine.values`."""
@@ -76,8 +82,9 @@ class StarEngine(MemoryEngine):
         """See `HistogramEngine.propose_bins`."""
         self.load()
         wanted = [i for i in self._table_of if i not in given]
-        for table in self._tables:
-            _ = table.references, table.sampled_references  # before several threads ask for them
+        if self._tables:
+            _ = self._tables[0].sample.rows  # of all of them, before several threads ask for it
+        self._count(lambda table: table.sampled_references)
 
         def propose(number: int) -> Bins:
             return propose_attribute(self.features[number], number, self._table_of[number], max_bin)

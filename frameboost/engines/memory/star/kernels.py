@@ -13,7 +13,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["add_by_key", "look_up", "order_by_key", "order_in_blocks", "take_sides", "write_records"]
+__all__ = ["add_by_key", "count_rows", "look_up", "order_by_key", "order_in_blocks", "take_sides", "write_records"]
 
 _ONE = np.uint64(1)
 # Rows that are read together: their pairs and keys stay in the L1 cache.
@@ -31,6 +31,17 @@ def look_up(values, lowest, table, unknown, out):  # type: ignore[no-untyped-def
     for i in range(len(values)):
         place = np.uint64(np.int64(values[i]) - lowest)  # of a value below, a large number
         out[i] = table[place] if place < size else unknown
+
+
+@kernel
+def count_rows(rows, of, counts):  # type: ignore[no-untyped-def]
+    """Add to ``counts`` (int64) how often each row is in ``rows`` (uint32), or in ``rows[of]`` unless that is None."""
+    if of is None:
+        for i in range(np.uint64(0), np.uint64(len(rows))):
+            counts[np.uint64(rows[i])] += 1
+    else:
+        for i in range(np.uint64(0), np.uint64(len(of))):
+            counts[np.uint64(rows[np.uint64(of[i])])] += 1
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.codes import sample_of
-from frameboost.engines.memory.star.kernels import look_up
+from frameboost.engines.memory.star.kernels import count_rows, look_up
 from frameboost.joins.dimension import FACTS, needed
 from frameboost.joins.frames import StarFrame, dimension_frame, joined, key_exprs, key_names
 from frameboost.schema.feature import Feature
@@ -65,13 +65,18 @@ class StarTable:
     @cached_property
     def references(self) -> npt.NDArray[np.int64]:
         """How many facts refer to each row."""
-        return np.bincount(self.rows, minlength=self.n_rows)
+        return self._counted(None)
 
     @cached_property
     def sampled_references(self) -> npt.NDArray[np.int64]:
         """How many facts of those that cuts come from refer to each row."""
         sample = self.sample.rows
-        return self.references if sample is None else np.bincount(self.rows[sample], minlength=self.n_rows)
+        return self.references if sample is None else self._counted(sample)
+
+    def _counted(self, of: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
+        counts = np.zeros(self.n_rows, np.int64)
+        count_rows(self.rows, of, counts)
+        return counts
 
     def count_missing(self, feature: int) -> int:
         """Return in how many facts a feature is missing."""
