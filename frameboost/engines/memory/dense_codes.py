@@ -80,7 +80,8 @@ class DenseCodes:
         self.places = places
         self.features = np.flatnonzero(places >= 0)
         shape = len(self.features), n_rows
-        if room is not None and (room.columns.shape, room.columns.dtype) == (shape, dtype):
+        is_alike = room is not None and (room.columns.shape, room.columns.dtype) == (shape, dtype)
+        if room is not None and is_alike and (room.rows is not None) == by_row:
             self.columns, self.rows = room.columns, room.rows
         else:
             self.rows = np.empty(shape[::-1], dtype) if by_row else None
