@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 __all__ = [
     "AHEAD", "BYTES", "STRIDE", "STRIDE_OF_WHOLE", "WIDTH", "add_pair", "add_pairs", "add_whole", "as_pointer", "fused",
-    "move_bytes", "prefetch", "read_eight", "read_four", "write_eight",
+    "move_bytes", "prefetch", "prefetch_all", "read_eight", "read_four", "write_eight",
 ]  # fmt: skip
 
 # How many rows ahead to prefetch: time enough for memory to arrive, and few enough that it is still in the cache.
@@ -26,7 +26,17 @@ STRIDE_OF_WHOLE = 256 + 8
 _PAIR = ir.VectorType(ir.DoubleType(), 2)
 # Bytes that `move_bytes` takes at once.
 BYTES = 64
+_BYTE = ir.IntType(8).as_pointer()
+# Bytes of a cache line; and of a row that mostly lies in one.
+LINE, _IN_ONE = 64, 16
 _BYTES = ir.VectorType(ir.IntType(8), BYTES)
+
+
+def _prefetch_address(builder: Any, address: Any) -> None:
+    flag = ir.IntType(32)
+    call = ir.FunctionType(ir.VoidType(), [_BYTE, flag, flag, flag])
+    function = cgutils.get_or_insert_function(builder.module, call, "llvm.prefetch")  # type: ignore[no-untyped-call]
+    builder.call(function, [address, flag(0), flag(3), flag(1)])  # to read, into all caches, data
 
 
 def _prefetch(_context: Any, array: Any, index: Any) -> Any:
@@ -37,20 +47,39 @@ def _prefetch(_context: Any, array: Any, index: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         items = context.make_array(signature.args[0])(context, builder, arguments[0])
-        byte = ir.IntType(8).as_pointer()
         distance = cgutils.unpack_tuple(builder, items.strides, 1)[0]  # type: ignore[no-untyped-call]
-        start = builder.bitcast(items.data, byte)
-        address = builder.gep(start, [builder.mul(arguments[1], distance)])
-        flag = ir.IntType(32)
-        call = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
-        function = cgutils.get_or_insert_function(builder.module, call, "llvm.prefetch")  # type: ignore[no-untyped-call]
-        builder.call(function, [address, flag(0), flag(3), flag(1)])  # to read, into all caches, data
+        start = builder.bitcast(items.data, _BYTE)
+        _prefetch_address(builder, builder.gep(start, [builder.mul(arguments[1], distance)]))
         return context.get_dummy_value()
 
     return types.void(array, index), generate
 
 
 prefetch: Any = intrinsic(_prefetch)
+
+
+def _prefetch_all(_context: Any, array: Any, first: Any, count: Any) -> Any:
+    """Prefetch the cache lines of ``array[first : first + count]`` (one axis, C-contiguous).
+
+    Of more than `_IN_ONE` bytes, the last may be in another line than the first.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        items = context.make_array(signature.args[0])(context, builder, arguments[0])
+        word = ir.IntType(64)
+        start = builder.bitcast(builder.gep(items.data, [arguments[1]]), _BYTE)
+        size = builder.mul(arguments[2], items.itemsize)
+        _prefetch_address(builder, start)
+        with builder.if_then(builder.icmp_unsigned(">", size, word(_IN_ONE))):
+            _prefetch_address(builder, builder.gep(start, [builder.sub(size, word(1))]))
+            with cgutils.for_range_slice(builder, word(LINE), size, word(LINE), intp=word) as (at, _):
+                _prefetch_address(builder, builder.gep(start, [at]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64, types.uint64), generate
+
+
+prefetch_all: Any = intrinsic(_prefetch_all)
 
 
 def _fused(_context: Any, a: Any, b: Any, c: Any) -> Any:

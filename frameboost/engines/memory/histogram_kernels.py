@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from frameboost.runtime.intrinsics import AHEAD, STRIDE, WIDTH, add_pair, add_pairs, prefetch
+from frameboost.runtime.intrinsics import AHEAD, STRIDE, WIDTH, add_pair, add_pairs, prefetch, prefetch_all
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
@@ -42,7 +42,7 @@ def add_rows(codes, rows, start, stop, gradients, slots, first, last, histogram)
     for i in range(np.uint64(start), stop):
         if i + AHEAD < stop:
             later = np.uint64(rows[i + AHEAD])
-            prefetch(all_codes, later * n_features + np.uint64(first))
+            prefetch_all(all_codes, later * n_features + np.uint64(first), np.uint64(last) - np.uint64(first))
             prefetch(pairs, later << _ONE)
         row = np.uint64(rows[i])
         g, h = pairs[row << _ONE], pairs[(row << _ONE) + _ONE]
@@ -71,7 +71,7 @@ def _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, hist
         for i in range(first, last):
             if i + AHEAD < stop:
                 later = np.uint64(rows[i + AHEAD])
-                prefetch(all_codes, later * n_features)
+                prefetch_all(all_codes, later * n_features, n_features)
                 prefetch(all_pairs, later << _ONE)
             row, at = np.uint64(rows[i]), (i - first) << _ONE
             g, h = all_pairs[row << _ONE], all_pairs[(row << _ONE) + _ONE]

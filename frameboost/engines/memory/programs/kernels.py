@@ -7,7 +7,6 @@ from numba import carray  # type: ignore[attr-defined]
 
 from frameboost.engines.exponential_kernels import exponentials
 from frameboost.engines.logarithm_kernels import logarithms
-from frameboost.engines.memory.gradient_kernels import pair_totals
 from frameboost.runtime.intrinsics import as_pointer
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
@@ -35,6 +34,7 @@ OPCODES = {name: number for number, name in enumerate(_NAMES)}
 _LAST_UNARY, _LAST_ARITHMETIC, _LAST_COMPARISON = _FLOOR, _LEAST, _OR
 # Rows in a block: the registers of a program stay in the processor's cache.
 _BLOCK = 512
+_BYTES = 8  # of a float64
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)  # all bits of a float64 but its sign
 
 
@@ -127,7 +127,7 @@ def _compare(operation, a, b, out, size):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _run(instructions, addresses, n_rows, start, size, registers):  # type: ignore[no-untyped-def]
+def _run(instructions, addresses, start, size, registers):  # type: ignore[no-untyped-def]
     """Execute the program for ``size`` rows from ``start`` on: instruction k writes register k.
 
     ``registers`` is float64 (instructions, block). Those of constants are filled already.
@@ -136,9 +136,9 @@ def _run(instructions, addresses, n_rows, start, size, registers):  # type: igno
         operation, first, second, third = instructions[k]
         out = registers[k]
         if operation == _COLUMN:
-            column = carray(as_pointer(addresses[first]), (n_rows,), np.float64)
+            column = carray(as_pointer(addresses[first] + _BYTES * start), (size,), np.float64)
             for i in range(size):
-                out[i] = column[start + i]
+                out[i] = column[i]
         elif operation == _NUMBER:
             continue
         elif operation <= _LAST_UNARY:
@@ -163,12 +163,27 @@ def _largest(values, size, most):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _put_on_grids(gradients, hessians, offset_g, offset_h, size, pairs):  # type: ignore[no-untyped-def]
-    """Round g and h to their grids, write them side by side and return their sums."""
+def _round(values, offset, size, out):  # type: ignore[no-untyped-def]
+    """Round to the grid of an offset (see `frameboost.expressions.grid`)."""
     for i in range(size):
-        pairs[i, 0] = (gradients[i] + offset_g) - offset_g
-        pairs[i, 1] = (hessians[i] + offset_h) - offset_h
-    return pair_totals(pairs, size)
+        out[i] = (values[i] + offset) - offset
+
+
+@kernel(fastmath={"reassoc"})
+def _total(values, size):  # type: ignore[no-untyped-def]
+    """Return the sum of values on a grid: exact in any order, so the compiler may add up many at a time."""
+    total = 0.0
+    for i in range(size):
+        total += values[i]
+    return total
+
+
+@kernel
+def _put_side_by_side(gradients, hessians, size, pairs):  # type: ignore[no-untyped-def]
+    """Write g and h as pairs, float64 (2 rows,). Indices are unsigned: others are checked at each access."""
+    for i in range(np.uint64(size)):
+        at = i << np.uint64(1)
+        pairs[at], pairs[at + np.uint64(1)] = gradients[i], hessians[i]
 
 
 @kernel
@@ -195,22 +210,21 @@ def compute_pairs(  # type: ignore[no-untyped-def]
     float64 array (results,)
         The exact sum of each result.
     """
-    n_rows = pairs.shape[1]
-    registers = np.empty((len(instructions), _BLOCK))
+    n_rows, flat = pairs.shape[1], pairs.reshape(-1)
+    registers, rounded = np.empty((len(instructions), _BLOCK)), np.empty((2, _BLOCK))
     for k in range(len(instructions)):
         if instructions[k, 0] == _NUMBER:
             registers[k] = constants[k]
     largest, totals = np.zeros(len(results), dtype=np.int64), np.zeros(len(results))
     for start in range(first, last, _BLOCK):
         size = min(_BLOCK, last - start)
-        _run(instructions, addresses, n_rows, start, size, registers)
+        _run(instructions, addresses, start, size, registers)
         for k in range(len(results)):
             largest[k] = _largest(registers[results[k]], size, largest[k])
-        for k in range(0, len(results), 2):
-            g, h = registers[results[k]], registers[results[k + 1]]
-            sums = _put_on_grids(g, h, offsets[k], offsets[k + 1], size, pairs[k >> 1, start:])
-            totals[k] += sums[0]
-            totals[k + 1] += sums[1]
+            _round(registers[results[k]], offsets[k], size, rounded[k & 1])
+            totals[k] += _total(rounded[k & 1], size)
+            if k & 1:
+                _put_side_by_side(rounded[0], rounded[1], size, flat[2 * ((k >> 1) * n_rows + start) :])
     return largest.view(np.float64), totals
 
 
