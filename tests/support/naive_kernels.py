@@ -91,7 +91,6 @@ TESTED_OTHERWISE = {
     "look_up": "tests/engines/memory/test_star.py",
     "count_rows": "tests/engines/memory/test_star.py",  # Python's count
     "order_by_key": "tests/engines/memory/test_star.py",  # Python's sorted
-    "order_in_blocks": "tests/engines/memory/test_star.py",  # Python's sorted
     "take_sides": "tests/engines/memory/test_star.py",
     "write_records": "tests/engines/memory/test_star.py",  # int.from_bytes
     "complete_histograms": "tests/engines/memory/test_sparse_codes.py",

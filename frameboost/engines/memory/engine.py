@@ -99,13 +99,9 @@ class MemoryEngine(ArrayEngine):
         """
         # The pairs are about to be computed anew: their memory is free until then.
         buffer, free = np.split(self.gradients.pairs.ravel()[: 2 * self.n_rows], 2)
-        order, more = np.split(free.view(np.uint32), 2)
+        order = free.view(np.uint32)[: self.n_rows]
         self.partition.write_order(order)
-        self.put_in_order(self.grouped(order, more), buffer)
-
-    def grouped(self, order: RowNumbers, out: RowNumbers) -> RowNumbers:
-        """Return the order that rows are put in, given that of the leaves; ``out`` has room for it."""
-        return order
+        self.put_in_order(order, buffer)
 
     def put_in_order(self, order: RowNumbers, buffer: FloatArray) -> None:
         """Put the rows in another order for the rest of the fit; ``buffer`` has room for a number of each."""

@@ -20,7 +20,6 @@ from frameboost.engines.memory.star.kernels import (
     count_rows,
     look_up,
     order_by_key,
-    order_in_blocks,
     take_sides,
     write_records,
 )
@@ -198,8 +197,8 @@ class _Layout:
 
 
 @settings(deadline=None, max_examples=15)
-@given(SEEDS, st.integers(1, 3), st.sampled_from([300, 20_000]), st.booleans())
-def test_add_by_key(seed, n_threads, n_rows, is_wide):
+@given(SEEDS, st.integers(1, 3), st.sampled_from([300, 20_000]), st.booleans(), st.sampled_from([None, 1]))
+def test_add_by_key(seed, n_threads, n_rows, is_wide, in_order):
     rng = np.random.default_rng(seed)
     counts = [int(n) for n in rng.integers(3, 257, 6)]
     counts[1] = 400 if is_wide else counts[1]
@@ -218,7 +217,7 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide):
     bounds = np.sort(rng.integers(0, n_rows, 2))
     parts = np.array([(0, 0, bounds[0]), (1, bounds[0], bounds[1]), (1, bounds[1], n_rows)])
     firsts = np.array([0, 2, 3]) if n_threads > 1 else np.array([0, 3])
-    keyed = KeyedColumns(tables, layout, (), 2)
+    keyed = KeyedColumns(tables, layout, (), 2, in_order)
     places, out, more = np.array([2, 0]), np.full((3, layout.offsets[-1], 2), 9.0), np.zeros((1, layout.offsets[-1], 2))
     with closing(Workers(n_threads)) as workers:
         keyed.forget_records([by_fact[i] for i in keyed.own])
@@ -236,8 +235,15 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide):
 
 
 @settings(deadline=None, max_examples=12)
-@given(SEEDS, st.sampled_from([1, 2]), st.sampled_from([300, 20_000]), st.sampled_from([1.0, 0.25]), st.booleans())
-def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, h, is_sampled):
+@given(
+    SEEDS,
+    st.sampled_from([1, 2]),
+    st.sampled_from([300, 20_000]),
+    st.sampled_from([1.0, 0.25]),
+    st.booleans(),
+    st.sampled_from([None, 1]),
+)
+def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, h, is_sampled, in_order):
     rng = np.random.default_rng(seed)
     layout = _Layout([int(n) for n in rng.integers(3, 257, 6)])
     tables = [
@@ -249,7 +255,7 @@ def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, h, is_sampled)
     ]  # fmt: skip
     own = [rng.integers(0, 3, n_rows).astype(np.uint8) for _ in range(2)]
     most = most_in_one(n_rows)
-    keyed = KeyedColumns([part_keys(each, most) for each in tables], layout, (), 2)
+    keyed = KeyedColumns([part_keys(each, most) for each in tables], layout, (), 2, in_order)
     step = grid_step(3.0, n_rows)
     pairs = np.column_stack([np.round(rng.uniform(-3, 3, n_rows) / step) * step, np.full(n_rows, h)])
     pairs[rng.random(n_rows) < 0.3] *= not is_sampled
@@ -382,9 +388,6 @@ def test_rows_of_keys(seed):
     assert some.tolist() == [keys[3::5].tolist().count(key) for key in range(9)]
     order_by_key(keys, np.cumsum(counts) - counts, out)
     assert out.tolist() == sorted(range(40), key=keys.__getitem__)
-    order = rng.permutation(40).astype(np.uint32)
-    order_in_blocks(order, np.uint64(3), np.arange(0, 40, 8), out)
-    assert out.tolist() == sorted(order.tolist(), key=lambda row: row // 8)
     sides, records = np.empty(40, np.bool_), np.full((40, 5), 7, np.uint8)
     take_sides(keys, np.arange(9) % 2 == 0, sides)
     assert sides.tolist() == [key % 2 == 0 for key in keys]

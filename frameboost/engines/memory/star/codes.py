@@ -19,7 +19,7 @@ from frameboost.runtime.task_sizes import CODES_PER_TREE
 from frameboost.runtime.workers import Pieces, Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
-__all__ = ["KeyedColumns", "chosen", "most_keys", "rows_per_block"]
+__all__ = ["KeyedColumns", "chosen", "most_keys"]
 
 RowNumbers = npt.NDArray[np.uint32]
 
@@ -33,8 +33,8 @@ FEWEST_PER_KEY, FEWEST_SCATTERED = 3, 16
 MOST_IN_CACHE = 1 << 15
 # Rows of a node for each key from which on they are added up by key.
 ROWS_PER_KEY = 1
-# Keys of a block of rows: their sums and the codes of 30 attributes are in the L2 cache together.
-KEYS_PER_BLOCK = 1 << 13
+# Of the dimension that facts are sorted by: the rows of one key are side by side in every node.
+_NEVER = np.iinfo(np.int64).max
 
 
 def chosen(tables: Sequence[CodedTable], n_codes: int, *, may_sort: bool) -> tuple[list[CodedTable], CodedTable | None]:
@@ -60,11 +60,6 @@ def most_keys(n_facts: int) -> int:
     return n_facts // max(FEWEST_PER_KEY, 1)
 
 
-def rows_per_block(n_facts: int, n_keys: int) -> int:
-    """Return how many facts, a power of 2, have some `KEYS_PER_BLOCK` keys."""
-    return 1 << (max(1, n_facts * KEYS_PER_BLOCK // n_keys).bit_length() - 1)
-
-
 class KeyedColumns:
     """The codes of the attributes of dimensions, one a key, and the keys of each row.
 
@@ -82,11 +77,13 @@ class KeyedColumns:
         Features of the facts whose codes are not stored here, as they are sparse.
     n_shares
         The most shares that rows are divided into.
+    in_order
+        The number of the dimension whose keys the rows are in the order of, if any.
     """
 
     def __init__(
         self, tables: Sequence[CodedTable], layout: SlotLayout, elsewhere: Collection[int],
-        n_shares: int,
+        n_shares: int, in_order: int | None = None,
     ) -> None:  # fmt: skip
         self.features = {feature for table in tables for feature in table.features}
         self._codes = [table.codes for table in tables]
@@ -104,14 +101,14 @@ class KeyedColumns:
         self._tables = np.zeros((len(tables), 7), np.int64)
         n_sums, first_code, first_slot = 0, 0, 0
         for place, table in enumerate(tables):
-            n_features, fewest = len(table.features), ROWS_PER_KEY * table.n_keys
+            n_features, fewest = len(table.features), _NEVER if place == in_order else ROWS_PER_KEY * table.n_keys
             own_of_table = fewest, table.n_keys, first_code, first_slot, n_features, n_sums, of_bytes.get(place, -1)
             self._tables[place] = own_of_table
-            n_sums += table.n_keys
+            n_sums += 0 if place == in_order else table.n_keys
             first_code, first_slot = first_code + table.codes.size, first_slot + n_features
         self._sums = np.zeros((n_shares, 2 * n_sums))
-        in_order = [*(i for table in tables for i in table.features), *self.own]
-        self._slots = layout.offsets[in_order]
+        by_slot = [*(i for table in tables for i in table.features), *self.own]
+        self._slots = layout.offsets[by_slot]
         self._first_slot = first_slot
         self._packed = PackedPairs(len(self._keys[0])) if dtype == np.uint8 else None
 

@@ -14,10 +14,9 @@ from frameboost.engines.memory.binning import BinnedColumns, is_small, propose_b
 from frameboost.engines.memory.engine import FEWEST_SORTED, MemoryEngine
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.sparse.codes import find_sparse
-from frameboost.engines.memory.sparse.columns import RowNumbers
 from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
-from frameboost.engines.memory.star.codes import KeyedColumns, chosen, most_keys, rows_per_block
-from frameboost.engines.memory.star.kernels import order_by_key, order_in_blocks
+from frameboost.engines.memory.star.codes import KeyedColumns, chosen, most_keys
+from frameboost.engines.memory.star.kernels import order_by_key
 from frameboost.engines.memory.star.packed import most_in_one
 from frameboost.engines.memory.star.tables import StarTable, fact_columns, open_tables
 from frameboost.joins.frames import StarFrame
@@ -43,7 +42,6 @@ class StarEngine(MemoryEngine):
         self._source = source
         self._tables: list[StarTable] = []
         self._table_of: dict[int, StarTable] = {}
-        self._rows_per_block: int | None = None  # a power of 2, where rows are in the order of keys
         self._coded: dict[int, tuple[CodedTable, int]] = {}  # attributes whose codes are stored by fact
 
     def load(self) -> pl.DataFrame:
@@ -101,8 +99,9 @@ class StarEngine(MemoryEngine):
         by_key, sorted_by = chosen(coded, self.n_rows * len(bins), may_sort=may_sort)
         layout, sparse, n_jobs = SlotLayout(bins), self.sparse_features(bins), self.workers.n_jobs
         self._coded = {i: (table, k) for table in coded if table not in by_key for k, i in enumerate(table.features)}
-        by_key = [part_keys(table, most_in_one(self.n_rows)) for table in by_key]
-        keyed = KeyedColumns(by_key, layout, sparse, n_jobs) if by_key else None
+        in_order = next((place for place, table in enumerate(by_key) if table is sorted_by), None)
+        parted = [part_keys(table, most_in_one(self.n_rows)) for table in by_key]
+        keyed = KeyedColumns(parted, layout, sparse, n_jobs, in_order) if by_key else None
         self.binned = BinnedColumns(bins, self.n_rows, sparse, keyed=keyed)
         self.binned.fill(self.write_codes, self.workers, self.stored_codes)
         self.drop_columns()
@@ -112,20 +111,6 @@ class StarEngine(MemoryEngine):
             order = np.empty(self.n_rows, np.uint32)
             order_by_key(sorted_by.keys, np.cumsum(sorted_by.counts) - sorted_by.counts, order)
             self.put_in_order(order, np.empty(self.n_rows))
-            self._may_sort = may_sort  # once more, by leaf within blocks: rows of one key stay side by side there
-            self._rows_per_block = rows_per_block(self.n_rows, sorted_by.n_keys)
-
-    def grouped(self, order: RowNumbers, out: RowNumbers) -> RowNumbers:
-        """See `MemoryEngine.grouped`.
-
-        Rows that are in the order of a dimension's keys stay so but within blocks, those of a leaf side by side: the
-        sums by key and the codes of the keys of a block are in the L2 cache while the rows of a node are added up.
-        """
-        if self._rows_per_block is None:
-            return order
-        starts = np.arange(0, self.n_rows, self._rows_per_block)
-        order_in_blocks(order, np.uint64(self._rows_per_block.bit_length() - 1), starts, out)
-        return out
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from frameboost.engines.memory.histogram_kernels import FEWEST_ROWS, clearing
-from frameboost.runtime.intrinsics import AHEAD, STRIDE, WIDTH, add_pair, add_pairs, prefetch, read_four
+from frameboost.runtime.intrinsics import AHEAD, STRIDE, WIDTH, add_pair, add_pairs, prefetch, prefetch_all, read_four
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["add_by_key", "count_rows", "look_up", "order_by_key", "order_in_blocks", "take_sides", "write_records"]
+__all__ = ["add_by_key", "count_rows", "look_up", "order_by_key", "take_sides", "write_records"]
 
 _ONE = np.uint64(1)
 # Rows that are read together: their pairs and keys stay in the L1 cache.
@@ -54,19 +54,6 @@ def order_by_key(keys, starts, order):  # type: ignore[no-untyped-def]
         key = np.uint64(keys[row])
         order[np.uint64(starts[key])] = row
         starts[key] += 1
-
-
-@kernel
-def order_in_blocks(order, shift, starts, out):  # type: ignore[no-untyped-def]
-    """Write the row numbers of ``order`` (uint32) to ``out`` by ascending ``row >> shift``, else in order.
-
-    ``starts`` (int64) is where the rows of each of these blocks start, and is changed. Say a block has four rows, so
-    the shift is 2: of 5, 0, 7, 2, 6, 1, 3, 4 the order is 0, 2, 1, 3, 5, 7, 6, 4.
-    """
-    for i in range(np.uint64(0), np.uint64(len(order))):
-        block = np.uint64(order[i]) >> shift
-        out[np.uint64(starts[block])] = order[i]
-        starts[block] += 1
 
 
 @kernel
@@ -144,7 +131,7 @@ def _read_block(records, own, rows, first, last, stop, gradients, pairs, starts,
     for i in range(first, last):
         if i + AHEAD < stop:
             later = np.uint64(rows[i + AHEAD])
-            prefetch(bytes_, later * width)
+            prefetch_all(bytes_, later * width, width)
             prefetch(all_pairs, later << _ONE)
         row, at = np.uint64(rows[i]), (i - first) << _ONE
         g, h, start = all_pairs[row << _ONE], all_pairs[(row << _ONE) + _ONE], row * width
@@ -171,8 +158,7 @@ def _merge_runs(table, field, bytes_, records, count, pairs, codes, starts, sums
         h = pairs[(i << _ONE) + _ONE] + (0.0 if is_new else h)
         at = run - _ONE
         starts[at], sums[at << _ONE], sums[(at << _ONE) + _ONE] = first + np.uint64(key) * n_features, g, h
-        prefetch(codes, starts[at])
-        prefetch(codes, starts[at] + n_features - _ONE)  # which may be in the next cache line
+        prefetch_all(codes, starts[at], n_features)
         before = key
     return run
 

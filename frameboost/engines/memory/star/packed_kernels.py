@@ -20,7 +20,7 @@ from frameboost.runtime.intrinsics import (
     STRIDE_OF_WHOLE,
     WIDTH,
     add_whole,
-    prefetch,
+    prefetch_all,
     read_eight,
     read_four,
     write_eight,
@@ -121,7 +121,7 @@ def _read_block(bytes_, width, own, grid, rows, first, last, stop, numbers, star
     bits, shift, one = np.int64(grid[2]), np.int64(grid[3]), np.int64(1)
     for i in range(first, last):
         if i + AHEAD < stop:
-            prefetch(bytes_, np.uint64(rows[i + AHEAD]) * width)
+            prefetch_all(bytes_, np.uint64(rows[i + AHEAD]) * width, width)
         start = np.uint64(rows[i]) * width
         short = (read_eight(bytes_, start) << shift) >> shift
         number = ((short >> one) << bits) + (short & one)
@@ -146,8 +146,7 @@ def _merge_runs(table, field, bytes_, records, count, numbers, codes, starts, su
         total = numbers[i] + (np.int64(0) if is_new else total)
         at = run - _ONE
         starts[at], sums[at] = first + np.uint64(key) * n_features, total
-        prefetch(codes, starts[at])
-        prefetch(codes, starts[at] + n_features - _ONE)  # which may be in the next cache line
+        prefetch_all(codes, starts[at], n_features)
         before = key
     return run
 
