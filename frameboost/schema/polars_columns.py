@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import polars.selectors as cs
 
 from frameboost.schema.feature import ZERO
 from frameboost.schema.types import FeatureType
 
-__all__ = ["column", "not_zero", "physical_expr", "physical_values", "with_values"]
+__all__ = ["column", "contiguous_array", "not_zero", "physical_expr", "physical_values", "with_values"]
 
 
 def column(name: str) -> pl.Expr:
@@ -55,3 +56,11 @@ def with_values(frame: pl.DataFrame) -> list[str]:
 def not_zero(values: pl.Expr) -> pl.Expr:
     """Return whether a number is further than `ZERO` from zero (see `Feature.zero_is_missing`)."""
     return (values > ZERO) | (values < -ZERO)  # abs() would overflow on the smallest integer of a type
+
+
+def contiguous_array(values: pl.Series) -> npt.NDArray[np.float64] | None:
+    """Return float64 values as a contiguous array without copying them; None if they are others, or NULL."""
+    if values.dtype != pl.Float64 or values.null_count():
+        return None
+    array = values.to_numpy()
+    return array if array.flags.c_contiguous else None

@@ -40,7 +40,8 @@ TESTED_OTHERWISE = {
     "take_order": "tests/engines/memory/test_exact_sums.py",  # numpy's stable order of each query
     "write_keys": "tests/engines/memory/test_exact_sums.py",
     "add_packed_by_key": "tests/engines/memory/test_star.py",  # add_by_key
-    "pack_pairs": "tests/engines/memory/test_star.py",
+    "write_numbers": "tests/engines/memory/test_star.py",  # int.from_bytes
+    "compute_numbers": "tests/engines/memory/test_star.py",  # compute_pairs
     "add_deep_leaves": "tests/compile/test_byte_trees.py",  # tests.support.random_models.naive_margins
     "add_grown_leaves": "tests/engines/memory/test_trees.py",  # rows that move level by level
     "add_tree": "tests/engines/memory/test_trees.py",
@@ -105,6 +106,7 @@ TESTED_OTHERWISE = {
     "sum_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_margins
     "compute_pairs": "tests/engines/memory/test_programs.py",  # polars computes the same expressions
     "compute_shares": "tests/engines/memory/test_programs.py",
+    "compute_to": "tests/engines/memory/test_programs.py",  # called by compute_pairs
     "exp_of": "tests/engines/memory/test_programs.py",
     "log_of": "tests/engines/memory/test_programs.py",
     "pool_adjacent_violators": "tests/training/test_calibration.py",  # scikit-learn's isotonic regression

@@ -141,6 +141,11 @@ class BinnedColumns:
             return None
         return self.by_row[0][0], self._dense[0].columns
 
+    @property
+    def are_keyed(self) -> bool:
+        """Whether the codes of all features are stored by key, or in records."""
+        return self.keyed is not None and not self.by_row and self.sparse is None
+
     @cached_property
     def additions_per_row(self) -> int:
         """How many sums a row is added to, on average, at least 1, once the codes are written."""

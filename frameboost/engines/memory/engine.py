@@ -146,7 +146,7 @@ class MemoryEngine(ArrayEngine):
             both = zip(self._vector_pairs, self._vector_sample, strict=True)
             totals = [self.draw_sample(sample, pairs, out) for pairs, out in both]
             self._vector_pairs = self._vector_sample
-        self.gradient_pairs = self._vector_pairs[0]  # to tell which rows are in the sample
+        self.own_pairs = self._vector_pairs[0]  # to tell which rows are in the sample
         self.give_to_root()
         self.may_have_samples = sample is not None
         return totals
@@ -193,7 +193,12 @@ class MemoryEngine(ArrayEngine):
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        sum_by_bin(self.binned, self.partition, self.gradient_pairs, self.workers, nodes, out, places)
+        sum_by_bin(self.binned, self.partition, self.summed_pairs, self.workers, nodes, out, places)
+
+    @property
+    def summed_pairs(self) -> FloatArray:
+        """The pairs that histograms sum up."""
+        return self.gradient_pairs
 
     def vector_histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
         """See `VectorEngine.vector_histograms`."""

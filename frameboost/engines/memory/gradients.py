@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,23 @@ from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Stats
 
-__all__ = ["GradientPairs"]
+__all__ = ["GradientPairs", "Scale"]
+
+
+class Scale(NamedTuple):
+    """What pairs are multiples of.
+
+    Attributes
+    ----------
+    g, h
+        The steps of their grids.
+    same_h
+        The h of all rows, if the loss has the same in every row; else 0.
+    """
+
+    g: float
+    h: float
+    same_h: float
 
 
 class _Rows(Protocol):
@@ -120,9 +136,21 @@ class GradientPairs:
         """Leave the pairs out of `columns` until they are computed again."""
         self._is_current = False
 
-    def step(self, output: int) -> float:
-        """Return the step of the grid of an output's g; 0, or one of earlier rounds, if by polars."""
-        return offset_step(float(self._offsets[2 * output]))
+    def of(self, output: int) -> FloatArray:
+        """Return g and h of an output, float64 (rows, 2)."""
+        found: FloatArray = self.pairs[output]
+        return found
+
+    def scale(self, output: int) -> Scale | None:
+        """Return what an output's pairs are multiples of; None if they were not computed by a program."""
+        program = None if self._compiled is None else self._compiled[2]
+        if program is None:
+            return None
+        g, h = (offset_step(float(each)) for each in self._offsets[2 * output : 2 * output + 2])
+        if not g or not h:
+            return None
+        constant, offset = program.constant(2 * output + 1), float(self._offsets[2 * output + 1])
+        return Scale(g, h, 0.0 if constant is None else (constant + offset) - offset)
 
     def columns(self) -> list[pl.Series]:
         """Return this round's pairs as the columns ``g_0``, ``h_0``, ``g_1``, ...; none while they are computed."""

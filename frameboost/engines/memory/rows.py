@@ -32,7 +32,7 @@ from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
-from frameboost.schema.polars_columns import column, physical_values
+from frameboost.schema.polars_columns import column, contiguous_array, physical_values
 from frameboost.splits.split import FloatArray, Stats
 
 __all__ = ["ArrayEngine"]
@@ -66,7 +66,9 @@ class ArrayEngine(FrameEngine):
         self._role_arrays: tuple[pl.DataFrame | None, dict[str, FloatArray | None]] = None, {}  # of which rows
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
         self.may_have_samples = True  # whether trees to come may be grown on samples
-        self._of_sample: FloatArray | None = None  # g and h of a tree that is grown on a sample
+        self._output = 0  # that the tree is grown for
+        self.own_pairs: FloatArray | None = None  # of the tree, where they are not those of all rows
+        self._of_sample: FloatArray | None = None  # the memory of those of samples
         self._ranking = TermArrays()
         self._programs = Programs()
         self._aggregates: dict[Hashable, float | None] = {}  # that are the same in every round
@@ -289,7 +291,7 @@ class ArrayEngine(FrameEngine):
             self._role_arrays = self.rows, {}
         found = self._role_arrays[1]
         if name not in found:
-            found[name] = _as_array(self.rows[name]) if name in self.rows else None
+            found[name] = contiguous_array(self.rows[name]) if name in self.rows else None
         return found[name]
 
     def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
@@ -352,15 +354,20 @@ class ArrayEngine(FrameEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self.gradient_pairs, totals = self.gradients.pairs[output], self.gradients.totals[output]
+        self._output, self.own_pairs, totals = output, None, self.gradients.totals[output]
         if sample is not None:
             if self._of_sample is None:  # kept from tree to tree: fresh memory is slow
                 self._of_sample = self.storage.empty(self.gradient_pairs.shape, np.float64, is_rewritten=True)
             totals = self.draw_sample(sample, self.gradient_pairs, self._of_sample)
-            self.gradient_pairs = self._of_sample
+            self.own_pairs = self._of_sample
         self.give_to_root()
         self.may_have_samples = sample is not None  # all trees of a fit are grown on samples, or none
         return totals
+
+    @property
+    def gradient_pairs(self) -> FloatArray:
+        """G and h of the tree that is grown, float64 (rows, 2)."""
+        return self.gradients.of(self._output) if self.own_pairs is None else self.own_pairs
 
     def give_to_root(self) -> None:
         """Give all rows to the root of the tree that is started."""
@@ -390,10 +397,3 @@ class ArrayEngine(FrameEngine):
     def hessians(self) -> pl.Series:
         """Return h of every row in the current tree."""
         return pl.Series(self.gradient_pairs[:, 1])
-
-
-def _as_array(values: pl.Series) -> FloatArray | None:
-    if values.dtype != pl.Float64 or values.null_count():
-        return None
-    array = values.to_numpy()
-    return array if array.flags.c_contiguous else None

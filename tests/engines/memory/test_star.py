@@ -1,6 +1,7 @@
 """The engine over stars: codes by key and by fact give the trees of the joined frame."""
 
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -12,10 +13,12 @@ from polars.testing import assert_frame_equal
 import frameboost as fb
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory import binning, histograms, nodes
+from frameboost.engines.memory.gradients import GradientPairs, Scale
 from frameboost.engines.memory.star import codes as star_codes
 from frameboost.engines.memory.star import engine as star
 from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
 from frameboost.engines.memory.star.codes import KeyedColumns, chosen
+from frameboost.engines.memory.star.gradients import RecordedPairs
 from frameboost.engines.memory.star.kernels import (
     count_rows,
     look_up,
@@ -26,7 +29,9 @@ from frameboost.engines.memory.star.kernels import (
 from frameboost.engines.memory.star.packed import PackedPairs, most_in_one
 from frameboost.engines.memory.star.records import Records
 from frameboost.engines.memory.star.tables import SampledRows, StarTable
+from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_step
+from frameboost.runtime.storage import IN_MEMORY
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -221,7 +226,7 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide, in_order):
     places, out, more = np.array([2, 0]), np.full((3, layout.offsets[-1], 2), 9.0), np.zeros((1, layout.offsets[-1], 2))
     with closing(Workers(n_threads)) as workers:
         keyed.forget_records([by_fact[i] for i in keyed.own])
-        keyed.start_tree(pairs, 0.0, workers)
+        keyed.start_tree(pairs, None, workers)
         for _ in range(2):  # room for sums is as clean as before
             more[:] = 0.0
             keyed.add(workers.team(n_threads), order, parts, firsts, pairs, out, places, more, is_first=True)
@@ -234,16 +239,16 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide, in_order):
     assert out[1].min() == 9.0
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=16)
 @given(
     SEEDS,
     st.sampled_from([1, 2]),
     st.sampled_from([300, 20_000]),
-    st.sampled_from([1.0, 0.25]),
+    st.sampled_from([1.0, 0.25, None]),
     st.booleans(),
     st.sampled_from([None, 1]),
 )
-def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, h, is_sampled, in_order):
+def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, same_h, is_sampled, in_order):
     rng = np.random.default_rng(seed)
     layout = _Layout([int(n) for n in rng.integers(3, 257, 6)])
     tables = [
@@ -256,8 +261,10 @@ def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, h, is_sampled,
     own = [rng.integers(0, 3, n_rows).astype(np.uint8) for _ in range(2)]
     most = most_in_one(n_rows)
     keyed = KeyedColumns([part_keys(each, most) for each in tables], layout, (), 2, in_order)
-    step = grid_step(3.0, n_rows)
-    pairs = np.column_stack([np.round(rng.uniform(-3, 3, n_rows) / step) * step, np.full(n_rows, h)])
+    steps = np.array([grid_step(3.0, n_rows), grid_step(1.0, n_rows)])
+    pairs = np.round(rng.uniform((-3, 0), (3, 1), (n_rows, 2)) / steps) * steps
+    if same_h is not None:
+        pairs[:, 1] = same_h
     pairs[rng.random(n_rows) < 0.3] *= not is_sampled
     order = rng.permutation(n_rows).astype(np.uint32)
     middle = int(rng.integers(1, n_rows))
@@ -266,32 +273,38 @@ def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, h, is_sampled,
     found = []
     with closing(Workers(n_threads)) as workers:
         keyed.forget_records(own)
-        for given_step in (step, step, 0.0):
-            keyed.start_tree(pairs, given_step, workers)
-            assert (keyed._packed.grid is None) == (given_step == 0)
+        # Rows are counted if h is the same, or both are written, or neither, as h is another or no scale is known.
+        scales = [Scale(*steps, 1.0 if same_h is None else same_h), Scale(*steps, 0.0), None]
+        for k, scale in enumerate([*scales, *scales]):
+            keyed.start_tree(pairs, scale, workers)
+            packed = keyed._packed
+            assert (packed.grid is not None) == (k % 3 == 0 and same_h is not None)
+            assert (packed.steps is not None) == (k % 3 == 1)
+            assert keyed.has_numbers == (packed.grid is not None or packed.steps is not None)
             out, more = np.full((2, layout.offsets[-1], 2), 9.0), np.zeros((1, layout.offsets[-1], 2))
             team, places = workers.team(n_threads), np.array([1, 0])
             keyed.add(team, order, parts, firsts, pairs, out, places, more, is_first=True)
             found.append(out)
-    np.testing.assert_array_equal(found[0], found[2])
-    np.testing.assert_array_equal(found[1], found[2])
-    column, expected = tables[1].codes[0][tables[1].keys], np.zeros(len(layout.bins[5].cuts) + 2)
-    np.add.at(expected, column[order[:middle]], pairs[order[:middle], 0])
-    np.testing.assert_array_equal(found[0][1, layout.offsets[5] :][: len(expected), 0], expected)
+    for each in found[:-1]:
+        np.testing.assert_array_equal(each, found[-1])
+    column, expected = tables[1].codes[0][tables[1].keys], np.zeros((len(layout.bins[5].cuts) + 2, 2))
+    np.add.at(expected, column[order[:middle]], pairs[order[:middle]])
+    np.testing.assert_array_equal(found[0][1, layout.offsets[5] :][: len(expected)], expected)
 
 
 def test_pairs_are_not_packed_unless_h_is_the_same_and_g_on_the_grid():
-    packed, pairs = PackedPairs(10_000), np.column_stack([np.arange(10_000) % 7 - 3.0, np.full(10_000, 0.5)])
-    step, keys = grid_step(3.0, 10_000), [np.arange(10_000, dtype=np.uint16)]
+    pairs = np.column_stack([np.arange(10_000) % 7 - 3.0, np.full(10_000, 0.5)])
+    packed, scale = PackedPairs(10_000, may_count=True), Scale(grid_step(3.0, 10_000), grid_step(0.5, 10_000), 0.5)
+    step, keys = scale.g, [np.arange(10_000, dtype=np.uint16)]
     records = Records([10_000], 1)
     records.forget([np.arange(10_000).astype(np.uint8)])
 
-    def grid(row, column, value, step=step):
+    def grid(row, column, value, scale=scale, packed=packed):
         changed = pairs.copy()
         changed[row, column] = value
         with closing(Workers(1)) as workers:
-            records.write(keys, packed.bytes_of(changed, step), workers)
-            packed.start_tree(changed, step, records, workers)
+            records.write(keys, packed.bytes_of(scale), workers)
+            packed.write(changed, scale, records, workers)
         return packed.grid
 
     bits = 12  # counts to 4,095: 4,095 rows of at most 2^(52 - 14) steps are less than 2^(63 - 12)
@@ -310,8 +323,87 @@ def test_pairs_are_not_packed_unless_h_is_the_same_and_g_on_the_grid():
     assert grid(slice(9_000, 9_010), slice(None), 0.0) is not None
     assert grid(10, 1, 0.25) is None
     assert grid(slice(None), 1, 0.0) is None
-    assert grid(0, 1, 0.5, step=0.0) is None
+    assert grid(0, 1, 0.5, scale=None) is None
+    assert packed.steps is None
     assert records.bytes[300, 6:10].tolist() == [300 % 256, 1, 300 % 256, 0]  # as before
+
+    def steps(row, column, value, packed=packed):
+        assert grid(row, column, value, scale._replace(same_h=0.0), packed) is None
+        return packed.steps
+
+    assert steps(9_000, 1, 0.25) == (step, scale.h, 6)
+    row = records.bytes[9_000].tobytes()
+    assert int.from_bytes(row[:6], "little", signed=True) == int((9_000 % 7 - 3) / step)
+    assert int.from_bytes(row[6:12], "little", signed=True) == int(0.25 / scale.h)
+    assert [*row[12:15]] == [9_000 % 256, 9_000 // 256, 9_000 % 256]
+    assert steps(9_000, 1, -(2.0**38) * scale.h) is not None
+    assert steps(9_000, 1, 2.0**39 * scale.h) is None
+    assert steps(9_000, 1, scale.h / 2) is None
+    assert steps(9_000, 0, np.nan) is None
+    wide = PackedPairs(10_000, may_count=False)
+    assert grid(0, 1, 0.5, packed=wide) is None
+    assert wide.steps == (step, scale.h, 6)
+
+
+@pytest.mark.parametrize("wanted", [
+    ("margin - label", "1.0"), ("margin - label", "0.3"), ("1 / (1 + EXP(-margin)) - label", "margin * margin"),
+])  # fmt: skip
+@pytest.mark.parametrize("n_rows", [1, 20_000])
+def test_pairs_are_computed_in_records(wanted, n_rows):
+    rng = np.random.default_rng(n_rows)
+    columns = {"margin": rng.normal(size=n_rows), "label": rng.integers(0, 2, n_rows).astype(float)}
+    frame = pl.DataFrame(columns)
+    rows = SimpleNamespace(
+        terms={}, n_rows=n_rows, array=columns.__getitem__,
+        by_row=lambda values: frame.select(each.to_polars().alias(name) for name, each in values.items()),
+    )  # fmt: skip
+    table = CodedTable([0], rng.integers(0, 3, (1, 7)).astype(np.uint8), np.arange(n_rows, dtype=np.uint32) % 7)
+    layout = _Layout([3])
+    keyed = KeyedColumns([table], layout, (), 2)
+    keyed.forget_records([])
+    gradients = {name: Expression(each, ("margin", "label")) for name, each in zip(("g_0", "h_0"), wanted, strict=True)}
+    order, parts, firsts = np.arange(n_rows, dtype=np.uint32), np.array([(0, 0, n_rows)]), np.array([0, 1])
+    none, places = np.empty((0, 2)), np.array([0])
+    with closing(Workers(2)) as workers:
+        expected, found = GradientPairs(workers, {}), RecordedPairs(workers, {}, IN_MEMORY)
+        for round_ in range(4):  # the last with other grids
+            columns["margin"] *= 1.25 if round_ < 3 else 64
+            for each in (expected, found):
+                each.compute(gradients, rows)
+            assert found.are_recorded == (round_ > 0)
+            assert found.totals == expected.totals
+            if not found.are_recorded:
+                keyed.start_tree(found.of(0), found.scale(0), workers)
+                found.record(keyed)
+            assert keyed.has_numbers
+            assert found.columns() == [] or round_ == 0
+            out = np.zeros((1, layout.offsets[-1], 2))
+            keyed.add(None, order, parts, firsts, none, out, places, out[:0], is_first=True)
+            sums = np.zeros((3, 2))
+            np.add.at(sums, table.codes[0][table.keys], expected.pairs[0])
+            np.testing.assert_array_equal(out[0, :3], sums)
+            if round_ != 1:
+                np.testing.assert_array_equal(found.of(0), expected.pairs[0])
+
+
+def test_pairs_that_are_no_whole_steps_are_computed_as_arrays(monkeypatch):
+    monkeypatch.setattr("frameboost.engines.memory.star.packed._magnitude_bits", lambda n_rows: 20)
+    columns = {"margin": np.arange(300.0), "label": np.full(300, 0.5)}
+    rows = SimpleNamespace(terms={}, n_rows=300, array=columns.__getitem__)
+    keyed = KeyedColumns([CodedTable([0], np.zeros((1, 1), np.uint8), np.zeros(300, np.uint32))], _Layout([3]), (), 1)
+    keyed.forget_records([])
+    gradients = {name: Expression(each, ("margin",)) for name, each in (("g_0", "margin - 3"), ("h_0", "1.0"))}
+    with closing(Workers(1)) as workers:
+        found = RecordedPairs(workers, {}, IN_MEMORY)
+        found.compute(gradients, rows)
+        found.record(keyed)
+        found.compute(gradients, rows)
+        assert not found.are_recorded
+        assert found.of(0).tolist() == [[i - 3.0, 1.0] for i in range(300)]
+        found.compute(gradients, rows)
+        found.expire()
+        with pytest.raises(AssertionError):
+            found.of(0)
 
 
 def test_frequent_keys_are_parted():

@@ -12,7 +12,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["OPCODES", "compute_pairs", "compute_shares", "exp_of", "log_of"]
+__all__ = ["OPCODES", "compute_pairs", "compute_shares", "compute_to", "exp_of", "log_of"]
 
 # By number of operands: `_run` tells the groups apart by their last opcodes. True is 1.0, false 0.0.
 _NAMES = (
@@ -187,6 +187,30 @@ def _put_side_by_side(gradients, hessians, size, pairs):  # type: ignore[no-unty
 
 
 @kernel
+def compute_to(  # type: ignore[no-untyped-def]
+    instructions, constants, addresses, results, first, last, offsets, pairs, at
+):
+    """Do what `compute_pairs` does, but write the pairs of the row ``first`` to the row ``at``, and so on."""
+    n_pairs, flat = pairs.shape[1], pairs.reshape(-1)
+    registers, rounded = np.empty((len(instructions), _BLOCK)), np.empty((2, _BLOCK))
+    for k in range(len(instructions)):
+        if instructions[k, 0] == _NUMBER:
+            registers[k] = constants[k]
+    largest, totals = np.zeros(len(results), dtype=np.int64), np.zeros(len(results))
+    for start in range(first, last, _BLOCK):
+        size = min(_BLOCK, last - start)
+        _run(instructions, addresses, start, size, registers)
+        for k in range(len(results)):
+            largest[k] = _largest(registers[results[k]], size, largest[k])
+            _round(registers[results[k]], offsets[k], size, rounded[k & 1])
+            totals[k] += _total(rounded[k & 1], size)
+            if k & 1:
+                written = flat[2 * ((k >> 1) * n_pairs + at + start - first) :]
+                _put_side_by_side(rounded[0], rounded[1], size, written)
+    return largest.view(np.float64), totals
+
+
+@kernel
 def compute_pairs(  # type: ignore[no-untyped-def]
     instructions, constants, addresses, results, first, last, offsets, pairs
 ):
@@ -210,22 +234,7 @@ def compute_pairs(  # type: ignore[no-untyped-def]
     float64 array (results,)
         The exact sum of each result.
     """
-    n_rows, flat = pairs.shape[1], pairs.reshape(-1)
-    registers, rounded = np.empty((len(instructions), _BLOCK)), np.empty((2, _BLOCK))
-    for k in range(len(instructions)):
-        if instructions[k, 0] == _NUMBER:
-            registers[k] = constants[k]
-    largest, totals = np.zeros(len(results), dtype=np.int64), np.zeros(len(results))
-    for start in range(first, last, _BLOCK):
-        size = min(_BLOCK, last - start)
-        _run(instructions, addresses, start, size, registers)
-        for k in range(len(results)):
-            largest[k] = _largest(registers[results[k]], size, largest[k])
-            _round(registers[results[k]], offsets[k], size, rounded[k & 1])
-            totals[k] += _total(rounded[k & 1], size)
-            if k & 1:
-                _put_side_by_side(rounded[0], rounded[1], size, flat[2 * ((k >> 1) * n_rows + start) :])
-    return largest.view(np.float64), totals
+    return compute_to(instructions, constants, addresses, results, first, last, offsets, pairs, first)
 
 
 @kernel

@@ -59,6 +59,12 @@ class Program:
     constants: npt.NDArray[np.float64]
     results: npt.NDArray[np.int64]
 
+    def constant(self, result: int) -> float | None:
+        """Return a result that is the same in every row; None for others."""
+        register = int(self.results[result])
+        is_constant = self.instructions[register, 0] == OPCODES["NUMBER"]
+        return float(self.constants[register]) if is_constant else None
+
     @cached_property
     def for_kernels(self) -> npt.NDArray[np.int64]:
         """The instructions with kernels for EXP and LN where their results are those of the C library."""

@@ -5,5 +5,6 @@
 - `bins`: cuts and codes of attributes, once a row of their dimension
 - `codes`, `kernels`: sums by key, and by the codes of keys
 - `records`: what a histogram reads of a fact, side by side
-- `packed`, `packed_kernels`: the same where h is the same in all rows
+- `gradients`, `packed`, `number_kernels`: g and h of facts as whole numbers in their records
+- `packed_kernels`: sums by key of these numbers where h is the same in all rows
 """

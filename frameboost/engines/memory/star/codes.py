@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import SlotLayout
+from frameboost.engines.memory.gradients import Scale
+from frameboost.engines.memory.programs.program import Program
 from frameboost.engines.memory.row_order import take_all
 from frameboost.engines.memory.star.bins import CodedTable
 from frameboost.engines.memory.star.kernels import add_by_key, take_sides
@@ -110,7 +112,7 @@ class KeyedColumns:
         by_slot = [*(i for table in tables for i in table.features), *self.own]
         self._slots = layout.offsets[by_slot]
         self._first_slot = first_slot
-        self._packed = PackedPairs(len(self._keys[0])) if dtype == np.uint8 else None
+        self._packed = PackedPairs(len(self._keys[0]), may_count=dtype == np.uint8)
 
     def forget_records(self, own: Sequence[Codes]) -> None:
         """Have the keys of each row and its ``own`` codes written side by side when they are next read."""
@@ -127,29 +129,40 @@ class KeyedColumns:
             self._keys[place] = np.empty_like(keys)
             take_all(keys, order, self._keys[place], workers)
 
-    def start_tree(self, pairs: FloatArray, step: float, workers: Workers) -> None:
-        """Get ready to add the pairs of a tree; ``step`` is that of the grid of g, or 0 where it isn't known."""
-        n_number = 0 if self._packed is None else self._packed.bytes_of(pairs, step)
-        self._records.write(self._keys, n_number, workers)
-        if self._packed is not None:
-            self._packed.start_tree(pairs, step, self._records, workers)
+    def start_tree(self, pairs: FloatArray, scale: Scale | None, workers: Workers) -> None:
+        """Get ready to add the pairs of a tree, float64 (rows, 2)."""
+        self._records.write(self._keys, self._packed.bytes_of(scale), workers)
+        self._packed.write(pairs, scale, self._records, workers)
+
+    def compute(
+        self, program: Program, columns: IntArray, offsets: FloatArray, scale: Scale, workers: Workers
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute the pairs of a tree in the records alone (see `PackedPairs.compute`)."""
+        self._records.write(self._keys, self._packed.bytes_of(scale), workers)
+        return self._packed.compute(program, columns, offsets, scale, self._records, workers)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the pairs that are added up are in the records."""
+        return self._packed.grid is not None or self._packed.steps is not None
 
     def add(
         self, team: IntArray | None, rows: RowNumbers, parts: Pieces, firsts: IntArray, pairs: FloatArray,
         out: FloatArray, places: IntArray, more: FloatArray, *, is_first: bool,
     ) -> None:  # fmt: skip
-        """Add the pairs of rows to histograms (see `add_by_key`)."""
+        """Add the pairs of rows to histograms (see `add_by_key`); ``pairs`` are not read if `has_numbers`."""
         records = self._records
         own = np.array([0, 0, records.first_code, self._first_slot, len(self.own), 0, len(records.of_bytes)])
         columns = records.bytes, records.fields, self._tables, self._by_key, self._slots, own
-        if self._packed is not None and self._packed.grid is not None:
+        if self._packed.grid is not None:
             add_packed_by_key(
                 team, *columns, rows, parts, firsts, self._packed.grid, out, places, more, self._sums.view(np.int64),
                 is_first,
             )  # fmt: skip
             return
         may_block = True if self._by_key.itemsize == 1 else None
-        add_by_key(team, *columns, rows, parts, firsts, pairs, out, places, more, self._sums, may_block, is_first)
+        given = rows, parts, firsts, pairs, self._packed.steps
+        add_by_key(team, *columns, *given, out, places, more, self._sums, may_block, is_first)
 
     def sides_of_keys(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
         """Return the sides of splits with those of codes replaced by those of keys, where codes are stored by key."""

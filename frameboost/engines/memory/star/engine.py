@@ -16,6 +16,7 @@ from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.sparse.codes import find_sparse
 from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
 from frameboost.engines.memory.star.codes import KeyedColumns, chosen, most_keys
+from frameboost.engines.memory.star.gradients import RecordedPairs
 from frameboost.engines.memory.star.kernels import order_by_key
 from frameboost.engines.memory.star.packed import most_in_one
 from frameboost.engines.memory.star.tables import StarTable, fact_columns, open_tables
@@ -24,9 +25,11 @@ from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
-from frameboost.splits.split import IntArray, Stats
+from frameboost.splits.split import FloatArray, IntArray, Stats
 
 __all__ = ["StarEngine"]
+
+_NO_PAIRS: FloatArray = np.empty((0, 2))
 
 
 class StarEngine(MemoryEngine):
@@ -34,6 +37,8 @@ class StarEngine(MemoryEngine):
 
     Where it pays, their codes are stored by key (see `KeyedColumns`), and otherwise by fact, as of any other column.
     """
+
+    gradients: RecordedPairs
 
     def __init__(
         self, source: StarFrame, features: tuple[Feature, ...], roles: Mapping[str, str], workers: Workers
@@ -112,18 +117,37 @@ class StarEngine(MemoryEngine):
             order_by_key(sorted_by.keys, np.cumsum(sorted_by.counts) - sorted_by.counts, order)
             self.put_in_order(order, np.empty(self.n_rows))
 
+    def new_gradients(self, constants: Mapping[str, float]) -> RecordedPairs:
+        """See `ArrayEngine.new_gradients`."""
+        return RecordedPairs(self.workers, constants, self.storage)
+
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         totals = super().start_tree(output, sample)
-        if self.binned.keyed is not None:
-            self.binned.keyed.start_tree(self.gradient_pairs, self.gradients.step(output), self.workers)
+        keyed = self.binned.keyed
+        if keyed is None:
+            return totals
+        if sample is not None or not self.gradients.are_recorded:
+            keyed.start_tree(self.gradient_pairs, self.gradients.scale(output), self.workers)
+        if sample is None and not self._may_sort and self.binned.are_keyed:
+            self.gradients.record(keyed)
         return totals
+
+    @property
+    def summed_pairs(self) -> FloatArray:
+        """See `MemoryEngine.summed_pairs`; none are read where they are in records."""
+        return _NO_PAIRS if self.gradients.are_recorded and self.own_pairs is None else super().summed_pairs
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """See `Engine.add_leaf_values`."""
+        super().add_leaf_values(values, margin)
+        self.gradients.expire()
 
     def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
         """See `VectorEngine.start_vector_tree`."""
         totals = super().start_vector_tree(sample)
         if self.binned.keyed is not None:
-            self.binned.keyed.start_tree(self.gradient_pairs, 0.0, self.workers)
+            self.binned.keyed.start_tree(self.gradient_pairs, None, self.workers)
         return totals
 
     def drop_columns(self) -> None:

@@ -8,7 +8,17 @@ from __future__ import annotations
 import numpy as np
 
 from frameboost.engines.memory.histogram_kernels import FEWEST_ROWS, clearing
-from frameboost.runtime.intrinsics import AHEAD, STRIDE, WIDTH, add_pair, add_pairs, prefetch, prefetch_all, read_four
+from frameboost.runtime.intrinsics import (
+    AHEAD,
+    STRIDE,
+    WIDTH,
+    add_pair,
+    add_pairs,
+    prefetch,
+    prefetch_all,
+    read_eight,
+    read_four,
+)
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
@@ -119,7 +129,19 @@ def _merge_blocks(blocks, slots, histogram):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _read_block(records, own, rows, first, last, stop, gradients, pairs, starts, blocks):  # type: ignore[no-untyped-def]
+def _pair_of(bytes_, start, steps):  # type: ignore[no-untyped-def]
+    """Return g and h of the record that starts there (see `frameboost.engines.memory.star.packed`)."""
+    step_g, step_h, n_bytes = steps
+    shift = np.int64(64 - 8 * n_bytes)
+    g = (read_eight(bytes_, start) << shift) >> shift
+    h = (read_eight(bytes_, start + np.uint64(n_bytes)) << shift) >> shift
+    return np.float64(g) * step_g, np.float64(h) * step_h
+
+
+@kernel
+def _read_block(  # type: ignore[no-untyped-def]
+    records, own, rows, first, last, stop, gradients, steps, pairs, starts, blocks,
+):  # fmt: skip
     """Copy the pairs of ``rows[first:last]``, and where their records start.
 
     If there are ``blocks``, add the pairs to those of keys of one byte, and of the own codes, which lie behind them.
@@ -132,9 +154,14 @@ def _read_block(records, own, rows, first, last, stop, gradients, pairs, starts,
         if i + AHEAD < stop:
             later = np.uint64(rows[i + AHEAD])
             prefetch_all(bytes_, later * width, width)
-            prefetch(all_pairs, later << _ONE)
+            if steps is None:
+                prefetch(all_pairs, later << _ONE)
         row, at = np.uint64(rows[i]), (i - first) << _ONE
-        g, h, start = all_pairs[row << _ONE], all_pairs[(row << _ONE) + _ONE], row * width
+        start = row * width
+        if steps is None:
+            g, h = all_pairs[row << _ONE], all_pairs[(row << _ONE) + _ONE]
+        else:
+            g, h = _pair_of(bytes_, start, steps)
         pairs[at], pairs[at + _ONE], starts[i - first] = g, h, start
         if blocks is not None:
             for k in range(np.uint64(0), whole, _WIDTH):
@@ -191,8 +218,8 @@ def _take_sums(table, by_key, may_block, blocks, histogram, slots, codes, starts
 
 @kernel
 def _add_part(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, first, stop, gradients, histogram, by_key, may_block, blocks,
-    byte_blocks, n_rows, room,
+    records, fields, tables, codes, slots, own, rows, first, stop, gradients, steps, histogram, by_key, may_block,
+    blocks, byte_blocks, n_rows, room,
 ):  # fmt: skip
     """Add the pairs of ``rows[first:stop]`` to bins, or to the sums by key that are taken at the end of the node."""
     pairs, starts, run_starts, run_pairs = room
@@ -200,7 +227,7 @@ def _add_part(  # type: ignore[no-untyped-def]
     for start in range(first, stop, np.uint64(_ROWS)):
         last = min(start + np.uint64(_ROWS), stop)
         count = last - start
-        _read_block(records, own, rows, start, last, stop, gradients, pairs, starts, byte_blocks)
+        _read_block(records, own, rows, start, last, stop, gradients, steps, pairs, starts, byte_blocks)
         if byte_blocks is None and own[_N_FEATURES] > 0:
             own_codes, own_slots = bytes_[own[_FIRST_CODE] :], slots[own[_FIRST_SLOT] :]
             _add_to_slots(histogram, own_slots, own_codes, starts, count, pairs, np.uint64(own[_N_FEATURES]))
@@ -217,8 +244,8 @@ def _add_part(  # type: ignore[no-untyped-def]
 
 @kernel
 def _add_share_by_key(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, histograms, places, more, by_key,
-    may_block, share,
+    records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, places, more,
+    by_key, may_block, share,
 ):  # fmt: skip
     room = np.empty(2 * _ROWS), np.empty(_ROWS, np.uint64), np.empty(_ROWS + 1, np.uint64), np.empty(2 * _ROWS + 2)
     n_attributes, n_byte_keys = own[_FIRST_SLOT], own[_N_BYTE_KEYS]
@@ -236,7 +263,10 @@ def _add_share_by_key(  # type: ignore[no-untyped-def]
         is_large = n_rows >= FEWEST_ROWS
         for each in range(part, end):
             first, stop = np.uint64(parts[each, 1]), np.uint64(parts[each, 2])
-            values = records, fields, tables, codes, slots, own, rows, first, stop, gradients, histogram, by_key[share]
+            values = (
+                records, fields, tables, codes, slots, own, rows, first, stop, gradients, steps, histogram,
+                by_key[share],
+            )  # fmt: skip
             if is_large:
                 _add_part(*values, may_block, blocks, byte_blocks, n_rows, room)
             else:
@@ -262,7 +292,7 @@ _adding_by_key = outlined(_add_share_by_key)
 
 @kernel
 def add_by_key(  # type: ignore[no-untyped-def]
-    team, records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, histograms, places, more,
+    team, records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, places, more,
     by_key, may_block, is_first,
 ):  # fmt: skip
     """Add each row's gradient pair to the bins of its own codes, and of the attributes that its keys refer to.
@@ -286,6 +316,9 @@ def add_by_key(  # type: ignore[no-untyped-def]
     own
         int64 (7,), as a row of ``tables``: where a record's own codes start, the first of their slots, their number;
         and last the number of keys of one byte, which lie before them.
+    steps
+        The steps of g and h, and the bytes of their numbers in records; None if these have no numbers, so that
+        ``gradients`` are read.
     by_key
         float64 (shares, 2 sums): zero before and after.
     may_block
@@ -294,7 +327,7 @@ def add_by_key(  # type: ignore[no-untyped-def]
     if is_first:
         share_out(team, clearing((histograms, places)), len(places))
     values = (
-        records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, histograms, places, more, by_key,
-        may_block,
+        records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, places, more,
+        by_key, may_block,
     )  # fmt: skip
     share_out(team, _adding_by_key(values), len(firsts) - 1)

@@ -1,58 +1,106 @@
-"""Pairs of equal h as one int64 each, for the sums of `frameboost.engines.memory.star.codes`."""
+"""g and h of facts as whole numbers of steps, in their records: one cache line has all that is read of a fact.
+
+Say the step of g is s. Where h is the same in all rows, a row with g = 5 s has the number 5 · 2 + 1: the lowest bit
+counts rows, and is 0 where a sample leaves the row out. A sum of these has both sums (see `packed_kernels`). Where h
+differs, a row with g = 5 s and h = 3 t has the numbers 5 and 3.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from frameboost.engines.memory.star.packed_kernels import pack_pairs
+from frameboost.engines.memory.gradients import Scale
+from frameboost.engines.memory.programs.program import Program
+from frameboost.engines.memory.star.number_kernels import compute_numbers, write_numbers
 from frameboost.engines.memory.star.records import Records
-from frameboost.runtime.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.task_sizes import ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
-from frameboost.splits.split import FloatArray
+from frameboost.splits.split import FloatArray, IntArray
 
 __all__ = ["Grid", "PackedPairs", "most_in_one"]
 
 # The step of g, the h of all rows, the number of bits of the count, and the bits that a number is shorter than 64.
 Grid = tuple[float, float, int, int]
-# Rows of which one must have an h that is not 0: those of a sample are spread evenly.
-_LOOKED_AT = 1 << 12
+# The steps of g and h, and the bytes of a number.
+Steps = tuple[float, float, int]
 
 
 class PackedPairs:
-    """The pairs of a tree as `frameboost.engines.memory.star.packed_kernels` adds them, if h is the same in all rows.
-
-    They are the numbers of `Records`.
+    """The pairs of a tree as the numbers of `Records`.
 
     Attributes
     ----------
     grid
-        None if the pairs of this tree are not packed.
+        Set if h is the same in all rows; None if the pairs of this tree are not packed, or have both numbers.
+    steps
+        Set if there are two numbers for g and h; else None.
+
+    Parameters
+    ----------
+    n_rows
+        The number of facts.
+    may_count
+        Whether rows of the same h may be counted, as codes are bytes.
     """
 
-    def __init__(self, n_rows: int) -> None:
+    def __init__(self, n_rows: int, *, may_count: bool) -> None:
         self.grid: Grid | None = None
+        self.steps: Steps | None = None
         self._n_rows = n_rows
+        self._may_count = may_count
         self._n_bytes = -(-(_magnitude_bits(n_rows) + 3) // 8)  # with a sign, for up to ± 2^k, and the count
 
-    def bytes_of(self, pairs: FloatArray, step: float) -> int:
-        """Return how many bytes a record needs for these pairs: 0 if they surely can't be packed."""
-        h = pairs[:_LOOKED_AT, 1]
-        may_pack = 0 < h.max() < np.inf and step > 0 and np.isin(h, (0.0, h.max())).all()
-        return self._n_bytes if may_pack else 0
+    def bytes_of(self, scale: Scale | None) -> int:
+        """Return how many bytes a record needs for pairs of this scale."""
+        if scale is None:
+            return 0
+        return self._n_bytes if self._same_h(scale) else 2 * self._n_bytes
 
-    def start_tree(self, pairs: FloatArray, step: float, records: Records, workers: Workers) -> None:
-        """Pack the pairs of the tree that is started, float64 (rows, 2), if they can be; ``step`` is that of g or 0."""
-        self.grid = None
-        if not self.bytes_of(pairs, step):
+    def write(self, pairs: FloatArray, scale: Scale | None, records: Records, workers: Workers) -> None:
+        """Pack pairs, float64 (rows, 2), if they can be."""
+        self.grid = self.steps = None
+        if scale is None:
             return
-        h, shift = float(pairs[:_LOOKED_AT, 1].max()), 64 - 8 * records.n_number
+        numbers = self._arguments(scale)
+
+        def write(rows: tuple[int, int]) -> bool:
+            return bool(write_numbers(pairs[slice(*rows)], *numbers, *rows, records.bytes))
+
+        if all(workers.each(workers.slices(self._n_rows, VALUES_PER_TASK), write)):
+            self._keep(scale)
+
+    def compute(
+        self, program: Program, columns: IntArray, offsets: FloatArray, scale: Scale, records: Records,
+        workers: Workers,
+    ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+        """Compute pairs as numbers, and return their largest magnitudes and sums.
+
+        See `frameboost.engines.memory.programs.arrays.compute_all`; ``columns`` are their addresses.
+        """
+        self.grid = self.steps = None
+        count = workers.count(self._n_rows, ROWS_PER_TASK)
+        largest, totals = np.empty((2, count, 2))
+        fits = np.empty(count, np.bool_)
+        compute_numbers(
+            workers.team(count), program.for_kernels, program.constants, columns, program.results, offsets,
+            *self._arguments(scale), records.bytes, largest, totals, fits,
+        )  # fmt: skip
+        if fits.all():
+            self._keep(scale)
+        return largest.max(axis=0), totals.sum(axis=0)  # exact
+
+    def _same_h(self, scale: Scale) -> float:
+        return scale.same_h if self._may_count else 0.0
+
+    def _arguments(self, scale: Scale) -> tuple[FloatArray, float, float, int]:
         most = 2.0 ** _magnitude_bits(self._n_rows)
+        return 1 / np.array([scale.g, scale.h]), self._same_h(scale), most, self._n_bytes
 
-        def pack(rows: tuple[int, int]) -> bool:
-            return bool(pack_pairs(pairs, 1 / step, h, most, shift, *rows, records.bytes))
-
-        if all(workers.each(workers.slices(self._n_rows, VALUES_PER_TASK), pack)):
-            self.grid = step, h, _bits(self._n_rows), shift
+    def _keep(self, scale: Scale) -> None:
+        if same_h := self._same_h(scale):
+            self.grid = scale.g, same_h, _bits(self._n_rows), 64 - 8 * self._n_bytes
+        else:
+            self.steps = scale.g, scale.h, self._n_bytes
 
 
 def most_in_one(n_rows: int) -> int:

@@ -23,13 +23,12 @@ from frameboost.runtime.intrinsics import (
     prefetch_all,
     read_eight,
     read_four,
-    write_eight,
 )
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["add_packed_by_key", "pack_pairs"]
+__all__ = ["add_packed_by_key"]
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 # Rows that are read together.
@@ -38,49 +37,6 @@ _WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE_OF_WHOLE)
 # The fields of ``tables`` and of ``own``, see `frameboost.engines.memory.star.kernels.add_by_key`.
 _FEWEST, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM, _BYTE_KEY = range(7)
 _N_BYTE_KEYS = _BYTE_KEY
-
-
-@kernel
-def pack_pairs(pairs, inverse, h, most, shift, first, last, records):  # type: ignore[no-untyped-def]
-    """Write g and a count of 1 of some rows to their records, and return whether this can be done.
-
-    It can if g is a multiple of the step of magnitude at most ``most`` steps, and every row has this h. A row with
-    neither g nor h, as those that are not in a sample, is 0.
-
-    Parameters
-    ----------
-    pairs
-        float64 (rows, 2): g and h.
-    inverse
-        The number of steps in 1.
-    h
-        The h of rows.
-    most
-        float64.
-    shift
-        The bits that the number in a record is shorter than 64.
-    first, last
-        The rows.
-    records
-        uint8 (rows, bytes): the first bytes of each are written.
-    """
-    width, bytes_ = np.uint64(records.shape[1]), records.ravel()
-    others = np.int64(-1) << (np.int64(64) - shift) if shift > 0 else np.int64(0)  # bits that are not written
-    for start in range(first, last, _ROWS):
-        n_others = 0
-        for row in range(start, min(start + _ROWS, last)):
-            steps = pairs[row, 0] * inverse
-            whole = np.int64(steps)
-            own = pairs[row, 1]
-            number = (whole << np.int64(1)) + np.int64(own != 0.0)
-            at = np.uint64(row) * width
-            write_eight(bytes_, at, (read_eight(bytes_, at) & others) | (number & ~others))
-            n_others += (
-                (np.float64(whole) != steps) | (abs(steps) > most) | ((own != h) & ((own != 0.0) | (whole != 0)))
-            )
-        if n_others:
-            return False
-    return True
 
 
 @kernel

@@ -16,7 +16,7 @@ from frameboost.runtime.workers import Workers
 __all__ = ["Records"]
 
 _Keys = Sequence[npt.NDArray[Any]]
-# Bytes that are read of each key, and of the number, whatever their own width.
+# Bytes that are read of each key, and of each number, whatever their own width.
 _READ, _READ_OF_NUMBER = 4, 8
 # Records with a number start at a multiple of these bytes: of 16 bytes, they never lie across two cache lines.
 _ALIGNED = 4
@@ -25,7 +25,7 @@ _IN_CACHE = 1 << 15
 
 
 class Records:
-    """A record a row: its number (see `frameboost.engines.memory.star.packed`), its keys, its own codes.
+    """A record a row: its numbers (see `frameboost.engines.memory.star.packed`), its keys, its own codes.
 
     Say the first of two dimensions has 200 keys and the second 10,000, there are three own codes, and a number takes
     four bytes. Keys of one byte come last, so that they and the own codes are read as codes of one kind::
@@ -66,7 +66,9 @@ class Records:
             firsts[k], at = at, at + self._widths[k]
         self.fields = np.array([(first, (1 << 8 * n) - 1) for first, n in zip(firsts, self._widths, strict=True)])
         self.first_code = at
-        n_bytes = max(self.first_code + self._n_own, max(firsts) + _READ, _READ_OF_NUMBER if n_number else 0)
+        n_bytes = max(
+            self.first_code + self._n_own, max(firsts) + _READ, n_number // 2 + _READ_OF_NUMBER if n_number else 0
+        )
         aligned = _ALIGNED if n_number else 1
         self.bytes: npt.NDArray[np.uint8] = np.empty((0, -(-n_bytes // aligned) * aligned), np.uint8)
         self._is_written = False
@@ -76,7 +78,7 @@ class Records:
         self._own, self._is_written = own, False
 
     def write(self, keys: _Keys, n_number: int, workers: Workers) -> None:
-        """Write the records if they are not written, with numbers of so many bytes or more."""
+        """Write the records if they are not written, with room for numbers of so many bytes or more."""
         if n_number > self.n_number:
             self._lay_out(n_number)
         if self._is_written:
