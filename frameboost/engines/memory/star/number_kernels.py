@@ -17,36 +17,37 @@ _ROWS = 1 << 13
 
 
 @kernel
-def _write_counted(pairs, inverse, h, most, n_bytes, first, last, records):  # type: ignore[no-untyped-def]
-    """Write g and a count of 1, or 0 for a row of neither g nor h; return of how many rows this can't be done."""
-    width, bytes_ = np.uint64(records.shape[1]), records.ravel()
-    others = ~np.int64(0) << np.int64(8 * n_bytes) if n_bytes < 8 else np.int64(0)  # bits that are not written
+def _have_numbers(pairs, inverses, same_h, most, count):  # type: ignore[no-untyped-def]
+    """Return whether some pairs can be written, see `write_numbers`."""
     n_others = 0
-    for row in range(np.uint64(first), np.uint64(last)):
-        i = row - np.uint64(first)
-        own, steps = pairs[i, 1], pairs[i, 0] * inverse
-        whole, at = np.int64(steps), row * width
-        number = (whole << np.int64(1)) + np.int64(own != 0.0)
-        write_eight(bytes_, at, (read_eight(bytes_, at) & others) | (number & ~others))
-        n_others += (np.float64(whole) != steps) | (abs(steps) > most) | ((own != h) & ((own != 0.0) | (whole != 0)))
-    return n_others
+    for row in range(np.uint64(count)):
+        g, h = pairs[row, 0] * inverses[0], pairs[row, 1] * inverses[1]
+        n_others += (np.float64(np.int64(g)) != g) | (abs(g) > most)
+        if same_h > 0:
+            own = pairs[row, 1]
+            n_others += (own != same_h) & ((own != 0.0) | (g != 0.0))
+        else:
+            n_others += (np.float64(np.int64(h)) != h) | (abs(h) > most)
+    return n_others == 0
 
 
 @kernel
-def _write_both(pairs, inverse_g, inverse_h, most, n_bytes, first, last, records):  # type: ignore[no-untyped-def]
-    """Write g and h; return of how many rows this can't be done."""
+def _write(pairs, inverses, same_h, n_bytes, first, last, records):  # type: ignore[no-untyped-def]
+    """Write pairs that can be written, see `write_numbers`."""
     width, bytes_ = np.uint64(records.shape[1]), records.ravel()
-    others = ~np.int64(0) << np.int64(8 * n_bytes) if n_bytes < 8 else np.int64(0)
-    n_others = 0
-    for row in range(np.uint64(first), np.uint64(last)):
-        i = row - np.uint64(first)
-        g, h = pairs[i, 0] * inverse_g, pairs[i, 1] * inverse_h
-        whole_g, whole_h, at = np.int64(g), np.int64(h), row * width
-        write_eight(bytes_, at, (read_eight(bytes_, at) & others) | (whole_g & ~others))
-        at += np.uint64(n_bytes)
-        write_eight(bytes_, at, (read_eight(bytes_, at) & others) | (whole_h & ~others))
-        n_others += (np.float64(whole_g) != g) | (np.float64(whole_h) != h) | (abs(g) > most) | (abs(h) > most)
-    return n_others
+    others = ~np.int64(0) << np.int64(8 * n_bytes) if n_bytes < 8 else np.int64(0)  # bits that are not written
+    start = np.uint64(first)
+    for row in range(start, np.uint64(last)):
+        g, h, at = pairs[row - start, 0], pairs[row - start, 1], row * width
+        number = np.int64(g * inverses[0])
+        if same_h > 0:
+            number = (number << np.int64(1)) + np.int64(h != 0.0)
+            write_eight(bytes_, at, (read_eight(bytes_, at) & others) | (number & ~others))
+        else:
+            at_h = at + np.uint64(n_bytes)
+            kept, of_h = read_eight(bytes_, at_h) & others, np.int64(h * inverses[1])
+            write_eight(bytes_, at, number)  # what is beyond its bytes is written next
+            write_eight(bytes_, at_h, kept | (of_h & ~others))
 
 
 @kernel
@@ -67,7 +68,7 @@ def write_numbers(pairs, inverses, same_h, most, n_bytes, first, last, records):
     most
         float64.
     n_bytes
-        The bytes of a number.
+        The bytes of a number, 4 to 8.
     first, last
         The rows.
     records
@@ -75,24 +76,19 @@ def write_numbers(pairs, inverses, same_h, most, n_bytes, first, last, records):
     """
     for start in range(first, last, _ROWS):
         stop, own = min(start + _ROWS, last), pairs[start - first :]
-        if same_h > 0:
-            n_others = _write_counted(own, inverses[0], same_h, most, n_bytes, start, stop, records)
-        else:
-            n_others = _write_both(own, inverses[0], inverses[1], most, n_bytes, start, stop, records)
-        if n_others:
+        if not _have_numbers(own, inverses, same_h, most, stop - start):
             return False
+        _write(own, inverses, same_h, n_bytes, start, stop, records)
     return True
 
 
 @kernel
 def _compute_share(  # type: ignore[no-untyped-def]
-    instructions, constants, addresses, results, offsets, inverses, same_h, most, n_bytes, records, largest, totals,
-    fits, share,
-):  # fmt: skip
+    instructions, constants, addresses, results, offsets, inverses, same_h, n_bytes, records, largest, totals, share
+):
     n_rows, count, pairs = len(records), len(largest), np.empty((1, _ROWS, 2))
     for k in range(2):
         largest[share, k] = totals[share, k] = 0.0
-    fits[share] = True
     first, last = n_rows * share // count, n_rows * (share + 1) // count
     for start in range(first, last, _ROWS):
         stop = min(start + _ROWS, last)
@@ -102,7 +98,7 @@ def _compute_share(  # type: ignore[no-untyped-def]
             is_larger = found[0][k] > largest[share, k] or found[0][k] != found[0][k]
             largest[share, k] = found[0][k] if is_larger else largest[share, k]
             totals[share, k] += found[1][k]
-        fits[share] &= write_numbers(pairs[0], inverses, same_h, most, n_bytes, start, stop, records)
+        _write(pairs[0], inverses, same_h, n_bytes, start, stop, records)
 
 
 _computing = outlined(_compute_share)
@@ -110,24 +106,22 @@ _computing = outlined(_compute_share)
 
 @kernel
 def compute_numbers(  # type: ignore[no-untyped-def]
-    team, instructions, constants, addresses, results, offsets, inverses, same_h, most, n_bytes, records, largest,
-    totals, fits,
-):  # fmt: skip
+    team, instructions, constants, addresses, results, offsets, inverses, same_h, n_bytes, records, largest, totals
+):
     """Do what `compute_shares` and `write_numbers` do, for one output, without pairs in memory.
+
+    Numbers of magnitudes that do not fit are written wrong: the largest tell.
 
     Parameters
     ----------
     team, instructions, constants, addresses, results, offsets
         See `frameboost.engines.memory.programs.kernels.compute_shares`.
-    inverses, same_h, most, n_bytes, records
+    inverses, same_h, n_bytes, records
         See `write_numbers`.
     largest, totals
         float64 (shares, 2), written: the largest magnitudes, and the sums of g and h on their grids.
-    fits
-        bool (shares,), written: whether the numbers can be written.
     """
     values = (
-        instructions, constants, addresses, results, offsets, inverses, same_h, most, n_bytes, records, largest, totals,
-        fits,
+        instructions, constants, addresses, results, offsets, inverses, same_h, n_bytes, records, largest, totals
     )  # fmt: skip
     share_out(team, _computing(values), len(largest))

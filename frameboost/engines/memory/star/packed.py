@@ -48,6 +48,7 @@ class PackedPairs:
         self.steps: Steps | None = None
         self._n_rows = n_rows
         self._may_count = may_count
+        self._most = 2.0 ** _magnitude_bits(n_rows)
         self._n_bytes = -(-(_magnitude_bits(n_rows) + 3) // 8)  # with a sign, for up to ± 2^k, and the count
 
     def bytes_of(self, scale: Scale | None) -> int:
@@ -61,10 +62,11 @@ class PackedPairs:
         self.grid = self.steps = None
         if scale is None:
             return
-        numbers = self._arguments(scale)
+        inverses, same_h = 1 / np.array([scale.g, scale.h]), self._same_h(scale)
 
         def write(rows: tuple[int, int]) -> bool:
-            return bool(write_numbers(pairs[slice(*rows)], *numbers, *rows, records.bytes))
+            own = pairs[slice(*rows)]
+            return bool(write_numbers(own, inverses, same_h, self._most, self._n_bytes, *rows, records.bytes))
 
         if all(workers.each(workers.slices(self._n_rows, VALUES_PER_TASK), write)):
             self._keep(scale)
@@ -80,21 +82,18 @@ class PackedPairs:
         self.grid = self.steps = None
         count = workers.count(self._n_rows, ROWS_PER_TASK)
         largest, totals = np.empty((2, count, 2))
-        fits = np.empty(count, np.bool_)
+        steps = np.array([scale.g, scale.h])
         compute_numbers(
-            workers.team(count), program.for_kernels, program.constants, columns, program.results, offsets,
-            *self._arguments(scale), records.bytes, largest, totals, fits,
+            workers.team(count), program.for_kernels, program.constants, columns, program.results, offsets, 1 / steps,
+            self._same_h(scale), self._n_bytes, records.bytes, largest, totals,
         )  # fmt: skip
-        if fits.all():
+        most = largest.max(axis=0)
+        if (most <= self._most * steps).all():  # not if NaN
             self._keep(scale)
-        return largest.max(axis=0), totals.sum(axis=0)  # exact
+        return most, totals.sum(axis=0)  # exact
 
     def _same_h(self, scale: Scale) -> float:
         return scale.same_h if self._may_count else 0.0
-
-    def _arguments(self, scale: Scale) -> tuple[FloatArray, float, float, int]:
-        most = 2.0 ** _magnitude_bits(self._n_rows)
-        return 1 / np.array([scale.g, scale.h]), self._same_h(scale), most, self._n_bytes
 
     def _keep(self, scale: Scale) -> None:
         if same_h := self._same_h(scale):
