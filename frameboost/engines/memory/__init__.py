@@ -9,7 +9,7 @@
 - `exact`, `exact_kernels`, `presorted`: columns sorted once (``exact``)
 - `approx`, `proposal_kernels`: cuts for each tree or node (``approx``)
 - `nodes`, `partition_kernels`, `piece_arrays`: which rows each node has
-- `row_order`: rows in another order
+- `row_order`, `row_blocks`: rows in another order
 - `linear`, `linear_kernels`: leaves with slopes
 - `split_tables`: splits of several nodes
 - `trees`, `tree_kernels`, `level_kernels`: a whole tree of few rows in one call, whose levels threads share

@@ -169,7 +169,7 @@ class BinnedColumns:
         if self.sparse is not None:
             self.sparse.sort(order, workers)
         if self.keyed is not None:
-            self.keyed.sort(order, workers)
+            self.keyed.sort(order)
         self._fill_copies(workers)
 
     def _fill_copies(self, workers: Workers) -> None:

@@ -18,9 +18,10 @@ from frameboost.engines.memory.partition_kernels import (
     shares_of,
 )
 from frameboost.engines.memory.piece_arrays import are_in_numpy, children_of, one_share
+from frameboost.engines.memory.row_blocks import in_blocks
 from frameboost.engines.memory.sampling_kernels import part_drawn
 from frameboost.engines.memory.split_tables import SplitColumns, SplitTables
-from frameboost.runtime.task_sizes import MOVED_ROWS_PER_TASK
+from frameboost.runtime.task_sizes import MOVED_ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.runtime.workers import Pieces, Shares, Workers
 from frameboost.splits.split import FloatArray, Split
 
@@ -48,7 +49,11 @@ class RowPartition:
     pieces
         int64 (pieces, 3): node, start, stop: a range of ``rows`` that belongs to a leaf of the tree so far, without the
         splits that wait. A leaf has several where several threads have partitioned its rows, or those of an ancestor.
+    add_in_blocks
+        Whether leaf values are added to one block of rows after the other, as the rows of a leaf lie far apart.
     """
+
+    add_in_blocks = False
 
     def __init__(self, n_rows: int, workers: Workers) -> None:
         self._rows = np.empty(2 * n_rows, np.uint32)
@@ -90,7 +95,7 @@ class RowPartition:
         if self.n_rows <= MOST_IN_NUMPY:
             rows[:] = np.arange(self.n_rows, dtype=np.uint32)
         else:
-            number_rows(rows)
+            self._workers.over(self.n_rows, lambda *slice_: number_rows(rows, *slice_), smallest=VALUES_PER_TASK)
 
     def rows_to_write(self) -> npt.NDArray[np.uint32]:
         """Return the two halves for the caller to number: what is in them does not count."""
@@ -183,7 +188,7 @@ class RowPartition:
         splits = self._waiting
         children = set() if splits is None else set(splits.children.ravel().tolist())
         nodes = [node for node in values if node not in children]
-        parts, firsts = self._shares(nodes, self.pieces)
+        parts, firsts = self._shares_to_add(nodes)
         team = self._workers.team(len(firsts) - 1)
         add_by_node(team, margins, self.rows, parts, firsts, np.array([values[node] for node in nodes]))
         if splits is None:
@@ -194,12 +199,16 @@ class RowPartition:
             own = np.flatnonzero(places >= 0)
             if not len(own):
                 continue
-            parts, firsts = self._shares([splits.nodes[split] for split in own.tolist()], self.pieces)
+            parts, firsts = self._shares_to_add([splits.nodes[split] for split in own.tolist()])
             team = self._workers.team(len(firsts) - 1)
             add_by_side(
                 team, codes, places[own], splits.goes_left, splits.starts[own], self.rows, parts, firsts, sides[own],
                 margins,
             )  # fmt: skip
+
+    def _shares_to_add(self, nodes: Sequence[int]) -> Shares:
+        parts, firsts = self._shares(nodes, self.pieces)
+        return in_blocks(parts, firsts, self.rows, self.n_rows) if self.add_in_blocks else (parts, firsts)
 
     def add_values(self, values: FloatArray, margins: FloatArray) -> None:
         """Add ``values``, float64 (nodes,), to the margins of the rows after `set_leaves`, on this thread."""

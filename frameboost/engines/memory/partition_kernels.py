@@ -30,9 +30,9 @@ def _zeros(count):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def number_rows(rows):  # type: ignore[no-untyped-def]
-    """Write 0, 1, 2, ... to ``rows`` (uint32)."""
-    for i in range(len(rows)):
+def number_rows(rows, first, last):  # type: ignore[no-untyped-def]
+    """Write their places, ``first`` to ``last - 1``, to ``rows`` (uint32)."""
+    for i in range(np.uint64(first), np.uint64(last)):  # indices that are signed would be checked
         rows[i] = i
 
 

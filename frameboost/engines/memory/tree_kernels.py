@@ -88,7 +88,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
     max_depth, max_leaves, policy = shape
     lightest = 0.0 if policy == SYMMETRIC else 2.0 * scoring[6]
     half, counts = len(rows) >> 1, np.zeros(_N_COUNTS, dtype=np.int64)
-    number_rows(rows[:half])
+    number_rows(rows, 0, half)
     _add_leaf(nodes, counts, np.int64(0), np.int64(0), half)
     room, parts = np.empty((7, len(nodes)), dtype=np.int64), np.empty((len(nodes), 3), dtype=np.int64)
     n_ranges = len(ranges) - 1

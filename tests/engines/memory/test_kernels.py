@@ -109,7 +109,8 @@ def test_part_rows_and_add_by_side(seed, most):
     n = 50
     columns, sides = rng.integers(0, 7, (3, n)).astype(rng.choice(["u1", "u2", "u4"])), rng.random((4, 7)) < 0.5
     places, rows = np.array([-1, 0, -1, 2]), np.full(2 * n, 99, dtype=np.uint32)  # some splits' columns are elsewhere
-    number_rows(rows[:n])
+    number_rows(rows, 0, n // 3)
+    number_rows(rows, n // 3, n)
     assert rows.tolist() == naive_number_rows(n) + [99] * n
     rng.shuffle(rows[:n])
     parts, firsts = share_pieces(as_array([(3, 3, 20), (1, 20, 20), (1, 22, 50), (0, 0, 3)]), most, 1)

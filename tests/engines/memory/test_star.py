@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.binning.bins import Bins
-from frameboost.engines.memory import binning, histograms, nodes
+from frameboost.engines.memory import binning, histograms, nodes, row_blocks
 from frameboost.engines.memory.gradients import GradientPairs, Scale
 from frameboost.engines.memory.star import codes as star_codes
 from frameboost.engines.memory.star import engine as star
@@ -62,6 +62,7 @@ def by_key(request, monkeypatch):
     monkeypatch.setattr(histograms, "ADDITIONS_PER_TASK", 200)
     monkeypatch.setattr(nodes, "MOVED_ROWS_PER_TASK", 20)
     monkeypatch.setattr(star, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(row_blocks, "ROWS_PER_BLOCK", 50)
     monkeypatch.setattr(star_codes, "FEWEST_FACTS", 1)
     monkeypatch.setattr(star_codes, "FEWEST_ATTRIBUTES", 1)
     monkeypatch.setattr(star_codes, "FEWEST_PER_KEY", 6 if request.param == "some" else 0)
@@ -222,11 +223,11 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide, in_order):
     bounds = np.sort(rng.integers(0, n_rows, 2))
     parts = np.array([(0, 0, bounds[0]), (1, bounds[0], bounds[1]), (1, bounds[1], n_rows)])
     firsts = np.array([0, 2, 3]) if n_threads > 1 else np.array([0, 3])
-    keyed = KeyedColumns(tables, layout, (), 2, in_order)
     places, out, more = np.array([2, 0]), np.full((3, layout.offsets[-1], 2), 9.0), np.zeros((1, layout.offsets[-1], 2))
     with closing(Workers(n_threads)) as workers:
+        keyed = KeyedColumns(tables, layout, (), workers, in_order)
         keyed.forget_records([by_fact[i] for i in keyed.own])
-        keyed.start_tree(pairs, None, workers)
+        keyed.start_tree(pairs, None)
         for _ in range(2):  # room for sums is as clean as before
             more[:] = 0.0
             keyed.add(workers.team(n_threads), order, parts, firsts, pairs, out, places, more, is_first=True)
@@ -260,7 +261,6 @@ def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, same_h, is_sam
     ]  # fmt: skip
     own = [rng.integers(0, 3, n_rows).astype(np.uint8) for _ in range(2)]
     most = most_in_one(n_rows)
-    keyed = KeyedColumns([part_keys(each, most) for each in tables], layout, (), 2, in_order)
     steps = np.array([grid_step(3.0, n_rows), grid_step(1.0, n_rows)])
     pairs = np.round(rng.uniform((-3, 0), (3, 1), (n_rows, 2)) / steps) * steps
     if same_h is not None:
@@ -272,11 +272,12 @@ def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, same_h, is_sam
     firsts = np.array([0, 1, 2]) if n_threads > 1 else np.array([0, 2])
     found = []
     with closing(Workers(n_threads)) as workers:
+        keyed = KeyedColumns([part_keys(each, most) for each in tables], layout, (), workers, in_order)
         keyed.forget_records(own)
         # Rows are counted if h is the same, or both are written, or neither, as h is another or no scale is known.
         scales = [Scale(*steps, 1.0 if same_h is None else same_h), Scale(*steps, 0.0), None]
         for k, scale in enumerate([*scales, *scales]):
-            keyed.start_tree(pairs, scale, workers)
+            keyed.start_tree(pairs, scale)
             packed = keyed._packed
             assert (packed.grid is not None) == (k % 3 == 0 and same_h is not None)
             assert (packed.steps is not None) == (k % 3 == 1)
@@ -359,12 +360,12 @@ def test_pairs_are_computed_in_records(wanted, n_rows):
     )  # fmt: skip
     table = CodedTable([0], rng.integers(0, 3, (1, 7)).astype(np.uint8), np.arange(n_rows, dtype=np.uint32) % 7)
     layout = _Layout([3])
-    keyed = KeyedColumns([table], layout, (), 2)
-    keyed.forget_records([])
     gradients = {name: Expression(each, ("margin", "label")) for name, each in zip(("g_0", "h_0"), wanted, strict=True)}
     order, parts, firsts = np.arange(n_rows, dtype=np.uint32), np.array([(0, 0, n_rows)]), np.array([0, 1])
     none, places = np.empty((0, 2)), np.array([0])
     with closing(Workers(2)) as workers:
+        keyed = KeyedColumns([table], layout, (), workers)
+        keyed.forget_records([])
         expected, found = GradientPairs(workers, {}), RecordedPairs(workers, {}, IN_MEMORY)
         for round_ in range(4):  # the last with other grids
             columns["margin"] *= 1.25 if round_ < 3 else 64
@@ -373,7 +374,7 @@ def test_pairs_are_computed_in_records(wanted, n_rows):
             assert found.are_recorded == (round_ > 0)
             assert found.totals == expected.totals
             if not found.are_recorded:
-                keyed.start_tree(found.of(0), found.scale(0), workers)
+                keyed.start_tree(found.of(0), found.scale(0))
                 found.record(keyed)
             assert keyed.has_numbers
             assert found.columns() == [] or round_ == 0
@@ -390,10 +391,11 @@ def test_pairs_that_are_no_whole_steps_are_computed_as_arrays(monkeypatch):
     monkeypatch.setattr("frameboost.engines.memory.star.packed._magnitude_bits", lambda n_rows: 20)
     columns = {"margin": np.arange(300.0), "label": np.full(300, 0.5)}
     rows = SimpleNamespace(terms={}, n_rows=300, array=columns.__getitem__)
-    keyed = KeyedColumns([CodedTable([0], np.zeros((1, 1), np.uint8), np.zeros(300, np.uint32))], _Layout([3]), (), 1)
-    keyed.forget_records([])
+    table = CodedTable([0], np.zeros((1, 1), np.uint8), np.zeros(300, np.uint32))
     gradients = {name: Expression(each, ("margin",)) for name, each in (("g_0", "margin - 3"), ("h_0", "1.0"))}
     with closing(Workers(1)) as workers:
+        keyed = KeyedColumns([table], _Layout([3]), (), workers)
+        keyed.forget_records([])
         found = RecordedPairs(workers, {}, IN_MEMORY)
         found.compute(gradients, rows)
         found.record(keyed)
@@ -446,7 +448,8 @@ def test_records_have_a_number_then_keys_then_own_codes(n_keys, n_own, n_number,
 
 def test_sides_of_keys():
     tables = [CodedTable([1, 2], np.array([[0, 1, 1], [2, 0, 2]], np.uint8), np.array([2, 0, 1, 2], np.uint32))]
-    keyed = KeyedColumns(tables, _Layout([3, 3, 3]), (), 1)
+    with closing(Workers(1)) as workers:
+        keyed = KeyedColumns(tables, _Layout([3, 3, 3]), (), workers)
     splits, goes_left = np.array([0, 1, 2]), np.array([True, False, False, True, False, False, False, True, True])
     sides, starts = keyed.sides_of_keys(splits, goes_left, np.array([0, 3, 6, 9]))
     assert starts.tolist() == [0, 3, 6, 9]
@@ -478,7 +481,9 @@ def test_rows_of_keys(seed):
     count_rows(keys, np.arange(3, 40, 5), some)
     assert counts.tolist() == [keys.tolist().count(key) for key in range(9)]
     assert some.tolist() == [keys[3::5].tolist().count(key) for key in range(9)]
-    order_by_key(keys, np.cumsum(counts) - counts, out)
+    starts = np.cumsum(counts) - counts
+    order_by_key(keys, 0, 4, starts, out)
+    order_by_key(keys, 4, 9, starts, out)
     assert out.tolist() == sorted(range(40), key=keys.__getitem__)
     sides, records = np.empty(40, np.bool_), np.full((40, 5), 7, np.uint8)
     take_sides(keys, np.arange(9) % 2 == 0, sides)

@@ -17,7 +17,7 @@ from frameboost.engines.memory.star.kernels import add_by_key, take_sides
 from frameboost.engines.memory.star.packed import PackedPairs
 from frameboost.engines.memory.star.packed_kernels import add_packed_by_key
 from frameboost.engines.memory.star.records import Records
-from frameboost.runtime.task_sizes import CODES_PER_TREE
+from frameboost.runtime.task_sizes import CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.workers import Pieces, Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
@@ -77,16 +77,17 @@ class KeyedColumns:
         The slots of all features.
     elsewhere
         Features of the facts whose codes are not stored here, as they are sparse.
-    n_shares
-        The most shares that rows are divided into.
+    workers
+        The threads.
     in_order
         The number of the dimension whose keys the rows are in the order of, if any.
     """
 
     def __init__(
         self, tables: Sequence[CodedTable], layout: SlotLayout, elsewhere: Collection[int],
-        n_shares: int, in_order: int | None = None,
+        workers: Workers, in_order: int | None = None,
     ) -> None:  # fmt: skip
+        self._workers = workers
         self.features = {feature for table in tables for feature in table.features}
         self._codes = [table.codes for table in tables]
         self._keys = [table.keys.astype(np.min_scalar_type(max(table.n_keys - 1, 0))) for table in tables]
@@ -108,7 +109,7 @@ class KeyedColumns:
             self._tables[place] = own_of_table
             n_sums += 0 if place == in_order else table.n_keys
             first_code, first_slot = first_code + table.codes.size, first_slot + n_features
-        self._sums = np.zeros((n_shares, 2 * n_sums))
+        self._sums = np.zeros((workers.n_jobs, 2 * n_sums))
         by_slot = [*(i for table in tables for i in table.features), *self.own]
         self._slots = layout.offsets[by_slot]
         self._first_slot = first_slot
@@ -123,23 +124,23 @@ class KeyedColumns:
         """How many sums a row is added to, at most half of which are those of keys."""
         return 2 * len(self._codes) + len(self.own)
 
-    def sort(self, order: RowNumbers, workers: Workers) -> None:
+    def sort(self, order: RowNumbers) -> None:
         """Put the rows into another order."""
         for place, keys in enumerate(self._keys):
             self._keys[place] = np.empty_like(keys)
-            take_all(keys, order, self._keys[place], workers)
+            take_all(keys, order, self._keys[place], self._workers)
 
-    def start_tree(self, pairs: FloatArray, scale: Scale | None, workers: Workers) -> None:
+    def start_tree(self, pairs: FloatArray, scale: Scale | None) -> None:
         """Get ready to add the pairs of a tree, float64 (rows, 2)."""
-        self._records.write(self._keys, self._packed.bytes_of(scale), workers)
-        self._packed.write(pairs, scale, self._records, workers)
+        self._records.write(self._keys, self._packed.bytes_of(scale), self._workers)
+        self._packed.write(pairs, scale, self._records, self._workers)
 
     def compute(
-        self, program: Program, columns: IntArray, offsets: FloatArray, scale: Scale, workers: Workers
+        self, program: Program, columns: IntArray, offsets: FloatArray, scale: Scale
     ) -> tuple[FloatArray, FloatArray]:
         """Compute the pairs of a tree in the records alone (see `PackedPairs.compute`)."""
-        self._records.write(self._keys, self._packed.bytes_of(scale), workers)
-        return self._packed.compute(program, columns, offsets, scale, self._records, workers)
+        self._records.write(self._keys, self._packed.bytes_of(scale), self._workers)
+        return self._packed.compute(program, columns, offsets, scale, self._records, self._workers)
 
     @property
     def has_numbers(self) -> bool:
@@ -173,13 +174,16 @@ class KeyedColumns:
         sizes = [count if t < 0 else self._codes[t].shape[1] for (t, _), count in zip(chosen, counts, strict=True)]
         ends = np.cumsum([0, *sizes])
         found = np.empty(ends[-1], np.bool_)
-        for (table, place), start, stop, first, last in zip(
-            chosen, starts[:-1].tolist(), starts[1:].tolist(), ends[:-1].tolist(), ends[1:].tolist(), strict=True
-        ):
+
+        def write(k: int) -> None:
+            (table, place), own = chosen[k], goes_left[starts[k] : starts[k + 1]]
+            out = found[ends[k] : ends[k + 1]]
             if table < 0:
-                found[first:last] = goes_left[start:stop]
+                out[:] = own
             else:
-                _write_sides(self._codes[table][place], goes_left[start:stop], found[first:last])
+                _write_sides(self._codes[table][place], own, out)
+
+        self._workers.each(range(len(sizes)), write, alone=len(found) < VALUES_PER_TASK)
         return found, ends
 
     def columns(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.arrays import Codes
@@ -102,20 +103,29 @@ class StarEngine(MemoryEngine):
         may_sort = self.n_rows >= FEWEST_SORTED and "qid" not in self.row_names  # queries stay together
         coded = [code_table(table, bins, most_keys(self.n_rows), self.workers) for table in self._tables]
         by_key, sorted_by = chosen(coded, self.n_rows * len(bins), may_sort=may_sort)
-        layout, sparse, n_jobs = SlotLayout(bins), self.sparse_features(bins), self.workers.n_jobs
+        layout, sparse = SlotLayout(bins), self.sparse_features(bins)
         self._coded = {i: (table, k) for table in coded if table not in by_key for k, i in enumerate(table.features)}
         in_order = next((place for place, table in enumerate(by_key) if table is sorted_by), None)
         parted = [part_keys(table, most_in_one(self.n_rows)) for table in by_key]
-        keyed = KeyedColumns(parted, layout, sparse, n_jobs, in_order) if by_key else None
+        keyed = KeyedColumns(parted, layout, sparse, self.workers, in_order) if by_key else None
         self.binned = BinnedColumns(bins, self.n_rows, sparse, keyed=keyed)
         self.binned.fill(self.write_codes, self.workers, self.stored_codes)
         self.drop_columns()
         self.partition = RowPartition(self.n_rows, self.workers)
         self._may_sort = may_sort
         if sorted_by is not None:
-            order = np.empty(self.n_rows, np.uint32)
-            order_by_key(sorted_by.keys, np.cumsum(sorted_by.counts) - sorted_by.counts, order)
-            self.put_in_order(order, np.empty(self.n_rows))
+            self.put_in_order(self._by_key(sorted_by), np.empty(self.n_rows))
+            self.partition.add_in_blocks = True
+
+    def _by_key(self, table: CodedTable) -> npt.NDArray[np.uint32]:
+        """Return the facts in the order of a dimension's keys."""
+        order, starts = np.empty(self.n_rows, np.uint32), np.cumsum(table.counts) - table.counts
+
+        def write(first: int, last: int) -> None:
+            order_by_key(table.keys, first, last, starts, order)
+
+        self.workers.over(table.n_keys, write)  # each thread looks at all keys, and writes the rows of its own
+        return order
 
     def new_gradients(self, constants: Mapping[str, float]) -> RecordedPairs:
         """See `ArrayEngine.new_gradients`."""
@@ -128,7 +138,7 @@ class StarEngine(MemoryEngine):
         if keyed is None:
             return totals
         if sample is not None or not self.gradients.are_recorded:
-            keyed.start_tree(self.gradient_pairs, self.gradients.scale(output), self.workers)
+            keyed.start_tree(self.gradient_pairs, self.gradients.scale(output))
         if sample is None and not self._may_sort and self.binned.are_keyed:
             self.gradients.record(keyed)
         return totals
@@ -147,7 +157,7 @@ class StarEngine(MemoryEngine):
         """See `VectorEngine.start_vector_tree`."""
         totals = super().start_vector_tree(sample)
         if self.binned.keyed is not None:
-            self.binned.keyed.start_tree(self.gradient_pairs, None, self.workers)
+            self.binned.keyed.start_tree(self.gradient_pairs, None)
         return totals
 
     def drop_columns(self) -> None:

@@ -51,7 +51,7 @@ class RecordedPairs(GradientPairs):
             super().make_room(len(program.results) // 2, n_rows, program)
             return super().run(program, columns, n_rows)
         self._computed = program, columns, n_rows
-        largest, sums = self._keyed.compute(program, self._addresses.of(columns), self._offsets, scale, self._workers)
+        largest, sums = self._keyed.compute(program, self._addresses.of(columns), self._offsets, scale)
         self._set_totals(sums)
         found: list[float] = largest.tolist()
         return found

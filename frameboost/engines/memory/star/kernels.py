@@ -55,15 +55,18 @@ def count_rows(rows, of, counts):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def order_by_key(keys, starts, order):  # type: ignore[no-untyped-def]
-    """Write the row numbers to ``order`` (uint32) by ascending key, those of equal keys in order.
+def order_by_key(keys, first, last, starts, order):  # type: ignore[no-untyped-def]
+    """Write the row numbers of the keys ``first`` to ``last - 1`` to ``order`` (uint32) by ascending key.
 
-    ``starts`` (int64) is where the rows of each key start, and is changed.
+    Those of equal keys are in order. ``starts`` (int64) is where the rows of each key start, and is changed.
     """
+    n_keys = np.uint32(last - first)
     for row in range(np.uint64(0), np.uint64(len(keys))):
-        key = np.uint64(keys[row])
-        order[np.uint64(starts[key])] = row
-        starts[key] += 1
+        place = np.uint32(np.uint32(keys[row]) - np.uint32(first))  # of a key below, a large number
+        if place < n_keys:
+            key = np.uint64(keys[row])
+            order[np.uint64(starts[key])] = row
+            starts[key] += 1
 
 
 @kernel
