@@ -53,6 +53,8 @@ def cuts_of(values: _Values, counts: IntArray, max_bin: int) -> list[Physical]:
     return chosen
 
 
+# Share of the rows of a dimension from which on those that no fact refers to are kept: to leave them out takes a copy.
+_MOST_REFERRED = 0.95
 # Columns of codes that are looked at before all are compared.
 _LOOKED_AT = 1 << 15
 
@@ -109,6 +111,8 @@ def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int, workers: 
     workers.each(range(len(features)), write, alone=codes.size < VALUES_PER_TASK)
     referred = np.flatnonzero(table.references)
     if len(referred) > most_keys < prod(bins[i].largest_code + 1 for i in features):
+        return CodedTable(features, codes, table.rows, table.references)
+    if len(referred) >= _MOST_REFERRED * table.n_rows and _distinct(codes) is None:
         return CodedTable(features, codes, table.rows, table.references)
     codes, counts = codes[:, referred], table.references[referred]
     key_of = np.zeros(table.n_rows, np.uint32)

@@ -90,7 +90,7 @@ class KeyedColumns:
         self._workers = workers
         self.features = {feature for table in tables for feature in table.features}
         self._codes = [table.codes for table in tables]
-        self._keys = [table.keys.astype(np.min_scalar_type(max(table.n_keys - 1, 0))) for table in tables]
+        self._keys = [table.keys.astype(np.min_scalar_type(max(table.n_keys - 1, 0)), copy=False) for table in tables]
         self._place_of: IntArray = np.full((len(layout.bins), 2), -1)  # the dimension, and the attribute in it
         for place, table in enumerate(tables):
             self._place_of[table.features, 0] = place

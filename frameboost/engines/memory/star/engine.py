@@ -37,15 +37,24 @@ class StarEngine(MemoryEngine):
     """`MemoryEngine` whose features may be attributes of dimensions, binned once a row of the dimension.
 
     Where it pays, their codes are stored by key (see `KeyedColumns`), and otherwise by fact, as of any other column.
+
+    Parameters
+    ----------
+    source, features, roles, workers
+        As for any engine.
+    stores_gradients
+        Whether arrays of g and h are needed, as samples are drawn from them.
     """
 
     gradients: RecordedPairs
 
     def __init__(
-        self, source: StarFrame, features: tuple[Feature, ...], roles: Mapping[str, str], workers: Workers
-    ) -> None:
+        self, source: StarFrame, features: tuple[Feature, ...], roles: Mapping[str, str], workers: Workers,
+        *, stores_gradients: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(source.to_frame(list(dict.fromkeys(roles.values()))), features, roles, workers)
         self._source = source
+        self._stores_gradients = stores_gradients
         self._tables: list[StarTable] = []
         self._table_of: dict[int, StarTable] = {}
         self._coded: dict[int, tuple[CodedTable, int]] = {}  # attributes whose codes are stored by fact
@@ -116,6 +125,7 @@ class StarEngine(MemoryEngine):
         if sorted_by is not None:
             self.put_in_order(self._by_key(sorted_by), np.empty(self.n_rows))
             self.partition.add_in_blocks = True
+            self._record_gradients()
 
     def _by_key(self, table: CodedTable) -> npt.NDArray[np.uint32]:
         """Return the facts in the order of a dimension's keys."""
@@ -131,6 +141,11 @@ class StarEngine(MemoryEngine):
         """See `ArrayEngine.new_gradients`."""
         return RecordedPairs(self.workers, constants, self.storage)
 
+    def _record_gradients(self) -> None:
+        """Have the gradients of rounds to come in records alone, if nothing else reads them and rows stay in order."""
+        if self.binned.are_keyed and not self._stores_gradients:
+            self.gradients.record(self.binned.keyed)
+
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         totals = super().start_tree(output, sample)
@@ -139,8 +154,8 @@ class StarEngine(MemoryEngine):
             return totals
         if sample is not None or not self.gradients.are_recorded:
             keyed.start_tree(self.gradient_pairs, self.gradients.scale(output))
-        if sample is None and not self._may_sort and self.binned.are_keyed:
-            self.gradients.record(keyed)
+        if not self._may_sort:
+            self._record_gradients()
         return totals
 
     @property

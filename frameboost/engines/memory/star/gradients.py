@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from frameboost.engines.memory.gradients import GradientPairs
+from frameboost.engines.memory.gradients import GradientPairs, Scale
 from frameboost.engines.memory.programs.program import Program
 from frameboost.engines.memory.star.codes import KeyedColumns
 from frameboost.runtime.storage import Storage
@@ -34,8 +34,8 @@ class RecordedPairs(GradientPairs):
         """Whether the pairs of this round are in records."""
         return self._computed is not None and self._keyed is not None and self._keyed.has_numbers
 
-    def record(self, keyed: KeyedColumns) -> None:
-        """Write the pairs of rounds to come to the records of these columns."""
+    def record(self, keyed: KeyedColumns | None) -> None:
+        """Write the pairs of rounds to come to the records of these columns, if there are any."""
         self._keyed = keyed
 
     def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
@@ -46,11 +46,11 @@ class RecordedPairs(GradientPairs):
 
     def run(self, program: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
         """See `GradientPairs.run`."""
-        scale = None if self.pairs.size or self._keyed is None else self.scale(0)
-        if scale is None or self._keyed is None:
-            super().make_room(len(program.results) // 2, n_rows, program)
+        if self._keyed is None or self.pairs.size or len(program.results) > 2:
             return super().run(program, columns, n_rows)
         self._computed = program, columns, n_rows
+        # Of the first round no grid is known: what is written then is computed again, as soon as the largest are.
+        scale = self.scale(0) or Scale(1.0, 1.0, 0.0)
         largest, sums = self._keyed.compute(program, self._addresses.of(columns), self._offsets, scale)
         self._set_totals(sums)
         found: list[float] = largest.tolist()
