@@ -64,6 +64,7 @@ TESTED_OTHERWISE = {
     "hash_of": "tests/training/test_sampling.py",  # frameboost.expressions.draws.hash32
     "keep_drawn": "tests/training/test_sampling.py",  # Python's sorted
     "named_categories": "tests/splits/test_categories.py",  # all subsets of the categories
+    "cut_parts": "tests/engines/memory/test_nodes.py",  # row // rows of a block
     "part_share": "tests/engines/memory/test_kernels.py",  # called by part_rows
     "subtract_slots": "tests/splits/test_kernels.py",  # called by subtract_from_parents
     "add_entries": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes

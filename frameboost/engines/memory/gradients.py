@@ -31,7 +31,7 @@ class Scale(NamedTuple):
     g, h
         The steps of their grids.
     same_h
-        The h of all rows, if the loss has the same in every row; else 0.
+        The h of all rows, if the loss has the same in every row and it is positive; else 0.
     """
 
     g: float
@@ -150,7 +150,7 @@ class GradientPairs:
         if not g or not h:
             return None
         constant, offset = program.constant(2 * output + 1), float(self._offsets[2 * output + 1])
-        return Scale(g, h, 0.0 if constant is None else (constant + offset) - offset)
+        return Scale(g, h, (constant + offset) - offset if constant is not None and constant > 0 else 0.0)
 
     def columns(self) -> list[pl.Series]:
         """Return this round's pairs as the columns ``g_0``, ``h_0``, ``g_1``, ...; none while they are computed."""

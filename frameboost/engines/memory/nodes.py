@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning.arrays import MOST_IN_NUMPY
+from frameboost.binning.arrays import MOST_IN_NUMPY, Codes
 from frameboost.engines.memory.grown_splits import GrownSplits
 from frameboost.engines.memory.partition_kernels import (
     add_by_node,
@@ -18,14 +20,17 @@ from frameboost.engines.memory.partition_kernels import (
     shares_of,
 )
 from frameboost.engines.memory.piece_arrays import are_in_numpy, children_of, one_share
-from frameboost.engines.memory.row_blocks import in_blocks
+from frameboost.engines.memory.row_blocks import RowBlocks
 from frameboost.engines.memory.sampling_kernels import part_drawn
 from frameboost.engines.memory.split_tables import SplitColumns, SplitTables
 from frameboost.runtime.task_sizes import MOVED_ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.runtime.workers import Pieces, Shares, Workers
-from frameboost.splits.split import FloatArray, Split
+from frameboost.splits.split import FloatArray, IntArray, Split
 
 __all__ = ["RowPartition"]
+
+# What adds to the rows of shares, given the threads, the parts and the first of each share.
+_Addition = Callable[[IntArray | None, Pieces, IntArray], None]
 
 
 class RowPartition:
@@ -50,7 +55,8 @@ class RowPartition:
         int64 (pieces, 3): node, start, stop: a range of ``rows`` that belongs to a leaf of the tree so far, without the
         splits that wait. A leaf has several where several threads have partitioned its rows, or those of an ancestor.
     add_in_blocks
-        Whether leaf values are added to one block of rows after the other, as the rows of a leaf lie far apart.
+        Whether leaf values are added to one block of rows after the other, as the rows of a leaf lie far apart. Not
+        where splits compare sparse columns, which are made dense in turn.
     """
 
     add_in_blocks = False
@@ -185,30 +191,50 @@ class RowPartition:
 
     def add_leaf_values(self, values: Mapping[int, float], margins: FloatArray) -> None:
         """Add each leaf's value (node -> value) to the margins of its rows."""
+        additions = ((nodes, add) for nodes, add in self._additions(values, margins) if len(nodes))
+        if not self.add_in_blocks:
+            for nodes, add in additions:
+                self._add(add, self._shares(nodes, self.pieces))
+            return
+        runs = []
+        given = list(additions)
+        for nodes, _ in given:
+            parts, firsts = self._shares(nodes, self.pieces)
+            runs.append(RowBlocks(parts, self.rows, self.n_rows).runs(len(firsts) - 1))
+        for run in zip_longest(*runs):
+            for (_, add), shares in zip(given, run, strict=True):
+                if shares is not None:
+                    self._add(add, shares)
+
+    def _add(self, add: _Addition, shares: Shares) -> None:
+        add(self._workers.team(len(shares[1]) - 1), *shares)
+
+    def _additions(self, values: Mapping[int, float], margins: FloatArray) -> Iterator[tuple[Sequence[int], _Addition]]:
+        """Yield nodes, and what adds values to their rows: leaves, and those whose splits wait."""
         splits = self._waiting
         children = set() if splits is None else set(splits.children.ravel().tolist())
         nodes = [node for node in values if node not in children]
-        parts, firsts = self._shares_to_add(nodes)
-        team = self._workers.team(len(firsts) - 1)
-        add_by_node(team, margins, self.rows, parts, firsts, np.array([values[node] for node in nodes]))
+        of_nodes = np.array([values[node] for node in nodes])
+
+        def add_to_leaves(team: IntArray | None, parts: Pieces, firsts: IntArray) -> None:
+            add_by_node(team, margins, self.rows, parts, firsts, of_nodes)
+
+        yield nodes, add_to_leaves
         if splits is None:
             return
         sides = np.array([(values[left], values[right]) for left, right in splits.children.tolist()])
         for codes, places in splits.columns():
             # The rows of these splits are shared out apart, so that no thread waits while others have all of them.
             own = np.flatnonzero(places >= 0)
-            if not len(own):
-                continue
-            parts, firsts = self._shares_to_add([splits.nodes[split] for split in own.tolist()])
-            team = self._workers.team(len(firsts) - 1)
-            add_by_side(
-                team, codes, places[own], splits.goes_left, splits.starts[own], self.rows, parts, firsts, sides[own],
-                margins,
-            )  # fmt: skip
+            add = partial(self._add_sides, codes, places[own], splits, own, sides[own], margins)
+            yield [splits.nodes[split] for split in own.tolist()], add
 
-    def _shares_to_add(self, nodes: Sequence[int]) -> Shares:
-        parts, firsts = self._shares(nodes, self.pieces)
-        return in_blocks(parts, firsts, self.rows, self.n_rows) if self.add_in_blocks else (parts, firsts)
+    def _add_sides(
+        self, codes: Codes, places: IntArray, splits: SplitTables | GrownSplits, own: IntArray, sides: FloatArray,
+        margins: FloatArray, team: IntArray | None, parts: Pieces, firsts: IntArray,
+    ) -> None:  # fmt: skip
+        starts = splits.starts[own]
+        add_by_side(team, codes, places, splits.goes_left, starts, self.rows, parts, firsts, sides, margins)
 
     def add_values(self, values: FloatArray, margins: FloatArray) -> None:
         """Add ``values``, float64 (nodes,), to the margins of the rows after `set_leaves`, on this thread."""

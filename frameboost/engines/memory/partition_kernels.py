@@ -13,8 +13,8 @@ from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
 __all__ = [
-    "add_by_node", "add_by_side", "fill_side", "fill_sides", "move_pieces", "number_rows", "part_rows", "part_share",
-    "parting", "pieces_of", "share_pieces", "shares_of", "take_rows",
+    "add_by_node", "add_by_side", "cut_parts", "fill_side", "fill_sides", "move_pieces", "number_rows", "part_rows",
+    "part_share", "parting", "pieces_of", "share_pieces", "shares_of", "take_rows",
 ]  # fmt: skip
 
 _ONE = np.uint64(1)
@@ -233,6 +233,61 @@ def part_rows(team, columns, places, goes_left, starts, rows, parts, firsts, cou
         int64 (parts,), written: how many rows of a part go left.
     """
     share_out(team, parting((columns, places, goes_left, starts, rows, parts, firsts, counts)), len(firsts) - 1)
+
+
+@kernel
+def _count_below(rows, start, stop, end):  # type: ignore[no-untyped-def]
+    """Return how many of ``rows[start:stop]``, which ascend or descend, are below ``end``."""
+    low, high = np.int64(0), stop - start
+    descends = high > 0 and rows[start] > rows[stop - 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if rows[stop - 1 - middle if descends else start + middle] < end:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def cut_parts(parts, rows, ends, out, blocks):  # type: ignore[no-untyped-def]
+    """Cut parts where a block of rows ends, and write them in the order of blocks; return how many there are.
+
+    Say a block has 100 rows, and the rows of two parts are 5, 90, 120 and 180, 40, 7. The parts are then 5, 90 and
+    40, 7 of the first block, and 120 and 180 of the second.
+
+    Parameters
+    ----------
+    parts
+        int64 (parts, 3): node, start, stop: ranges of ``rows``, each of which ascends or descends.
+    rows
+        uint32: row numbers.
+    ends
+        int64 (blocks,): the row behind the last of each block.
+    out
+        int64 (parts x blocks, 3), written: the parts.
+    blocks
+        int64 (blocks + 1,), written: the first part of each block.
+    """
+    below, count = np.empty(len(parts), np.int64), 0
+    for k in range(len(parts)):
+        below[k] = 0
+    for block in range(len(ends)):
+        blocks[block] = count
+        for k in range(len(parts)):
+            start, stop = parts[k, 1], parts[k, 2]
+            if below[k] == stop - start:
+                continue
+            before, below[k] = below[k], _count_below(rows, start, stop, ends[block])
+            if below[k] > before:
+                out[count, 0] = parts[k, 0]
+                if rows[start] > rows[stop - 1]:
+                    out[count, 1], out[count, 2] = stop - below[k], stop - before
+                else:
+                    out[count, 1], out[count, 2] = start + before, start + below[k]
+                count += 1
+    blocks[len(ends)] = count
+    return count
 
 
 @kernel

@@ -1,59 +1,52 @@
-"""Rows of many nodes in blocks, so that what is written by row stays in the processor's cache."""
+"""Rows of many nodes in blocks, so that what is written by row stays in the processor's caches."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.engines.memory.partition_kernels import cut_parts
 from frameboost.runtime.workers import Pieces, Shares
 from frameboost.splits.split import IntArray
 
-__all__ = ["in_blocks"]
+__all__ = ["RowBlocks"]
 
-# The margins of a block, 1 MB, are in the L2 cache, or soon in it.
-ROWS_PER_BLOCK = 1 << 17
+# The margins of a block, 1 MB, are in the L2 cache, and those of a run of blocks in the L3 cache.
+ROWS_PER_BLOCK, BLOCKS_PER_RUN = 1 << 17, 8
+# With fewer rows of a part in a block, to cut parts takes longer than it saves.
+FEWEST_ROWS = 1 << 7
 
 
-def in_blocks(parts: Pieces, firsts: IntArray, rows: npt.NDArray[np.uint32], n_rows: int) -> Shares:
-    """Cut parts where a block of rows ends, and put them in the order of blocks.
-
-    Say a block has 100 rows, and the rows of two parts are 5, 90, 120 and 180, 40, 7. The parts are then 5, 90 and
-    40, 7 of the first block, and 120 and 180 of the second.
+class RowBlocks:
+    """Parts that are cut where a block of rows ends, in the order of blocks (see `cut_parts`).
 
     Parameters
     ----------
     parts
         int64 (parts, 3): node, start, stop: ranges of ``rows``, each of which ascends or descends.
-    firsts
-        int64 (shares + 1,): the first part of each share.
     rows
         uint32: row numbers.
     n_rows
         The number of rows.
-
-    Returns
-    -------
-    int64 array (parts, 3)
-        The parts.
-    int64 array (shares + 1,)
-        The first part of each share: as many shares, of about as many rows each.
     """
-    n_blocks = -(-n_rows // ROWS_PER_BLOCK)
-    ends = np.minimum(np.arange(1, n_blocks + 1) * ROWS_PER_BLOCK, n_rows).astype(rows.dtype)  # else rows are converted
-    found = [np.empty((0, 4), np.int64)]
-    for node, start, stop in parts.tolist():
-        if start == stop:
-            continue
-        own = rows[start:stop]
-        descends = own[0] > own[-1]
-        below = np.searchsorted(own[::-1] if descends else own, ends)  # how many rows are in blocks up to each
-        counts, cuts = np.diff(below, prepend=0), np.column_stack([np.append(0, below[:-1]), below])
-        cuts = stop - cuts[:, ::-1] if descends else start + cuts
-        cut = np.column_stack([np.arange(n_blocks), np.full(n_blocks, node), cuts])
-        found.append(cut[counts > 0])
-    cut = np.concatenate(found)
-    cut = cut[np.argsort(cut[:, 0], kind="stable")]
-    total = np.cumsum(cut[:, 3] - cut[:, 2])
-    n_shares, n_added = len(firsts) - 1, int(total[-1]) if len(total) else 0
-    bounds = np.searchsorted(total, np.arange(1, n_shares) * n_added // n_shares)
-    return np.ascontiguousarray(cut[:, 1:]), np.concatenate([[0], bounds, [len(cut)]])
+
+    def __init__(self, parts: Pieces, rows: npt.NDArray[np.uint32], n_rows: int) -> None:
+        is_cut = len(parts) * FEWEST_ROWS <= ROWS_PER_BLOCK
+        ends = np.append(np.arange(ROWS_PER_BLOCK, n_rows, ROWS_PER_BLOCK) if is_cut else [], n_rows).astype(np.int64)
+        cut, self._blocks = np.empty((len(parts) * len(ends), 3), np.int64), np.empty(len(ends) + 1, np.int64)
+        self._parts = cut[: cut_parts(parts, rows, ends, cut, self._blocks)]
+
+    def runs(self, n_shares: int) -> Iterator[Shares]:
+        """Yield the parts of some blocks in turn, in so many shares of about as many rows each."""
+        for block in range(0, len(self._blocks) - 1, BLOCKS_PER_RUN):
+            first, last = self._blocks[block], self._blocks[min(block + BLOCKS_PER_RUN, len(self._blocks) - 1)]
+            yield _shared(self._parts[first:last], n_shares)
+
+
+def _shared(parts: Pieces, n_shares: int) -> Shares:
+    total: IntArray = np.cumsum(parts[:, 2] - parts[:, 1])
+    n_rows = int(total[-1]) if len(total) else 0
+    bounds = np.searchsorted(total, np.arange(1, n_shares) * n_rows // n_shares)
+    return parts, np.concatenate([[0], bounds, [len(parts)]])

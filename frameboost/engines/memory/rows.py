@@ -86,9 +86,9 @@ class ArrayEngine(FrameEngine):
             held = self.features if self.storage.holds_columns else ()
             names = dict.fromkeys([*(feature.name for feature in held), *self.roles.values()])
             read = self.frame.select(map(column, names)).collect()
-            # Roles are computed apart: an expression beside the columns would have polars cut them into chunks. Each
-            # round reads the roles as arrays.
-            self.rows = self.kept_roles(read.lazy().select(self.row_exprs).collect().rechunk())
+            # Roles are computed apart, and not by the streaming engine: polars would cut the columns beside them, or
+            # themselves, into chunks. Each round reads the roles as arrays.
+            self.rows = self.kept_roles(read.lazy().select(self.row_exprs).collect(engine="in-memory").rechunk())
             self._columns = read.select(column(feature.name).alias(str(i)) for i, feature in enumerate(held))
         return self._columns
 

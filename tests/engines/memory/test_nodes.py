@@ -12,6 +12,7 @@ import frameboost as fb
 from frameboost.engines.memory import binning, engine, nodes, row_blocks
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.partition_kernels import part_rows
+from frameboost.engines.memory.row_blocks import RowBlocks
 from frameboost.runtime.workers import Workers
 
 
@@ -85,8 +86,8 @@ def test_rows_are_sorted_by_the_leaves_of_a_tree(monkeypatch, objective):
 
 
 @settings(deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 4))
-def test_parts_are_cut_into_blocks(seed, n_shares):
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 5))
+def test_parts_are_cut_into_blocks(seed, n_shares, per_run):
     rng = np.random.default_rng(seed)
     n_rows, per_block = int(rng.integers(1, 400)), int(rng.integers(1, 90))
     bounds = np.unique([0, *rng.integers(0, n_rows + 1, 6), n_rows])
@@ -96,26 +97,34 @@ def test_parts_are_cut_into_blocks(seed, n_shares):
         rows[start:stop] = np.sort(rows[start:stop])[:: rng.choice([1, -1])]
         parts.append((int(rng.integers(0, 3)), start, stop))
     parts.append((1, 0, 0))
-    given_firsts = np.array([0] * n_shares + [len(parts)])
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(row_blocks, "ROWS_PER_BLOCK", per_block)
-        cut, firsts = row_blocks.in_blocks(np.array(parts), given_firsts, rows, n_rows)
-    blocks = [{row // per_block for row in rows[start:stop].tolist()} for _, start, stop in cut.tolist()]
+        patched.setattr(row_blocks, "BLOCKS_PER_RUN", per_run)
+        patched.setattr(row_blocks, "FEWEST_ROWS", 0)
+        runs = [*RowBlocks(np.array(parts), rows, n_rows).runs(n_shares)]
+    cut = [part for own, _ in runs for part in own.tolist()]
+    blocks = [{row // per_block for row in rows[start:stop].tolist()} for _, start, stop in cut]
     assert all(len(each) == 1 for each in blocks)
     of_parts = [each.pop() for each in blocks]
     assert of_parts == sorted(of_parts)
-    found = sorted((node, place) for node, start, stop in cut.tolist() for place in range(start, stop))
+    found = sorted((node, place) for node, start, stop in cut for place in range(start, stop))
     assert found == sorted((node, place) for node, start, stop in parts for place in range(start, stop))
-    assert (len(firsts), firsts[0], firsts[-1]) == (n_shares + 1, 0, len(cut))
-    sizes = cut[:, 2] - cut[:, 1]
-    for first, last in pairwise(firsts.tolist()):
-        assert abs(sizes[first:last].sum() - n_rows / n_shares) <= 2 * sizes.max()
+    for own, firsts in runs:
+        sizes = own[:, 2] - own[:, 1]
+        assert (len(firsts), firsts[0], firsts[-1]) == (n_shares + 1, 0, len(own))
+        for first, last in pairwise(firsts.tolist()):
+            assert abs(sizes[first:last].sum() - sizes.sum() / n_shares) <= 2 * sizes.max(initial=0)
+        in_run = {row // per_block for _, start, stop in own.tolist() for row in rows[start:stop].tolist()}
+        assert max(in_run, default=0) - min(in_run, default=0) < per_run
 
 
 def test_blocks_of_rows():
-    rows = np.array([5, 90, 120, 180, 40, 7], np.uint32)
+    rows, parts = np.array([5, 90, 120, 180, 40, 7], np.uint32), np.array([(3, 0, 3), (4, 3, 6)])
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(row_blocks, "ROWS_PER_BLOCK", 100)
-        cut, firsts = row_blocks.in_blocks(np.array([(3, 0, 3), (4, 3, 6)]), np.array([0, 1, 2]), rows, 181)
+        ((whole, firsts),) = RowBlocks(parts, rows, 181).runs(2)
+        assert (whole.tolist(), firsts.tolist()) == (parts.tolist(), [0, 0, 2])  # 128 rows a part and block are too few
+        patched.setattr(row_blocks, "FEWEST_ROWS", 50)
+        ((cut, firsts),) = RowBlocks(parts, rows, 181).runs(2)
     assert cut.tolist() == [[3, 0, 2], [4, 4, 6], [3, 2, 3], [4, 3, 4]]
     assert firsts.tolist() == [0, 1, 4]

@@ -63,6 +63,7 @@ def by_key(request, monkeypatch):
     monkeypatch.setattr(nodes, "MOVED_ROWS_PER_TASK", 20)
     monkeypatch.setattr(star, "FEWEST_SORTED", 1)
     monkeypatch.setattr(row_blocks, "ROWS_PER_BLOCK", 50)
+    monkeypatch.setattr(row_blocks, "FEWEST_ROWS", 0)
     monkeypatch.setattr(star_codes, "FEWEST_FACTS", 1)
     monkeypatch.setattr(star_codes, "FEWEST_ATTRIBUTES", 1)
     monkeypatch.setattr(star_codes, "FEWEST_PER_KEY", 6 if request.param == "some" else 0)
@@ -347,7 +348,8 @@ def test_pairs_are_not_packed_unless_h_is_the_same_and_g_on_the_grid():
 
 
 @pytest.mark.parametrize("wanted", [
-    ("margin - label", "1.0"), ("margin - label", "0.3"), ("1 / (1 + EXP(-margin)) - label", "margin * margin"),
+    ("margin - label", "1.0"), ("margin - label", "0.3"), ("margin - label", "-0.5"),
+    ("1 / (1 + EXP(-margin)) - label", "margin * margin"),
 ])  # fmt: skip
 @pytest.mark.parametrize("n_rows", [1, 20_000])
 def test_pairs_are_computed_in_records(wanted, n_rows):
@@ -367,23 +369,23 @@ def test_pairs_are_computed_in_records(wanted, n_rows):
         keyed = KeyedColumns([table], layout, (), workers)
         keyed.forget_records([])
         expected, found = GradientPairs(workers, {}), RecordedPairs(workers, {}, IN_MEMORY)
-        for round_ in range(4):  # the last with other grids
-            columns["margin"] *= 1.25 if round_ < 3 else 64
+        for round_ in range(5):  # of which the fourth has other grids, and then arrays are asked for
+            columns["margin"] *= 64 if round_ == 3 else 1.25
             for each in (expected, found):
                 each.compute(gradients, rows)
-            assert found.are_recorded == (round_ > 0)
+            assert found.are_recorded == (0 < round_ < 4)
             assert found.totals == expected.totals
             if not found.are_recorded:
                 keyed.start_tree(found.of(0), found.scale(0))
                 found.record(keyed)
             assert keyed.has_numbers
-            assert found.columns() == [] or round_ == 0
+            assert (found.columns() == []) == (0 < round_ < 4)
             out = np.zeros((1, layout.offsets[-1], 2))
             keyed.add(None, order, parts, firsts, none, out, places, out[:0], is_first=True)
             sums = np.zeros((3, 2))
             np.add.at(sums, table.codes[0][table.keys], expected.pairs[0])
             np.testing.assert_array_equal(out[0, :3], sums)
-            if round_ != 1:
+            if round_ not in (1, 2):
                 np.testing.assert_array_equal(found.of(0), expected.pairs[0])
 
 
@@ -402,6 +404,8 @@ def test_pairs_that_are_no_whole_steps_are_computed_as_arrays(monkeypatch):
         found.compute(gradients, rows)
         assert not found.are_recorded
         assert found.of(0).tolist() == [[i - 3.0, 1.0] for i in range(300)]
+        found = RecordedPairs(workers, {}, IN_MEMORY)
+        found.record(keyed)
         found.compute(gradients, rows)
         found.expire()
         with pytest.raises(AssertionError):

@@ -65,7 +65,7 @@ class StarEngine(MemoryEngine):
             of_facts = fact_columns(self._source, [feature.name for feature in self.features])
             names = list(dict.fromkeys([*of_facts, *self.roles.values()]))
             read = self._source.to_frame(names).collect()
-            self.rows = self.kept_roles(read.lazy().select(self.row_exprs).collect().rechunk())
+            self.rows = self.kept_roles(read.lazy().select(self.row_exprs).collect(engine="in-memory").rechunk())
             self._tables = open_tables(self._source, self.features, read.select(map(column, of_facts)))
             self._table_of = {i: table for table in self._tables for i in table.values}
             self._count(lambda table: table.references)
@@ -124,7 +124,7 @@ class StarEngine(MemoryEngine):
         self._may_sort = may_sort
         if sorted_by is not None:
             self.put_in_order(self._by_key(sorted_by), np.empty(self.n_rows))
-            self.partition.add_in_blocks = True
+            self.partition.add_in_blocks = self.binned.sparse is None
             self._record_gradients()
 
     def _by_key(self, table: CodedTable) -> npt.NDArray[np.uint32]:

@@ -19,8 +19,8 @@ __all__ = ["RecordedPairs"]
 class RecordedPairs(GradientPairs):
     """Gradient pairs that are only in records, from when `record` is called on.
 
-    Arrays of them are computed when they are asked for, as for the sums of linear leaves. They always are if there are
-    several outputs, or if no program computes them.
+    Arrays of them are computed when they are asked for, as for the sums of linear leaves, and from then on every round.
+    They always are if there are several outputs, or if no program computes them.
     """
 
     def __init__(self, workers: Workers, constants: Mapping[str, float], storage: Storage) -> None:
@@ -28,6 +28,7 @@ class RecordedPairs(GradientPairs):
         self._keyed: KeyedColumns | None = None
         self._computed: tuple[Program, Sequence[FloatArray], int] | None = None  # from what, if only in records
         self._is_expired = False
+        self._are_read = False  # whether arrays have been asked for
 
     @property
     def are_recorded(self) -> bool:
@@ -40,7 +41,7 @@ class RecordedPairs(GradientPairs):
 
     def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
         """See `GradientPairs.make_room`; there is none for pairs that will be in records."""
-        is_recorded = self._keyed is not None and n_outputs == 1 and program is not None
+        is_recorded = self._keyed is not None and n_outputs == 1 and program is not None and not self._are_read
         self._computed, self._is_expired = None, False
         super().make_room(n_outputs, 0 if is_recorded else n_rows, program)
 
@@ -60,6 +61,7 @@ class RecordedPairs(GradientPairs):
         """See `GradientPairs.of`."""
         if self._computed is not None and not self.pairs.size:
             assert not self._is_expired
+            self._are_read = True
             program, columns, n_rows = self._computed
             super().make_room(1, n_rows, program)
             super().run(program, columns, n_rows)
