@@ -27,7 +27,7 @@ from frameboost.splits.split import FloatArray
 __all__ = ["ExactSums", "values_by_row"]
 
 # Rows that a kernel rounds at a time: what it writes stays in the processor's cache.
-_BLOCK = 1 << 13
+_BLOCK = 1 << 15
 
 
 class _Rows(Protocol):

@@ -66,7 +66,7 @@ class StarEngine(MemoryEngine):
             names = list(dict.fromkeys([*of_facts, *self.roles.values()]))
             read = self._source.to_frame(names).collect()
             self.rows = self.kept_roles(read.lazy().select(self.row_exprs).collect(engine="in-memory").rechunk())
-            self._tables = open_tables(self._source, self.features, read.select(map(column, of_facts)))
+            self._tables = open_tables(self._source, self.features, read.select(map(column, of_facts)), self.workers)
             self._table_of = {i: table for table in self._tables for i in table.values}
             self._count(lambda table: table.references)
             own = ((i, feature) for i, feature in enumerate(self.features) if i not in self._table_of)

@@ -14,6 +14,8 @@ from frameboost.binning.codes import sample_of
 from frameboost.engines.memory.star.kernels import count_rows, look_up
 from frameboost.joins.dimension import FACTS, needed
 from frameboost.joins.frames import StarFrame, dimension_frame, joined, key_exprs, key_names
+from frameboost.runtime.task_sizes import VALUES_PER_TASK
+from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import physical_values
 
@@ -93,7 +95,9 @@ def fact_columns(source: StarFrame, features: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys([*features, *keys]) if name in own]
 
 
-def open_tables(source: StarFrame, features: Sequence[Feature], facts: pl.DataFrame) -> list[StarTable]:
+def open_tables(
+    source: StarFrame, features: Sequence[Feature], facts: pl.DataFrame, workers: Workers
+) -> list[StarTable]:
     """Return the dimensions that features come from, given the columns of the facts that these need."""
     wanted = needed(source.dimensions, [feature.name for feature in features])
     read = {feature.name for feature in features}.union(*(dimension.left_on for dimension in wanted))
@@ -110,7 +114,11 @@ def open_tables(source: StarFrame, features: Sequence[Feature], facts: pl.DataFr
             continue
         own, keys = dimension_frame(narrow).collect(), key_names(dimension)
         refering = _columns(dimension.left_on, facts, frames, rows).select(key_exprs(dimension)).collect()
-        rows[number], frames[number], roots[number] = _rows_of(refering, own.select(keys)), own.drop(keys), number
+        rows[number], frames[number], roots[number] = (
+            _rows_of(refering, own.select(keys), workers),
+            own.drop(keys),
+            number,
+        )
     found, sample = [], SampledRows(len(facts))
     for number, frame in frames.items():
         own_features = {i: feature for i, feature in enumerate(features) if feature.name in frame.columns}
@@ -143,13 +151,13 @@ def _with_null(values: pl.Series) -> pl.Series:
     return pl.concat([values, values.clear(1)])
 
 
-def _rows_of(keys: pl.DataFrame, own: pl.DataFrame) -> Rows:
+def _rows_of(keys: pl.DataFrame, own: pl.DataFrame, workers: Workers) -> Rows:
     """Return for each key its row among ``own``, or their number where it is NULL or not among them.
 
     Columns have the same names and types in both.
     """
     if own.width == 1:
-        found = _looked_up(keys.to_series(), own.to_series())
+        found = _looked_up(keys.to_series(), own.to_series(), workers)
         if found is not None:
             return found
     numbered = own.with_row_index(_ROW)
@@ -157,7 +165,7 @@ def _rows_of(keys: pl.DataFrame, own: pl.DataFrame) -> Rows:
     return np.asarray(matched.fill_null(own.height).to_numpy())
 
 
-def _looked_up(keys: pl.Series, own: pl.Series) -> Rows | None:
+def _looked_up(keys: pl.Series, own: pl.Series, workers: Workers) -> Rows | None:
     """Return what `_rows_of` does by a table of the rows by key; None if keys are no integers, or too far apart."""
     physical = own.to_physical()
     known = physical.drop_nulls()
@@ -171,7 +179,12 @@ def _looked_up(keys: pl.Series, own: pl.Series) -> Rows | None:
     table[known.to_numpy().astype(np.int64) - lowest] = np.flatnonzero(physical.is_not_null().to_numpy())
     found = np.empty(len(keys), np.uint32)
     values = keys.to_physical()
-    look_up(values.fill_null(0).to_numpy(), np.int64(lowest), table, np.uint32(unknown), found)
+    present = values.fill_null(0).to_numpy()
+
+    def write(first: int, last: int) -> None:
+        look_up(present[first:last], np.int64(lowest), table, np.uint32(unknown), found[first:last])
+
+    workers.over(len(keys), write, smallest=VALUES_PER_TASK)
     if values.null_count():
         found[values.is_null().to_numpy()] = unknown
     return found
