@@ -24,10 +24,8 @@ class RowBlocks:
 
     Parameters
     ----------
-    parts
-        int64 (parts, 3): node, start, stop: ranges of ``rows``, each of which ascends or descends.
-    rows
-        uint32: row numbers.
+    parts, rows
+        See `cut_parts`.
     n_rows
         The number of rows.
     """

@@ -14,6 +14,7 @@ import frameboost as fb
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory import binning, histograms, nodes, row_blocks
 from frameboost.engines.memory.gradients import GradientPairs, Scale
+from frameboost.engines.memory.star import bins as star_bins
 from frameboost.engines.memory.star import codes as star_codes
 from frameboost.engines.memory.star import engine as star
 from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
@@ -410,6 +411,37 @@ def test_pairs_that_are_no_whole_steps_are_computed_as_arrays(monkeypatch):
         found.expire()
         with pytest.raises(AssertionError):
             found.of(0)
+
+
+def test_equal_rows_of_a_long_dimension_are_looked_for_in_a_part_first(monkeypatch):
+    monkeypatch.setattr(star_bins, "_LOOKED_AT", 8)
+    codes = np.array([np.arange(200) // 20, np.arange(200) % 20], np.uint8)
+    assert star_bins._distinct(codes) is None
+    in_pairs = codes[:, np.arange(200) // 2]
+    firsts, numbers = star_bins._distinct(in_pairs)
+    assert firsts.tolist() == [*range(0, 200, 2)]
+    assert numbers.tolist() == [i // 2 for i in range(200)]
+    twice = codes[:, np.arange(200) % 100]
+    firsts, numbers = star_bins._distinct(twice)
+    assert firsts.tolist() == [*range(100)]
+    assert numbers.tolist() == [*range(100), *range(100)]
+    once = codes.copy()
+    once[:, 199] = once[:, 190]  # neither is looked at: they stay apart, which costs little
+    assert star_bins._distinct(once) is None
+
+
+@pytest.mark.parametrize(("n_referred", "n_keys"), [(96, 100), (94, 94)])
+def test_rows_that_no_fact_refers_to_are_left_out_if_they_are_many(n_referred, n_keys):
+    values = pl.Series(np.arange(100.0))
+    rows = np.arange(3 * n_referred, dtype=np.uint32) % n_referred
+    table = StarTable({0: values}, rows, SampledRows(len(rows)))
+    bins = Bins(Feature("x", FeatureType("float64")), tuple(np.arange(1.0, 100.0).tolist()))
+    with closing(Workers(1)) as workers:
+        coded = code_table(table, [bins], 1000, workers)
+    assert coded.keys.tolist() == rows.tolist()
+    assert coded.n_keys == n_keys
+    assert coded.counts.tolist() == [3] * n_referred + [0] * (n_keys - n_referred)
+    assert coded.codes.tolist() == [[*range(n_keys)]]
 
 
 def test_frequent_keys_are_parted():
