@@ -87,11 +87,11 @@ ROUNDS = {
         IN_MEMORY | {"part_rows": DEPTH, "add_by_node": 1},
     ),
     # Seven splits make eight leaves; the children of the last are not searched. Of the fourteen in two rounds, three
-    # are made ahead of their turn, in the call for another.
+    # are made ahead of their turn, in the call for another. All leaves are of the last splits.
     "symmetric": (
         {"grow_policy": "symmetric", "colsample_bylevel": 0.8}, FEW,
         dict.fromkeys(["build_histograms", "scan_level", "subtract_from_parents"], DEPTH)
-        | {"part_rows": DEPTH - 1, "add_by_side": 1, "add_by_node": 1},
+        | {"part_rows": DEPTH - 1, "add_by_side": 1},
     ),
     "lossguide": (
         {"grow_policy": "lossguide", "max_leaves": 8, "max_depth": 0}, FEW,
