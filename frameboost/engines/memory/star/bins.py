@@ -112,16 +112,18 @@ def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int, workers: 
     referred = np.flatnonzero(table.references)
     if len(referred) > most_keys < prod(bins[i].largest_code + 1 for i in features):
         return CodedTable(features, codes, table.rows, table.references)
-    if len(referred) >= _MOST_REFERRED * table.n_rows and _distinct(codes) is None:
-        return CodedTable(features, codes, table.rows, table.references)
-    codes, counts = codes[:, referred], table.references[referred]
-    key_of = np.zeros(table.n_rows, np.uint32)
+    are_all_kept = len(referred) >= _MOST_REFERRED * table.n_rows
+    kept = slice(None) if are_all_kept else referred
+    codes, counts = codes[:, kept], table.references[kept]
     distinct = _distinct(codes)
+    if distinct is None and are_all_kept:
+        return CodedTable(features, codes, table.rows, counts)
+    key_of = np.zeros(table.n_rows, np.uint32)
     if distinct is None:
-        key_of[referred] = np.arange(len(referred))
+        key_of[kept] = np.arange(len(counts))
     else:
-        firsts, key_of[referred] = distinct
-        codes, counts = codes[:, firsts], np.bincount(key_of[referred], counts).astype(np.int64)  # exact: below 2^53
+        firsts, key_of[kept] = distinct
+        codes, counts = codes[:, firsts], np.bincount(key_of[kept], counts).astype(np.int64)  # exact: below 2^53
     keys = np.empty_like(table.rows)
     take_all(key_of, table.rows, keys, workers)
     return CodedTable(features, codes, keys, counts)
