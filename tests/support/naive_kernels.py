@@ -69,7 +69,7 @@ TESTED_OTHERWISE = {
     "subtract_slots": "tests/splits/test_kernels.py",  # called by subtract_from_parents
     "add_entries": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
     "add_entries_in_order": "tests/engines/memory/test_sparse_codes.py",
-    "pair_totals": "tests/engines/memory/test_programs.py",  # called by compute_pairs
+    "pair_totals": "tests/engines/memory/test_sparse_codes.py",  # called by add_entries_in_order
     "group_keys": "tests/engines/memory/test_score_kernels.py",  # numpy.sort
     "pack_scores": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
     "sum_by_step": "tests/engines/memory/test_exact_sums.py",  # ScoreTable

@@ -125,6 +125,7 @@ class StarEngine(MemoryEngine):
         if sorted_by is not None:
             self.put_in_order(self._by_key(sorted_by), np.empty(self.n_rows))
             self.partition.add_in_blocks = self.binned.sparse is None
+        if not self._may_sort:
             self._record_gradients()
 
     def _by_key(self, table: CodedTable) -> npt.NDArray[np.uint32]:
@@ -141,6 +142,11 @@ class StarEngine(MemoryEngine):
         """See `ArrayEngine.new_gradients`."""
         return RecordedPairs(self.workers, constants, self.storage)
 
+    def sort_rows(self) -> None:
+        """See `MemoryEngine.sort_rows`."""
+        super().sort_rows()
+        self._record_gradients()
+
     def _record_gradients(self) -> None:
         """Have the gradients of rounds to come in records alone, if nothing else reads them and rows stay in order."""
         if self.binned.are_keyed and not self._stores_gradients:
@@ -154,8 +160,6 @@ class StarEngine(MemoryEngine):
             return totals
         if sample is not None or not self.gradients.are_recorded:
             keyed.start_tree(self.gradient_pairs, self.gradients.scale(output))
-        if not self._may_sort:
-            self._record_gradients()
         return totals
 
     @property

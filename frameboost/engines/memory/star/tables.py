@@ -114,11 +114,8 @@ def open_tables(
             continue
         own, keys = dimension_frame(narrow).collect(), key_names(dimension)
         refering = _columns(dimension.left_on, facts, frames, rows).select(key_exprs(dimension)).collect()
-        rows[number], frames[number], roots[number] = (
-            _rows_of(refering, own.select(keys), workers),
-            own.drop(keys),
-            number,
-        )
+        rows[number] = _rows_of(refering, own.select(keys), workers)
+        frames[number], roots[number] = own.drop(keys), number
     found, sample = [], SampledRows(len(facts))
     for number, frame in frames.items():
         own_features = {i: feature for i, feature in enumerate(features) if feature.name in frame.columns}
