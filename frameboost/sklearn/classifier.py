@@ -143,8 +143,8 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
 
     @property
     def _probability(self) -> Literal["mean", "probability"]:
-        """The output that has the probabilities; the prediction of binary:logitraw is the margin."""
-        return "probability" if self.model_.objective == "binary:logitraw" else "mean"
+        """The output that has the probabilities; predictions may be margins or numbers of classes."""
+        return "mean" if self.model_.objective == "binary:hinge" else "probability"  # whose probabilities are 0 and 1
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes, in the order of ``classes_``, for X's rows."""
@@ -153,7 +153,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the margins for X's rows: of the second of two classes, or a column for each class."""
-        return self._score(X, "margin")
+        return _of_second_class(self._score(X, "margin"))
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class for X's rows."""
@@ -169,7 +169,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
 
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Yield the margins for X's rows after the first round, after two, and so on."""
-        return self._staged(X, "margin")
+        return map(_of_second_class, self._staged(X, "margin"))
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """Yield the most probable class for X's rows after the first round, after two, and so on."""
@@ -180,6 +180,11 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
 def _of_each_class(scores: FloatArray) -> FloatArray:
     """Return the probabilities of the classes, where of two classes there is that of the second."""
     return scores if scores.ndim == 2 else np.column_stack([1.0 - scores, scores])
+
+
+def _of_second_class(margins: FloatArray) -> FloatArray:
+    """Return the margins of the classes, of two classes how far that of the second is above that of the first."""
+    return margins[:, 1] - margins[:, 0] if margins.ndim == 2 and margins.shape[1] == 2 else margins
 
 
 def _labelled(model: Model, classes: Array) -> Model:

@@ -16,9 +16,9 @@ import numpy as np
 
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.errors import ParameterError
-from frameboost.parameters.aliases import under_our_names
+from frameboost.parameters.aliases import ALIASES, under_our_names
 
-__all__ = ["by_any_name", "seed_of", "under_names_of"]
+__all__ = ["by_any_name", "seed_of", "under_names_of", "with_inherited"]
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
@@ -63,6 +63,22 @@ def by_any_name(*, inherited: Callable[..., None] | None = None) -> Callable[[_I
     return decorate
 
 
+def with_inherited(init: Callable[..., None], inherited: Callable[..., None]) -> tuple[str, ...] | None:
+    """Give a constructor with ``**parameters`` the signature that has the ``inherited`` ones, for scikit-learn.
+
+    Returns the names that it has itself; None where it passes nothing on.
+    """
+    declared = list(inspect.signature(init).parameters.values())
+    named = [p for p in declared if p.kind is not p.VAR_KEYWORD]
+    if len(named) == len(declared):
+        return None
+    known = {p.name for p in named}
+    passed = (p for p in inspect.signature(inherited).parameters.values() if p.name not in known)
+    more = [p.replace(kind=p.KEYWORD_ONLY) for p in passed]
+    init.__signature__ = inspect.Signature([*named, *more])  # type: ignore[attr-defined]
+    return tuple(p.name for p in named[1:])
+
+
 def under_names_of(names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters under the names that an estimator has for them.
 
@@ -79,8 +95,8 @@ def under_names_of(names: Iterable[str], given: Mapping[str, Any]) -> dict[str, 
     known = set(names)
     if known.issuperset(given):  # as clone gives them, who wants the same objects back
         return dict(given)
-    # `random_state` is an estimator's own name, and an alias in `frameboost.fit`.
-    own = {name: value for name, value in given.items() if name == "random_state"}
+    # An estimator's own names, of which some are aliases in `frameboost.fit`, as `random_state` is.
+    own = {name: value for name, value in given.items() if name in known and name in ALIASES}
     found = own | under_our_names({name: value for name, value in given.items() if name not in own})
     for name in found:
         if name in _ELSEWHERE and name not in known:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Self, TypeVar
+from copy import deepcopy
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, _clone_parametrized, clone
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +20,7 @@ from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.prediction.predictor import OutputName
 from frameboost.schema.polars_columns import with_values
-from frameboost.sklearn.constructors import by_any_name, seed_of, under_names_of
+from frameboost.sklearn.constructors import by_any_name, seed_of, under_names_of, with_inherited
 from frameboost.sklearn.rows import Rows, check_types, role_columns, with_roles
 from frameboost.sklearn.tables import names_in, read, read_parts, read_whole
 from frameboost.sklearn.targets import Array, FloatArray
@@ -193,6 +194,29 @@ class Estimator(BaseEstimator):
 
     model_: Model
 
+    # What the constructor names itself, where a subclass passes on all other parameters; None if it names all.
+    _named: ClassVar[tuple[str, ...] | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let scikit-learn see the parameters that a subclass's constructor passes on as ``**parameters``."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__:
+            cls._named = with_inherited(cls.__dict__["__init__"], super(cls, cls).__init__)
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an estimator with the same parameters that is not fitted."""
+        if self._named is None:
+            return cast("Self", _clone_parametrized(self))
+        # What the constructor does not name is set afterwards, as it may pass a value of its own choice for it.
+        copies = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
+        copy = type(self)(**{name: copies.pop(name) for name in self._named})
+        for name, value in copies.items():
+            setattr(copy, name, value)
+        for name in ("_metadata_request", "_sklearn_output_config"):  # of set_fit_request and set_output
+            if hasattr(self, name):
+                setattr(copy, name, deepcopy(getattr(self, name)))
+        return copy
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters, by XGBoost's and LightGBM's names too.
 
@@ -362,7 +386,8 @@ class Estimator(BaseEstimator):
         check_types(rows.frame, features, held_out)
         columns = role_columns(rows)
         valid = {f"validation_{i}": with_roles(part, columns) for i, part in enumerate(held_out)}
-        own = {name: value for name, value in self.get_params(deep=False).items() if name != "class_weight"}
+        # By the names here: a subclass may have parameters of its own, and fix some of these.
+        own = {name: getattr(self, name) for name in Estimator._get_param_names()}
         own["seed"] = seed_of(own.pop("random_state"), own["seed"])
         if isinstance(own["n_jobs"], int | np.integer) and own["n_jobs"] == -1:  # scikit-learn: all
             own["n_jobs"] = None

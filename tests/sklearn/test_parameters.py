@@ -1,18 +1,86 @@
 """Parameters of the estimators: by any name, as scikit-learn has them, and as the seed and the weights of classes."""
 
 import inspect
+import pickle
 
 import numpy as np
 import polars as pl
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 
 import frameboost as fb
 from tests.support.cases import cases
 from tests.support.estimator_frames import ESTIMATORS, SHAPE, numbers
+
+# --- subclasses -------------------------------------------------------------------------------------------------------
+
+
+class Named(fb.FrameBoostRegressor):
+    """Names what it takes, and fixes a parameter."""
+
+    def __init__(self, *, shift=0.0, n_estimators=3, random_state=None):
+        super().__init__(n_estimators=n_estimators, random_state=random_state, max_depth=2)
+        self.shift = shift
+
+
+class PassedOn(fb.FrameBoostClassifier):
+    """Passes parameters on, and gives one of its own accord; two are called as LightGBM's and XGBoost's are."""
+
+    def __init__(self, shift=0.0, num_leaves=31, alpha=0.5, **parameters):
+        super().__init__(max_depth=2, **parameters)
+        self.shift, self.num_leaves, self.alpha = shift, num_leaves, alpha
+
+
+class OfSubclass(PassedOn):
+    """Adds one more."""
+
+    def __init__(self, *, scale=1.0, **parameters):
+        super().__init__(**parameters)
+        self.scale = scale
+
+
+class Plain(fb.FrameBoostRanker):
+    """Adds nothing."""
+
+
+@pytest.mark.parametrize("kind", [Named, PassedOn, OfSubclass, Plain])
+def test_subclasses_may_have_parameters_of_their_own(kind):
+    X, y = numbers()[0], np.arange(200) % 2
+    estimator = kind(n_estimators=2, **({} if kind is Plain else {"shift": 1.5}))
+    parent = next(base for base in kind.__mro__ if base.__module__.startswith("frameboost"))
+    expected = parent(n_estimators=2, **({} if kind is Plain else {"max_depth": 2})).fit(X, y)
+    assert estimator.fit(X, y).model_ == expected.model_
+    parameters = estimator.get_params()
+    for copy in (clone(estimator), pickle.loads(pickle.dumps(estimator))):
+        assert type(copy) is kind
+        assert copy.get_params() == parameters
+        assert copy.fit(X, y).model_ == expected.model_
+    if kind is not Plain:
+        assert parameters["shift"] == 1.5
+        assert "shift=1.5" in repr(estimator)
+    changed = estimator.set_params(n_estimators=1).fit(X, y)
+    assert changed.model_ == expected.set_params(n_estimators=1).fit(X, y).model_
+    if issubclass(kind, PassedOn):
+        changed.set_params(eta=0.1, num_leaves=5, alpha=0.25, max_depth=3)
+        chosen = {"learning_rate": 0.1, "num_leaves": 5, "alpha": 0.25, "max_depth": 3, "reg_alpha": 0.0}
+        assert chosen.items() <= clone(changed).get_params().items()
+
+
+def test_a_subclass_is_searched_over_in_a_pipeline_with_routed_weights():
+    X, y = numbers()[0], np.arange(200) % 2
+    with sklearn.config_context(enable_metadata_routing=True):
+        weighed = OfSubclass(n_estimators=2).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipeline = make_pipeline("passthrough", weighed)
+        pipeline.set_output(transform="polars")
+        search = GridSearchCV(pipeline, {"ofsubclass__max_depth": [1, 3]}, cv=2, error_score="raise")
+        search.fit(X, y, sample_weight=np.ones(200))
+    assert search.best_estimator_[-1].max_depth == search.best_params_["ofsubclass__max_depth"]
+
 
 # --- names of other libraries -----------------------------------------------------------------------------------------
 

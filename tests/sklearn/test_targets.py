@@ -64,3 +64,28 @@ def test_a_classifier_has_one_target():
     with pytest.raises(ValueError, match=r"a FrameBoostRanker has one target$"):
         fb.FrameBoostRanker().fit(X, y)
     assert MultiOutputClassifier(fb.FrameBoostClassifier(**SHAPE)).fit(X, y).predict(X).shape == (200, 2)
+
+
+@pytest.mark.parametrize("objective", ["binary:logistic", "binary:logitraw", "binary:hinge", "multi:softmax"])
+@pytest.mark.parametrize("labels", [[0, 1, 2], [5, 7, 9], ["a", "b", "c"], [False, True]])
+def test_probabilities_and_margins_of_every_objective_are_those_of_the_classes(objective, labels):
+    n_classes = 2 if objective.startswith("binary") else len(labels)
+    X, place = numbers()[0], np.arange(200) % n_classes
+    X[:, 0], y = place, np.array(labels)[place]
+    classifier = fb.FrameBoostClassifier(objective=objective, **SHAPE).fit(X, y)
+    probabilities, margins = classifier.predict_proba(X), classifier.decision_function(X)
+    assert classifier.classes_.tolist() == labels[:n_classes]
+    assert probabilities.shape == (200, n_classes)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert probabilities.min() >= 0
+    by_margin = margins.argmax(axis=1) if n_classes > 2 else margins > 0  # scikit-learn: of the second class
+    for found in (classifier.predict(X), classifier.classes_[probabilities.argmax(axis=1)]):
+        np.testing.assert_array_equal(found, y)
+    np.testing.assert_array_equal(classifier.classes_[np.asarray(by_margin, dtype=int)], y)
+    *_, last = classifier.staged_predict_proba(X)
+    np.testing.assert_array_equal(last, probabilities)
+    *_, last = classifier.staged_decision_function(X)
+    np.testing.assert_array_equal(last, margins)
+    if objective == "multi:softmax":
+        as_shares = fb.FrameBoostClassifier(objective="multi:softprob", **SHAPE).fit(X, y)
+        np.testing.assert_array_equal(as_shares.predict_proba(X), probabilities)
