@@ -272,6 +272,7 @@ BY_NAME: Mapping[str, Check] = {
     "table": table,
     "keep": names,
     "where": condition,
+    "unique_key": columns,
     "name": column,
     "trees": table,
     "rows": rows,

@@ -24,7 +24,7 @@ from frameboost.compile.sql.stages import TableSource
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.atomic_files import write_text
 from frameboost.data.feature_columns import find_margins
-from frameboost.database.dbt import check_dbt_names, write_dbt
+from frameboost.database.dbt import Materialization, check_dbt_names, write_dbt
 from frameboost.database.drift import baseline_frame, drift_statement
 from frameboost.database.explanation_query import explanation_query
 from frameboost.database.file_header import header
@@ -346,9 +346,10 @@ class DatabaseModel:
 
         Its rows are bins: ``feature``, ``bin``, ``label``, ``training_share``, ``share``, and ``psi``, the population
         stability index of the feature: Σ (a − e) ln(a / e) over its bins, a and e the shares of the table's and of the
-        training rows. Below 0.1 little has changed, above 0.25 much. The largest index comes first. The table is
-        scanned once. ``baseline`` is the frame that `baseline` returned, or its rows of some features; ``table`` and
-        ``where`` are as in `query`.
+        training rows. Below 0.1 little has changed, above 0.25 much. Of a table without rows each share is 0, and each
+        index above 4.5, so that a test for a threshold fails. The largest index comes first. The table is scanned once.
+        ``baseline`` is the frame that `baseline` returned, or its rows of some features; ``table`` and ``where`` are as
+        in `query`.
 
         Examples
         --------
@@ -419,7 +420,7 @@ class DatabaseModel:
     def to_dbt(
         self, folder: str | Path, name: str, source: str, *, keep: Sequence[str] | None = None,
         output: SqlOutput = "mean", form: Form = "auto", trained: dt.date | str | None = None,
-        materialized: str | None = None,
+        materialized: str | None = None, unique_key: str | Sequence[str] | None = None, where: str | None = None,
     ) -> list[Path]:  # fmt: skip
         """Write the model into a dbt project, and return the paths of the files.
 
@@ -438,13 +439,18 @@ class DatabaseModel:
         trained
             As in `to_sql`.
         materialized
-            dbt's materialization: ``"view"``, ``"table"``, ``"ephemeral"``, ... By default a view, or a table if the
-            query is larger than a view may be.
+            dbt's materialization: ``"view"``, ``"table"``, ``"ephemeral"``, ``"incremental"``, or one of an adapter. By
+            default a view, or a table if the query is larger than a view may be.
+        unique_key, where
+            Of ``"incremental"``, one or both. ``unique_key``: the columns that tell rows apart; a later run replaces
+            the rows that it scores again. ``where``: a condition on the rows that a later run scores, SQL that may have
+            Jinja in it: ``"loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})"``.
 
         Raises
         ------
         ParameterError
-            As `query`; if dbt does not take a name; if a view is asked for and the query is larger than one may be.
+            As `query`; if dbt does not take a name; if a view is asked for and the query is larger than one may be; if
+            an incremental model has neither ``unique_key`` nor ``where``, so that each run would append all rows.
 
         Examples
         --------
@@ -456,13 +462,15 @@ class DatabaseModel:
         ['models/scored_orders.sql', 'models/scored_orders.yml', 'macros/scored_orders.sql']
         """
         check_dbt_names(name, source, *([] if materialized is None else [materialized]))
+        asked = Materialization.checked(materialized, unique_key, where, keep)
         # Placeholders for the relations, which dbt fills in: of the rows, and of the dimensions.
         stand_in = secrets.token_hex(16)
         joined = {secrets.token_hex(16): table for table in (self.star.table_names if self.star else ())}
         check_dbt_names(*joined.values())
         star = None if self.star is None else self.star.called({table: name for name, table in joined.items()})
+        condition = f"{secrets.token_hex(16)} IS NULL"  # stands for the condition on the rows of later runs
         query = replace(self, star=star)._statement(
-            Destination(), stand_in, ScoringOptions(keep, output=output, form=form)
+            Destination(), stand_in, ScoringOptions(keep, where=condition, output=output, form=form)
         )
         try:
             expression = None if output == "leaf" else self._expression(output)
@@ -474,10 +482,12 @@ class DatabaseModel:
         too_much = exceeded_limit(head + query, [], self.dialect, in_one=False, of_view=True)
         if materialized == "view" and too_much:
             raise ParameterError(f"the model does not fit into a view: {too_much}; take materialized='table'")
-        kind = materialized or ("table" if too_much else "view")
+        made = asked or Materialization("table" if too_much else "view")
         refs = {self.dialect.quote(token): table for token, table in joined.items()}
         relation = self.dialect.quote(stand_in)
-        return write_dbt(folder, name, source, head, query, relation, refs, expression, described, kind)
+        return write_dbt(
+            folder, name, source, head, query, relation, refs, expression, described, made, self.dialect, condition
+        )
 
     # --- what several of these need -----------------------------------------------------------------------------------
 

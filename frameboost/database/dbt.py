@@ -1,17 +1,22 @@
-"""Files of a dbt project: a dbt model that scores another one, its description, and macros."""
+"""Files of a dbt project: a dbt model that scores another one, its description, and macros.
+
+What comes from a model or a user is data in three languages: as text around Jinja's tags (`_in_jinja`), as a string
+within them (`_jinja_string`), and as a string of YAML (`_yaml_string`), which dbt renders with Jinja as well.
+"""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import listed, shown
 from frameboost.data.atomic_files import write_text
+from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 
-__all__ = ["check_dbt_names", "write_dbt"]
+__all__ = ["Materialization", "check_dbt_names", "write_dbt"]
 
 # Names with a meaning in Jinja or in dbt's templates.
 _TAKEN = frozenset([
@@ -26,6 +31,74 @@ _TAKEN = frozenset([
 ])  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENING = re.compile(r"\{(?=[{%#])")
+# Materializations of dbt that are not those of a model.
+_NOT_OF_MODELS = frozenset(["clone", "function", "seed", "snapshot", "test", "unit"])
+# Databases whose adapters append rows whatever the unique key is, unless they are told to merge.
+_APPENDING = frozenset(["athena", "spark", "trino"])
+
+
+@dataclass(frozen=True)
+class Materialization:
+    """How dbt makes the model: ``kind``, and which rows a later run of an incremental one scores and replaces.
+
+    Attributes
+    ----------
+    kind
+        The name in dbt.
+    unique_key
+        The columns that tell rows apart.
+    where
+        A condition on the rows of later runs: SQL that may have Jinja in it.
+    """
+
+    kind: str
+    unique_key: Sequence[str] = ()
+    where: str | None = None
+
+    @classmethod
+    def checked(
+        cls, kind: str | None, unique_key: str | Sequence[str] | None, where: str | None, keep: Sequence[str] | None
+    ) -> Materialization | None:
+        """Return what a user asks for, None if nothing.
+
+        Raises
+        ------
+        ParameterError
+            If an incremental model would append all rows at each run, or the options are not those of one.
+        """
+        keys = [unique_key] if isinstance(unique_key, str) else list(unique_key or ())
+        if kind in _NOT_OF_MODELS:
+            raise ParameterError(
+                f"materialized={shown(kind)} is not for a dbt model; take 'view', 'table', 'ephemeral' or 'incremental'"
+            )
+        if kind != "incremental":
+            if keys or where is not None:
+                raise ParameterError(
+                    "unique_key and where are of materialized='incremental', whose later runs score some of the rows, "
+                    f"not of {shown(kind)}"
+                )
+            return None if kind is None else cls(kind)
+        if not keys and where is None:
+            raise ParameterError(
+                "materialized='incremental' would append all rows at each run; name the columns that tell rows apart, "
+                "unique_key='id', or the rows to score from the second run on, "
+                "where='loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})', or both"
+            )
+        lacking = [] if keep is None else [key for key in keys if key not in keep]
+        if lacking:
+            raise ParameterError(
+                f"unique_key has {listed(lacking)}, which keep must have too, as columns of the result"
+            )
+        return cls(kind, keys, where)
+
+    def config(self, dialect: Dialect) -> str:
+        """Return the arguments of dbt's ``config``."""
+        found = f"materialized={_jinja_string(self.kind)}"
+        if self.unique_key:
+            quoted = ", ".join(_jinja_string(dialect.quote(key)) for key in self.unique_key)
+            found += f", unique_key={quoted}" if len(self.unique_key) == 1 else f", unique_key=[{quoted}]"
+            found += ', incremental_strategy="merge"' if dialect.name in _APPENDING else ""
+        return found
 
 
 def check_dbt_names(*names: str) -> None:
@@ -38,15 +111,16 @@ def check_dbt_names(*names: str) -> None:
 
 
 def write_dbt(
-    folder: str | Path, name: str, source: str, head: str, query: str, quoted_table: str,
-    refs: Mapping[str, str], expression: str | None, columns: Mapping[str, str], materialized: str,
+    folder: str | Path, name: str, source: str, head: str, query: str, quoted_table: str, refs: Mapping[str, str],
+    expression: str | None, columns: Mapping[str, str], made: Materialization, dialect: Dialect, condition: str,
 ) -> list[Path]:  # fmt: skip
     """Write the files that `DatabaseModel.to_dbt` describes, and return their paths.
 
     Parameters
     ----------
     query
-        The scoring query over a table that is ``quoted_table`` in it.
+        The scoring query over a table that is ``quoted_table`` in it, of the rows for which ``condition`` holds, which
+        stands for that of `Materialization.where` and is left out where there is none.
     refs
         The dbt models that are joined to it, by the quoted tables that they are in the query.
     expression
@@ -55,19 +129,21 @@ def write_dbt(
         Descriptions of the columns of the result.
     """
     folder = Path(folder)
-    scored = _escaped(query)
+    scored = _in_jinja(query)
     for quoted, ref in refs.items():
-        scored = scored.replace(quoted, f"{{{{ ref({json.dumps(ref)}) }}}}")
-    model = f"{{{{ config(materialized={json.dumps(materialized)}) }}}}\n{_escaped(head)}"
-    model += scored.replace(quoted_table, f"{{{{ ref({json.dumps(source)}) }}}}") + "\n"
+        scored = scored.replace(quoted, f"{{{{ ref({_jinja_string(ref)}) }}}}")
+    clause = f"\nWHERE {condition}"
+    later = "" if made.where is None else f"{{% if is_incremental() %}}\nWHERE {made.where}\n{{% endif %}}"
+    model = f"{{{{ config({made.config(dialect)}) }}}}\n{_in_jinja(head)}"
+    model += scored.replace(quoted_table, f"{{{{ ref({_jinja_string(source)}) }}}}").replace(clause, later) + "\n"
     macros = f"{{# {name}_query: the query that scores a relation #}}\n{{% macro {name}_query(relation) -%}}\n"
-    macros += scored.replace(quoted_table, "{{ relation }}") + "\n{%- endmacro %}\n"
+    macros += scored.replace(quoted_table, "{{ relation }}").replace(clause, "") + "\n{%- endmacro %}\n"
     if expression is not None:
         macros += f"\n{{# {name}: the model as an expression over the columns of the query it stands in #}}\n"
-        macros += f"{{% macro {name}() -%}}\n{_escaped(expression)}\n{{%- endmacro %}}\n"
+        macros += f"{{% macro {name}() -%}}\n{_in_jinja(expression)}\n{{%- endmacro %}}\n"
     files = {
         folder / "models" / f"{name}.sql": model,
-        folder / "models" / f"{name}.yml": _description(name, head, columns),
+        folder / "models" / f"{name}.yml": _description(name, head, columns, dialect),
         folder / "macros" / f"{name}.sql": macros,
     }
     for path, text in files.items():
@@ -76,24 +152,72 @@ def write_dbt(
     return list(files)
 
 
-def _escaped(sql: str) -> str:
-    """Escape text for Jinja: opening braces and carriage returns become expressions that evaluate to them.
+def _in_jinja(text: str) -> str:
+    """Escape text around Jinja's tags: opening braces and carriage returns become expressions that evaluate to them.
 
     Jinja would replace a carriage return by a line feed.
     """
-    return _OPENING.sub('{{ "{" }}', sql).replace("\r", '{{ "\\r" }}')
+    return _OPENING.sub('{{ "{" }}', text).replace("\r", '{{ "\\r" }}')
 
 
-def _description(name: str, head: str, columns: Mapping[str, str]) -> str:
-    """Return the YAML description; its strings are written as JSON, which is valid YAML."""
+def _jinja_string(text: str) -> str:
+    r"""Return a string within Jinja's tags.
+
+    dbt has a parser of its own for files with few tags, which takes what is between the quotes as it is. So a string
+    is written without escapes if it can be, and otherwise as a sum, which that parser leaves to Jinja.
+
+    >>> print(_jinja_string("orders"), _jinja_string('"id"'), _jinja_string("it's {{ é"))
+    "orders" '"id"' "" ~ "it's \x7b\x7b \xe9"
+    """
+    if text.isascii() and text.isprintable() and not set("\\{}%#") & set(text) and not {"'", '"'} <= set(text):
+        quote = "'" if '"' in text else '"'
+        return f"{quote}{text}{quote}"
+    return f'"" ~ {_in_quotes(text, lambda c: c.isascii() and c not in "{}%#")}'
+
+
+def _yaml_string(text: str) -> str:
+    r"""Return a string of YAML. JSON's are not YAML's: a character beyond U+FFFF would be two surrogates.
+
+    >>> print(_yaml_string('a: "b" \n \x85 😀'))
+    "a: \"b\" \x0a \x85 😀"
+    """
+    return _in_quotes(text, lambda c: True)
+
+
+def _in_quotes(text: str, may_stand: Callable[[str], bool]) -> str:
+    """Return a text in double quotes, with the escapes that strings of Jinja (which are Python's) and of YAML share."""
+    return f'"{"".join(c if c.isprintable() and may_stand(c) and c not in _ESCAPED else _escape(c) for c in text)}"'
+
+
+_ESCAPED = frozenset('"\\')
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if character in _ESCAPED:
+        return f"\\{character}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _description(name: str, head: str, columns: Mapping[str, str], dialect: Dialect) -> str:
+    """Return the YAML description, of which dbt renders the strings with Jinja.
+
+    The query writes names in quotes, so dbt's tests must too: dbt quotes a name only if told to, and does not double a
+    quote within.
+    """
     about = " ".join(line.removeprefix("-- ").strip() for line in head.splitlines()[:2])
     lines = [
         "version: 2",
         "models:",
-        f"  - name: {name}",
-        f"    description: {json.dumps(_escaped(about))}",
+        f"  - name: {_yaml_string(name)}",
+        f"    description: {_yaml_string(_in_jinja(about))}",
         "    columns:",
     ]
     for column, text in columns.items():
-        lines += [f"      - name: {json.dumps(_escaped(column))}", f"        description: {json.dumps(text)}"]
+        inside = dialect.quote(column)[1:-1]
+        lines += [
+            f"      - name: {_yaml_string(_in_jinja(inside))}",
+            "        quote: true",
+            f"        description: {_yaml_string(_in_jinja(text))}",
+        ]
     return "\n".join(lines) + "\n"

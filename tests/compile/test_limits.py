@@ -308,8 +308,8 @@ def test_dbt_makes_a_view_or_else_a_table(output, tmp_path):
     assert config_of(tmp_path) == {"materialized": "table"}
     large.database("snowflake", limits={"view": 10**6}).to_dbt(tmp_path, "a", "b", **how)
     assert config_of(tmp_path) == {"materialized": "view"}
-    large.database("snowflake").to_dbt(tmp_path, "a", "b", **how, materialized="incremental")
-    assert config_of(tmp_path) == {"materialized": "incremental"}
+    large.database("snowflake").to_dbt(tmp_path, "a", "b", **how, materialized="incremental", unique_key="id")
+    assert config_of(tmp_path) == {"materialized": "incremental", "unique_key": '"id"'}
     small.database("snowflake").to_dbt(tmp_path, "a", "b", **how, materialized="table")
     assert config_of(tmp_path) == {"materialized": "table"}
 

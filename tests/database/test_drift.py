@@ -366,11 +366,12 @@ def test_in_spark(name):
     assert_drift(drifted(opened, model, baseline, today), baseline, today)
 
 
-def test_an_empty_table_has_no_shares(warehouse):
+@pytest.mark.parametrize("bins", [3, 100])
+def test_an_empty_table_is_an_alarm(warehouse, bins):
     model = model_of(*KINDS.items())
     training = fitting(warehouse, TRAINING)
     baseline = model.database().baseline(
-        frame_of({name: (KINDS[name], values) for name, values in training.items()}), bins=3
+        frame_of({name: (KINDS[name], values) for name, values in training.items()}), bins=bins
     )
     warehouse.fill("t", {name: (KINDS[name], values) for name, values in training.items()})
     query = model.database(warehouse.name).drift_query("t", baseline, where="1 = 0")
@@ -378,7 +379,24 @@ def test_an_empty_table_has_no_shares(warehouse):
     assert len(rows) == baseline.height
     shares = {(name, number): share for name, number, *_, share in baseline.rows()}
     assert {(row[0], row[1]): float(row[3]) for row in rows} == shares
-    assert all(row[4] is None and row[5] is None for row in rows)
+    for name, *_, share, psi in rows:
+        of_training = [row[-1] for row in of_feature(baseline, name)]
+        assert share == 0
+        assert float(psi) == pytest.approx(index(of_training, [0.0] * len(of_training)), rel=1e-11)
+        assert float(psi) > 4.5
+    # The test of docs/how-to/dbt.md, which dbt fails if it returns rows.
+    assert len(warehouse.rows(f"SELECT DISTINCT feature, psi FROM ({query}) AS bins WHERE psi > 0.25")) == len(KINDS)
+
+
+@cases("missing", [0.0, 0.5, 1.0])
+def test_a_column_without_values_is_an_alarm_unless_it_had_none_in_training(missing):
+    rows = [None if i < 100 * missing else i for i in range(100)]
+    model = model_of(("x", FeatureType("int64")))
+    baseline = model.database().baseline(pl.DataFrame({"x": rows}, schema={"x": pl.Int64}))
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT NULL::BIGINT AS x FROM range(50)")
+    found = {psi for *_, psi in con.sql(model.database().drift_query("t", baseline)).fetchall()}
+    assert (min(found) > 0.25) == (missing < 1)
 
 
 def test_hostile_names(warehouse):

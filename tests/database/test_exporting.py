@@ -22,6 +22,7 @@ from frameboost.losses.foreign import foreign_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
+from tests.support.hostile import HOSTILE_NAMES
 from tests.support.models import model_of_parts
 from tests.support.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
 from tests.support.warehouses import databases, open_warehouse
@@ -321,14 +322,15 @@ def test_the_description_line_by_line(tmp_path):
     model, _ = small()
     model.database().to_dbt(tmp_path, "scored", "orders", trained=dt.date(2026, 11, 21))
     digest = hashlib.sha256(model.to_json().encode()).hexdigest()
-    about = f'A gradient boosted model: "reg:squarederror", 3 trees, as SQL for duckdb. model    sha256 {digest}'
+    about = f'A gradient boosted model: \\"reg:squarederror\\", 3 trees, as SQL for duckdb. model    sha256 {digest}'
     assert (tmp_path / "models" / "scored.yml").read_text().splitlines() == [
         "version: 2",
         "models:",
-        "  - name: scored",
-        f"    description: {json.dumps(about)}",
+        '  - name: "scored"',
+        f'    description: "{about}"',
         "    columns:",
         '      - name: "prediction"',
+        "        quote: true",
         '        description: "mean of the model"',
     ]
 
@@ -342,7 +344,7 @@ def test_the_description_is_no_template_either(tmp_path):
     text = (tmp_path / "models" / "scored.yml").read_text()
     (about,) = re.findall(r"^    description: (.*)$", text, re.MULTILINE)
     # dbt renders descriptions.
-    assert '"{{ 1 + 1 }}"' in jinja2.Template(json.loads(about)).render()
+    assert '"{{ 1 + 1 }}"' in jinja2.Template(pytest.importorskip("yaml").safe_load(about)).render()
 
 
 def test_labels_are_columns_and_no_templates(tmp_path):
@@ -359,6 +361,94 @@ def test_labels_are_columns_and_no_templates(tmp_path):
     assert columns == ["id", *(f"prediction_{label}" for label in model.classes)]
     described = yaml.safe_load((tmp_path / "models" / "scored_probability.yml").read_text())["models"][0]["columns"]
     assert [project.render(column["name"]) for column in described] == columns[1:]
+
+
+def test_the_description_quotes_columns_as_dbt_does(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    labels = [*HOSTILE_NAMES]
+    frame = pl.DataFrame({"x": [float(i) for i in range(len(labels))] * 3, "y": labels * 3})
+    model = fb.fit(frame, "y", n_estimators=1, max_depth=1)
+    con = duckdb.connect()
+    table_of(con, frame, "t")
+    model.database().to_dbt(tmp_path, "on", "orders", keep=["id"], output="probability")  # ``on`` is true in YAML 1.1
+    project = Project(tmp_path, {"orders": "t"})
+    con.execute(f"CREATE TABLE scored AS {project.model('on')}")
+    (described,) = yaml.safe_load((tmp_path / "models" / "on.yml").read_text(encoding="utf-8"))["models"]
+    assert described["name"] == "on"
+    assert len(described["columns"]) == len(labels)
+    for column, label in zip(described["columns"], model.classes, strict=True):
+        assert column["quote"] is True
+        name = project.render(column["name"])
+        # What the adapters' `quote` does with the column of a test: quotes around it, and nothing within.
+        [found] = con.sql(f'SELECT "{name}" FROM scored').columns
+        assert found == f"prediction_{label}"
+
+
+def incremental(folder: Path, **how) -> tuple[Project, fb.Model, pl.DataFrame]:
+    model, frame = small()
+    model.database().to_dbt(folder, "scored", "orders", materialized="incremental", **how)
+    return Project(folder, {"orders": "source_rows"}), model, frame
+
+
+def test_a_later_run_scores_the_rows_of_the_condition(tmp_path):
+    project, model, frame = incremental(tmp_path, keep=["id"], where="id > (SELECT MAX(id) FROM {{ this }})")
+    con = duckdb.connect()
+    table_of(con, frame, "source_rows")
+    project.environment.globals |= {"this": "target", "is_incremental": lambda: False}
+    con.execute(f"CREATE TABLE target AS {project.model('scored')}")
+    assert project.config == {"materialized": "incremental"}
+    assert scored(con, "FROM target") == model.predict(frame).to_list()
+    project.environment.globals["is_incremental"] = lambda: True
+    con.execute("DELETE FROM target WHERE id > 2")
+    con.execute(f"INSERT INTO target {project.model('scored')}")
+    assert scored(con, "FROM target") == model.predict(frame).to_list()
+    assert "WHERE" not in project.render("{{ scored_query('source_rows') }}").partition("FROM source_rows")[2]
+
+
+@cases("key", HOSTILE_NAMES)
+def test_a_unique_key_is_quoted_for_jinja_and_sql(key, tmp_path):
+    for keys in (key, [key, "b"]):
+        project, *_ = incremental(tmp_path, keep=[key, "b"], unique_key=keys)
+        project.environment.globals["is_incremental"] = lambda: False
+        project.model("scored")
+        quoted = '"' + key.replace('"', '""') + '"'
+        assert project.config == {
+            "materialized": "incremental", "unique_key": quoted if keys is key else [quoted, '"b"'],
+        }  # fmt: skip
+
+
+def test_an_adapter_that_appends_is_told_to_merge(tmp_path):
+    model, _ = small()
+    for dialect, merges in (("spark", True), ("trino", True), ("athena", True), ("databricks", False)):
+        model.database(dialect).to_dbt(
+            tmp_path, "scored", "orders", keep=["id"], materialized="incremental", unique_key="id"
+        )
+        text = (tmp_path / "models" / "scored.sql").read_text().partition("\n")[0]
+        assert ('incremental_strategy="merge"' in text) == merges
+
+
+@cases(
+    ["how", "sentence"],
+    [
+        ({"materialized": "incremental"}, r"would append all rows at each run; name .* unique_key='id', or the rows"),
+        (
+            {"materialized": "incremental", "unique_key": "no", "keep": ["id"]},
+            "unique_key has 'no', which keep must have",
+        ),
+        ({"materialized": "incremental", "unique_key": 5}, "unique_key must be a column name"),
+        ({"materialized": "incremental", "unique_key": ["a", 5]}, "unique_key must be a column name"),
+        ({"materialized": "incremental", "where": 5}, "where must be"),
+        ({"unique_key": "id"}, "unique_key and where are of materialized='incremental'"),
+        ({"materialized": "table", "where": "x > 1"}, "unique_key and where are of materialized='incremental'"),
+        ({"materialized": "snapshot"}, "materialized='snapshot' is not for a dbt model; take 'view'"),
+        ({"materialized": "seed"}, "materialized='seed' is not for a dbt model"),
+    ],
+)
+def test_an_incremental_model_says_which_rows(how, sentence, tmp_path):
+    model, _ = small()
+    with pytest.raises(fb.ParameterError, match=sentence):
+        model.database().to_dbt(tmp_path, "a", "b", **how)
+    assert list(tmp_path.iterdir()) == []
 
 
 @cases("name", ["", "a b", "1a", "a-b", "a.b", "é", "a\n", "{{ x }}", "a;b", None, 3])

@@ -2,6 +2,9 @@
 
 PSI = Σ (a − e) ln(a / e) over a feature's bins, a and e the actual and the expected share of rows. A feature below 0.1
 has changed little, one above 0.25 much.
+
+Of a table without rows each share is 0, as if all rows were in a bin that training has not: NULL would pass every test
+for an index above a threshold. With at most 101 bins the index is then above 4.5.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ def drift_query(
         condition = _condition(columns[f], watched, bins[f], dialect)
         counts[str(place)] = dialect.statements.count[1].format(c=condition)
     names = stages.aggregate(counts)
-    quote, one = dialect.quote, dialect.number(1.0)
+    quote, one, zero = dialect.quote, dialect.number(1.0), dialect.number(0.0)
     described = ("place", "feature_number", "feature", "bin", "label", "training_share")
     rows = [
         [str(place), str(f), dialect.string(columns[f].feature.name), str(watched.number),
@@ -55,7 +58,7 @@ def drift_query(
     share, before = quote("share"), quote("training_share")
     stages.replace(
         f"SELECT {', '.join(f'b.{quote(name)} AS {quote(name)}' for name in described)}, "
-        f"{one} * CASE b.{quote('place')} {found} END / NULLIF(a.{names['all']}, 0) AS {share}\n"
+        f"COALESCE({one} * CASE b.{quote('place')} {found} END / NULLIF(a.{names['all']}, 0), {zero}) AS {share}\n"
         f"{stages.source('a')}\nCROSS JOIN (\n{listed}\n) {dialect.statements.alias}b",
         [],
     )
