@@ -15,7 +15,14 @@ from frameboost.cross_validation import cv
 from frameboost.database.database_model import DatabaseModel
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.spark.cluster import Spark
-from frameboost.errors import ClusterError, DataError, FrameboostError, ModelFileError, ParameterError
+from frameboost.errors import (
+    ClusterError,
+    DataError,
+    FrameboostError,
+    FrameboostWarning,
+    ModelFileError,
+    ParameterError,
+)
 from frameboost.joins.aggregates import aggregate
 from frameboost.joins.star import join
 from frameboost.loading import from_catboost, from_lightgbm, from_sklearn, from_xgboost, load
@@ -37,6 +44,7 @@ __all__ = [
     "DataError",
     "DatabaseModel",
     "FrameboostError",
+    "FrameboostWarning",
     "Metric",
     "Model",
     "ModelFileError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -100,10 +101,14 @@ def _stopped(table: pl.DataFrame, patience: int, wanted: Any) -> pl.DataFrame:
     name = next(column for column in reversed(table.columns) if column.endswith("_mean"))
     scores = table[name].to_list()
     sign = -1.0 if larger_is_better(name.removeprefix("valid_").removesuffix("_mean"), wanted) else 1.0
-    best = 0
+    best, since_best = None, 0
     for i, score in enumerate(scores):
-        if sign * score < sign * scores[best]:
-            best = i
-        elif i - best >= patience:
-            break
-    return table.head(best + 1)
+        if not math.isfinite(score):  # as `EvaluationLog` takes no notice of it
+            continue
+        if best is None or sign * score < sign * scores[best]:
+            best, since_best = i, 0
+        else:
+            since_best += 1
+            if since_best >= patience:
+                break
+    return table if best is None else table.head(best + 1)

@@ -1,8 +1,13 @@
-"""The errors that frameboost raises on bad input: all are ``ValueError``, so that one ``except`` catches them."""
+"""The errors that frameboost raises on bad input: all are ``ValueError``, so that one ``except`` catches them.
+
+And the category of its warnings.
+"""
 
 from __future__ import annotations
 
-__all__ = ["ClusterError", "DataError", "FrameboostError", "ModelFileError", "ParameterError"]
+__all__ = [
+    "ClusterError", "DataError", "FrameboostError", "FrameboostWarning", "ModelFileError", "ParameterError",
+]  # fmt: skip
 
 
 class FrameboostError(ValueError):
@@ -47,4 +52,15 @@ class ModelFileError(FrameboostError):
     >>> fb.load(path)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     frameboost.errors.ModelFileError: not a frameboost model: the file is not JSON (...)
+    """
+
+
+class FrameboostWarning(UserWarning):
+    """The work is done, but its result may not be what was meant: a metric has no finite value, for example.
+
+    >>> import polars as pl, frameboost as fb, warnings
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     _ = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0.0, 1.0]}), "y", n_estimators=1, eval_metric="mape")
+    >>> print(seen[0].category.__name__, seen[0].message)
+    FrameboostWarning eval_metric 'mape' is inf on 'train' in round 1, as a label there is 0
     """

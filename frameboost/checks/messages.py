@@ -1,16 +1,24 @@
-"""Text for error messages: values and names on one line and cut to a length, whatever the user has given."""
+"""Text for error messages: values and names on one line and cut to a length, whatever the user has given.
+
+And `warn`, which gives a message as a warning.
+"""
 
 from __future__ import annotations
 
 import difflib
 import reprlib
+import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-__all__ = ["counted", "did_you_mean", "listed", "reason", "shortened", "shown", "shown_path"]
+from frameboost.errors import FrameboostWarning
+
+__all__ = ["counted", "did_you_mean", "listed", "reason", "shortened", "shown", "shown_path", "warn"]
 
 _LONGEST = 80
 _MOST_NAMES = 10
+_OURS = ("frameboost", "contextlib")  # whose functions may run ours
 
 _repr = reprlib.Repr()
 _repr.maxlist = _repr.maxtuple = _repr.maxset = _repr.maxfrozenset = _repr.maxdict = _repr.maxdeque = 20
@@ -95,3 +103,11 @@ def did_you_mean(name: object, names: Iterable[str], meanings: Mapping[str, str]
     by_lower = {other.lower(): meant for other, meant in ({n: n for n in names} | dict(meanings or {})).items()}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f"; did you mean {shown(by_lower[near[0]])}?" if near else ""
+
+
+def warn(message: str) -> None:
+    """Give a message as a `FrameboostWarning` at the line that called the package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, FrameboostWarning, stacklevel=level)

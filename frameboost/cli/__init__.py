@@ -15,8 +15,10 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -36,7 +38,7 @@ from frameboost.cli.show import add_show
 from frameboost.cli.sql import add_sql
 from frameboost.cli.train import add_train
 from frameboost.cli.warmup import add_warmup
-from frameboost.errors import FrameboostError, ParameterError
+from frameboost.errors import FrameboostError, FrameboostWarning, ParameterError
 from frameboost.parameters.parameters import Parameters
 from frameboost.version import __version__
 
@@ -89,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _code(arguments: Sequence[str] | None) -> int:
     try:
-        _run(arguments)
+        with _warnings_in_a_line():
+            _run(arguments)
         sys.stdout.flush()
     except SystemExit as exit_:  # argparse's, after --help and after an error
         with suppress(OSError, ValueError):
@@ -145,15 +148,38 @@ def _unknown(parser: Parser, words: Sequence[str]) -> str:
     return f"unknown option {option}" + (f"; did you mean {near[0]}?" if near else "")
 
 
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Write each warning of the package once, as a line on standard error; others as Python does."""
+    seen: set[str] = set()
+
+    def write(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if not issubclass(category, FrameboostWarning):
+            show(message, category, *rest, **more)
+        elif str(message) not in seen:
+            seen.add(str(message))
+            _say(f"warning: {' '.join(str(message).split())}")
+
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+        warnings.showwarning = write
+        warnings.simplefilter("always", FrameboostWarning)
+        yield
+
+
 # --- when something goes wrong ----------------------------------------------------------------------------------------
 
 
 def _failed(sentence: str, code: int) -> int:
+    _say(sentence)
+    return code
+
+
+def _say(sentence: str) -> None:
     with suppress(OSError, ValueError):  # stderr may be closed
         sys.stdout.flush()
     with suppress(OSError, ValueError):
         print(f"frameboost: {sentence}", file=sys.stderr)
-    return code
 
 
 def _sentence(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from frameboost.checks.messages import counted
+from frameboost.checks.messages import counted, shown, warn
 from frameboost.data.feature_columns import find_features, find_margins
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.shares import free_name
@@ -25,6 +26,7 @@ from frameboost.evaluation.metrics_by_group import evaluated_metrics, group_colu
 from frameboost.evaluation.scored_rows import scores_for_ranking
 from frameboost.evaluation.threshold_curves import precision_recall_curve, roc_curve
 from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.metrics.built_in import why_not_finite
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.cleanup import closed_after
 from frameboost.schema.polars_columns import column
@@ -215,6 +217,9 @@ def evaluate_model(
     started = find_margins(source, base_margin, ensemble.n_outputs) or None
     metrics = metrics_of(loss, ensemble.parameters, eval_metric)
     table = evaluated_metrics(predictor, source, roles, columns, metrics, started, r2=eval_metric is None)
+    for name, value in table.iter_rows() if eval_metric is not None and not columns else ():
+        if not math.isfinite(value):
+            warn(f"eval_metric {shown(name)} is {value} on the data{why_not_finite(name)}")
     scores = "mean" if loss.n_outputs > 1 and not loss.classes else scores_for_ranking(loss, "evaluate")
 
     def counts(output: str) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from frameboost.losses.loss import Loss, RunningSum, prediction_names
 from frameboost.metrics.metric import CurveMetric, Metric
 from frameboost.metrics.ranking import RANKING_METRICS, ranking_metric
 
-__all__ = ["METRICS", "AnyMetric", "get_metrics", "larger_is_better"]
+__all__ = ["METRICS", "AnyMetric", "get_metrics", "larger_is_better", "why_not_finite"]
 
 AnyMetric = Metric | CurveMetric
 
@@ -192,6 +192,28 @@ _OF_OBJECTIVE = {
     "interval-regression-accuracy": "survival:aft",
     **{name: f"dist:{name.removesuffix('-nloglik')}" for name in _NEGATIVE_LOG_LIKELIHOODS},
 }
+
+
+_WHY_NOT_FINITE = {
+    "mape": "a label there is 0",
+    "rmsle": "a label or a prediction there is -1 or less",
+    "poisson-nloglik": "a label there is negative",
+    "gamma-deviance": "a label or a prediction there is negative",
+    "tweedie-nloglik": "a prediction there is 0 or less",
+    "auc": "it needs rows of each class",
+    "aucpr": "it needs rows of each class",
+    "cox-nloglik": "no row there has an event, which is a positive label",
+}
+
+
+def why_not_finite(name: str) -> str:
+    """Return the end of a message that the metric of that name is not finite: what makes it so, if that is one thing.
+
+    >>> why_not_finite("tweedie-nloglik@1.5"), why_not_finite("a user's own")
+    (', as a prediction there is 0 or less', '')
+    """
+    cause = _WHY_NOT_FINITE.get(name.partition("@")[0])
+    return "" if cause is None else f", as {cause}"
 
 
 def larger_is_better(name: str, wanted: Any = None) -> bool:

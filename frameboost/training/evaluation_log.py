@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import shown, warn
 from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
-from frameboost.metrics.built_in import AnyMetric
+from frameboost.metrics.built_in import AnyMetric, why_not_finite
 from frameboost.metrics.terms import evaluate
 
 __all__ = ["Callback", "EvaluationLog"]
@@ -21,6 +21,9 @@ Callback = Callable[[int, Mapping[str, float]], Any]
 
 class EvaluationLog:
     """Evaluates metrics after each round, keeps their history, and stops early.
+
+    A round in which the metric that early stopping watches is not finite tells nothing: it is not the best one, and
+    does not count among those that were no better. A warning says so.
 
     Parameters
     ----------
@@ -53,6 +56,8 @@ class EvaluationLog:
         self._history: list[dict[str, float]] = []
         self.best_round: int | None = None
         self.best_score: float | None = None
+        self._since_best = 0  # rounds with a finite score
+        self._not_finite: set[str] = set()  # columns that a warning has been given about
         self.stopped_by_callback = False
 
     @property
@@ -89,12 +94,31 @@ class EvaluationLog:
     def restore_round(self, values: Mapping[str, float]) -> bool:
         """Take the metrics of a round as they were; return whether to stop early. Callbacks are not called."""
         self._history.append(dict(values))
+        self._warn(values)
         if set(self._rows) <= {"train"}:
             return False
         score = list(values.values())[-1]
+        if not math.isfinite(score):
+            return False
         if self.best_score is None or self._is_better(score, self.best_score):
-            self.best_round, self.best_score = self.n_rounds, score
-        return self._patience is not None and self.n_rounds - (self.best_round or 0) >= self._patience
+            self.best_round, self.best_score, self._since_best = self.n_rounds, score, 0
+        else:
+            self._since_best += 1
+        return self._patience is not None and self._since_best >= self._patience
+
+    def _warn(self, values: Mapping[str, float]) -> None:
+        """Give a warning about each metric that has no finite value for the first time."""
+        watched = list(values)[-1:] if self._patience is not None else []
+        for column, value in values.items():
+            if math.isfinite(value) or column in self._not_finite:
+                continue
+            self._not_finite.add(column)
+            name = self.columns[column].name
+            warn(
+                f"eval_metric {shown(name)} is {value} on {shown(column.removesuffix(f'_{name}'))} in round "
+                f"{self.n_rounds}{why_not_finite(name)}"
+                + ("; early stopping takes no notice of such rounds" if column in watched else "")
+            )
 
     @property
     def kept_round(self) -> int | None:
@@ -102,8 +126,6 @@ class EvaluationLog:
         return None if self._patience is None else self.best_round
 
     def _is_better(self, score: float, best: float) -> bool:
-        if math.isnan(best):  # any number is better than NaN
-            return not math.isnan(score)
         return score > best if self._metrics[-1].maximize else score < best
 
     def frame(self) -> pl.DataFrame:

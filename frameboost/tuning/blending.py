@@ -7,6 +7,7 @@ it smallest. A recipe that was taken twice among three has the weight 2/3.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -91,7 +92,10 @@ class HeldOutMargins:
             self._rows.with_columns(margins), self._target, by=_FOLD, base_margin=[margin.name for margin in margins],
             eval_metric=self._metric, **self._roles,
         )  # fmt: skip
-        mean = float(found.metrics["value"].mean())  # type: ignore[arg-type]
+        values = found.metrics["value"]
+        mean = values.filter(values.is_finite()).mean()
+        if not isinstance(mean, float):
+            return math.nan
         return -mean if self.maximize else mean
 
     def interval(self, weights: Sequence[float], coverage: float) -> Interval | None:

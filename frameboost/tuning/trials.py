@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -14,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from frameboost.checks.messages import shown
 from frameboost.data.opening import open_source
 from frameboost.data.sources import RelationSource, read_relation
-from frameboost.errors import ParameterError
+from frameboost.errors import DataError, ParameterError
 from frameboost.losses.intervals import has_intervals
 from frameboost.losses.loss import Loss
-from frameboost.metrics.built_in import larger_is_better
+from frameboost.metrics.built_in import larger_is_better, why_not_finite
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
 from frameboost.schema.polars_columns import column
@@ -112,13 +114,35 @@ class Trial:
         return next(iter(self.models.values()))
 
     def score(self, folds: Iterable[int]) -> float:
-        """Return the mean over folds of the metric on held-out rows, at the best rounds."""
-        return fmean(self.models[fold].best_score or 0.0 for fold in folds)
+        """Return the mean over folds of the metric on held-out rows, at the best rounds; NaN if none has a value.
+
+        A fold on whose rows the metric is not finite in any round tells nothing.
+        """
+        scores = [score for fold in folds if (score := self.models[fold].best_score) is not None]
+        return fmean(scores) if scores else math.nan
 
     @property
     def rounds(self) -> float:
         """The mean number of rounds that early stopping kept."""
         return fmean(model.n_rounds for model in self.models.values())
+
+
+class _MustBeFinite:
+    """A callback of `frameboost.fit` that ends a search by a metric without a finite value, which would never stop."""
+
+    def __init__(self, fold: int, patience: int | None) -> None:
+        self._fold, self._patience, self._is_finite = fold, patience, False
+
+    def __call__(self, round_: int, metrics: Mapping[str, float]) -> None:
+        """Raise `DataError` if no round has had a finite value for as long as early stopping waits."""
+        name, value = list(metrics.items())[-1]
+        self._is_finite = self._is_finite or math.isfinite(value)
+        if not self._is_finite and self._patience is not None and round_ >= self._patience:
+            name = name.removeprefix("valid_")
+            raise DataError(
+                f"eval_metric {shown(name)} is {value} on fold {self._fold + 1} after each of {round_} rounds"
+                f"{why_not_finite(name)}; settings and rounds can't be chosen by it: give another eval_metric"
+            )
 
 
 class Trials:
@@ -238,7 +262,8 @@ class Trials:
         settings, path = {**recipe.of_fold(fold.number), **threads}, None
         if self._checkpoint is not None:
             path = self._checkpoint / f"{recipe.name}-{settings['learning_rate']}-{fold.number}.checkpoint"
-        model = self._train(fold.training, valid=fold.held_out, callbacks=[stop], checkpoint=path, **settings)
+        finite = _MustBeFinite(fold.number, settings.get("early_stopping_rounds"))
+        model = self._train(fold.training, valid=fold.held_out, callbacks=[finite, stop], checkpoint=path, **settings)
         if stop.was_asked and path is not None:
             path.unlink()  # or it would be taken for finished
         return model, time.monotonic() - start, stop.was_asked

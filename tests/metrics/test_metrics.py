@@ -135,7 +135,8 @@ def test_a_curve_needs_both_classes(name, engine):
     rows = labelled_rows()
     options = {"features": FEATURES, "objective": "binary:logistic", "n_estimators": 1, "engine": engine}
     for label in (0.0, 1.0):
-        model = fb.fit(rows, "late", valid=rows.filter(pl.col("late") == label), eval_metric=name, **options)
+        with pytest.warns(fb.FrameboostWarning, match=f"'{name}' is nan on 'valid'.*rows of each class"):
+            model = fb.fit(rows, "late", valid=rows.filter(pl.col("late") == label), eval_metric=name, **options)
         assert math.isnan(model.history[f"valid_{name}"][0])
 
 
