@@ -299,6 +299,8 @@ def _column(feature: Feature) -> pl.Expr:
         return pl.when(not_zero(values)).then(values)
     if kind.family == "timestamptz":
         values = values.dt.convert_time_zone("UTC")
+    elif kind.unit:
+        values = pl.coalesce(values, pl.lit(None, kind.to_polars()))  # of untyped NULL there is no unit to cast
     return values.dt.cast_time_unit(kind.unit) if kind.unit else values  # type: ignore[arg-type]
 
 

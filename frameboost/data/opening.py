@@ -18,6 +18,7 @@ from frameboost.data.sources import FrameSource, LocalSource, RelationSource, Sp
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.data.wrapped_tables import unwrapped, way_out
 from frameboost.errors import DataError
+from frameboost.schema.types import FeatureType
 
 __all__ = ["Tables", "is_frame_of", "open_source"]
 
@@ -30,6 +31,7 @@ _UNREADABLE = (
     pl.exceptions.PolarsError,
     pl.exceptions.PanicException,
 )
+_UNTYPED = ("Null", "NULL")  # of polars and of DuckDB
 # What `open_source` takes a list of.
 _PARTS = (pl.DataFrame, pl.LazyFrame, str, Path)
 
@@ -44,11 +46,22 @@ class Tables(Protocol):
 def open_source(data: Any, argument: str = "data") -> LocalSource:
     """Return the user's data as a source; ``argument`` is its name in messages.
 
+    Columns of NULL that have no type, such as that of ``pl.DataFrame({"x": [None]})``, are of floats.
+
     Raises
     ------
     DataError
         If it is no data that can be read.
     """
+    source = _opened(data, argument)
+    if other := [name for name, kind in source.types().items() if kind is None]:
+        type_names = source.type_names()
+        untyped = [name for name in other if type_names[name] in _UNTYPED]
+        source = source.as_null(dict.fromkeys(untyped, FeatureType("float64")))
+    return source
+
+
+def _opened(data: Any, argument: str) -> LocalSource:
     data = unwrapped(data, argument)
     if hasattr(type(data), "open_tables"):  # looked up on the type: a relation would look for a column of the name
         tables: Tables = data

@@ -12,7 +12,7 @@ from frameboost.checks.messages import shown
 from frameboost.data.labels import distinct_strings, in_order
 from frameboost.data.opening import is_frame_of, open_source
 from frameboost.data.several_files import TableFiles
-from frameboost.data.sources import FrameSource, Source
+from frameboost.data.sources import FrameSource, Source, with_types_of_nulls
 from frameboost.data.spark_source import SparkSource, is_spark_frame
 from frameboost.data.typed_files import open_files_as
 from frameboost.data.wrapped_tables import unwrapped
@@ -136,14 +136,20 @@ def open_training_data(
 ) -> Source:
     """Return what `fit` takes as a source: DataFrames of Dask and Spark, and all that `open_source` reads.
 
-    Columns of files of text have the given ``types``, those of other data or of a model (see `typed_files`).
+    Columns of files of text have the given ``types``, those of other data or of a model (see `typed_files`), and so
+    have columns without a value. Those of a cluster keep theirs.
     """
     data = unwrapped(data, argument)
     if is_spark_frame(data):
         return SparkSource(data, argument)
-    if types and (files := TableFiles.of(data)) is not None:
-        return open_files_as(files, types, argument)
-    return _of_dask_frame(data) if is_frame_of("dask", data) else open_source(data, argument)
+    if is_frame_of("dask", data):
+        return _of_dask_frame(data)
+    if not types:
+        return open_source(data, argument)
+    files = TableFiles.of(data)
+    source = open_source(data, argument) if files is None else open_files_as(files, types, argument)
+    known = {name: kind for name, kind in types.items() if kind is not None}
+    return with_types_of_nulls(source, known, exactly=True)
 
 
 def _of_dask_frame(collection: Any) -> PartitionedSource:

@@ -13,7 +13,7 @@ import polars as pl
 from frameboost.checks.messages import listed, shown
 from frameboost.data.opening import open_source
 from frameboost.data.several_files import TableFiles
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, with_types_of_nulls
 from frameboost.data.typed_files import open_files_as
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -27,12 +27,15 @@ __all__ = ["open_rows"]
 _SCALARS = (str, bool, numbers.Number, Decimal, dt.date, dt.timedelta, dt.time, bytes)
 
 
-def open_rows(data: Any, features: Sequence[Feature], argument: str = "data") -> LocalSource:
+def open_rows(
+    data: Any, features: Sequence[Feature], argument: str = "data", *, exactly: bool = False
+) -> LocalSource:  # fmt: skip
     """Return rows for a model with these features; ``argument`` is their name in messages.
 
     A dict is one row, by the names of the columns; a list of dicts is several rows. Where the model was trained on
     dates and the data have times that are all at midnight, as pandas has dates, these are read as dates. A column of a
-    file of text has the type of training where its values are of that type (see `typed_files`).
+    file of text has the type of training where its values are of that type (see `typed_files`), and so has a column
+    without values, whatever its type; if ``exactly``, not another one of the same family.
 
     Raises
     ------
@@ -55,6 +58,7 @@ def open_rows(data: Any, features: Sequence[Feature], argument: str = "data") ->
         source = FrameSource(data)
     else:
         source = open_source(data, argument)
+    source = with_types_of_nulls(source, {feature.name: feature.type for feature in features}, exactly=exactly)
     return _with_dates(source, features)
 
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import polars as pl
@@ -20,13 +20,14 @@ from frameboost.data.predicates import as_polars, check_repeatable, unusable
 from frameboost.data.spark_source import SparkSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError
-from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.expressions.duckdb_sql import is_present, quote_identifier
 from frameboost.runtime.duckdb_errors import first_duckdb_error
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 __all__ = [
     "FrameSource", "LocalSource", "RelationSource", "Source", "SparseSource", "check_numeric", "read_relation",
+    "with_types_of_nulls",
 ]  # fmt: skip
 
 
@@ -106,6 +107,27 @@ class FrameSource:
     def with_codes(self, name: str, labels: Sequence[str]) -> FrameSource:
         """Return the rows with each string of a column replaced by its place among the labels."""
         return self.map(partial(with_codes, name=name, labels=tuple(labels)))
+
+    def without_values(self, names: Sequence[str]) -> list[str]:
+        """Return those of the columns that are NULL or NaN in every row."""
+        schema = self.frame.collect_schema()
+        untyped = [name for name in names if schema[name] == pl.Null]
+        asked = [name for name in names if schema[name] != pl.Null]
+        if not asked:
+            return untyped
+        missing = (
+            column(n).is_null() | column(n).is_nan() if schema[n].is_float() else column(n).is_null() for n in asked
+        )
+        found = self.frame.select(each.all() for each in missing).collect().row(0)
+        return untyped + [name for name, is_empty in zip(asked, found, strict=True) if is_empty]
+
+    def as_null(self, types: Mapping[str, FeatureType]) -> FrameSource:
+        """Return the rows with NULL of these types in some columns, which have no values."""
+        nulls = [
+            pl.when(column(name).is_null()).then(pl.lit(None, kind.to_polars())).alias(name)  # it must name the column
+            for name, kind in types.items()
+        ]
+        return self.map(lambda frame: frame.with_columns(nulls)) if nulls else self
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Return the columns as a lazy frame."""
@@ -204,6 +226,29 @@ class RelationSource:
         quoted = quote_identifier(name)
         return RelationSource(self.relation.project(f"* REPLACE ({codes_sql(quoted, labels)} AS {quoted})"))
 
+    def without_values(self, names: Sequence[str]) -> list[str]:
+        """See `FrameSource.without_values`."""
+        type_names, types = self.type_names(), self.types()
+        untyped = [name for name in names if type_names[name] == _UNTYPED]
+        asked = [name for name in names if type_names[name] != _UNTYPED]
+        if not asked:
+            return untyped
+        counts = []
+        for name in asked:
+            quoted, kind = quote_identifier(name), types[name]
+            counts.append(
+                f"COUNT_IF({quoted} IS NOT NULL)" if kind is None else f"COUNT_IF({is_present(kind, quoted)})"
+            )
+        found = self.relation.aggregate(", ".join(counts)).fetchall()[0]
+        return untyped + [name for name, n_values in zip(asked, found, strict=True) if not n_values]
+
+    def as_null(self, types: Mapping[str, FeatureType]) -> RelationSource:
+        """See `FrameSource.as_null`."""
+        if not types:
+            return self
+        nulls = (f"CAST(NULL AS {kind.duckdb_name}) AS {quote_identifier(name)}" for name, kind in types.items())
+        return RelationSource(self.relation.project(f"* REPLACE ({', '.join(nulls)})"))
+
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Read the columns into memory; a type that polars lacks becomes one with the same physical values."""
         types = self.types()
@@ -223,13 +268,35 @@ class RelationSource:
         return read_relation(self.relation.project(", ".join(selected))).lazy().with_columns(casts)
 
 
+def with_types_of_nulls(
+    source: LocalSourceType, wanted: Mapping[str, FeatureType], *, exactly: bool
+) -> LocalSourceType:  # fmt: skip
+    """Return the rows with columns without a value as NULL of the wanted types, where they have others.
+
+    A record whose value is None, or a batch of these, tells no type: polars calls it Null, DuckDB NULL or INTEGER, and
+    pandas floats. If not ``exactly``, a type of the wanted family is left as it is.
+    """
+    types = source.types()
+    other = [
+        name
+        for name, kind in wanted.items()
+        if name in types and types[name] != kind
+        and (exactly or (own := types[name]) is None or own.family != kind.family)
+    ]  # fmt: skip
+    if not other:
+        return source
+    return source.as_null({name: wanted[name] for name in source.without_values(other)})
+
+
 def read_relation(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     """Return the rows of a relation, through Arrow without pyarrow, unlike its ``pl()``."""
     with first_duckdb_error():
         return pl.from_dataframe(relation, rechunk=False)  # pl.DataFrame caches the type: a "leak" to DuckDB at exit
 
 
+_UNTYPED = "NULL"  # DuckDB's type of a literal NULL
 LocalSource = FrameSource | RelationSource
+LocalSourceType = TypeVar("LocalSourceType", FrameSource, RelationSource, FrameSource | RelationSource)
 Source = LocalSource | SparkSource
 
 

@@ -49,7 +49,7 @@ def open_watched(data: Any, features: Sequence[Feature]) -> LocalSource:
     DataError
         If a feature is not there, or has another type.
     """
-    source = open_rows(data, features)
+    source = open_rows(data, features, exactly=True)
     types = find_features(source, features)
     for feature in features:
         if types[feature.name] != feature.type and feature.type.name != "codes":

@@ -43,6 +43,8 @@ __all__ = ["LOSSES", "get_loss"]
 
 # XGBoost keeps the start of the logistic loss this far from 0 and 1; a weighted mean label may even round to them.
 _NEAREST = 1e-6
+# Metrics of counts have the same floor.
+_SMALLEST_MEAN = 1e-16
 # Terms in a chain of additions, each in parentheses of its own in SQL. SQLite's parser runs out of its stack at 90 of
 # them, sqlglot's at 493.
 _LONGEST_CHAIN = 64
@@ -98,6 +100,11 @@ _LABEL_IS = {
 
 def _exponential() -> Expression:
     return Expression("EXP(margin)", ("margin",))
+
+
+def _log(mean: float) -> float:
+    """Return the margin of a mean; where all labels are 0 it is that of nearly nothing."""
+    return math.log(max(mean, _SMALLEST_MEAN))
 
 
 def _power_of_mean(power: float) -> Expression:
@@ -171,7 +178,7 @@ def _poisson(max_delta_step: float) -> Loss:
     # l = e^ŷ − yŷ; the hessian e^(ŷ + max_delta_step) is too large on purpose, which shortens the steps
     return Loss(
         "count:poisson", _derivatives("EXP(margin) - label", f"EXP(margin + {max_delta_step!r})"), (_exponential(),),
-        "poisson-nloglik", margin_of=math.log, score_range=(0.0, math.inf), spread=_power_of_mean(0.5),
+        "poisson-nloglik", margin_of=_log, score_range=(0.0, math.inf), spread=_power_of_mean(0.5),
         **_labels("numbers of 0 or more"),
     )  # fmt: skip
 
@@ -180,7 +187,7 @@ def _gamma(scale_pos_weight: float) -> Loss:
     # l = y e^−ŷ + ŷ
     gradient, hessian = _scaled_positives("1 - label / EXP(margin)", "label / EXP(margin)", scale_pos_weight)
     return Loss(
-        "reg:gamma", _derivatives(gradient, hessian), (_exponential(),), "gamma-deviance", margin_of=math.log,
+        "reg:gamma", _derivatives(gradient, hessian), (_exponential(),), "gamma-deviance", margin_of=_log,
         score_range=(0.0, math.inf), start=_start(scale_pos_weight), spread=_exponential(),
         **_labels("numbers greater than 0"),
     )  # fmt: skip
@@ -195,7 +202,7 @@ def _tweedie(tweedie_variance_power: float) -> Loss:
             f"EXP({two} * margin) - label * EXP({one} * margin)",
             f"{two} * EXP({two} * margin) - label * {one} * EXP({one} * margin)",
         ),
-        (_exponential(),), f"tweedie-nloglik@{tweedie_variance_power:g}", margin_of=math.log,
+        (_exponential(),), f"tweedie-nloglik@{tweedie_variance_power:g}", margin_of=_log,
         score_range=(0.0, math.inf), spread=_power_of_mean(tweedie_variance_power / 2),
         **_labels("numbers of 0 or more"),
     )  # fmt: skip
@@ -307,7 +314,7 @@ def _cox() -> Loss:
         _over_row("hazard * r - CASE WHEN label > 0 THEN 1 ELSE 0 END", "hazard", "r"),
         _over_row("hazard * r - hazard * hazard * s", "hazard", "r", "s"),
     )
-    return Loss("survival:cox", (derivatives,), (_exponential(),), "cox-nloglik", terms, margin_of=math.log,
+    return Loss("survival:cox", (derivatives,), (_exponential(),), "cox-nloglik", terms, margin_of=_log,
                 score_range=(0.0, math.inf), start=Start("newton"))  # fmt: skip
 
 

@@ -119,7 +119,8 @@ def _dispersion() -> str:
 
 def _negbinomial_margins(mean: float, variance: float) -> tuple[float, float]:
     """Return the margins by the method of moments: α = (variance − mean) / mean²."""
-    alpha = (variance - mean) / (mean * mean) if mean > 0 else 0.0
+    square = mean * mean  # which may be 0 of a mean that is not
+    alpha = (variance - mean) / square if square > 0 else 0.0
     return math.log(max(mean, 1e-16)), math.log(max(alpha, 0.01))
 
 

@@ -223,6 +223,11 @@ class FeatureType:
         return _row(self.name).polars
 
     @property
+    def duckdb_name(self) -> str:
+        """The name of the type in DuckDB's SQL."""
+        return _row(self.name).duckdb
+
+    @property
     def physical_dtype(self) -> pl.DataType:
         """The polars type of the physical values."""
         return _row(self.name).physical

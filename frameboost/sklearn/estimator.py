@@ -21,7 +21,7 @@ from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.prediction.predictor import OutputName
 from frameboost.schema.polars_columns import with_values
 from frameboost.sklearn.constructors import by_any_name, seed_of, under_names_of, with_inherited
-from frameboost.sklearn.rows import Rows, check_types, role_columns, with_roles
+from frameboost.sklearn.rows import Rows, role_columns, with_roles, with_types_of
 from frameboost.sklearn.tables import names_in, read, read_parts, read_whole
 from frameboost.sklearn.targets import Array, FloatArray
 
@@ -383,7 +383,7 @@ class Estimator(BaseEstimator):
         # In a fold of a cross-validation a column may have no value.
         frame = rows.frame
         features = (frame.with_values() if isinstance(frame, SparseFrame) else with_values(frame)) or frame.columns
-        check_types(rows.frame, features, held_out)
+        held_out = with_types_of(rows.frame, features, held_out)
         columns = role_columns(rows)
         valid = {f"validation_{i}": with_roles(part, columns) for i, part in enumerate(held_out)}
         # By the names here: a subclass may have parameters of its own, and fix some of these.

@@ -9,12 +9,13 @@ import numpy as np
 import polars as pl
 
 from frameboost.checks.messages import shown
+from frameboost.data.sources import FrameSource, with_types_of_nulls
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError
 from frameboost.schema.types import FeatureType
 from frameboost.sklearn.targets import Array
 
-__all__ = ["Rows", "check_types", "role_columns", "with_roles"]
+__all__ = ["Rows", "role_columns", "with_roles", "with_types_of"]
 
 # The names of the columns of target, weights and queries, which are added to those of X.
 _NAMES = {"target": "y", "weight": "sample_weight", "group": "qid"}
@@ -46,19 +47,28 @@ def with_roles(rows: Rows, columns: Mapping[str, Sequence[str]]) -> pl.DataFrame
     return frame
 
 
-def check_types(frame: pl.DataFrame | SparseFrame, features: Sequence[str], held_out: Sequence[Rows]) -> None:
-    """Raise `DataError` if a column of ``eval_set`` has another type than in X."""
-    own = frame.schema
-    for i, (other, _) in enumerate(held_out):
+def with_types_of(frame: pl.DataFrame | SparseFrame, features: Sequence[str], held_out: Sequence[Rows]) -> list[Rows]:
+    """Return the rows of ``eval_set``, in which columns without a value have the types that they have in X.
+
+    Raises
+    ------
+    DataError
+        If a column has another type than in X.
+    """
+    own, found = frame.schema, []
+    types = {name: kind for name in features if (kind := FeatureType.from_polars(own[name])) is not None}
+    for i, (other, roles) in enumerate(held_out):
+        if not isinstance(other, SparseFrame):
+            other = with_types_of_nulls(FrameSource(other.lazy()), types, exactly=True).frame.collect()
         others = other.schema
         for name in features:
-            if own[name] != others[name] and FeatureType.from_polars(own[name]) != FeatureType.from_polars(
-                others[name]
-            ):
+            if own[name] != others[name] and types.get(name) != FeatureType.from_polars(others[name]):
                 raise DataError(
                     f"column {shown(name)} has type {others[name]} in X of eval_set[{i}], but {own[name]} in X; give "
                     "it the same type"
                 )
+        found.append(Rows(other, roles))
+    return found
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:

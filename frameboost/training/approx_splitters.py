@@ -58,7 +58,8 @@ class LocalSplitter:
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
-        found = [_with_a_bin(f) for f in self._engine.node_bins([node.id for node in nodes], self._max_bin)]
+        of_nodes = self._engine.node_bins([node.id for node in nodes], self._max_bin)
+        found = [_with_a_bin(b, each) for b, each in zip(self._bins, of_nodes, strict=True)]
         # A node with fewer bins than another has empty ones at the end, which the scan of the histograms skips.
         layout = SlotLayout([_numbered(b, of_nodes) for b, of_nodes in zip(self._bins, found, strict=True)])
         ready = _ReadyHistograms(np.concatenate([f.histogram for f in found], axis=1))
@@ -88,9 +89,12 @@ class _ReadyHistograms:
         out[places] = self._histograms
 
 
-def _with_a_bin(of_nodes: NodeBins) -> NodeBins:
-    """Return the bins with an empty one before the bin of missing values, if a feature is missing in all nodes."""
-    if of_nodes.histogram.shape[1] > 1:
+def _with_a_bin(bins: Bins, of_nodes: NodeBins) -> NodeBins:
+    """Return the bins with an empty one before the bin of missing values, if a number is missing in all nodes.
+
+    A feature without categories has none in the layout either.
+    """
+    if bins.feature.type.is_categorical or of_nodes.histogram.shape[1] > 1:
         return of_nodes
     return replace(of_nodes, histogram=np.pad(of_nodes.histogram, ((0, 0), (1, 0), (0, 0))))
 

@@ -10,7 +10,7 @@ from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import exact_sum, rounded, weighted
+from frameboost.losses.exact_sums import Aggregate, exact_sum, rounded, weighted
 from frameboost.losses.loss import Loss
 from frameboost.metrics.terms import define_terms
 
@@ -44,6 +44,8 @@ def base_margins(rows: Engine, loss: Loss, base_score: float | None, *, is_weigh
         return (loss.margin_of(start.value),) * n
     if start.kind == "mean":
         return _means(rows, loss)
+    if start.kind.startswith("newton") and (known := _of_constant_labels(rows, loss)) is not None:
+        return known
     if start.kind == "newton from mean":
         return _newton_step(rows, loss, _means(rows, loss))
     if start.kind == "frequencies":
@@ -51,6 +53,18 @@ def base_margins(rows: Engine, loss: Loss, base_score: float | None, *, is_weigh
     if start.kind == "quantiles":
         return _quantiles(rows, loss, is_weighted=is_weighted)
     return _newton_step(rows, loss, (0.0,) * n)
+
+
+def _of_constant_labels(rows: Engine, loss: Loss) -> tuple[float, ...] | None:
+    """Return the margins of labels that are all equal, which one Newton step may miss by far; None of others."""
+    if not loss.name.startswith("reg:") or loss.definition is not None:
+        return None
+    counted = {name: Expression(f"CASE WHEN weight > 0 THEN {name} END", (name, "weight")) for name in loss.labels}
+    wanted = {(f, name): Aggregate(f, label) for name, label in counted.items() for f in ("min", "max")}
+    found = rows.aggregate({f"{f}_{name}": aggregate for (f, name), aggregate in wanted.items()})
+    if any(found[f"min_{name}"] != found[f"max_{name}"] for name in loss.labels):
+        return None
+    return tuple(loss.margin_of(found[f"min_{loss.label_of(output)}"] or 0.0) for output in range(loss.n_outputs))
 
 
 def _means(rows: Engine, loss: Loss) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.checks.messages import did_you_mean, listed, shown, warn
 from frameboost.data.column_choice import chosen_names
 from frameboost.data.sources import Source, check_numeric
 from frameboost.engines.contract import Engine
@@ -151,9 +151,10 @@ def pick_features(
 def check_rows(
     engine: Engine, loss: Loss, roles: Mapping[str, str], names: Sequence[str | bool] = ()
 ) -> tuple[float, float]:
-    """Return the smallest and the largest label; raise `DataError` if labels, weights or features can't be trained on.
+    """Return the smallest and the largest label; raise `DataError` if labels or weights can't be trained on.
 
-    ``names`` are the labels of the classes, for messages. Of several targets the range is that of the last.
+    A warning says where labels are constant. ``names`` are the labels of the classes, for messages. Of several targets
+    the range is that of the last.
     """
     summary = _checked_summary(engine, loss, roles, "the data", least=2)
     for label in loss.labels:
@@ -162,14 +163,8 @@ def check_rows(
             everywhere = summary[f"{label}_lowest"] == summary[f"{label}_highest"]
             where = "" if everywhere else f" wherever weight {shown(roles.get('weight'))} is not 0"
             value = shown(names[int(lowest)]) if names else f"{lowest:g}"
-            raise DataError(
-                f"target {shown(roles[label])} is constant (always {value}){where}; there is nothing to learn"
-            )
-    for feature, missing in zip(engine.features, engine.count_missing(), strict=True):
-        if missing == engine.n_rows:
-            raise DataError(
-                f"feature {shown(feature.name)} has no value in any row, only NULL or NaN; leave it out with "
-                f"exclude=[{shown(feature.name)}]"
+            warn(
+                f"target {shown(roles[label])} is constant (always {value}){where}; all that there is to learn is that"
             )
     return summary[f"{label}_lowest"], summary[f"{label}_highest"]
 

@@ -55,7 +55,8 @@ def refitted(
     if reason := _why_not(ensemble):
         raise ParameterError(f"the model {reason}, which does not go with refit")
     loss, features = ensemble.loss, ensemble.features
-    source = with_label_codes(open_rows(data, labelled_columns(ensemble, target)), target, ensemble.labels)
+    opened = open_rows(data, labelled_columns(ensemble, target), exactly=True)
+    source = with_label_codes(opened, target, ensemble.labels)
     roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
     if "qid" in loss.roles and group is None:
         raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")

@@ -149,7 +149,7 @@ def auto(
         raise DataError(f"the data has {n_rows:,} rows; auto holds out {plan.folds} folds of at least 2 rows")
     # The times of survival may all be the same, as their upper bounds differ.
     judged = _names(target) if roles["label_upper_bound"] is None else []
-    check_labels(rows, judged, goal.labels, n_rows)
+    judged = check_labels(rows, judged, n_rows)
     plan = plan.for_size(n_rows * len(features))
     options = plan.bins(n_rows) | options
     if time is None:

@@ -35,11 +35,12 @@ def is_of_zeros_and_ones(source: LocalSource, target: Any) -> bool:
     return (low, high) == (0, 1)
 
 
-def check_labels(source: LocalSource, targets: Sequence[str], labels: Labels, n_rows: int) -> None:
-    """Raise `DataError` if a target is NULL in some row or the same in all: fits would say so of a fold.
+def check_labels(source: LocalSource, targets: Sequence[str], n_rows: int) -> list[str]:
+    """Return the targets that are not the same in all rows; raise `DataError` if one is NULL in some row.
 
-    ``labels`` are those of the classes, for messages.
+    Fits would say so of a fold.
     """
+    varying = []
     for target in targets:
         lowest, highest, present = _range(source, target)
         if present < n_rows:
@@ -47,14 +48,16 @@ def check_labels(source: LocalSource, targets: Sequence[str], labels: Labels, n_
                 f"target {shown(target)} is NULL or NaN in {n_rows - present:,} of {n_rows:,} rows; drop those rows "
                 "first"
             )
-        if lowest == highest:
-            raise DataError(
-                f"target {shown(target)} is constant (always {_named(lowest, labels)}); there is nothing to learn"
-            )
+        if lowest != highest:
+            varying.append(target)
+    return varying
 
 
 def check_folds(trainings: Sequence[Any], targets: Sequence[str], labels: Labels) -> None:
-    """Raise `DataError` if a target is the same in all rows but those of one fold, which are held out."""
+    """Raise `DataError` if a target is the same in all rows but those of one fold, which are held out.
+
+    ``labels`` are those of the classes, for messages.
+    """
     for target in targets:
         for rows in trainings:
             lowest, highest, _ = _range(open_source(rows), target)

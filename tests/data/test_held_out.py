@@ -262,7 +262,8 @@ def test_a_score_that_is_no_number_is_never_the_best():
     # √ of a negative number in the first rounds: predictions start at the mean and move away from it.
     metric = fb.Metric("own", "SQRT(MAX(prediction) - 3.5) - MAX(prediction)")
     options = {"features": FEATURES, "valid": ODD, "eval_metric": metric, "n_estimators": 12, "learning_rate": 0.2}
-    model = fb.fit(TRAIN, "y", early_stopping_rounds=12, **options)
+    with pytest.warns(fb.FrameboostWarning, match="'own' is nan on 'valid' in round 1"):
+        model = fb.fit(TRAIN, "y", early_stopping_rounds=12, **options)
     scores = model.history["valid_own"].to_list()
     assert math.isnan(scores[0])
     assert not math.isnan(scores[-1])

@@ -2,6 +2,7 @@
 
 import math
 import re
+import warnings
 
 import duckdb
 import numpy as np
@@ -44,10 +45,6 @@ def is_one_sentence(message: str) -> bool:
          "weight 'w' is NULL or NaN in 2 of 4 rows; give every row a weight"),
         (good().with_columns(w=pl.Series([1.0, -math.inf, 1.0, 1.0])), {"weight": "w"},
          "weight 'w' holds negative values (down to -inf); weights are 0 or more"),
-        (good().with_columns(w=pl.Series([1.0, 0.0, 2.0, 0.0])), {"weight": "w"},
-         "target 'y' is constant (always 0) wherever weight 'w' is not 0; there is nothing to learn"),
-        (good().with_columns(w=pl.Series([1.0, 0.0, 2.0, 0.0]), y=pl.lit(2)), {"weight": "w"},
-         "target 'y' is constant (always 2); there is nothing to learn"),
         (good().with_columns(y=pl.Series([0.0, -1e200, 1.0, 1.0])), {},
          "target 'y' holds values beyond ±1e+150; rescale it"),
         (good().with_columns(y=pl.lit(None, dtype=pl.Float64)), {},
@@ -73,17 +70,11 @@ def test_what_cannot_be_trained_on_is_refused_by_every_engine_alike(engine, fram
     assert is_one_sentence(message)
 
 
-def test_a_column_without_a_type_is_refused():
+def test_a_target_without_a_type_is_refused():
     frame = pl.DataFrame({"x": [None, None], "y": [0, 1]})
-    relation = duckdb.connect().sql("SELECT i AS y, NULL AS x FROM range(4) AS r(i)")
-    for data, type_name in ((frame, "Null"), (relation, "NULL")):
-        with pytest.raises(fb.DataError) as error:
-            fb.fit(data, "y")
-        assert str(error.value) == (
-            f"feature 'x' has type {type_name}, which can't be split on; convert it to a number, decimal, Boolean, "
-            "date, timestamp, duration or string, or leave it out with exclude=['x']"
-        )
-        with pytest.raises(fb.DataError, match=rf"^target column 'x' has type {type_name}; it must be numeric or Bool"):
+    relation = duckdb.connect().sql("SELECT i AS y, NULL AS x FROM range(2) AS r(i)")
+    for data in (frame, relation):
+        with pytest.raises(fb.DataError, match=r"^target 'x' is NULL or NaN in 2 of 2 rows; drop those rows first$"):
             fb.fit(data, "x")
 
 
@@ -193,7 +184,7 @@ def test_bad_rows_are_refused_before_training(engine, monkeypatch):
         raise AssertionError("training has begun")
 
     monkeypatch.setattr("frameboost.training.boosting.boost", boost)
-    for frame in (good().head(1), good().with_columns(y=pl.lit(1)), good().with_columns(x=pl.lit(None, pl.Float64))):
+    for frame in (good().head(1), good().with_columns(y=pl.lit(None, pl.Float64))):
         refused(engine, frame)
     with pytest.raises(AssertionError, match="training has begun"):
         fb.fit(good(), "y")
@@ -209,7 +200,6 @@ def expected_refusal(labels: list, weights: list, objective: str) -> str | None:
     known = [label for label in labels if label is not None and not math.isnan(label)]
     heavy = [weight for weight in weights if weight is not None and not math.isnan(weight)]
     n, lost = len(labels), len(labels) - len(known)
-    counted = {label for label, weight in zip(labels, weights, strict=True) if weight}
     wrong = sum(label not in (0.0, 1.0) for label in known)
     rules = [
         (n == 0, "the data has no rows"),
@@ -223,7 +213,6 @@ def expected_refusal(labels: list, weights: list, objective: str) -> str | None:
         (any(weight < 0 for weight in heavy), "weight 'w' holds negative values"),
         (any(weight > 1e150 for weight in heavy), "weight 'w' holds values beyond 1e+150"),
         (not any(heavy), "weight 'w' is 0 in every row"),
-        (len(counted) == 1, "target 'y' is constant (always "),
     ]  # fmt: skip
     return next((message for applies, message in rules if applies), None)
 
@@ -246,7 +235,9 @@ def test_labels_and_weights_are_judged_alike_by_every_engine(rows, objective):
     options = {"weight": "w", "objective": objective, "n_estimators": 1}
     for data, engine in [(frame, "numba"), (frame, "polars"), (frame, "duckdb"), (relation, "duckdb")]:
         if expected is None:
-            assert fb.fit(data, "y", engine=engine, **options).n_trees == 1
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", fb.FrameboostWarning)  # of constant labels
+                assert fb.fit(data, "y", engine=engine, **options).n_trees == 1
             continue
         with pytest.raises(fb.DataError) as error:
             fb.fit(data, "y", engine=engine, **options)

@@ -91,6 +91,7 @@ LABELS = {
         ("zero", fb.Metric("mine", "MAX(CASE WHEN label < 0 THEN label END)"), "", {}),  # NULL
     ],
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("container", [pl.DataFrame, duckdb.from_arrow], ids=["frame", "relation"])
 def test_each_metric_of_degenerate_rows_is_named_and_stops_nothing(labels, metric, cause, more, container):
     data = container(frame(LABELS[labels]))

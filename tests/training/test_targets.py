@@ -1,4 +1,4 @@
-"""Several targets: each has trees of its own, as in XGBoost's ``one_output_per_tree``."""
+"""Several targets, and constant ones. Each of several has trees of its own, as in XGBoost's ``one_output_per_tree``."""
 
 import duckdb
 import numpy as np
@@ -7,6 +7,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
+from tests.support.cases import cases
 
 FEATURES = ["x0", "x1", "x2"]
 TARGETS = {"reg:squarederror": ["a", "b"], "binary:logistic": ["c", "d"], "reg:absoluteerror": ["a", "b"]}
@@ -84,3 +85,66 @@ def test_several_targets_are_refused_where_one_is_needed(frame):
     )
     with pytest.raises(fb.ParameterError, match="target 'a' is also the target"):
         fb.fit(frame, ["a", "a"], features=FEATURES)
+
+
+# --- labels that are all the same -------------------------------------------------------------------------------------
+
+CONSTANT = pl.DataFrame({"x": range(24), "w": [2.5] * 24, "q": [i // 4 for i in range(24)]})
+# Objectives and labels, and how near the prediction of them is to the label after two rounds.
+CONSTANTS = [
+    ("reg:squarederror", -3.0, 0), ("reg:squaredlogerror", 5.0, 0), ("reg:pseudohubererror", 5.0, 0),
+    ("reg:absoluteerror", 5.0, 0), ("reg:quantileerror", 5.0, 0), ("reg:expectileerror", 5.0, 0),
+    ("reg:gamma", 5.0, 1e-12), ("reg:logistic", 0.0, 1.1e-6), ("reg:logistic", 1.0, 1.1e-6),
+    ("binary:logistic", 0.0, 1.1e-6), ("binary:logistic", 1.0, 1.1e-6), ("binary:hinge", 0.0, 0),
+    ("binary:hinge", 1.0, 0), ("multi:softmax", 2.0, 0), ("count:poisson", 0.0, 1e-15), ("reg:tweedie", 0.0, 1e-15),
+    ("dist:negbinomial", 0.0, 1e-15), ("dist:negbinomial", 1e-300, 1e-15), ("dist:normal", 0.0, 0),
+    ("dist:lognormal", 5.0, 1e-12),
+]  # fmt: skip
+
+
+@cases(("objective", "label", "near"), CONSTANTS)
+@pytest.mark.slow
+@pytest.mark.parametrize("container", [pl.DataFrame, duckdb.from_arrow], ids=["frame", "relation"])
+def test_a_constant_label_is_predicted_with_a_warning(objective, label, near, container):
+    data = container(CONSTANT.with_columns(y=label))
+    for weight in (None, "w") if container is pl.DataFrame else ("w",):
+        with pytest.warns(fb.FrameboostWarning, match=rf"^target 'y' is constant \(always {label:g}\); all that there"):
+            model = fb.fit(data, "y", objective=objective, features=["x"], weight=weight, n_estimators=2)
+        assert model.predict(CONSTANT).to_numpy() == pytest.approx(label, abs=near * max(1.0, label))
+
+
+@pytest.mark.slow
+def test_a_constant_label_of_other_kinds():
+    constant = CONSTANT.with_columns(b=False, one=1, y=2.0, z=pl.col("x") * 1.0)
+    with pytest.warns(fb.FrameboostWarning, match=r"target 'b' is constant \(always False\)"):
+        model = fb.fit(constant, "b", features=["x"], n_estimators=2)
+    assert model.predict(constant, output="class").to_list() == [False] * 24
+    with pytest.warns(fb.FrameboostWarning, match=r"target 'one' is constant \(always 1\)"):
+        model = fb.fit(constant, "one", objective="rank:pairwise", group="q", features=["x"], n_estimators=2)
+    assert model.predict(constant).n_unique() == 1
+    with pytest.warns(fb.FrameboostWarning, match=r"target 'y' is constant \(always 2\)"):
+        model = fb.fit(constant, ["y", "z"], features=["x"], n_estimators=2)
+    assert np.array(model.predict(constant).to_list())[:, 0] == pytest.approx(2.0)
+    same_times = fb.fit(constant, "y", label_upper_bound="y", objective="survival:aft", features=["x"], n_estimators=2)
+    assert same_times.predict(constant).n_unique() == 1
+    light = constant.with_columns(w=pl.col("x") > 3, y=pl.when(pl.col("x") > 3).then(5.0).otherwise(pl.col("x")))
+    with pytest.warns(fb.FrameboostWarning, match=r"constant \(always 5\) wherever weight 'w' is not 0; all"):
+        model = fb.fit(light, "y", features=["x"], weight="w", n_estimators=1)
+    assert model.predict(light)[20] == 5.0
+    with pytest.raises(fb.DataError, match="target 's' is 'a' in every row that has a label; there must be at least"):
+        fb.fit(constant.with_columns(s=pl.lit("a")), "s", features=["x"])
+
+
+@pytest.mark.slow
+def test_a_fold_without_a_class_and_auto_of_a_constant():
+    one = CONSTANT.with_columns(late=pl.col("x") == 7, fold=pl.col("x") % 3, y=4.0)
+    with pytest.warns(fb.FrameboostWarning, match=r"target 'late' is constant \(always False\)"):
+        model = fb.fit(one, "late", features=["x"], folds="fold", n_estimators=2)
+    assert model.predict(one).max() < 0.5
+    assert model.classes == [False, True]
+    strings = one.with_columns(late=pl.when("late").then(pl.lit("yes")).otherwise(pl.lit("no")))
+    with pytest.warns(fb.FrameboostWarning, match=r"target 'late' is constant \(always 0\)"):
+        assert fb.fit(strings, "late", features=["x"], folds="fold", n_estimators=2).classes == ["no", "yes"]
+    with pytest.warns(fb.FrameboostWarning, match=r"target 'y' is constant \(always 4\)"):
+        found = fb.auto(one, "y", features=["x"], n_estimators=2, quality=1)
+    assert found.predict(one).to_list() == [4.0] * 24

@@ -169,12 +169,9 @@ def test_what_shards_cannot_do_is_refused(options, says):
     assert says in str(error.value)
 
 
-def test_no_rows_and_constant_labels_are_refused_as_ever():
-    frame = every_type(50)
+def test_no_rows_are_refused_as_ever():
     with pytest.raises(fb.DataError, match="the data has no rows"):
-        fb.fit(frame[:0], "amount", features=["int8"], shards=3)
-    with pytest.raises(fb.DataError, match="'int8' has no value in any row"):
-        fb.fit(frame.with_columns(int8=pl.lit(None, pl.Int8)), "amount", features=["int8"], shards=3)
+        fb.fit(every_type(50)[:0], "amount", features=["int8"], shards=3)
 
 
 @pytest.mark.parametrize("n_shards", [None, 2, 3, 7])
