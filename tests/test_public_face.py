@@ -24,7 +24,8 @@ NAMESPACES = [FrameNamespace, LazyFrameNamespace]
 
 def test_the_public_names():
     assert set(fb.__all__) == {
-        "ClusterError", "Dask", "DataError", "DatabaseModel", "FrameboostError", "Metric", "Model", "ModelFileError",
+        "ClusterError", "Dask", "DataError", "DatabaseModel", "FrameboostError", "FrameboostWarning", "Metric", "Model",
+        "ModelFileError",
         "Objective", "ParameterError", "Spark", "__version__", "aggregate", "auto", "cv", "fit", "from_catboost",
         "from_lightgbm", "from_sklearn", "from_xgboost", "join", "load",
     }  # fmt: skip
