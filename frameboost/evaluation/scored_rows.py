@@ -19,7 +19,7 @@ from frameboost.losses.loss import Loss
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
 from frameboost.training.class_labels import labelled_columns, with_label_codes
-from frameboost.training.data_checks import find_column
+from frameboost.training.data_checks import check_heaviest, check_weights, find_column
 
 __all__ = ["ScoredRows", "TwoClasses", "score_rows", "scores_for_ranking"]
 
@@ -123,11 +123,12 @@ def score_rows(
         raise DataError("the data has no rows")
     labels = _numbers(frame, target)
     weights = np.ones(len(labels)) if weight is None else _numbers(frame, weight)
-    if not (np.isfinite(weights) & (weights >= 0)).all():
-        raise DataError(f"weight {shown(weight)} holds values that are not finite numbers of 0 or more")
+    if weight is not None:
+        known = weights[~np.isnan(weights)]
+        lightest, heaviest = float(known.min(initial=0.0)), float(known.max(initial=0.0))
+        check_weights(weight, len(weights) - len(known), lightest, heaviest, len(weights))
+        check_heaviest(weight, heaviest)
     counts = weights > 0
-    if not counts.any():
-        raise DataError(f"weight {shown(weight)} is 0 in every row; some row must count")
     if missing := int((~np.isfinite(labels)).sum()):
         raise DataError(
             f"target {shown(target)} is NULL, NaN or infinite in {missing:,} of {len(labels):,} rows; drop those "

@@ -22,12 +22,14 @@ from frameboost.schema.feature import Feature
 from frameboost.trees.linear_leaf import may_have_slope
 
 __all__ = [
-    "argument_of", "check_evaluated", "check_held_out", "check_rows", "count_violations", "find_column", "find_roles",
-    "numbers_of_leaves", "pick_features",
+    "argument_of", "check_evaluated", "check_heaviest", "check_held_out", "check_rows", "check_weights",
+    "count_violations", "find_column", "find_roles", "numbers_of_leaves", "pick_features",
 ]  # fmt: skip
 
 # Labels and weights within this bound have finite squares of gradients.
 _LARGEST = 1e150
+# Sums of weights from here on are exact, and may be divided by.
+_SMALLEST = 1e-150
 
 
 @cache
@@ -171,7 +173,8 @@ def check_rows(
 
 def check_held_out(engine: Engine, loss: Loss, roles: Mapping[str, str], name: str) -> None:
     """Raise `DataError` if rows can't be evaluated on."""
-    _checked_summary(engine, loss, roles, f"{shown(name)}, the data to validate on,", least=1)
+    what = "the data" if name == "data" else f"{shown(name)}, the data to validate on,"
+    _checked_summary(engine, loss, roles, what, least=1)
 
 
 def check_evaluated(engine: Engine, loss: Loss, roles: Mapping[str, str]) -> None:
@@ -200,8 +203,9 @@ def _checked_summary(
         _check_summary(summary, n_rows, loss, roles)
     except DataError as error:
         raise DataError(f"{error}{_place(engine, wanted, loss, roles)}") from None
-    if "weight" in roles and summary["heaviest"] == 0:
-        raise DataError(f"weight {shown(roles['weight'])} is 0 in every row; some row must count")
+    if "weight" in roles:
+        where = "" if data == "the data" else f" of {data.removesuffix(',')}"
+        check_heaviest(roles["weight"], summary["heaviest"], where)
     return summary
 
 
@@ -226,7 +230,8 @@ def _check_summary(summary: dict[str, float], n_rows: int, loss: Loss, roles: Ma
     for label in loss.labels:
         _check_labels(loss, label, roles[label], summary, n_rows)
     if "weight" in roles:
-        _check_weights(roles["weight"], summary, n_rows)
+        missing = int(summary["missing_weights"])
+        check_weights(roles["weight"], missing, summary["lightest"], summary["heaviest"], n_rows)
     for role, column in roles.items():
         if wrong := summary.get(f"missing_{role}"):
             raise DataError(
@@ -263,18 +268,29 @@ def _is_violated(condition: Expression) -> Expression:
     return Expression(f"CASE WHEN {condition.text} THEN 0 ELSE 1 END", condition.columns)
 
 
-def _check_weights(weight: str, summary: dict[str, float], n_rows: int) -> None:
-    if summary["missing_weights"]:
+def check_weights(weight: str, missing: int, lightest: float, heaviest: float, n_rows: int) -> None:
+    """Raise `DataError` if a row has a weight that can't be trained on; ``missing`` is the number of rows without."""
+    if missing:
         raise DataError(
-            f"weight {shown(weight)} is NULL or NaN in {int(summary['missing_weights']):,} of {n_rows:,} rows; "
-            "give every row a weight"
+            f"weight {shown(weight)} is NULL or NaN in {missing:,} of {n_rows:,} rows; give every row a weight"
         )
-    if summary["lightest"] < 0:
+    if lightest < 0:
+        raise DataError(f"weight {shown(weight)} holds negative values (down to {lightest:g}); weights are 0 or more")
+    if math.isinf(heaviest):
+        raise DataError(f"weight {shown(weight)} holds an infinite value; every weight must be finite")
+    if heaviest > _LARGEST:
+        raise DataError(f"weight {shown(weight)} holds values beyond {_LARGEST:g}; rescale it")
+
+
+def check_heaviest(weight: str, heaviest: float, where: str = "") -> None:
+    """Raise `DataError` if weights are 0 in every row, or their sum is too little to divide by."""
+    if heaviest == 0:
+        raise DataError(f"weight {shown(weight)} is 0 in every row{where}; some row must count")
+    if heaviest < _SMALLEST:
         raise DataError(
-            f"weight {shown(weight)} holds negative values (down to {summary['lightest']:g}); weights are 0 or more"
+            f"weight {shown(weight)} is at most {heaviest:g}{where}, too little to divide by; rescale it, so that the "
+            f"largest is {_SMALLEST:g} or more"
         )
-    if summary["heaviest"] > _LARGEST:
-        raise DataError(f"weight {shown(weight)} holds values beyond {_LARGEST:g}; every weight must be finite")
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:

@@ -91,7 +91,7 @@ def test_what_can_not_be_calibrated_is_refused(frames, model):
     assert message(held_out.filter("y")) == "every label to calibrate on is 1; both 0 and 1 must occur"
     assert "other values than 0 and 1 in " in message(target="a")
     assert "column 'z' is not in the data" in message(target="z")
-    assert "that are not finite numbers of 0 or more" in message(weight="a")
+    assert "holds negative values (down to" in message(weight="a")
     squared = fb.fit(frames[0], "a", features=["b"], n_estimators=1)
     needed = "calibrate is for models of two classes with one margin"
     assert message(of=squared) == f"{needed}, not for 'reg:squarederror' with 1"

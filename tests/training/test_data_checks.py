@@ -192,7 +192,7 @@ def test_bad_rows_are_refused_before_training(engine, monkeypatch):
 
 # --- any labels and weights -------------------------------------------------------------------------------------------
 
-VALUES = [0.0, 1.0, 2.5, -1.0, 1e151, math.inf, -math.inf, math.nan, None]
+VALUES = [0.0, 1.0, 2.5, -1.0, 1e-308, 1e151, math.inf, -math.inf, math.nan, None]
 
 
 def expected_refusal(labels: list, weights: list, objective: str) -> str | None:
@@ -211,8 +211,10 @@ def expected_refusal(labels: list, weights: list, objective: str) -> str | None:
                                                    f"in {wrong} of {n} rows"),
         (len(heavy) < n, f"weight 'w' is NULL or NaN in {n - len(heavy)} of {n} rows"),
         (any(weight < 0 for weight in heavy), "weight 'w' holds negative values"),
+        (any(map(math.isinf, heavy)), "weight 'w' holds an infinite value"),
         (any(weight > 1e150 for weight in heavy), "weight 'w' holds values beyond 1e+150"),
         (not any(heavy), "weight 'w' is 0 in every row"),
+        (not any(weight > 1e-150 for weight in heavy), "weight 'w' is at most 1e-308"),
     ]  # fmt: skip
     return next((message for applies, message in rules if applies), None)
 
