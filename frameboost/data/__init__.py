@@ -22,5 +22,7 @@
 - `typed_files`: files of text with the column types of training
 - `estimated_rows`: how many rows a DuckDB table has about
 - `duckdb_tables`: tables written to DuckDB files
+- `duckdb_session`: statements on a relation's connection, and temporary tables there
+- `arrow_batches`: a result of DuckDB in batches
 - `atomic_files`: files that are replaced once they are complete
 """

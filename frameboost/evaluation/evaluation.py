@@ -11,12 +11,12 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.messages import counted, shown, warn
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.feature_columns import find_features, find_margins
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource, LocalSource, read_relation
 from frameboost.database.database_model import database_model
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import ParameterError
 from frameboost.evaluation.calibration_curve import calibration_curve

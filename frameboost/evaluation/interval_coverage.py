@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import duckdb
 import polars as pl
 
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource, LocalSource, read_relation
 from frameboost.database.database_model import database_model
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.cleanup import closed_after

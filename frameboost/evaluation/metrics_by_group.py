@@ -12,13 +12,13 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
 from frameboost.database.database_model import database_model
 from frameboost.engines.contract import Engine
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.data.duckdb_session import DuckDBSession, OwnDatabaseSession
 from frameboost.engines import batches, few_values
 from frameboost.engines.duckdb.records import engine as records_engine
-from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
 from frameboost.engines.memory import binning, engine, grown_splits, histograms, nodes, trees
 from frameboost.training import histograms as pool
 from frameboost.training import splitter, symmetric_splitter

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 import frameboost as fb
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.expressions.expression import Expression, float_literal

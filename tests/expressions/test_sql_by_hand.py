@@ -6,9 +6,9 @@ import pytest
 
 import frameboost as fb
 from frameboost.binning.bins import Bins
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.expression import Expression
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType

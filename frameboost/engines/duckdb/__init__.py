@@ -17,6 +17,4 @@
 - `ranking`: aggregates over queries, and pairs of rows
 - `records`: the same, with nodes and pairs of the rows in memory
 - `star`: the same over a star, without its join
-- `arrow_batches`: a result in batches
-- `session`: the connection and its temporary tables
 """

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import FloatArray

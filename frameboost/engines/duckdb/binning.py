@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from frameboost.binning.bins import Bins, sample_condition
 from frameboost.binning.value_counts import ValueCounts
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.cell_cuts import FEWEST_ROWS, cell_cuts
 from frameboost.engines.duckdb.cells import NUMBERS
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import is_present, physical_sql
 from frameboost.expressions.places import Places
 from frameboost.expressions.sql_files import render

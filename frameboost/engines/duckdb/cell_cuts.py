@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from frameboost.binning.bins import cut_positions
 from frameboost.binning.value_counts import count_distinct
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.cells import NUMBERS
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.expression import float_literal
 from frameboost.expressions.sql_files import render
 from frameboost.schema.types import FeatureType

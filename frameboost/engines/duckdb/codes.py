@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from frameboost.binning.bins import Bins
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.cells import Cells
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import is_missing, is_present, literal, string_literal
 from frameboost.expressions.sql_files import render
 from frameboost.schema.types import FeatureType, Physical

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.contract import Sample
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.draws import draw_sql
 from frameboost.expressions.places import Places
 from frameboost.expressions.sql_files import render

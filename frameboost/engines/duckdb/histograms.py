@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import FloatArray, IntArray
 

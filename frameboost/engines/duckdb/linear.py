@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.nodes import Nodes
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.leaf_sums import own_sums
 from frameboost.engines.linear_contract import LeafGrid, linear_role
 from frameboost.expressions.expression import float_literal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import Split
 

@@ -9,12 +9,12 @@ from typing import TypeVar
 import duckdb
 import polars as pl
 
+from frameboost.data.duckdb_session import DuckDBSession, OwnDatabaseSession
 from frameboost.data.sources import FrameSource, RelationSource
 from frameboost.engines.description import EngineRequest
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
-from frameboost.engines.duckdb.session import DuckDBSession, OwnDatabaseSession
 from frameboost.engines.duckdb.star.engine import DuckDBStarEngine
 from frameboost.engines.duckdb.star.plan import StarPlan, plan_star
 from frameboost.engines.duckdb.star.tables import copy_star

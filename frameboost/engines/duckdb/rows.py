@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 import polars as pl
 
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.gradients import GradientTable
 from frameboost.engines.duckdb.ranking import pair_parts, window_sql
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.fixed_terms import FixedTerms, names_used
 from frameboost.engines.linear_contract import linear_role
 from frameboost.expressions.duckdb_sql import is_missing

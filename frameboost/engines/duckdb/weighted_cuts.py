@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import Bins, cut_positions, weighted_cuts_of
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import Sample, SqlColumn, from_database
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import physical_sql
 from frameboost.expressions.sql_files import render
 from frameboost.schema.types import Physical

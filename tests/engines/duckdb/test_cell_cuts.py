@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from frameboost.binning.bins import cut_positions
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb import binning, cell_cuts
 from frameboost.engines.duckdb.binning import CountedRows, SqlColumn, propose_bins, sample_columns
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 

@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines import batches
 from frameboost.engines.duckdb import session
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records import engine as records_engine
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.runtime.cleanup import closed_after

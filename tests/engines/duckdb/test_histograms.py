@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.histograms import HistogramQuery
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases

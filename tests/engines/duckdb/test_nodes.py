@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.nodes import RowNodes
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.splits.split import Split, Stats
 
 N_ROWS = 3000

@@ -9,12 +9,12 @@ import pytest
 
 import frameboost as fb
 from frameboost.binning.bins import Bins
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb import approx
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.records import engine
 from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.ranks import RankedColumns
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType

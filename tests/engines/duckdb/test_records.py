@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.data.duckdb_session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb import batch_sums
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.records import engine, words
@@ -19,7 +20,6 @@ from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.nodes import RecordNodes
 from frameboost.engines.duckdb.records.pairs import RowPairs
 from frameboost.engines.duckdb.records.words import HeldWords, StoredWords
-from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature

@@ -3,8 +3,8 @@
 import duckdb
 import pytest
 
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate
 

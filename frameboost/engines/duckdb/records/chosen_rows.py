@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.duckdb.arrow_batches import Batch
+from frameboost.data.arrow_batches import Batch
 from frameboost.engines.duckdb.records.layout import Field
 from frameboost.splits.split import FloatArray
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from frameboost.binning.bins import Bins
+from frameboost.data.duckdb_session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.codes import store_bins
 from frameboost.engines.duckdb.engine import DuckDBEngine
@@ -19,7 +20,6 @@ from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.nodes import BYTES_PER_ROW, BYTES_PER_WORD, RecordNodes
 from frameboost.engines.duckdb.records.pairs import RowPairs
 from frameboost.engines.duckdb.records.words import HeldWords, StoredWords, Words
-from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.engines.pairs.queries import Queries
 from frameboost.expressions.ranking_terms import PAIR_SUMS, Pairs

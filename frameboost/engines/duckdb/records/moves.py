@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.duckdb.arrow_batches import Batch
+from frameboost.data.arrow_batches import Batch
 from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.splits.split import Split

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.duckdb.arrow_batches import Batch
+from frameboost.data.arrow_batches import Batch
+from frameboost.data.duckdb_session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.batch_sums import BinSums
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.records.chosen_rows import ChosenRows
@@ -22,7 +23,6 @@ from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.moves import CodesOfKeys, Moves
 from frameboost.engines.duckdb.records.pairs import RowPairs
 from frameboost.engines.duckdb.records.words import Words
-from frameboost.engines.duckdb.session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Split

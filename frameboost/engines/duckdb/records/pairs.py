@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.gradients import TreePair
 from frameboost.engines.duckdb.records.words import read_columns
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.splits.split import FloatArray
 
 __all__ = ["RowPairs"]

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import Bins, codes_by_rank, weighted_cuts_of
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import SqlColumn, from_database
 from frameboost.engines.duckdb.cells import NUMBERS
 from frameboost.engines.duckdb.records.layout import Records
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.duckdb_sql import physical_sql
 from frameboost.expressions.sql_files import render
 from frameboost.runtime.workers import Workers

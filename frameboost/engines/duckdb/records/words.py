@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.duckdb.arrow_batches import Batch
-from frameboost.engines.duckdb.session import DuckDBSession
+from frameboost.data.arrow_batches import Batch
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.expressions.sql_files import render
 
 __all__ = ["HeldWords", "StoredWords", "Words", "read_columns"]

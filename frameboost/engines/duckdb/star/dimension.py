@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.nodes import narrowest_integer
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import Split
 

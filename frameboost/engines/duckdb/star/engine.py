@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from frameboost.binning.bins import Bins
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.batch_sums import LARGE, BatchSums
 from frameboost.engines.duckdb.binning import CountedRows, SqlColumn
 from frameboost.engines.duckdb.codes import store_bins
 from frameboost.engines.duckdb.engine import FEWEST_SORTED
 from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.engines.duckdb.star.tables import BranchTable
 from frameboost.expressions.duckdb_sql import is_missing

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import CountedRows
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.engines.duckdb.star.plan import Branch, StarPlan
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.expressions.sql_files import render

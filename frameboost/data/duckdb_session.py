@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.checks.messages import shortened
+from frameboost.data.arrow_batches import Batch, read_batches
 from frameboost.data.estimated_rows import estimated_rows
-from frameboost.engines.duckdb.arrow_batches import Batch, read_batches
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import LeftBehindError
 from frameboost.runtime.duckdb_errors import first_duckdb_error

@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb import binning, cell_cuts
 from frameboost.engines.duckdb import engine as sql
-from frameboost.engines.duckdb.session import DuckDBSession
 from frameboost.expressions import sql_files
 from tests.support.frames import every_type
 
