@@ -1,8 +1,11 @@
-"""Checks of the arguments of public functions, by name, before the function starts.
+"""Public functions: checks of their arguments by name before they start, and what is closed when they return.
 
 An argument's name means the same in every public function: ``weight`` is always a column. So its check stands once, in
 `BY_NAME`, and the decorator `checked` applies it. A decorated function with an argument that has no check fails when
 its module is imported.
+
+A public function may call others. What any of them opens for the whole call, such as a table of rows that are read
+once, is closed when the outermost returns (`until_call_returns`).
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import inspect
 import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeGuard, TypeVar
 
@@ -21,8 +26,8 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 
 __all__ = [
-    "BY_NAME", "Check", "anything", "checked", "column", "flag", "instance_of", "is_iterable", "is_text", "name_of",
-    "names", "number", "slice_of_rounds", "table", "whole", "word",
+    "BY_NAME", "Check", "anything", "checked", "column", "flag", "in_call", "instance_of", "is_iterable", "is_text",
+    "name_of", "names", "number", "once_in_call", "slice_of_rounds", "table", "until_call_returns", "whole", "word",
 ]  # fmt: skip
 
 # PATH_MAX of Linux. The operating system's error for a longer path would have all of it in its message.
@@ -315,8 +320,53 @@ def checked(**own: Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for name, value in (*zip(positional, args, strict=False), *kwargs.items()):
                 if name in checks and not (value is None and name in may_be_none):
                     checks[name](name, value)
-            return function(*args, **kwargs)
+            if _outermost.get() is not None:
+                return function(*args, **kwargs)
+            with _Call() as outermost:
+                token = _outermost.set(outermost)
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    _outermost.reset(token)
 
         return call
 
     return decorate
+
+
+# --- what is closed when a call returns -------------------------------------------------------------------------------
+
+
+class _Call(ExitStack):
+    """What an outermost public call has opened, and what it knows already, by key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[object, Any] = {}
+
+
+# That of this thread, or of this asynchronous task.
+_outermost: ContextVar[_Call | None] = ContextVar("outermost", default=None)
+
+
+def in_call() -> bool:
+    """Whether a public function is being called."""
+    return _outermost.get() is not None
+
+
+def until_call_returns(resource: AbstractContextManager[R]) -> R:
+    """Enter a context until the outermost public call returns, in which this must be called."""
+    call = _outermost.get()
+    assert call is not None
+    return call.enter_context(resource)
+
+
+def once_in_call(key: object, make: Callable[[], R]) -> R:
+    """Return what ``make`` returns, which is called once for a key in an outermost public call."""
+    call = _outermost.get()
+    if call is None:
+        return make()
+    if key not in call.known:
+        call.known[key] = make()
+    found: R = call.known[key]
+    return found

@@ -23,6 +23,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from frameboost.checks.arguments import anything, checked
 from frameboost.cli.arguments import Commands, Parser, UsageError
 from frameboost.cli.auto import add_auto
 from frameboost.cli.compare import add_compare
@@ -113,6 +114,7 @@ def _code(arguments: Sequence[str] | None) -> int:
     return 0
 
 
+@checked(arguments=anything)  # so that a table is read once in a command
 def _run(arguments: Sequence[str] | None) -> None:
     parser = Parser(
         "frameboost",

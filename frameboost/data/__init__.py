@@ -2,6 +2,7 @@
 
 - `sources`: data of every kind as a source of rows with typed columns
 - `opening`: what the user gives as such a source
+- `repeatable_rows`: relations whose rows are the same each time, as they are or copied
 - `sparse_matrix`: a sparse matrix with named columns
 - `wrapped_tables`: tables of Ibis, narwhals and PyArrow's datasets
 - `scans`: which lazy frames only read files
@@ -20,7 +21,7 @@
 - `table_files`: tables in files
 - `several_files`: frames and files whose rows follow each other
 - `typed_files`: files of text with the column types of training
-- `estimated_rows`: how many rows a DuckDB table has about
+- `query_plans`: the plan of a DuckDB query: rows, their order, and whether they are the same each time
 - `duckdb_tables`: tables written to DuckDB files
 - `duckdb_session`: statements on a relation's connection, and temporary tables there
 - `arrow_batches`: a result of DuckDB in batches

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from frameboost.checks.messages import shortened
 from frameboost.data.arrow_batches import Batch, read_batches
-from frameboost.data.estimated_rows import estimated_rows
+from frameboost.data.query_plans import Step, estimated_rows, plan_steps
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import LeftBehindError
 from frameboost.runtime.duckdb_errors import first_duckdb_error
@@ -39,11 +39,13 @@ class DuckDBSession:
     ----------
     relation
         The relation; statements may read from it by the name ``session.source``.
+    is_table
+        Whether it is a table, not a query or a file, which may take long to read.
     """
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+    def __init__(self, relation: duckdb.DuckDBPyRelation, *, is_table: bool = False) -> None:
         self._relation = relation
-        self.is_table = relation.type == "TABLE_RELATION"  # not a query or a file, which may take long to read
+        self.is_table = is_table
         self._prefix = f"frameboost_{secrets.token_hex(6)}_"
         self.source = quote_identifier(f"{self._prefix}source")
         self._view = self.source  # under which statements read the relation
@@ -71,6 +73,13 @@ class DuckDBSession:
     def estimated_rows(self) -> int | None:
         """Return about how many rows the source has, None where that is not known."""
         return estimated_rows(lambda statement: self._relation.query(self.source[1:-1], statement), self.source)
+
+    def plan(self) -> list[Step]:
+        """Return the steps of the source's plan, without running it."""
+        with first_duckdb_error():
+            found = self._relation.query(self._view[1:-1], f"EXPLAIN (FORMAT json) FROM {self._view}")
+            assert found is not None
+            return plan_steps(found.fetchall()[0][1])
 
     def columns(self, query: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
@@ -158,6 +167,12 @@ class DuckDBSession:
     def column(self, name: str) -> str:
         """Return a quoted column name that no column of the relation has."""
         return quote_identifier(f"{self._prefix}{name}")
+
+    def relation_of(self, table: str) -> duckdb.DuckDBPyRelation:
+        """Return a table made here as a relation, which does not read the source."""
+        found = self._beside().query(self._nothing[1:-1], f"FROM {table}")
+        assert found is not None
+        return found
 
     def read_table(self, table: str) -> None:
         """Have a table made here be the source from now on."""

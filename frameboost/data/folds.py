@@ -10,7 +10,7 @@ import polars as pl
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.data.opening import open_source
 from frameboost.data.shares import draws_of_groups, free_name, with_draws
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource, SparseSource
+from frameboost.data.sources import FrameSource, LocalSource, SparseSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.draws import draw_key
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -84,7 +84,7 @@ def _divided(source: LocalSource, name: str, number: int, others: str = "<>") ->
         return source.frame.filter(rest).drop(name), source.frame.filter(numbers == number).drop(name)
     quoted = quote_identifier(name)
     rows = (source.relation.filter(f"{quoted} {sign} {number}") for sign in (others, "="))
-    training, held_out = (part.project(f"* EXCLUDE ({quoted})") for part in rows)
+    training, held_out = (source.derived(part.project(f"* EXCLUDE ({quoted})")) for part in rows)
     return training, held_out
 
 
@@ -97,7 +97,7 @@ def _with_folds_of_rows(source: LocalSource, folds: int, seed: int) -> tuple[Loc
         return drawn.map(lambda frame: frame.with_columns(number)), name
     quoted = quote_identifier(name)
     replaced = f"* REPLACE (CAST(FLOOR({quoted} * {folds}) AS BIGINT) AS {quoted})"
-    return RelationSource(drawn.relation.project(replaced)), name
+    return drawn.derived(drawn.relation.project(replaced)), name
 
 
 def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: int) -> tuple[LocalSource, str]:
@@ -121,7 +121,7 @@ def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: in
         return FrameSource(drawn.frame.with_columns(number)), name
     quoted = quote_identifier(name)
     number_sql = f"(dense_rank() OVER (ORDER BY {quoted} ASC) - 1) % {folds}"
-    return RelationSource(drawn.relation.project(f"* REPLACE ({number_sql} AS {quoted})")), name
+    return drawn.derived(drawn.relation.project(f"* REPLACE ({number_sql} AS {quoted})")), name
 
 
 def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
@@ -140,7 +140,7 @@ def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
     count = ranked.aggregate(f"MAX({quoted})").fetchall()[0][0] or 0
     _check_count(count, name)
     for number in range(1, count + 1):
-        yield _divided(RelationSource(ranked), place, number)
+        yield _divided(source.derived(ranked), place, number)
 
 
 def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, Any]]:
@@ -162,7 +162,7 @@ def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, 
     rank_text = f"(rank() OVER (ORDER BY {by} ASC) - 1) * {folds + 1} // COUNT(*) OVER ()"
     parted_rows = source.relation.project(f"*, {rank_text} AS {quoted}")
     for fold in range(1, folds + 1):
-        yield _divided(RelationSource(parted_rows), part, fold, "<")
+        yield _divided(source.derived(parted_rows), part, fold, "<")
 
 
 def _check_count(count: int, name: str) -> None:

@@ -17,7 +17,7 @@ import polars as pl
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.shares import free_name, queries_of, split_by_queries
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import is_missing, literal, physical_sql, quote_identifier
 from frameboost.schema.polars_columns import physical_expr
@@ -159,10 +159,10 @@ def _split_at(
         return source.map(lambda f: f.filter(~held)), source.map(lambda f: f.filter(held))
     condition = f"{quote_identifier(time)} >= {literal(kind, first)}"
     if group is None:
-        return (RelationSource(source.relation.filter(f"NOT ({condition})")),
-                RelationSource(source.relation.filter(condition)))  # fmt: skip
+        return (source.derived(source.relation.filter(f"NOT ({condition})")),
+                source.derived(source.relation.filter(condition)))  # fmt: skip
     name = quote_identifier(free_name("held", source.names()))
     marked = source.relation.project(f"*, bool_or({condition}) OVER (PARTITION BY {quote_identifier(group)}) AS {name}")
     parts = (marked.filter(f"{no}{name}").project(f"* EXCLUDE ({name})") for no in ("NOT ", ""))
-    training, part = map(RelationSource, parts)
+    training, part = map(source.derived, parts)
     return training, part

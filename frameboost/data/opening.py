@@ -13,6 +13,7 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.messages import reason, shown
+from frameboost.data.repeatable_rows import repeatable_source
 from frameboost.data.several_files import Part, TableFiles, frame_part, parts_of_files, same_columns
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, SparseSource
 from frameboost.data.sparse_matrix import SparseFrame
@@ -43,17 +44,20 @@ class Tables(Protocol):
         """Return the source; ``argument`` is what messages call it."""
 
 
-def open_source(data: Any, argument: str = "data") -> LocalSource:
+def open_source(data: Any, argument: str = "data", *, once: bool = True) -> LocalSource:
     """Return the user's data as a source; ``argument`` is its name in messages.
 
     Columns of NULL that have no type, such as that of ``pl.DataFrame({"x": [None]})``, are of floats.
+
+    By default the rows of a relation are the same each time that they are read (see `frameboost.data.repeatable_rows`).
+    Without ``once`` they are not read yet: what is opened is only a part of the data.
 
     Raises
     ------
     DataError
         If it is no data that can be read.
     """
-    source = _opened(data, argument)
+    source = _opened(data, argument, once=once)
     if other := [name for name, kind in source.types().items() if kind is None]:
         type_names = source.type_names()
         untyped = [name for name in other if type_names[name] in _UNTYPED]
@@ -61,7 +65,7 @@ def open_source(data: Any, argument: str = "data") -> LocalSource:
     return source
 
 
-def _opened(data: Any, argument: str) -> LocalSource:
+def _opened(data: Any, argument: str, *, once: bool) -> LocalSource:
     data = unwrapped(data, argument)
     if hasattr(type(data), "open_tables"):  # looked up on the type: a relation would look for a column of the name
         tables: Tables = data
@@ -76,7 +80,7 @@ def _opened(data: Any, argument: str) -> LocalSource:
     if isinstance(data, SparseFrame):
         return SparseSource(data.others.lazy(), table=data)
     if (files := TableFiles.of(data)) is not None:
-        return _of_files(files, argument)
+        return _of_files(files, argument, once=once)
     if isinstance(data, list | tuple) and data and all(isinstance(part, _PARTS) for part in data):
         return _of_list(data, argument)
     if isinstance(data, duckdb.DuckDBPyRelation):
@@ -90,7 +94,7 @@ def _opened(data: Any, argument: str) -> LocalSource:
             if "\0" in name:
                 raise DataError(f"column {shown(name)} has a NUL in its name, which Arrow can't hold; rename it")
         _refuse_duplicates(names, ignore_case=True)
-        return RelationSource(data)
+        return repeatable_source(data) if once else RelationSource(data)
     if type(data).__module__.startswith("pyspark."):
         raise DataError(
             f"{argument} is a PySpark {type(data).__name__}, whose rows are in a cluster; give df.toArrow() if they "
@@ -127,10 +131,10 @@ def _of_list(data: Sequence[Any], argument: str) -> FrameSource:
     return _in_parts(parts)
 
 
-def _of_files(files: TableFiles, argument: str) -> LocalSource:
+def _of_files(files: TableFiles, argument: str, *, once: bool) -> LocalSource:
     """Return the table in files."""
     found = parts_of_files(files, argument)
-    return RelationSource(found) if isinstance(found, duckdb.DuckDBPyRelation) else _in_parts(found)
+    return _opened(found, argument, once=once) if isinstance(found, duckdb.DuckDBPyRelation) else _in_parts(found)
 
 
 def _in_parts(parts: Sequence[Part]) -> FrameSource:

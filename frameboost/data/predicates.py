@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import polars as pl
@@ -21,10 +22,13 @@ from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import physical_sql, string_literal
 from frameboost.schema.types import FeatureType
 
-__all__ = ["as_polars", "check_repeatable", "unusable"]
+__all__ = ["Words", "as_polars", "changing_functions", "check_repeatable", "unusable", "words_of"]
 
 # Functions that are called without parentheses; `duckdb_functions()` does not list them.
 _KEYWORDS = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
+
+# Functions that run SQL which is a text, or views that a text names.
+_RUN_TEXTS = {"json_execute_serialized_sql", "query", "query_table"}
 
 Run = Callable[[str], Sequence[Sequence[Any]]]
 
@@ -64,36 +68,55 @@ def check_repeatable(sql: str, what: str, run: Run | None = None) -> None:
         Runs a query in the database whose functions it calls, macros and user-defined functions included. By default
         that is an empty database, with DuckDB's own functions.
     """
-    names = _called(sql)
-    if not names:
-        return
-    changing = names & _KEYWORDS
-    if names - _KEYWORDS:
-        changing |= _changing(names, run or _run_apart)
-    if changing:
+    if changing := changing_functions(sql, run or _run_apart):
         raise ParameterError(
             f"{what} calls {listed(sorted(changing))}, which may say something else each time that the rows are read; "
             "make it a column of a table first, or write a fixed value"
         )
 
 
-def _called(sql: str) -> set[str]:
-    """Return the names of the functions that SQL calls, in lower case."""
-    import sqlglot  # late, as it takes long to import
+def changing_functions(sql: str, run: Run) -> set[str]:
+    """Return the functions that SQL calls which may have another value in the next query.
 
-    try:
-        tokens = sqlglot.tokenize(sql, read="duckdb")
-    except sqlglot.errors.SqlglotError:  # the database will report the error
-        return set()
-    names = {token.text.lower() for token in tokens if token.text.lower() in _KEYWORDS}
-    for token, following in pairwise(tokens):
-        if following.text == "(" and token.text[:1].isidentifier():
-            names.add(token.text.lower())
-    return names
+    These are volatile functions, functions of the current time, functions in Python, and macros that call one of these;
+    also functions that run SQL from a text. ``run`` is as for `check_repeatable`.
+    """
+    names = words_of(sql).called
+    return (names & _KEYWORDS) | (_changing(names - _KEYWORDS, run) if names - _KEYWORDS else set())
+
+
+class Words(NamedTuple):
+    """The names in SQL, in lower case: all of them, and those of functions that are called."""
+
+    all: set[str]
+    called: set[str]
+
+
+def words_of(sql: str) -> Words:
+    """Return the names in SQL.
+
+    >>> sorted(words_of('SELECT "random" (), current_date FROM t -- now()').called)
+    ['current_date', 'random']
+    """
+    text = sql.encode()  # DuckDB counts bytes
+    tokens = [*duckdb.tokenize(sql), (len(text), None)]
+    parts = [
+        (text[start:end].decode().strip(), kind)
+        for (start, kind), (end, _) in pairwise(tokens)
+        if kind != duckdb.token_type.comment
+    ]
+    found, called = set(), set()
+    for (word, kind), (following, _) in pairwise([*parts, ("", None)]):
+        if kind in (duckdb.token_type.identifier, duckdb.token_type.keyword):
+            name = word.removeprefix('"').removesuffix('"').replace('""', '"').lower()
+            found.add(name)
+            if name in _KEYWORDS or following.startswith("("):
+                called.add(name)
+    return Words(found, called)
 
 
 def _changing(names: set[str], run: Run) -> set[str]:
-    """Return those functions that are volatile, or macros that call a volatile one.
+    """Return those functions that are volatile, not DuckDB's own, or macros that call one of these.
 
     From DuckDB 2.0.1 on, functions of times with a zone, which is the connection's, are consistent within a query only.
     The same functions of other times are consistent.
@@ -104,12 +127,20 @@ def _changing(names: set[str], run: Run) -> set[str]:
         f"WHERE lower(function_name) IN ({wanted})"
     )
     consistent = {name for name, stability, _ in rows if stability == "CONSISTENT"}
-    found = {name for name, stability, _ in rows if stability is not None} - consistent
+    found = {name for name, stability, _ in rows if stability is not None} - (consistent & _own_functions())
+    found |= names & _RUN_TEXTS
     for name, _, definition in rows:
-        inside = _called(definition) - names if definition else set()
+        inside = words_of(definition).called - names if definition else set()
         if inside & _KEYWORDS or (inside and _changing(inside, run)):
             found.add(name)
     return found
+
+
+@cache
+def _own_functions() -> frozenset[str]:
+    """Return the functions that DuckDB has itself: those that a user has made in Python look like them otherwise."""
+    found = _run_apart("SELECT DISTINCT lower(function_name) FROM duckdb_functions()")
+    return frozenset(name for (name,) in found)
 
 
 def _run_apart(query: str) -> Sequence[Sequence[Any]]:

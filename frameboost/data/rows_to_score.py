@@ -13,7 +13,7 @@ import polars as pl
 from frameboost.checks.messages import listed, shown
 from frameboost.data.opening import open_source
 from frameboost.data.several_files import TableFiles
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource, with_types_of_nulls
+from frameboost.data.sources import FrameSource, LocalSource, with_types_of_nulls
 from frameboost.data.typed_files import open_files_as
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -111,5 +111,5 @@ def _with_dates(source: LocalSource, features: Sequence[Feature]) -> LocalSource
         quoted = quote_identifier(name)
         times = source.relation.filter(f"{quoted} <> date_trunc('day', {quoted})").aggregate("COUNT(*)")
         if not times.fetchall()[0][0]:
-            source = RelationSource(source.relation.project(f"* REPLACE (CAST({quoted} AS DATE) AS {quoted})"))
+            source = source.derived(source.relation.project(f"* REPLACE (CAST({quoted} AS DATE) AS {quoted})"))
     return source

@@ -1,23 +1,21 @@
 """Rows drawn by a hash: of their position, the same in every engine, or of the query that they belong to.
 
-A relation is read several times, and a row must have the same position each time. DuckDB promises an order to some
-queries only ("Order preservation" in its manual): a table or files with projections, conditions, limits and UNION ALL.
-After a join or a GROUP BY the order depends on its threads, so these are refused.
+A row must have the same position each time that a relation is read, and in each fit. DuckDB promises an order to some
+queries only (see `frameboost.data.query_plans`); others are refused.
 """
 
 from __future__ import annotations
 
-import json
-import secrets
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
 
 import duckdb
 import polars as pl
 
 from frameboost.checks.messages import shown
+from frameboost.data.duckdb_session import DuckDBSession
+from frameboost.data.query_plans import step_without_order
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.errors import DataError
 from frameboost.expressions.draws import draw_expr, draw_sql
@@ -34,14 +32,6 @@ __all__ = [
     "split_by_query_draw",
     "with_draws",
 ]
-
-# The steps of DuckDB's plans that keep the order of rows.
-_IN_ORDER = frozenset([
-    "ARROW_SCAN", "COLUMN_DATA_SCAN", "DUMMY_SCAN", "EMPTY_RESULT", "FILTER", "GENERATE_SERIES", "LIMIT",
-    "PANDAS_SCAN", "PARQUET_SCAN", "PROJECTION", "PYTHON_ARROW_SCAN", "RANGE", "READ_CSV", "READ_CSV_AUTO",
-    "READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO", "READ_PARQUET", "SEQ_SCAN", "STREAMING_LIMIT",
-    "TABLE_SCAN", "UNION", "UNNEST",
-])  # fmt: skip
 
 
 def split_by_draw(source: LocalSource, share: float, key: int) -> tuple[LocalSource, LocalSource]:
@@ -61,7 +51,7 @@ def split_by_draw(source: LocalSource, share: float, key: int) -> tuple[LocalSou
         return drawn.map(lambda f: f.filter(~held).drop(name)), drawn.map(lambda f: f.filter(held).drop(name))
     quoted = quote_identifier(name)
     training, part = (drawn.relation.filter(f"{quoted} {sign} {share!r}::DOUBLE") for sign in (">=", "<"))
-    return _without(training, quoted), _without(part, quoted)
+    return drawn.derived(_without(training, quoted)), drawn.derived(_without(part, quoted))
 
 
 def split_by_query_draw(source: LocalSource, group: str, share: float, key: int) -> tuple[LocalSource, LocalSource]:
@@ -76,7 +66,7 @@ def split_by_query_draw(source: LocalSource, group: str, share: float, key: int)
     rank = f"dense_rank() OVER (ORDER BY {f'CAST({by} AS VARCHAR)' if kind.is_categorical else by} ASC NULLS LAST) - 1"
     ranked = source.relation.project(f"*, {draw_sql(rank, key)} AS {name}")
     training, part = (ranked.filter(f"{name} {sign} {share!r}::DOUBLE") for sign in (">=", "<"))
-    return _without(training, name), _without(part, name)
+    return source.derived(_without(training, name)), source.derived(_without(part, name))
 
 
 def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tuple[LocalSource, int, int]:
@@ -97,7 +87,7 @@ def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tup
     counts = source.relation.aggregate(f"COUNT(DISTINCT {text}), COUNT(*) - COUNT({by})").fetchall()[0]
     rank = f"dense_rank() OVER (ORDER BY {text} ASC NULLS LAST) - 1"
     drawn_rows = source.relation.project(f"*, {draw_sql(rank, key)} AS {quote_identifier(name)}")
-    return RelationSource(drawn_rows), *counts
+    return source.derived(drawn_rows), *counts
 
 
 def queries_of(source: FrameSource, group: str) -> pl.Series:
@@ -129,9 +119,9 @@ def with_draws(source: LocalSource, key: int, name: str) -> LocalSource:
         )
         whole = pl.concat(drawn) if len(drawn) > 1 else drawn[0]
         return replace(source, frame=whole, parts=drawn if source.parts else ())
-    _check_order(source.relation)
+    _check_order(source)
     drawn_sql = draw_sql("row_number() OVER () - 1", key)
-    return RelationSource(source.relation.project(f"*, {drawn_sql} AS {quote_identifier(name)}"))
+    return source.derived(source.relation.project(f"*, {drawn_sql} AS {quote_identifier(name)}"))
 
 
 def free_name(name: str, taken: list[str]) -> str:
@@ -151,40 +141,25 @@ def _comparable(group: str, kind: FeatureType) -> pl.Expr:
     return column(group).cast(pl.String) if kind.is_categorical else column(group)
 
 
-def _without(relation: duckdb.DuckDBPyRelation, quoted: str) -> RelationSource:
-    return RelationSource(relation.project(f"* EXCLUDE ({quoted})"))
+def _without(relation: duckdb.DuckDBPyRelation, quoted: str) -> duckdb.DuckDBPyRelation:
+    return relation.project(f"* EXCLUDE ({quoted})")
 
 
 # --- the order of a relation ------------------------------------------------------------------------------------------
 
 
-def _check_order(relation: duckdb.DuckDBPyRelation) -> None:
+def _check_order(source: RelationSource) -> None:
     """Raise `DataError` if the rows of a relation may come in another order the next time."""
-    view = f"frameboost_{secrets.token_hex(6)}"
-
-    def rows(statement: str) -> list[Any]:
-        found = relation.query(view, statement)
-        return found.fetchall() if found is not None else []
-
-    if not rows("SELECT current_setting('preserve_insertion_order')")[0][0]:
-        raise DataError(
-            "rows have no certain position while preserve_insertion_order is off; SET preserve_insertion_order = true, "
-            "or name a column that tells which rows to hold out"
-        )
-    plan = json.loads(rows(f"EXPLAIN (FORMAT json) FROM {view}")[0][1])
-    for step in _steps(plan):
-        name = step["name"].strip()
-        if any("sample" in key.lower() for key in step["extra_info"]):
-            name = "SAMPLE"
-        if name not in _IN_ORDER:
+    with closing(DuckDBSession(source.relation)) as session:
+        if not session.setting("preserve_insertion_order"):
             raise DataError(
-                f"the rows of this query have no certain order (its plan has {shown(name)}), so that one may be drawn "
-                "in one reading and not in the next; store them first, as relation.create('rows') does, and give "
-                "con.table('rows'), or name a column that tells which rows to hold out"
+                "rows have no certain position while preserve_insertion_order is off; SET preserve_insertion_order = "
+                "true, or name a column that tells which rows to hold out"
             )
-
-
-def _steps(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for step in plan:
-        yield step
-        yield from _steps(step["children"])
+        step = source.unordered or step_without_order(session.plan())
+    if step:
+        raise DataError(
+            f"the rows of this query have no certain order (its plan has {shown(step)}), so that one may be drawn in "
+            "one reading and not in the next; store them first, as relation.create('rows') does, and give "
+            "con.table('rows'), or name a column that tells which rows to hold out"
+        )

@@ -165,9 +165,31 @@ class SparseSource(FrameSource):
 
 @dataclass(frozen=True)
 class RelationSource:
-    """A DuckDB relation: a table, a view, a query, files."""
+    """A DuckDB relation: a table, a view, a query, files.
+
+    Attributes
+    ----------
+    relation
+        The relation.
+    is_copy
+        Whether its rows are those of a temporary table, which is dropped when the public function returns (see
+        `frameboost.data.repeatable_rows`).
+    unordered
+        The step of the copied query's plan after which rows have no certain order, empty if there is none.
+    """
 
     relation: duckdb.DuckDBPyRelation
+    is_copy: bool = False
+    unordered: str = ""
+
+    def derived(self, relation: duckdb.DuckDBPyRelation) -> RelationSource:
+        """Return a relation made of this one."""
+        return RelationSource(relation, self.is_copy, self.unordered)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table, not a query or a file, which may take long to read."""
+        return self.relation.type == "TABLE_RELATION" or (self.is_copy and self.relation.type == "QUERY_RELATION")
 
     def own_rows(self) -> RelationSource:
         """See `FrameSource.own_rows`."""
@@ -198,12 +220,12 @@ class RelationSource:
             if not (is_column or negated):  # once for both parts
                 # DuckDB finds a text that is no date, say, only when it compares a row with it.
                 self.relation.limit(1).filter(holds).aggregate("COUNT(*)").fetchall()
-            return RelationSource(self.relation.filter(f"NOT {holds}" if negated else holds))
+            return self.derived(self.relation.filter(f"NOT {holds}" if negated else holds))
         except duckdb.Error as error:
             raise unusable(predicate, error) from error
 
     def check_repeatable(self, predicate: str | None) -> None:
-        """Raise `ParameterError` if a predicate or the relation may have other values when it is read again."""
+        """See `FrameSource.check_repeatable`."""
 
         def run(query: str) -> Sequence[Sequence[Any]]:
             found = self.relation.query(f"frameboost_{secrets.token_hex(6)}", query)
@@ -211,7 +233,6 @@ class RelationSource:
 
         if predicate is not None:
             check_repeatable(predicate, f"valid={shown(predicate)}", run)
-        check_repeatable(self.relation.sql_query(), "the data's query", run)
 
     def labels(self, name: str, most: int) -> list[str]:
         """See `FrameSource.labels`."""
@@ -224,7 +245,7 @@ class RelationSource:
     def with_codes(self, name: str, labels: Sequence[str]) -> RelationSource:
         """See `FrameSource.with_codes`."""
         quoted = quote_identifier(name)
-        return RelationSource(self.relation.project(f"* REPLACE ({codes_sql(quoted, labels)} AS {quoted})"))
+        return self.derived(self.relation.project(f"* REPLACE ({codes_sql(quoted, labels)} AS {quoted})"))
 
     def without_values(self, names: Sequence[str]) -> list[str]:
         """See `FrameSource.without_values`."""
@@ -247,7 +268,7 @@ class RelationSource:
         if not types:
             return self
         nulls = (f"CAST(NULL AS {kind.duckdb_name}) AS {quote_identifier(name)}" for name, kind in types.items())
-        return RelationSource(self.relation.project(f"* REPLACE ({', '.join(nulls)})"))
+        return self.derived(self.relation.project(f"* REPLACE ({', '.join(nulls)})"))
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Read the columns into memory; a type that polars lacks becomes one with the same physical values."""

@@ -13,7 +13,7 @@ from frameboost.compile.sql.outputs import output_columns
 from frameboost.compile.sql.scoring_query import Destination, scoring_query
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages, TableSource
-from frameboost.data.estimated_rows import estimated_rows
+from frameboost.data.query_plans import estimated_rows
 from frameboost.errors import ParameterError
 
 __all__ = ["Form", "Rows", "ScoringOptions", "SqlOutput", "scoring_statement"]

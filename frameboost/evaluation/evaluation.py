@@ -15,7 +15,7 @@ from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.feature_columns import find_features, find_margins
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.shares import free_name
-from frameboost.data.sources import FrameSource, LocalSource, read_relation
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
 from frameboost.database.database_model import database_model
 from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import ParameterError
@@ -230,6 +230,10 @@ def evaluate_model(
         return interval_coverage(predictor, source, roles, columns, started)
 
     known = None if ensemble.interval is None else intervals
+    if isinstance(source, RelationSource) and source.is_copy:  # which is gone when these are asked for
+        outputs = {scores: counts(scores)} | ({"class": counts("class")} if loss.classes else {})
+        known = None if known is None else partial(pl.DataFrame.clone, known())
+        return Evaluation(table, outputs.__getitem__, loss.classes, scores, columns, ensemble.labels, known)
     return Evaluation(table, counts, loss.classes, scores, columns, ensemble.labels, known)
 
 

@@ -83,7 +83,7 @@ def aggregate(
     >>> fb.join(customers, of_customers, left_on="id", prefix="orders_").collect().rows()
     [(1, True, 3, 8.0, None), (2, False, None, None, None)]
     """
-    source = open_source(table, "table")
+    source = open_source(table, "table", once=False)
     keys = (by,) if isinstance(by, str) else tuple(by)
     if not keys or not all(isinstance(name, str) for name in keys):
         raise ParameterError(f"by must be a column name or a list of them, not {shown(by)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -39,6 +39,8 @@ class Dimension:
         the columns are of several tables.
     aggregation
         How its rows are made of a table with many rows a key, if they are.
+    rows_for
+        Returns its rows for some facts, if these decide on them, as their times do on aggregates of earlier rows.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Dimension:
     columns: Mapping[str, str]
     parent: int | None
     aggregation: Aggregation | None = None
+    rows_for: Callable[[LocalSource], LocalSource] | None = None
 
 
 def needed(dimensions: Sequence[Dimension], names: Collection[str] | None) -> list[Dimension]:

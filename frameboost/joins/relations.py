@@ -35,12 +35,12 @@ class StarRelation(RelationSource):
 
     def own_rows(self) -> RelationSource:
         """See `RelationSource.own_rows`."""
-        return RelationSource(self.facts)
+        return self.derived(self.facts)
 
     def with_own_rows(self, rows: LocalSource) -> StarRelation:
         """See `RelationSource.with_own_rows`."""
         assert isinstance(rows, RelationSource)
-        return star_relation(rows.relation, self.dimensions)
+        return star_relation(rows, self.dimensions)
 
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> RelationSource:
         """See `RelationSource.where`; a star of the facts for which it holds."""
@@ -49,7 +49,7 @@ class StarRelation(RelationSource):
         except ParameterError:  # it needs attributes
             kept = super().where(predicate, is_column=is_column, negated=negated)
         own = (quote_identifier(name) for name in self.facts.columns)
-        return self.with_own_rows(RelationSource(kept.relation.project(", ".join(own))))
+        return self.with_own_rows(kept.derived(kept.relation.project(", ".join(own))))
 
     def labels(self, name: str, most: int) -> list[str]:
         """See `RelationSource.labels`; those of a column of the facts are read without a join."""
@@ -62,9 +62,13 @@ class StarRelation(RelationSource):
         return super().with_codes(name, labels)
 
 
-def star_relation(facts: duckdb.DuckDBPyRelation, dimensions: Sequence[Dimension]) -> StarRelation:
+def star_relation(facts: RelationSource, dimensions: Sequence[Dimension]) -> StarRelation:
     """Return a star; its keys must have been checked."""
-    return StarRelation(joined_relation(facts, dimensions), facts=facts, dimensions=tuple(dimensions))
+    tables = [facts, *(each.source for each in dimensions if isinstance(each.source, RelationSource))]
+    return StarRelation(
+        joined_relation(facts.relation, dimensions), any(table.is_copy for table in tables), facts.unordered,
+        facts=facts.relation, dimensions=tuple(dimensions),
+    )  # fmt: skip
 
 
 def joined_relation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import duckdb
@@ -13,6 +14,7 @@ from frameboost.checks.arguments import anything, checked, is_text, name_of
 from frameboost.checks.arguments import column as column_name
 from frameboost.checks.messages import counted, listed, shown
 from frameboost.data.opening import open_source
+from frameboost.data.repeatable_rows import repeatable_source
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -99,7 +101,7 @@ def join(
     >>> fb.fit(star, target="delay", n_estimators=1).features
     ['plane', 'seats']
     """
-    star = left if isinstance(left, Star) else Star(open_source(left, "left"), ())
+    star = left if isinstance(left, Star) else Star(open_source(left, "left", once=False), ())
     return star.join(right, on, left_on=left_on, right_on=right_on, prefix=prefix, name=name, before=before)
 
 
@@ -147,7 +149,7 @@ class Star:
         """
         table = right.source if isinstance(right, Aggregates) else right
         own_name = name or _name_of(table, len(self._dimensions) + 1)
-        source = _of_kind(open_source(table, "right"), self._facts, own_name)
+        source = _of_kind(open_source(table, "right", once=False), self._facts, own_name)
         if isinstance(right, Aggregates):
             right = replace(right, source=source)
             left_names, right_names = _keys_of_aggregates(right.aggregation, on, left_on, right_on, before)
@@ -158,13 +160,17 @@ class Star:
         types = key_types(self._tables_with(left_names), source, left_names, right_names, own_name)
         parents = {self._tables_of[each] for each in left_names}
         parent = parents.pop() if len(parents) == 1 else None
-        aggregation = None
+        aggregation, rows_for = None, None
         if isinstance(right, Aggregates):
             aggregation = replace(right.aggregation, is_before=before is not None)
-            source = aggregated(right, None if before is None else self._pairs(left_names, right_names, types, parent))
+            if before is not None:
+                if parent != FACTS:
+                    raise DataError(f"with before, the columns {listed(left_names)} must be those of the facts")
+                rows_for = partial(_aggregated_before, right, left_names, right_names, types)
+            source = aggregated(right, None) if rows_for is None else rows_for(self._facts)
         columns = {prefix + own: own for own in source.names() if own not in right_names}
         self._refuse_repeated(columns, own_name, prefix)
-        added = Dimension(own_name, source, left_names, right_names, types, columns, parent, aggregation)
+        added = Dimension(own_name, source, left_names, right_names, types, columns, parent, aggregation, rows_for)
         return Star(self._facts, (*self._dimensions, added))
 
     def _tables_with(self, names: Sequence[str]) -> LocalSource:
@@ -172,18 +178,6 @@ class Star:
         if not set(names) <= self._tables_of.keys():
             return self.open_tables(check=False)
         return Star(self._facts, needed(self._dimensions, names)).open_tables(check=False)
-
-    def _pairs(
-        self, left: Sequence[str], right: Sequence[str], types: Sequence[pl.DataType], parent: int | None
-    ) -> LocalSource:
-        """Return the distinct keys and times of the facts, under the names of the key of the aggregates."""
-        if parent != FACTS:
-            raise DataError(f"with before, the columns {listed(left)} must be those of the facts")
-        if isinstance(self._facts, RelationSource):
-            named = (f"{quote_identifier(a)} AS {quote_identifier(b)}" for a, b in zip(left, right, strict=True))
-            return RelationSource(self._facts.relation.project(", ".join(named)).distinct())
-        named_exprs = (column(a).cast(t).alias(b) for a, b, t in zip(left, right, types, strict=True))
-        return FrameSource(self._facts.frame.select(named_exprs).unique())
 
     def _refuse_repeated(self, columns: dict[str, str], name: str, prefix: str) -> None:
         # DuckDB ignores the case of names; a star of frames may be scored there.
@@ -203,6 +197,7 @@ class Star:
         """Return ``function(star, ...)``, as frames do: ``star.pipe(fb.fit, target="delay")``."""
         return function(self, *args, **kwargs)
 
+    @checked()
     def lazy(self) -> pl.LazyFrame:
         """Return the join as a lazy frame; rows of relations are read into memory.
 
@@ -225,20 +220,50 @@ class Star:
         DataError
             If its tables are frames, or a key has several rows in a dimension.
         """
-        source = self.open_tables()
+        source = self.open_tables(check=False)
         if not isinstance(source, RelationSource):
             raise DataError("the tables of the star are frames; its lazy() and collect() are the join of frames")
+        _check_keys(self._dimensions)
         return source.relation
 
     def open_tables(self, argument: str = "data", *, check: bool = True) -> LocalSource:
         """Return the join as the data of a fit, by default after a check that keys occur once in each dimension."""
+        facts, dimensions = self._facts, self._dimensions
         if check:
-            for dimension in self._dimensions:
-                if dimension.aggregation is None:
-                    check_unique(dimension)
-        if isinstance(self._facts, RelationSource):
-            return star_relation(self._facts.relation, self._dimensions)
-        return star_frame(self._facts.frame, self._dimensions)
+            facts = _once(facts)
+            dimensions = tuple(replace(each, source=_once_for(facts, each)) for each in dimensions)
+            _check_keys(dimensions)
+        if isinstance(facts, RelationSource):
+            return star_relation(facts, dimensions)
+        return star_frame(facts.frame, dimensions)
+
+
+def _check_keys(dimensions: Sequence[Dimension]) -> None:
+    for dimension in dimensions:
+        if dimension.aggregation is None:
+            check_unique(dimension)
+
+
+def _once(source: LocalSource) -> LocalSource:
+    """Return a table whose rows are the same each time that they are read."""
+    return repeatable_source(source.relation) if isinstance(source, RelationSource) else source
+
+
+def _once_for(facts: LocalSource, dimension: Dimension) -> LocalSource:
+    """Return the rows of a dimension likewise, for facts that are such."""
+    is_other = dimension.rows_for is not None and isinstance(facts, RelationSource) and facts.is_copy
+    return _once(dimension.rows_for(facts) if dimension.rows_for and is_other else dimension.source)
+
+
+def _aggregated_before(
+    aggregates: Aggregates, left: Sequence[str], right: Sequence[str], types: Sequence[pl.DataType], facts: LocalSource
+) -> LocalSource:
+    """Return aggregates of the rows before the times of the facts, for their distinct keys and times."""
+    if isinstance(facts, RelationSource):
+        named = (f"{quote_identifier(a)} AS {quote_identifier(b)}" for a, b in zip(left, right, strict=True))
+        return aggregated(aggregates, RelationSource(facts.relation.project(", ".join(named)).distinct()))
+    named_exprs = (column(a).cast(t).alias(b) for a, b, t in zip(left, right, types, strict=True))
+    return aggregated(aggregates, FrameSource(facts.frame.select(named_exprs).unique()))
 
 
 def _keys(on: On, left_on: On, right_on: On) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -14,7 +14,7 @@ from frameboost.compile.polars import margin_expr
 from frameboost.compile.sql.case import margin_sql
 from frameboost.compile.sql.conditions import find_columns
 from frameboost.data.feature_columns import find_features
-from frameboost.data.sources import FrameSource, RelationSource, Source
+from frameboost.data.sources import FrameSource, Source
 from frameboost.data.spark_source import SparkSource
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.dialects.spark import SPARK
@@ -64,7 +64,7 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
     if isinstance(source, SparkSource):
         return source.with_columns(dict(zip(names, margins, strict=True))), names
     more = ", ".join(f"{margin} AS {quote_identifier(name)}" for margin, name in zip(margins, names, strict=True))
-    return RelationSource(source.relation.project(f"*, {more}")), names
+    return source.derived(source.relation.project(f"*, {more}")), names
 
 
 def _free(name: str, taken: set[str]) -> str:

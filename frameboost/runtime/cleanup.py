@@ -19,11 +19,11 @@ class LeftBehindError(Exception):
 
 
 @contextmanager
-def closed_after(resource: Resource) -> Iterator[Resource]:
+def closed_after(resource: Resource, stacklevel: int = 6) -> Iterator[Resource]:
     """Close a resource at the end like `contextlib.closing`, but raise the first error.
 
     An error of the clean-up becomes a note on the first error. `LeftBehindError` alone becomes a warning, so that the
-    work is not lost.
+    work is not lost; ``stacklevel`` is that of who called the public function, by default of `fit`.
     """
     try:
         yield resource
@@ -38,4 +38,4 @@ def closed_after(resource: Resource) -> Iterator[Resource]:
     try:
         resource.close()
     except LeftBehindError as left:
-        warnings.warn(str(left), RuntimeWarning, stacklevel=6)  # who called `fit`
+        warnings.warn(str(left), RuntimeWarning, stacklevel=stacklevel)

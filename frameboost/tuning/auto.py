@@ -254,7 +254,7 @@ def _at_once(source: LocalSource, n_values: int, n_folds: int, options: Mapping[
 
 
 def _rows(source: LocalSource) -> Any:
-    return source.relation if isinstance(source, RelationSource) else source.frame
+    return source if isinstance(source, RelationSource) else source.frame
 
 
 def _folder(checkpoint: str | os.PathLike[str] | None) -> Path | None:

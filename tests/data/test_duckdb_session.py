@@ -22,7 +22,7 @@ from frameboost.expressions import sql_files
 from tests.support.frames import every_type
 
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
-STATEMENTS = sorted(path.stem for path in (Path(__file__).parents[3] / "sql").glob("*.sql"))
+STATEMENTS = sorted(path.stem for path in (Path(__file__).parents[2] / "sql").glob("*.sql"))
 
 
 @pytest.fixture
@@ -510,7 +510,7 @@ print("interrupted", interrupted)
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("mode", ["autocommit", "transaction", "few"])
 def test_ctrl_c_at_any_moment_leaves_nothing(mode):
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", _INTERRUPTED, mode], cwd=root, check=False, capture_output=True,
                           text=True, timeout=120)  # fmt: skip
     assert done.stdout == "interrupted 40\n", done.stderr

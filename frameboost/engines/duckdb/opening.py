@@ -73,7 +73,7 @@ def _in_place(kind: Callable[..., EngineClass], request: EngineRequest, source: 
     quoted = {role: quote_identifier(name) for role, name in _numeric_roles(request).items()}
     query = _query_column(request)
     queries = None if query is None else SqlColumn(quote_identifier(query.name), query.type)
-    session = DuckDBSession(source.relation)
+    session = DuckDBSession(source.relation, is_table=source.is_table)
     return kind(session, request.features, columns, quoted, queries, in_order=_in_order(request))
 
 

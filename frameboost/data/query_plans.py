@@ -1,0 +1,112 @@
+"""DuckDB's plan of a query, without running it: about how many rows it has, in what order, and whether they may differ.
+
+A relation is read several times. Its rows must be the same each time, and where rows are drawn by their position, each
+must have the same position. What a plan consists of tells both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import duckdb
+
+__all__ = ["Step", "estimated_rows", "is_repeatable", "plan_steps", "step_without_order"]
+
+_CARDINALITY = "Estimated Cardinality"
+# What holds its rows itself, or has them by definition, and what DuckDB reads from files of its own or from Parquet.
+_IN_MEMORY = frozenset(["COLUMN_DATA_SCAN", "DUMMY_SCAN", "EMPTY_RESULT", "GENERATE_SERIES", "RANGE"])
+_PARQUET = frozenset(["PARQUET_SCAN", "READ_PARQUET"])
+_TABLES = frozenset(["SEQ_SCAN", "TABLE_SCAN"])
+_DATABASE = re.compile(r'"((?:[^"]|"")*)"|([^.]+)')  # the first part of a qualified name
+# Steps that keep the order of rows ("Order preservation" in DuckDB's manual); after a join or a GROUP BY the order
+# depends on its threads.
+_IN_ORDER = _IN_MEMORY | _PARQUET | _TABLES | frozenset([
+    "ARROW_SCAN", "FILTER", "LIMIT", "PANDAS_SCAN", "PROJECTION", "PYTHON_ARROW_SCAN", "READ_CSV", "READ_CSV_AUTO",
+    "READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO", "STREAMING_LIMIT", "UNION", "UNNEST",
+])  # fmt: skip
+# Steps whose rows are the same each time, but for their order, if their inputs and their functions are. Not so of what
+# takes the first of several rows, as LIMIT, windows and DISTINCT ON do, nor of sums of floats, whose last bits depend
+# on the order of additions. A table function that is not named here may read anything.
+_REPEATABLE = _IN_MEMORY | _PARQUET | _TABLES | frozenset([
+    "BLOCKWISE_NL_JOIN", "CROSS_PRODUCT", "CTE", "CTE_SCAN", "FILTER", "HASH_JOIN", "IE_JOIN", "NESTED_LOOP_JOIN",
+    "ORDER_BY", "PIECEWISE_MERGE_JOIN", "PROJECTION", "UNION", "UNNEST",
+])  # fmt: skip
+
+
+class Step(NamedTuple):
+    """A step of a plan: its name, of a scan of a table the database's name, and about how many rows it has.
+
+    A sample has the name ``SAMPLE``, whichever step takes it.
+    """
+
+    name: str
+    database: str | None
+    has_filter: bool
+    n_rows: int
+
+    @property
+    def is_whole_table(self) -> bool:
+        """Whether it reads all rows of a table, without a condition or a sample."""
+        return self.name in _TABLES and not self.has_filter
+
+
+def plan_steps(plan: str) -> list[Step]:
+    """Return the steps of a plan as EXPLAIN (FORMAT json) has it, the last one first."""
+    return [_step(node) for node in _nodes(json.loads(plan))]
+
+
+def _nodes(plan: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for node in plan:
+        yield node
+        yield from _nodes(node["children"])
+
+
+def _step(node: dict[str, Any]) -> Step:
+    name, more = node["name"].strip(), node["extra_info"]
+    if any("sample" in key.lower() for key in more):
+        name = "SAMPLE"
+    found = _DATABASE.match(more.get("Table", ""))
+    database = None if found is None else found[2] or found[1].replace('""', '"')
+    return Step(name, database, name == "FILTER" or "Filters" in more, int(more.get(_CARDINALITY, 0)))
+
+
+def step_without_order(steps: Sequence[Step]) -> str:
+    """Return the first step after which rows may come in another order the next time; empty if there is none."""
+    return next((step.name for step in steps if step.name not in _IN_ORDER), "")
+
+
+def is_repeatable(steps: Sequence[Step], *, tables: bool, files: bool) -> bool:
+    """Whether a plan has the same rows each time, if its functions have the same values.
+
+    ``tables`` and ``files`` are whether the tables and Parquet files that it reads stay as they are.
+    """
+    taken = _REPEATABLE - (frozenset() if tables else _TABLES) - (frozenset() if files else _PARQUET)
+    return all(step.name in taken for step in steps)
+
+
+def estimated_rows(explain: Callable[[str], duckdb.DuckDBPyRelation | None], source: str) -> int | None:
+    """Return about how many rows a source of DuckDB has, None where that is not known.
+
+    ``explain`` runs a statement, and ``source`` stands behind FROM. The planner knows the rows of tables, frames and
+    Parquet files. It guesses what a condition leaves (for ``x % 2 = 0``, two rows), which is not used, and says 0 or 1
+    where it knows nothing, as of a lazy frame or behind LIMIT.
+
+    Examples
+    --------
+    >>> import duckdb
+    >>> con = duckdb.connect()
+    >>> _ = con.execute("CREATE TABLE t AS FROM range(5000) r(x)")
+    >>> estimated_rows(con.sql, "t"), estimated_rows(con.sql, "t WHERE x % 2 = 0"), estimated_rows(con.sql, "no_table")
+    (5000, None, None)
+    """
+    try:
+        found = explain(f"EXPLAIN (FORMAT json) FROM {source}")
+        steps = plan_steps(found.fetchall()[0][1]) if found is not None else []
+    except (duckdb.CatalogException, duckdb.BinderException, duckdb.IOException):  # there is no such table yet
+        return None
+    if not steps or any(step.has_filter for step in steps):
+        return None
+    return steps[0].n_rows if steps[0].n_rows > 1 else None
