@@ -1,13 +1,30 @@
 """The errors that frameboost raises on bad input: all are ``ValueError``, so that one ``except`` catches them.
 
-And the category of its warnings.
+And the category of its warnings, and what makes text fit for a terminal, where messages end.
 """
 
 from __future__ import annotations
 
 __all__ = [
     "ClusterError", "DataError", "FrameboostError", "FrameboostWarning", "ModelFileError", "ParameterError",
+    "printable",
 ]  # fmt: skip
+
+
+_SHOWN = frozenset("\n\u200c\u200d")  # the last two join and part letters of Persian, of Hindi and of emoji
+
+
+def printable(text: str) -> str:
+    r"""Return the text with escapes for what is not printed: a terminal's commands, marks that turn text around.
+
+    All text that may end in a terminal goes through this: messages of errors, what ``repr`` returns, the command line.
+
+    >>> print(printable("a \x1b[31mred\x1b[0m name"))
+    a \x1b[31mred\x1b[0m name
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in _SHOWN else repr(c)[1:-1] for c in text)
 
 
 class FrameboostError(ValueError):
@@ -17,6 +34,10 @@ class FrameboostError(ValueError):
     >>> issubclass(fb.FrameboostError, ValueError), issubclass(fb.DataError, fb.FrameboostError)
     (True, True)
     """
+
+    def __init__(self, *arguments: object) -> None:
+        # Parts of a message come from files, data and other libraries.
+        super().__init__(*(printable(part) if isinstance(part, str) else part for part in arguments))
 
 
 class ParameterError(FrameboostError):

@@ -1,4 +1,4 @@
-"""Text for error messages: values and names on one line and cut to a length, whatever the user has given.
+"""Text for people: values and names on one line and cut to a length, without what commands a terminal.
 
 And `warn`, which gives a message as a warning.
 """
@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from frameboost.errors import FrameboostWarning
+from frameboost.errors import FrameboostWarning, printable
 
 __all__ = ["counted", "did_you_mean", "listed", "reason", "shortened", "shown", "shown_path", "warn"]
 
@@ -28,12 +28,12 @@ _repr.maxstring = 4 * _LONGEST
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """Return the text on one line, cut to at most ``longest`` characters.
+    """Return the text on one line, as `printable`, cut to at most ``longest`` characters.
 
     >>> shortened("to be, or not to be", longest=12)
     'to be, or...'
     """
-    line = " ".join(text[: 4 * longest].split()) if len(text) > longest or not text.isprintable() else text
+    line = printable(" ".join(text[: 4 * longest].split())) if len(text) > longest or not text.isprintable() else text
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 
 
@@ -110,4 +110,4 @@ def warn(message: str) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, FrameboostWarning, stacklevel=level)
+    warnings.warn(printable(message), FrameboostWarning, stacklevel=level)

@@ -39,7 +39,7 @@ from frameboost.cli.show import add_show
 from frameboost.cli.sql import add_sql
 from frameboost.cli.train import add_train
 from frameboost.cli.warmup import add_warmup
-from frameboost.errors import FrameboostError, FrameboostWarning, ParameterError
+from frameboost.errors import FrameboostError, FrameboostWarning, ParameterError, printable
 from frameboost.parameters.parameters import Parameters
 from frameboost.version import __version__
 
@@ -186,9 +186,9 @@ def _say(sentence: str) -> None:
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+        return printable(f"{error.filename}: {error.strerror}")
     text = str(error).strip() or type(error).__name__
-    return " ".join(text.splitlines()) if isinstance(error, FrameboostError) else text.splitlines()[0]
+    return printable(" ".join(text.splitlines()) if isinstance(error, FrameboostError) else text.splitlines()[0])
 
 
 def _let_go_of_stdout() -> None:

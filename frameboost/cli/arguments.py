@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
 from frameboost.checks.messages import listed, shown
-from frameboost.errors import ParameterError
+from frameboost.errors import ParameterError, printable
 
 __all__ = [
     "Commands", "Parser", "UsageError", "add_command", "add_target_and_model", "check_keep",
@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the message and exit with code 2."""
-        self.exit(2, f"frameboost: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"frameboost: {printable(message)} (see {self.prog} --help)\n")
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["print_facts", "print_table"]
 
+_LONGEST = 5_000  # characters of a fact or a title
 _BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def print_facts(facts: Mapping[str, str], title: str = "") -> None:
     """Print names and what they are, one a line."""
+    facts = {shortened(name): shortened(fact, _LONGEST) for name, fact in facts.items()}
+    title = shortened(title, _LONGEST)
     if (console := _console()) is not None:
         from rich.table import Table
         from rich.text import Text
@@ -39,20 +42,19 @@ def print_facts(facts: Mapping[str, str], title: str = "") -> None:
 
 def print_table(frame: pl.DataFrame, title: str = "", bars: str | None = None) -> None:
     """Print a frame, numbers with six digits; a terminal shows the column ``bars`` as bars too."""
-    texts = {name: [_text(value) for value in frame[name].to_list()] for name in frame.columns}
-    numeric = {name for name in frame.columns if frame[name].dtype.is_numeric()}
+    title, header = shortened(title, _LONGEST), [shortened(name) for name in frame.columns]
+    rows = list(zip(*([_text(value) for value in column.to_list()] for column in frame), strict=True))
+    sides = [">" if column.dtype.is_numeric() else "<" for column in frame]
     if (console := _console()) is not None:
-        _print_rich(console, texts, numeric, title, None if bars is None else (bars, frame[bars].to_list()))
+        _print_rich(console, header, rows, sides, title, None if bars is None else frame[bars].to_list())
         return
-    widths = {name: max(map(len, [name, *column])) for name, column in texts.items()}
+    widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
-        aligned = (f"{cell:>{widths[name]}}" if name in numeric else f"{cell:<{widths[name]}}"
-                   for name, cell in zip(texts, cells, strict=True))  # fmt: skip
+        aligned = (f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True))
         return "  ".join(aligned).rstrip()
 
-    lines = [line(frame.columns), *(line(row) for row in zip(*texts.values(), strict=True))]
-    print("\n".join([*([title] if title else []), *lines]))
+    print("\n".join([*([title] if title else []), line(header), *map(line, rows)]))
 
 
 def _text(value: Any) -> str:
@@ -78,22 +80,22 @@ def _console() -> Console | None:
 
 
 def _print_rich(
-    console: Console, texts: Mapping[str, Sequence[str]], numeric: set[str], title: str,
-    bars: tuple[str, Sequence[float | None]] | None,
+    console: Console, header: Sequence[str], rows: Sequence[Sequence[str]], sides: Sequence[str], title: str,
+    bars: Sequence[float | None] | None,
 ) -> None:  # fmt: skip
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in texts:
-        table.add_column(Text(name), justify="right" if name in numeric else "left", overflow="fold")
+    for name, side in zip(header, sides, strict=True):
+        table.add_column(Text(name), justify="right" if side == ">" else "left", overflow="fold")
     if bars is not None:
         table.add_column("")
-    for number, row in enumerate(zip(*texts.values(), strict=True)):
+    for number, row in enumerate(rows):
         cells = [Text(cell) for cell in row]
         if bars is not None:
-            cells.append(_bar(bars[1][number], bars[1]))
+            cells.append(_bar(bars[number], bars))
         table.add_row(*cells)
     _with_title(console, table, title)
 

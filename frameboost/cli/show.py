@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from frameboost.checks.messages import shortened
 from frameboost.cli.arguments import Commands, add_command
 from frameboost.cli.screen import print_table
+from frameboost.errors import printable
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.loading import open_model
 from frameboost.model.model import Model
@@ -38,10 +40,10 @@ def add_show(commands: Commands) -> None:
 def _show(given: argparse.Namespace) -> None:
     model = open_model(given.model)
     features = _features(model, given.importance)
-    print(_head(model), _parameters(model), sep="\n\n", end="\n\n")
+    print(printable(f"{_head(model)}\n\n{_parameters(model)}\n"))
     print_table(features, bars=given.importance)
     for tree in _trees(model, given.trees):
-        print(f"\n{tree}")
+        print(printable(f"\n{tree}"))
 
 
 def _head(model: Model) -> str:
@@ -49,9 +51,9 @@ def _head(model: Model) -> str:
     first = repr(model).partition("\n")[0]
     lines = [f"rounds       {model.n_rounds:,}", f"base margin  {', '.join(f'{margin:.6g}' for margin in base)}"]
     if (calibration := model.ensemble.calibration) is not None:
-        lines.append(f"calibrated   {_shortened(calibration.text)}")
+        lines.append(f"calibrated   {shortened(calibration.text, _LONGEST)}")
     if (interval := interval_text(model.ensemble)) is not None:
-        lines.append(f"interval     {_shortened(interval)}")
+        lines.append(f"interval     {shortened(interval, _LONGEST)}")
     return "\n".join([first, *lines])
 
 
@@ -61,7 +63,7 @@ def _parameters(model: Model) -> str:
     if not others:
         return "parameters: all by default"
     width = max(map(len, others))
-    lines = [f"  {name:<{width}}  {_shortened(str(its))}" for name, its in others.items()]
+    lines = [f"  {name:<{width}}  {shortened(str(its), _LONGEST)}" for name, its in others.items()]
     return "\n".join(["parameters other than by default", *lines])
 
 
@@ -108,14 +110,9 @@ def _condition(node: Mapping[str, Any], kinds: Mapping[str, FeatureType]) -> str
     kind = kinds[node["feature"]]
     if kind.is_float and node["threshold"] is not None:  # shorter than the condition, whose SQL literals have exponents
         number = str(np.float32(node["threshold"])) if kind.name == "float32" else repr(node["threshold"])
-        return f"{quote_identifier(node['feature'])} < {number}"
-    return _shortened(str(node["condition"]))
+        return shortened(f"{quote_identifier(node['feature'])} < {number}", _LONGEST)
+    return shortened(str(node["condition"]), _LONGEST)
 
 
 def _is_presence_split(node: Mapping[str, Any]) -> bool:
     return node["threshold"] is None and node["categories"] is None
-
-
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column, name_of, table, whole, word
-from frameboost.checks.messages import counted, listed, shown
+from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.compile.sql.conditions import FeatureColumn, find_columns
 from frameboost.compile.sql.costs import chosen_form
 from frameboost.compile.sql.node_lists import list_expression
@@ -94,7 +94,7 @@ class DatabaseModel:
 
     def __repr__(self) -> str:
         trees = counted(len(self.ensemble.trees), "tree")
-        return f"DatabaseModel: {self.ensemble.loss.name}, {trees}, for {self.dialect.name}"
+        return f"DatabaseModel: {shortened(self.ensemble.loss.name)}, {trees}, for {self.dialect.name}"
 
     # --- scoring ------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 from frameboost.checks.messages import shown
@@ -21,8 +22,6 @@ def header(
 ) -> str:
     """Return comment lines; ``column_names`` has the columns whose name differs from the feature's.
 
-    Names are written as JSON in ASCII, so that no character in them ends the comment's line.
-
     Raises
     ------
     ParameterError
@@ -32,7 +31,7 @@ def header(
     trees = f"{n_trees:,} tree{'s' if n_trees > 1 else ''}"
     digest = hashlib.sha256(dump_model(ensemble).encode("utf-8")).hexdigest()
     lines = [
-        f"A gradient boosted model: {json.dumps(ensemble.loss.name)}, {trees}, as SQL for {dialect}.",
+        f"A gradient boosted model: {_in_comment(ensemble.loss.name)}, {trees}, as SQL for {dialect}.",
         f"model    sha256 {digest}",
     ]
     if trained is not None:
@@ -44,5 +43,23 @@ def header(
     for column in columns:
         kind = column.feature.type
         name = column_names.get(column.feature.name, column.feature.name)
-        lines.append(f"         {json.dumps(name)}: {kind}, {column.dialect.type_of(kind)}")
+        lines.append(f"         {_in_comment(name)}: {kind}, {column.dialect.type_of(kind)}")
     return "".join(f"-- {line}\n" for line in lines)
+
+
+# What clients replace or split at in comments too: variables of Spark, SQL*Plus and drivers, quotes, semicolons.
+_REPLACED = re.compile(r"""["'`$&;{}%?@]|(?<!\w):(?=\w)""")
+
+
+def _in_comment(name: str) -> str:
+    r"""Return a name as JSON in ASCII, of which no character ends the comment's line or means something to a client.
+
+    >>> print(_in_comment("reg:squarederror"), _in_comment("${env:USER}; DROP"), _in_comment("a\nb"))
+    "reg:squarederror" "\u0024\u007benv:USER\u007d\u003b DROP" "a\nb"
+    """
+    replaced = {at.start() for at in _REPLACED.finditer(name)}
+    return f'"{"".join(_escape(c) if at in replaced else json.dumps(c)[1:-1] for at, c in enumerate(name))}"'
+
+
+def _escape(character: str) -> str:
+    return f"\\u{ord(character):04x}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from frameboost.checks.messages import counted, listed, shown
+from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.ensemble.tree_columns import TreeColumns, are_linear
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
@@ -67,7 +67,7 @@ class Ensemble:
 
     def __repr__(self) -> str:
         trees, features = counted(len(self.trees), "tree"), counted(len(self.features), "feature")
-        return f"Ensemble: {self.loss.name}, {trees}, {features}"
+        return f"Ensemble: {shortened(self.loss.name)}, {trees}, {features}"
 
     @property
     def n_outputs(self) -> int:

@@ -18,7 +18,7 @@ from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
 from frameboost.database.database_model import database_model
 from frameboost.ensemble.ensemble import Labels
-from frameboost.errors import ParameterError
+from frameboost.errors import ParameterError, printable
 from frameboost.evaluation.calibration_curve import calibration_curve
 from frameboost.evaluation.confusion import confusion_matrix
 from frameboost.evaluation.interval_coverage import interval_coverage
@@ -71,7 +71,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         with pl.Config(tbl_hide_dataframe_shape=True, tbl_rows=50):
-            return f"Evaluation\n{self._metrics}"
+            return printable(f"Evaluation\n{self._metrics}")
 
     def _repr_html_(self) -> str:
         return self._metrics._repr_html_()

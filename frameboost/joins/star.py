@@ -12,7 +12,7 @@ import polars as pl
 
 from frameboost.checks.arguments import anything, checked, is_text, name_of
 from frameboost.checks.arguments import column as column_name
-from frameboost.checks.messages import counted, listed, shown
+from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.data.opening import open_source
 from frameboost.data.repeatable_rows import repeatable_source
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
@@ -116,7 +116,7 @@ class Star:
         }
 
     def __repr__(self) -> str:
-        tables = ", ".join(dimension.name for dimension in self._dimensions)
+        tables = ", ".join(shortened(dimension.name) for dimension in self._dimensions)
         return f"Star: {counted(len(self.columns), 'column')} of the facts and of {tables}"
 
     @property

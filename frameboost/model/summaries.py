@@ -11,7 +11,7 @@ import polars as pl
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.compile.sql.conditions import condition_sql
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.errors import ParameterError
+from frameboost.errors import ParameterError, printable
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree
 
@@ -117,7 +117,7 @@ def summary(ensemble: Ensemble) -> str:
     """Return the text of a model's ``repr``: objective, trees and the first features."""
     trees, features = ensemble.trees, ensemble.features
     head = (
-        f"Model: {ensemble.loss.name}{_classes(ensemble)}, {counted(len(trees), 'tree')} "
+        f"Model: {shortened(ensemble.loss.name)}{_classes(ensemble)}, {counted(len(trees), 'tree')} "
         f"(depth {ensemble.depth}, {leaves_text(ensemble)}), {counted(len(features), 'feature')}"
     )
     first = features[:_FEATURES_SHOWN]
@@ -130,7 +130,7 @@ def summary(ensemble: Ensemble) -> str:
     if len(features) > len(first):
         lines.append(f"  ... and {len(features) - len(first)} more")
     interval = interval_text(ensemble)
-    return "\n".join([head, *([] if interval is None else [f"  interval: {interval}"]), *lines])
+    return printable("\n".join([head, *([] if interval is None else [f"  interval: {interval}"]), *lines]))
 
 
 def interval_text(ensemble: Ensemble) -> str | None:

@@ -18,6 +18,7 @@ numbers of a polars frame that a function of `frameboost.evaluation` or a method
 - `drift`: the population stability index over time
 - `gains`: cumulative gains and lift
 - `theme`: colours, sizes and axes
+- `names`: names and categories as text of charts, and charts in HTML
 - `rows`: the rows of a chart: sampled, in values that Vega-Lite knows
 - `arguments`: checks of arguments
 """
@@ -33,6 +34,7 @@ from frameboost.plots.drift import drift
 from frameboost.plots.gains import gains, lift
 from frameboost.plots.importance import importance
 from frameboost.plots.learning_curves import learning_curves
+from frameboost.plots.names import escape_scripts
 from frameboost.plots.partial_dependence import partial_dependence
 from frameboost.plots.residuals import residuals
 from frameboost.plots.shap_dependence import shap_dependence
@@ -40,6 +42,8 @@ from frameboost.plots.shap_summary import shap_summary
 from frameboost.plots.thresholds import precision_recall, roc, threshold_costs
 from frameboost.plots.tree import tree
 from frameboost.plots.waterfall import waterfall
+
+escape_scripts()
 
 __all__ = [
     "calibration", "confusion", "drift", "gains", "importance", "learning_curves", "lift", "partial_dependence",

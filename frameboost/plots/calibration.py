@@ -14,6 +14,7 @@ from frameboost.evaluation.calibration_curve import calibration_curve, predictio
 from frameboost.evaluation.scored_rows import score_rows
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, class_name, one_target
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.theme import GREY, colour_of, dash_of, layered, quantity, shown_classes
 from frameboost.prediction.predictor import Predictor
 
@@ -23,6 +24,7 @@ _SIDE = 340  # pixels
 
 
 @checked(model=a_model, target=column, bins=whole(2, 100), strategy=word("quantile", "uniform"))
+@with_drawable_text
 def calibration(
     model: Model, data: Any, target: str, *, weight: str | None = None, bins: int = 10,
     strategy: Literal["quantile", "uniform"] = "quantile",

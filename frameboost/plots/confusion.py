@@ -15,6 +15,7 @@ from frameboost.evaluation.confusion import confusion_matrix
 from frameboost.evaluation.scored_rows import score_rows
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, one_target
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.theme import axis, layered
 from frameboost.prediction.predictor import Predictor
 
@@ -25,6 +26,7 @@ _MOST_NUMBERED = 15
 
 
 @checked(model=a_model, target=column, threshold=number(0, 1))
+@with_drawable_text
 def confusion(
     model: Model, data: Any, target: str, *, threshold: float | None = None, weight: str | None = None
 ) -> alt.LayerChart:

@@ -11,6 +11,7 @@ from frameboost.checks.arguments import checked, column, name_of, whole
 from frameboost.evaluation.drift import drift_frame
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import MOST_POINTS
 from frameboost.plots.theme import axis, layered
 
@@ -21,6 +22,7 @@ _LEVELS = {"below 0.1: little": "#E8EEF4", "to 0.25: some": "#7FB2D9", "above: m
 
 
 @checked(model=a_model, time=column, every=name_of("a period such as '1d', '1w' or '1mo'"), top=whole(1, 100))
+@with_drawable_text
 def drift(
     model: Model, data: Any, baseline: pl.DataFrame, time: str, *, every: str = "1mo", top: int = 20
 ) -> alt.LayerChart:

@@ -11,6 +11,7 @@ from frameboost.checks.arguments import checked, column
 from frameboost.evaluation.threshold_curves import gains_curve
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, class_name
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import thinned
 from frameboost.plots.theme import (
     GREY,
@@ -33,6 +34,7 @@ _ROWS = "share of rows, highest scores first"
 
 
 @checked(model=a_model, target=column)
+@with_drawable_text
 def gains(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
     """Return a chart of the share of positives that is found among the rows of the highest scores.
 
@@ -50,6 +52,7 @@ def gains(model: Model, data: Any, target: str, *, weight: str | None = None) ->
 
 
 @checked(model=a_model, target=column)
+@with_drawable_text
 def lift(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
     """Return a chart of how many times more positives are among the rows of the highest scores than among all.
 

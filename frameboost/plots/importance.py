@@ -9,6 +9,7 @@ import altair as alt
 from frameboost.checks.arguments import anything, checked, whole
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.theme import BLUE, WIDTH, axis, number_axis, number_format, quantity
 
 __all__ = ["importance"]
@@ -20,6 +21,7 @@ _TITLES = {
 
 
 @checked(model=a_model, kind=anything, top=whole(1, 500))
+@with_drawable_text
 def importance(
     model: Model, kind: Literal["gain", "total_gain", "weight", "cover", "total_cover"] = "gain", *, top: int = 20
 ) -> alt.Chart:

@@ -12,6 +12,7 @@ from frameboost.errors import ParameterError
 from frameboost.evaluation.history import long_history
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.model.model import Model
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import MOST_POINTS
 from frameboost.plots.theme import GREY, WIDTH, axis, colour_of, dash_of, layered, quantity
 
@@ -21,6 +22,7 @@ _HEIGHT = 220
 
 
 @checked(model=anything)
+@with_drawable_text
 def learning_curves(model: Model | pl.DataFrame) -> alt.VConcatChart:
     """Return a chart of the metrics after each round, a panel for each metric.
 

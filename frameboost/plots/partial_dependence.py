@@ -15,6 +15,7 @@ from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, output_name
 from frameboost.plots.dependence_on_two import dependence_on_two
 from frameboost.plots.distribution import distribution, distribution_frame
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import (
     MISSING,
     MOST_POINTS,
@@ -42,6 +43,7 @@ _MEAN = pl.col("prediction").mean().round_sig_figs(12)
     model=a_model, feature=anything, ice=whole(0, 200), output=word("mean", "margin"), rows=whole(1, 10_000),
     number=anything,
 )  # fmt: skip
+@with_drawable_text
 def partial_dependence(
     model: Model, data: Any, feature: str | Sequence[str], *, ice: int = 0,
     output: Literal["mean", "margin"] = "mean", number: int | str | None = None, rows: int = 1_000,

@@ -15,6 +15,7 @@ from frameboost.evaluation.residuals import residual_histogram, residual_quantil
 from frameboost.evaluation.scored_rows import score_rows
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, one_target
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import sampled
 from frameboost.plots.theme import BLUE, GREY, HEIGHT, LIGHT, ORANGE, WIDTH, layered, number_axis, quantity
 from frameboost.prediction.predictor import Predictor
@@ -23,6 +24,7 @@ __all__ = ["residuals"]
 
 
 @checked(model=a_model, target=column, bins=whole(2, 100), rows=whole(0, 4_000))
+@with_drawable_text
 def residuals(
     model: Model, data: Any, target: str, *, weight: str | None = None, bins: int = 20, rows: int = 1_000
 ) -> alt.HConcatChart:

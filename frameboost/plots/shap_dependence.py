@@ -12,6 +12,7 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, margin_title, output_number
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import (
     MISSING,
     MOST_POINTS,
@@ -32,6 +33,7 @@ _OTHER = "(other)"
 
 
 @checked(model=a_model, color=column, output=anything, rows=whole(1, MOST_POINTS))
+@with_drawable_text
 def shap_dependence(
     model: Model, data: Any, feature: str, *, color: str | None = None, output: int | str | None = None,
     rows: int = 2_000,

@@ -11,6 +11,7 @@ import polars as pl
 from frameboost.checks.arguments import anything, checked, whole
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, margin_title, output_number
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import MOST_POINTS, feature_type, read_features, sampled, text_of, vega_values
 from frameboost.plots.theme import AMOUNT, DIM, GREY, WIDTH, axis, layered, number_axis, quantity
 
@@ -21,6 +22,7 @@ _CELLS = 80  # of the axis, in which dots are piled up
 
 
 @checked(model=a_model, top=whole(1, 100), output=anything, rows=whole(1, 100_000))
+@with_drawable_text
 def shap_summary(
     model: Model, data: Any, *, top: int = 15, output: int | str | None = None, rows: int = 1_000
 ) -> alt.LayerChart:
@@ -69,13 +71,12 @@ def shap_summary(
         alt.Tooltip(field="value", type="nominal"),
         alt.Tooltip(field="contribution", type="quantitative", format="+.6g"),
     ]
-    ranked = alt.Chart(dots.drop_nulls("rank"), width=WIDTH, height=height).mark_circle(size=14, opacity=0.9)
-    others = alt.Chart(dots.filter(pl.col("rank").is_null())).mark_circle(size=14, opacity=0.9, color=DIM)
-    return layered(
-        zero,
-        others.encode(x=x, y=y, yOffset=offset, tooltip=tooltip),
-        ranked.encode(x=x, y=y, yOffset=offset, tooltip=tooltip, color=colour),
-    )
+    layers = [zero]
+    for found, look in ((dots.filter(pl.col("rank").is_null()), {}), (dots.drop_nulls("rank"), {"color": colour})):
+        if not found.is_empty():  # of a layer without rows Vega warns that its axis has no ends
+            base = alt.Chart(found, width=WIDTH, height=height).mark_circle(size=14, opacity=0.9, color=DIM)
+            layers.append(base.encode(x=x, y=y, yOffset=offset, tooltip=tooltip, **look))
+    return layered(*layers)
 
 
 def shap_frame(model: Model, data: pl.DataFrame, *, top: int | None = None, output: int | None = None) -> pl.DataFrame:

@@ -23,6 +23,7 @@ from frameboost.evaluation.threshold_curves import (
 )
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, class_name, one_target, positive
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import thinned
 from frameboost.plots.theme import (
     GREY,
@@ -44,6 +45,7 @@ _POINTS = 500  # of a curve
 
 
 @checked(model=a_model, target=column)
+@with_drawable_text
 def roc(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
     """Return a chart of the true positive rate by the false positive rate, with the area under the curve (AUC).
 
@@ -79,6 +81,7 @@ def roc(model: Model, data: Any, target: str, *, weight: str | None = None) -> a
 
 
 @checked(model=a_model, target=column)
+@with_drawable_text
 def precision_recall(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
     """Return a chart of the precision by the recall, with the average precision.
 
@@ -104,6 +107,7 @@ def precision_recall(model: Model, data: Any, target: str, *, weight: str | None
 
 
 @checked(model=a_model, target=column, false_positive=positive, false_negative=positive)
+@with_drawable_text
 def threshold_costs(
     model: Model, data: Any, target: str, *, false_positive: float = 1.0, false_negative: float = 1.0,
     weight: str | None = None,

@@ -12,6 +12,7 @@ from frameboost.checks.messages import shortened
 from frameboost.errors import ParameterError
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.theme import BLUE, GREY, ORANGE, layered
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import Tree
@@ -24,6 +25,7 @@ _MOST_CATEGORIES = 3
 
 
 @checked(model=a_model, number=whole(0), depth=whole(1, 8))
+@with_drawable_text
 def tree(model: Model, number: int = 0, *, depth: int = 4) -> alt.LayerChart:
     """Return a chart of one tree: its splits with their conditions, the leaves with their values.
 
@@ -66,7 +68,7 @@ def tree(model: Model, number: int = 0, *, depth: int = 4) -> alt.LayerChart:
     line = alt.Chart(ends).mark_rule(color=GREY).encode(
         **place("x0", "y0"), x2=alt.X2(field="x"), y2=alt.Y2(field="y"),
         strokeWidth=alt.StrokeWidth(
-            field="missing", type="nominal", title="missing values go", legend=alt.Legend(orient="bottom"),
+            field="missing", type="ordinal", title="missing values go", legend=alt.Legend(orient="bottom"),
             scale=alt.Scale(domain=["here", "to the other side"], range=[3.5, 1.2]),
         ),
     )  # fmt: skip

@@ -12,6 +12,7 @@ from frameboost.checks.messages import shortened
 from frameboost.errors import DataError
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, margin_title, output_number
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import read_features, text_of, vega_values
 from frameboost.plots.theme import BLUE, GREY, ORANGE, WIDTH, axis, layered, number_axis
 from frameboost.prediction.contributions import BIAS
@@ -20,6 +21,7 @@ __all__ = ["waterfall", "waterfall_frame"]
 
 
 @checked(model=a_model, row=anything, top=whole(1, 200), output=anything)
+@with_drawable_text
 def waterfall(model: Model, row: Any, *, top: int = 10, output: int | str | None = None) -> alt.LayerChart:
     """Return a chart of how one row's margin comes about: from the mean of all rows, feature by feature.
 

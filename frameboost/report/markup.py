@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import html
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import altair as alt
 
+from frameboost.errors import printable
+
 __all__ = [
     "Chart", "Raw", "Section", "bar", "block_of_code", "code", "escaped", "facts", "interval", "number", "paragraph",
-    "percent", "script_json", "table",
+    "percent", "table",
 ]  # fmt: skip
 
 AltairChart = alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart
@@ -47,12 +47,12 @@ class Section:
 
 
 def escaped(text: object) -> Raw:
-    """Return a text as HTML; what is HTML already stays as it is.
+    """Return a text as HTML, without what would turn the text around it; what is HTML already stays as it is.
 
     >>> escaped('<b> & "c"'), escaped(Raw("<b>"))
     ('&lt;b&gt; &amp; &quot;c&quot;', '<b>')
     """
-    return text if isinstance(text, Raw) else Raw(html.escape(str(text)))
+    return text if isinstance(text, Raw) else Raw(html.escape(printable(str(text))))
 
 
 def code(text: object) -> Raw:
@@ -95,7 +95,7 @@ def block_of_code(text: str, summary: str, *, is_open: bool) -> Raw:
     state = " open" if is_open else ""
     return Raw(
         f'<details class="code"{state}><summary>{escaped(summary)}</summary>'
-        f'<button type="button" class="copy">Copy</button><pre><code>{escaped(text)}</code></pre></details>'
+        f'<button type="button" class="copy">Copy</button><pre><code>{html.escape(text)}</code></pre></details>'
     )
 
 
@@ -136,12 +136,3 @@ def percent(share: float | None) -> str:
     if share is None or not math.isfinite(share):
         return "–"
     return f"{100 * share:.1f} %" if abs(share) >= 0.001 or share == 0 else f"{100 * share:.2g} %"
-
-
-def script_json(value: Any) -> str:
-    r"""Return JSON that may stand within a script element: no text in it ends the element or begins a comment.
-
-    >>> script_json({"a": "</script><!--"})
-    '{"a":"\\u003c/script>\\u003c!--"}'
-    """
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -7,6 +7,7 @@ opens; the styles of dark pages and of paper are CSS over these drawings, so tha
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 from collections.abc import Sequence
 from functools import cache
@@ -17,7 +18,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from frameboost.report.markup import Chart, Raw, Section, escaped, script_json
+from frameboost.plots.names import drawable, in_script
+from frameboost.report.markup import Chart, Raw, Section, escaped
 from frameboost.version import __version__
 
 __all__ = ["page"]
@@ -38,7 +40,7 @@ def page(title: str, subtitle: Raw, sections: Sequence[Section]) -> str:
         contents=contents,
         body=body,
         style=(_HERE / "page.css").read_text(encoding="utf-8"),
-        charts=script_json(charts),
+        charts=in_script(json.dumps(charts, separators=(",", ":"), allow_nan=False)),
         vega=_vega(),
         script=(_HERE / "page.js").read_text(encoding="utf-8"),
     )
@@ -71,7 +73,7 @@ def _figure(part: Chart, charts: list[dict[str, Any]]) -> str:
 def _specification(chart: Any) -> dict[str, Any]:
     """Return Vega-Lite's JSON of a chart, whatever theme or way of data the user has chosen for Altair."""
     with alt.data_transformers.enable("default", max_rows=None), alt.theme.enable("none"):
-        found: dict[str, Any] = chart.to_dict(validate=False)
+        found: dict[str, Any] = drawable(chart.to_dict(validate=False))
     found["datasets"] = _rounded(found.get("datasets", {}))
     return found
 

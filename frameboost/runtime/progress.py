@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from frameboost.checks.messages import shortened
+
 __all__ = ["announce_compilation", "is_watched", "progress", "steps"]
 
 _PATIENCE_SECONDS = 1.0
@@ -162,7 +164,7 @@ def progress(
             if now - evaluated >= _PATIENCE_SECONDS:
                 evaluated = now
                 metric, value = evaluate()
-                bar.set_postfix_str(f"{metric}={value:.6g}", refresh=False)
+                bar.set_postfix_str(f"{shortened(metric)}={value:.6g}", refresh=False)
                 show()
 
         try:
@@ -190,6 +192,6 @@ def steps(total: int, *, verbose: bool | None) -> Iterator[Callable[[str], None]
             nonlocal begun
             bar.update(min(begun, total) - bar.n)
             begun += 1
-            bar.set_postfix_str(what)
+            bar.set_postfix_str(shortened(what))
 
         yield begin

@@ -1,4 +1,4 @@
-"""A report in a real browser: every chart is drawn, nothing is asked of the network, the console stays empty."""
+"""Charts and a report in a real browser: each is drawn, the network is left alone, the console stays empty."""
 
 import os
 import re
@@ -7,6 +7,8 @@ import subprocess
 from html.parser import HTMLParser
 
 import pytest
+
+from tests.support.hostile import SCRIPT, hostile, hostile_charts
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -63,19 +65,40 @@ def opened(page: str, tmp_path, *options: str) -> tuple[Drawings, list[str]]:
     return found, re.findall(r".*CONSOLE.*", done.stderr)
 
 
-def test_every_chart_is_drawn_and_the_console_is_empty(hostile, tmp_path):
-    found, console = opened(hostile, tmp_path)
+def test_every_chart_is_drawn_and_the_console_is_empty(hostile_page, tmp_path):
+    found, console = opened(hostile_page, tmp_path)
     # Of a request to elsewhere the console would say that the page's policy refuses it.
     assert console == []
     assert found.attributes["data-charts"] == "drawn"
-    assert len(found.charts) == hostile.count('class="chart"') >= 9
+    assert len(found.charts) == hostile_page.count('class="chart"') >= 9
     assert {name: marks for name, (is_drawn, marks) in found.charts.items() if not is_drawn or marks == 0} == {}
-    assert "</script><script>alert(1)</script>" in found.title
+    assert f"</title>{SCRIPT}" in found.title
 
 
-def test_a_dark_page_and_what_the_console_would_say(hostile, tmp_path):
+def test_no_name_in_a_chart_is_run(tmp_path):
+    import vl_convert
+
+    charts = {f"chart-{number}": chart for number, chart in enumerate(hostile_charts().values())}
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "\\x3c/script")
+    parts = [
+        re.sub(r'<script type="text/javascript" src="https:[^"]*"></script>', "", chart.to_html(
+            fullhtml=False, output_div=name, embed_options={"renderer": "svg"}
+        ))
+        for name, chart in charts.items()
+    ]  # fmt: skip
+    parts += [model._repr_html_() for model in hostile().models]
+    # Unlike a report's, the page lets scripts run and images load: a title that changes and the console would tell.
+    head = f'<!DOCTYPE html><html><head><meta charset="utf-8"><title>quiet</title><script>{bundle}</script></head>'
+    found, console = opened(f"{head}<body>{''.join(parts)}</body></html>", tmp_path)
+    assert console == []
+    assert found.title == "quiet"
+    assert found.charts.keys() == charts.keys()
+    assert [name for name, (_, marks) in found.charts.items() if marks == 0] == []
+
+
+def test_a_dark_page_and_what_the_console_would_say(hostile_page, tmp_path):
     wrong = '<img src="https://example.org/x.png"></body>'
-    found, console = opened(hostile.replace("</body>", wrong), tmp_path, "--blink-settings=preferredColorScheme=0")
+    found, console = opened(hostile_page.replace("</body>", wrong), tmp_path, "--blink-settings=preferredColorScheme=0")
     assert found.attributes["data-theme"] == "dark"
     assert len(console) == 1
     assert "Content Security Policy" in console[0]
