@@ -80,7 +80,7 @@ class FrameboostWarning(UserWarning):
     """The work is done, but its result may not be what was meant: a metric has no finite value, for example.
 
     >>> import polars as pl, frameboost as fb, warnings
-    >>> with warnings.catch_warnings(record=True) as seen:
+    >>> with warnings.catch_warnings(record=True, action="always") as seen:
     ...     _ = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0.0, 1.0]}), "y", n_estimators=1, eval_metric="mape")
     >>> print(seen[0].category.__name__, seen[0].message)
     FrameboostWarning eval_metric 'mape' is inf on 'train' in round 1, as a label there is 0
