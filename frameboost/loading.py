@@ -13,6 +13,7 @@ from frameboost.interop.any_file import Categories, read_any_file
 from frameboost.interop.catboost.reader import read_catboost
 from frameboost.interop.file_starts import library_of_file
 from frameboost.interop.lightgbm.reader import read_lightgbm
+from frameboost.interop.model_argument import read_bytes
 from frameboost.interop.sklearn import read_sklearn
 from frameboost.interop.xgboost.reader import best_round, read_xgboost
 from frameboost.model.model import Model
@@ -42,7 +43,7 @@ def load(path: str | Path) -> Model:
     Traceback (most recent call last):
     frameboost.errors.ModelFileError: not a frameboost model: "format" must be "frameboost", not null
     """
-    data = Path(path).read_bytes()
+    data = read_bytes(path)
     library = library_of_file(data)
     if library in _LIBRARIES:
         raise ModelFileError(

@@ -1,4 +1,4 @@
--- List the categories of one string feature.
+-- List the categories of one feature.
 --
 -- in:  {source}      the user's table, view or query
 --      {column}      the feature

@@ -19,6 +19,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = [
+    "category_values",
     "code_dtype",
     "code_expr",
     "distinct_values",
@@ -42,14 +43,16 @@ def code_dtype(bins: Bins) -> pl.DataType:
 
 
 def code_expr(
-    values: pl.Expr, kind: FeatureType, edges: Sequence[Physical], missing: int, other: int | None = None
-) -> pl.Expr:
+    values: pl.Expr, kind: FeatureType, edges: Sequence[Physical], missing: int, other: int | None = None,
+    scored: FeatureType | None = None,
+) -> pl.Expr:  # fmt: skip
     """Return the code of each physical value, UInt32; ``edges`` are cuts, or categories.
 
-    A value outside the categories has the code ``other``, by default that of missing values.
+    A value outside the categories has the code ``other``, by default that of missing values. The values may be of
+    another type of the family than categories are, ``scored``.
     """
     if kind.is_categorical:
-        codes = _category_codes(values, kind, edges)
+        codes = _category_codes(values, kind, edges, scored or kind.values)
         if other is not None:
             codes = pl.when(values.is_not_null()).then(codes.fill_null(other))
         return codes.fill_null(missing)
@@ -58,13 +61,14 @@ def code_expr(
     return pl.when(values.is_null()).then(pl.lit(missing, dtype=pl.UInt32)).otherwise(codes)
 
 
-def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Physical]) -> pl.Expr:
+def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Physical], scored: FeatureType) -> pl.Expr:
     """Return the index of each value among the categories, null of any other value."""
     if kind.name == "string":
         return values.cast(pl.Enum(list(map(str, categories))), strict=False).to_physical().cast(pl.UInt32)
-    # As floats, because a column of narrow integers can't be compared with codes that its type can't hold.
-    edges, places = pl.Series(categories, dtype=pl.Int64).cast(pl.Float64), range(len(categories))
-    return values.cast(pl.Float64).replace_strict(edges, list(places), default=None, return_dtype=pl.UInt32)
+    held = {code: scored.holding(kind, category) for code, category in enumerate(categories)}
+    held = {code: value for code, value in held.items() if value is not None}
+    known = pl.Series(list(held.values()), dtype=scored.physical_dtype)
+    return values.replace_strict(known, pl.Series(list(held), dtype=pl.UInt32), default=None, return_dtype=pl.UInt32)
 
 
 def sample_of(n_rows: int, places: Places | None = None, count: int | None = None) -> pl.Series | None:
@@ -130,13 +134,19 @@ def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.S
     missing = values.null_count()
     if feature.type.is_categorical:
         # By Python, in the order of code points, as polars': to wake its threads takes longer than to sort a few.
-        distinct = values.drop_nulls().unique()
+        distinct = category_values(values)
         categories = tuple(sorted(distinct.to_list()) if len(distinct) <= _FEW else distinct.sort().to_list())
         return Bins(Feature(feature.name, feature.type, categories), has_missing=missing > 0)
     looked_at = values if sample is None else values.filter(sample)
     distinct, before = distinct_values(looked_at)
     chosen = cut_positions(before, len(looked_at) - looked_at.null_count(), max_bin - (missing > 0))
     return Bins(feature, tuple(distinct.gather(chosen).to_list()), has_missing=missing > 0)
+
+
+def category_values(values: pl.Series) -> pl.Series:
+    """Return the distinct values of a column of categories, in any order; -0.0 is 0.0."""
+    present = values.drop_nulls()
+    return (present + 0.0 if present.dtype.is_float() else present).unique()
 
 
 def rank_column(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
@@ -12,22 +13,59 @@ from frameboost.checks.messages import reason
 from frameboost.errors import ModelFileError
 
 __all__ = [
-    "OTHER_FORMS", "check_keys", "fail", "is_finite", "is_integer", "parse_json", "read_list", "shown_json", "to_text",
+    "check_keys", "fail", "is_finite", "is_integer", "other_form", "parse_json", "read_list", "shown_json", "to_text",
 ]  # fmt: skip
 
 _LONGEST = 80
 
+_AS_THE_LIBRARY = "save the model as its library does"
+_SAVE_XGBOOST = "save the model with booster.save_model('model.json') or '.ubj'"
+_NOT_OPENED = f"which is not opened, as that would run what is in it; {_AS_THE_LIBRARY}"
+# How formats that are not read begin, and what the user can do.
+_OTHER_FORMS = tuple(
+    (re.compile(start, re.DOTALL), what)
+    for start, what in (
+        (rb"\Z", "it is empty"),
+        (rb"CBM1", "it is in CatBoost's own binary format; save it with model.save_model(path, format='json')"),
+        (rb"\x80|c[A-Za-z_][\w.]*\n\w+\n|\([dli][p.\n(]|[\]}]q\x00", f"it is a pickle, {_NOT_OPENED}"),
+        (rb"x[\x01\x5e\x9c\xda]", f"it is compressed by zlib, as joblib writes pickles, {_NOT_OPENED}"),
+        (rb"ZF0x", f"it is a file of joblib's, {_NOT_OPENED}"),
+        (rb"PK", "it is a zip archive; a model is a JSON, UBJSON or text file"),
+        (rb"\x1f\x8b", "it is compressed by gzip; unpack it first"),
+        (rb"BZh", "it is compressed by bzip2; unpack it first"),
+        (rb"\xfd7zXZ\x00|\]\x00\x00", "it is compressed by xz; unpack it first"),
+        (rb"\x28\xb5\x2f\xfd", "it is compressed by Zstandard; unpack it first"),
+        (rb"\x04\x22\x4d\x18", "it is compressed by LZ4; unpack it first"),
+        (rb"\xef\xbb\xbf", "it starts with a byte order mark; save it as UTF-8 without one"),
+        (rb"\xff\xfe|\xfe\xff", "it is UTF-16; save it as UTF-8"),
+        (rb"\x89HDF\r\n", f"it is an HDF5 file, such as of Keras; {_AS_THE_LIBRARY}"),
+        (rb".{8}DUCK", "it is a database of DuckDB, which has tables; give a model file"),
+        (rb"SQLite format 3\0", "it is a database of SQLite, which has tables; give a model file"),
+        (rb"PAR1|ARROW1", "it is a table in a file, not a model; give a model file"),
+        (rb"\x93NUMPY", f"it is an array of numpy's; {_AS_THE_LIBRARY}"),
+        (rb"\s*<", f"it is XML, such as PMML; {_AS_THE_LIBRARY}"),
+        (rb"\x08[\x01-\x20][\x12:B]", f"it is ONNX; {_AS_THE_LIBRARY}, before it is converted"),
+        (rb"booster\[\d+\]:", f"it is the text of XGBoost's dump_model, which has no objective; {_SAVE_XGBOOST}"),
+        (
+            rb'\s*\[\s*\{\s*"(?:nodeid|leaf)"',
+            f"it is the JSON of XGBoost's dump_model, which has no objective; {_SAVE_XGBOOST}",
+        ),
+        (rb"\s*digraph\b", f"it is a drawing of a tree for Graphviz; {_AS_THE_LIBRARY}"),
+        (
+            rb".{100,200}?[\x01-\x60]\0{7}(?:reg|binary|multi|rank|count|survival):\w+",
+            f"it is in XGBoost's old binary format; load it with an XGBoost before 3.1, and {_SAVE_XGBOOST}",
+        ),
+        (
+            rb'\s*\{\s*"name"\s*:\s*"tree"',
+            "it is the JSON of LightGBM's dump_model; save the model with booster.save_model('model.txt')",
+        ),
+    )
+)  # fmt: skip
 
-# The first bytes of formats that are not read, and what the user can do.
-OTHER_FORMS = {
-    b"CBM1": "it is in CatBoost's own binary format; save it with model.save_model(path, format='json')",
-    b"\x80": "it is a pickle, which is not opened, as that would run what is in it; save the model as the library does",
-    b"PK": "it is a zip archive; a model is a JSON, UBJSON or text file",
-    b"\x1f\x8b": "it is compressed by gzip; unpack it first",
-    b"\xef\xbb\xbf": "it starts with a byte order mark; save it as UTF-8 without one",
-    b"\xff\xfe": "it is UTF-16; save it as UTF-8",
-    b"\xfe\xff": "it is UTF-16; save it as UTF-8",
-}
+
+def other_form(data: bytes) -> str | None:
+    """Return what a file is that no reader takes, and what the user can do, by how it begins; None of others."""
+    return next((what for start, what in _OTHER_FORMS if start.match(data)), None)
 
 
 def parse_json(data: bytes, what: str, damaged: str, *, strict: bool = False) -> Any:
@@ -44,9 +82,8 @@ def parse_json(data: bytes, what: str, damaged: str, *, strict: bool = False) ->
     strict
         Whether to refuse NaN, infinities and lone surrogates, too, which JSON can spell.
     """
-    for start, form in OTHER_FORMS.items():
-        if data.startswith(start):
-            raise ModelFileError(f"{what} ({form})")
+    if form := other_form(data):
+        raise ModelFileError(f"{what} ({form})")
 
     def refuse_constant(name: str) -> NoReturn:
         raise ModelFileError(f"{damaged}: it holds {name}, and every number must be finite")

@@ -18,7 +18,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.lookups import Lookup
 from frameboost.losses.outputs import Output
 from frameboost.schema.feature import Feature
-from frameboost.schema.polars_columns import column, not_zero
+from frameboost.schema.polars_columns import category_column, category_expr, column, not_zero
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.shared_splits import shared_splits
 from frameboost.trees.tree import Tree
@@ -288,13 +288,13 @@ def _bits(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Feature], l
 def _column(feature: Feature) -> pl.Expr:
     """Return the column in the form in which it is compared."""
     values, kind = column(feature.name), feature.type
-    if kind.name == "string":
-        return values.cast(pl.String)  # Enum and Categorical refuse to be compared with values that they don't have
     if kind.name == "codes":
         # A column with missing codes is often one of floats; a fraction is none of the codes.
         number = values.cast(pl.Float64).fill_nan(None)
         whole = number.cast(pl.Int64, strict=False)
         return pl.when(number.is_not_null()).then(pl.when(whole == number).then(whole).otherwise(_NO_CODE))
+    if kind.is_categorical:
+        return category_expr(feature)
     if feature.zero_is_missing:
         return pl.when(not_zero(values)).then(values)
     if kind.family == "timestamptz":
@@ -313,7 +313,7 @@ def _test(tree: Tree, node: int, values: pl.Expr, feature: Feature) -> tuple[pl.
     kind, threshold, categories = feature.type, tree.threshold[node], tree.categories[node]
     missing_left = tree.missing_left[node]
     if categories is not None:
-        named = values.is_in([feature.categories[code] for code in categories])
+        named = values.is_in(category_column(feature, categories).implode())
         return (named | values.is_null() if tree.with_missing[node] else named), tree.named_left(node)
     if threshold is None:
         return (values.is_not_null() & values.is_not_nan() if kind.is_float else values.is_not_null()), True

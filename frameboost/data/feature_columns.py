@@ -32,7 +32,7 @@ def find_features(source: Source, features: Sequence[Feature]) -> dict[str, Feat
     types = {}
     for feature in features:
         kind = given[feature.name]
-        if kind is None or kind.family != feature.type.family:
+        if kind is None or (kind.family != feature.type.family and not _are_codes_of_booleans(feature, kind)):
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}"
                 f"{example_of_text(source, feature)}, but the model was trained on {feature.type}; give it as a "
@@ -40,6 +40,11 @@ def find_features(source: Source, features: Sequence[Feature]) -> dict[str, Feat
             )
         types[feature.name] = kind
     return types
+
+
+def _are_codes_of_booleans(feature: Feature, kind: FeatureType) -> bool:
+    """Whether Booleans are the codes 0 and 1 that a library has made of them."""
+    return kind.family == "boolean" and feature.type.name == "codes" and set(feature.categories) <= {0, 1}
 
 
 def example_of_text(source: Source, feature: Feature) -> str:

@@ -81,11 +81,17 @@ def _divided(source: LocalSource, name: str, number: int, others: str = "<>") ->
     if isinstance(source, FrameSource):
         numbers = pl.col(name)
         rest = numbers < number if others == "<" else numbers != number
-        return source.frame.filter(rest).drop(name), source.frame.filter(numbers == number).drop(name)
+        parts = (source.frame.filter(part).drop(name) for part in (rest, numbers == number))
+        return _rows_of(source, next(parts)), _rows_of(source, next(parts))
     quoted = quote_identifier(name)
     rows = (source.relation.filter(f"{quoted} {sign} {number}") for sign in (others, "="))
     training, held_out = (source.derived(part.project(f"* EXCLUDE ({quoted})")) for part in rows)
     return training, held_out
+
+
+def _rows_of(source: FrameSource, rows: pl.LazyFrame) -> pl.LazyFrame | FrameSource:
+    """Return some rows of a source, with what the frame does not tell of its columns."""
+    return FrameSource(rows, categorical=source.categorical) if source.categorical else rows
 
 
 def _with_folds_of_rows(source: LocalSource, folds: int, seed: int) -> tuple[LocalSource, str]:
@@ -118,7 +124,7 @@ def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: in
         raise DataError(f"groups column {shown(groups)} has {has}; {folds} folds need as many groups")
     if isinstance(drawn, FrameSource):
         number = (pl.col(name).rank("dense").cast(pl.Int64) - 1) % folds
-        return FrameSource(drawn.frame.with_columns(number)), name
+        return FrameSource(drawn.frame.with_columns(number), categorical=drawn.categorical), name
     quoted = quote_identifier(name)
     number_sql = f"(dense_rank() OVER (ORDER BY {quoted} ASC) - 1) % {folds}"
     return drawn.derived(drawn.relation.project(f"* REPLACE ({number_sql} AS {quoted})")), name
@@ -132,7 +138,7 @@ def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
         _check_count(len(values), name)
         for value in values:
             is_part = column(name).eq_missing(pl.lit(value, dtype=values.dtype))
-            yield source.frame.filter(~is_part), source.frame.filter(is_part)
+            yield _rows_of(source, source.frame.filter(~is_part)), _rows_of(source, source.frame.filter(is_part))
         return
     by, place = quote_identifier(name), free_name("fold", source.names())
     quoted = quote_identifier(place)
@@ -154,7 +160,7 @@ def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, 
             raise DataError(f"time column {shown(name)} is NULL in {frame[name].null_count():,} rows")
         parted = frame.lazy().with_columns((rank.cast(pl.Int64) * (folds + 1) // pl.len()).alias(part))
         for fold in range(1, folds + 1):
-            yield _divided(FrameSource(parted), part, fold, "<")
+            yield _divided(FrameSource(parted, categorical=source.categorical), part, fold, "<")
         return
     quoted, by = quote_identifier(part), quote_identifier(name)
     if missing := source.relation.filter(f"{by} IS NULL").aggregate("COUNT(*)").fetchall()[0][0]:

@@ -59,7 +59,7 @@ class HeldOut:
             if column != group:
                 check_numeric(self.source, column, "column", f" in {shown(name)}, the data to validate on")
         for feature in features:
-            if types[feature.name] != feature.type:
+            if types[feature.name] != feature.type.values:
                 example = example_of_text(self.source, feature)
                 raise DataError(
                     f"feature {shown(feature.name)} has type {self.source.type_names()[feature.name]}{example} in "

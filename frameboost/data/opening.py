@@ -6,6 +6,7 @@ It makes a `FrameSource` or a `RelationSource` of it. Both have the same methods
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from frameboost.data.wrapped_tables import unwrapped, way_out
 from frameboost.errors import DataError
 from frameboost.schema.types import FeatureType
 
-__all__ = ["Tables", "is_frame_of", "open_source"]
+__all__ = ["Tables", "is_frame_of", "no_strings", "open_source"]
 
 # Raised by polars, and by pyarrow below it, for a column whose type polars lacks; a panic is not even an Exception.
 _UNREADABLE = (
@@ -66,7 +67,7 @@ def open_source(data: Any, argument: str = "data", *, once: bool = True) -> Loca
 
 
 def _opened(data: Any, argument: str, *, once: bool) -> LocalSource:
-    data = unwrapped(data, argument)
+    given, data = data, unwrapped(data, argument)
     if hasattr(type(data), "open_tables"):  # looked up on the type: a relation would look for a column of the name
         tables: Tables = data
         return tables.open_tables(argument)
@@ -74,7 +75,8 @@ def _opened(data: Any, argument: str, *, once: bool) -> LocalSource:
         return data
     if isinstance(data, pl.LazyFrame):
         part = frame_part(data, "")
-        return _in_parts([part]) if part.is_file else FrameSource(data)
+        source = _in_parts([part]) if part.is_file else FrameSource(data)
+        return replace(source, categorical=no_strings(source, _dictionaries(given)))
     if isinstance(data, pl.DataFrame):
         return FrameSource(data.lazy())
     if isinstance(data, SparseFrame):
@@ -109,11 +111,14 @@ def _opened(data: Any, argument: str, *, once: bool) -> LocalSource:
     # Looked up on the type, as Python does: a class itself is not a table. Nor is a polars Series.
     if is_frame_of("pandas", data):
         _refuse_duplicates([str(name) for name in data.columns])
-        return _read(pl.from_pandas, data, ((str(name), data[[name]]) for name in data.columns))
+        source = _read(pl.from_pandas, data, ((str(name), data[[name]]) for name in data.columns))
+        categories = (str(name) for name, dtype in data.dtypes.items() if str(dtype) == "category")
+        return replace(source, categorical=no_strings(source, categories))
     if hasattr(type(data), "__arrow_c_stream__") and not isinstance(data, pl.Series):
         names = getattr(data, "column_names", [])
         _refuse_duplicates(names)
-        return _with_valid_text(_read(pl.DataFrame, data, ((name, data.select([name])) for name in names)))
+        source = _with_valid_text(_read(pl.DataFrame, data, ((name, data.select([name])) for name in names)))
+        return replace(source, categorical=no_strings(source, _dictionaries(data)))
     raise DataError(f"{argument} is a {type(data).__name__}{way_out(data)}")
 
 
@@ -141,10 +146,11 @@ def _in_parts(parts: Sequence[Part]) -> FrameSource:
     """Return frames whose rows follow each other, with the columns of the first."""
     frames = same_columns(parts) if len(parts) > 1 else [parts[0].frame]
     whole = pl.concat(frames) if len(frames) > 1 else frames[0]
-    return FrameSource(
+    source = FrameSource(
         whole, tuple(frames), tuple(part.name for part in parts),
         are_files=all(part.is_file for part in parts), are_columnar=all(part.is_columnar for part in parts),
     )  # fmt: skip
+    return replace(source, categorical=no_strings(source, parts[0].categorical))
 
 
 def is_frame_of(library: str, data: Any) -> bool:
@@ -167,6 +173,20 @@ def _read(read: Callable[[Any], Any], data: Any, columns: Iterable[tuple[str, An
                     "strings, or drop it"
                 ) from error
         raise DataError(f"the {type(data).__name__} can't be read by polars as a table ({reason(error)})") from error
+
+
+def _dictionaries(data: Any) -> list[str]:
+    """Return the columns of a table, a batch or a dataset of PyArrow that are dictionaries."""
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(data).__mro__}
+    if not any(kind.startswith("pyarrow.") for kind in kinds):
+        return []
+    return [each.name for each in data.schema if str(each.type).startswith("dictionary<")]
+
+
+def no_strings(source: FrameSource, categorical: Iterable[str]) -> frozenset[str]:
+    """Return those of some columns of categories that polars has no categories of, as they are no strings."""
+    types = source.types()
+    return frozenset(name for name in categorical if (kind := types[name]) is not None and not kind.is_categorical)
 
 
 def _with_valid_text(source: FrameSource) -> FrameSource:

@@ -10,7 +10,7 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.data.labels import distinct_strings, in_order
-from frameboost.data.opening import is_frame_of, open_source
+from frameboost.data.opening import is_frame_of, no_strings, open_source
 from frameboost.data.several_files import TableFiles
 from frameboost.data.sources import FrameSource, Source, with_types_of_nulls
 from frameboost.data.spark_source import SparkSource, is_spark_frame
@@ -139,15 +139,15 @@ def open_training_data(
     Columns of files of text have the given ``types``, those of other data or of a model (see `typed_files`), and so
     have columns without a value. Those of a cluster keep theirs.
     """
-    data = unwrapped(data, argument)
+    given, data = data, unwrapped(data, argument)
     if is_spark_frame(data):
         return SparkSource(data, argument)
     if is_frame_of("dask", data):
         return _of_dask_frame(data)
     if not types:
-        return open_source(data, argument)
+        return open_source(given, argument)
     files = TableFiles.of(data)
-    source = open_source(data, argument) if files is None else open_files_as(files, types, argument)
+    source = open_source(given, argument) if files is None else open_files_as(files, types, argument)
     known = {name: kind for name, kind in types.items() if kind is not None}
     return with_types_of_nulls(source, known, exactly=True)
 
@@ -155,8 +155,8 @@ def open_training_data(
 def _of_dask_frame(collection: Any) -> PartitionedSource:
     """Return a Dask DataFrame as a source.
 
-    The types are those that polars gives the same pandas frame. Dask knows all but those of Python objects, which are
-    found by computing these columns.
+    The types are those that polars gives the same pandas frame. Dask knows all but those of Python objects and of
+    categories that no one has listed, which are found by computing these columns.
 
     Raises
     ------
@@ -164,10 +164,17 @@ def _of_dask_frame(collection: Any) -> PartitionedSource:
         If polars can't read it, or a column of objects has different types in two partitions.
     """
     schema = _read(collection._meta, None).schema
-    objects = [name for name, dtype in collection.dtypes.items() if str(dtype) == "object"]
+    dtypes = list(collection.dtypes.items())
+    objects = [name for name, dtype in dtypes if str(dtype) == "object" or _is_unknown(dtype)]
     if objects:
         schema = pl.Schema(dict(schema) | _types_of_objects(collection[objects]))
-    return PartitionedSource(pl.LazyFrame(schema=schema), collection=collection, schema=schema)
+    source = PartitionedSource(pl.LazyFrame(schema=schema), collection=collection, schema=schema)
+    return replace(source, categorical=no_strings(source, (str(n) for n, dtype in dtypes if str(dtype) == "category")))
+
+
+def _is_unknown(dtype: Any) -> bool:
+    """Whether this is a type of categories of which Dask does not know what they are."""
+    return str(dtype) == "category" and list(dtype.categories) == ["__UNKNOWN_CATEGORIES__"]
 
 
 def _types_of_objects(collection: Any) -> dict[str, pl.DataType]:

@@ -13,7 +13,7 @@ import polars as pl
 from frameboost.checks.messages import shortened, shown, shown_path
 from frameboost.data.file_formats import TEXTS, format_of_path
 from frameboost.data.scans import scanned_formats
-from frameboost.data.table_files import files_of, is_columnar, is_table, read_table
+from frameboost.data.table_files import dictionaries_in, files_of, is_columnar, is_table, read_table
 from frameboost.errors import DataError
 from frameboost.schema.polars_columns import column
 
@@ -66,13 +66,15 @@ class Part(NamedTuple):
     """A frame whose rows follow those of others.
 
     ``name`` is what messages call it, ``is_file`` whether it only reads files (see `scanned_formats`), and
-    ``is_columnar`` whether these are files of which one column can be read without the others.
+    ``is_columnar`` whether these are files of which one column can be read without the others. ``categorical`` are
+    columns that a file says are dictionaries, of any type.
     """
 
     frame: pl.LazyFrame
     name: str
     is_file: bool
     is_columnar: bool
+    categorical: frozenset[str] = frozenset()
 
 
 def frame_part(frame: pl.LazyFrame, name: str) -> Part:
@@ -106,7 +108,13 @@ def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.Duck
     texts = {path: frame for path, frame in frames.items() if (files.kind or format_of_path(path)) in TEXTS}
     if types := _common_types(texts):
         frames |= {path: read_table(path, types={**types, **files.types}, **options) for path in texts}  # type: ignore
-    found = [Part(frame, shown_path(path), files.content is None, is_columnar(path)) for path, frame in frames.items()]
+    found = [
+        Part(
+            frame, shown_path(path), files.content is None, is_columnar(path),
+            dictionaries_in(path) if files.content is None else frozenset(),
+        )
+        for path, frame in frames.items()
+    ]  # fmt: skip
     return _filled(found) if files.fill_missing else found
 
 

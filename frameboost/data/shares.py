@@ -81,7 +81,8 @@ def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tup
         groups = queries_of(FrameSource(frame), group)
         n_missing = int(frame.select(column(group).is_null().sum()).collect().item())
         with_draw = _comparable(group, kind).replace_strict(groups, _draws_by_rank(groups, key), default=None)
-        return FrameSource(frame.with_columns(with_draw.alias(name))), len(groups), n_missing
+        drawn = FrameSource(frame.with_columns(with_draw.alias(name)), categorical=source.categorical)
+        return drawn, len(groups), n_missing
     by = quote_identifier(group)
     text = f"CAST({by} AS VARCHAR)" if kind.is_categorical else by
     counts = source.relation.aggregate(f"COUNT(DISTINCT {text}), COUNT(*) - COUNT({by})").fetchall()[0]

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import duckdb
 import polars as pl
@@ -47,6 +47,9 @@ class FrameSource:
         Whether the parts only read files (see `scanned_formats`), so that rows can be read by position.
     are_columnar
         Whether these are files of which one column can be read without the others: Parquet or Arrow, not CSV.
+    categorical
+        Columns that were categories where the frame comes from, though polars has none of their type: pandas'
+        categories of numbers, dictionaries of Arrow.
     """
 
     frame: pl.LazyFrame
@@ -54,6 +57,7 @@ class FrameSource:
     part_names: tuple[str, ...] = ()
     are_files: bool = False
     are_columnar: bool = False
+    categorical: frozenset[str] = frozenset()
 
     def map(self, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> FrameSource:
         """Return the source with a function applied to the frame and to each part; it must take rows one by one."""
@@ -191,6 +195,8 @@ class RelationSource:
         """Whether it is a table, not a query or a file, which may take long to read."""
         return self.relation.type == "TABLE_RELATION" or (self.is_copy and self.relation.type == "QUERY_RELATION")
 
+    categorical: ClassVar[frozenset[str]] = frozenset()  # its categories are strings, ENUMs
+
     def own_rows(self) -> RelationSource:
         """See `FrameSource.own_rows`."""
         return self
@@ -297,7 +303,7 @@ def with_types_of_nulls(
     A record whose value is None, or a batch of these, tells no type: polars calls it Null, DuckDB NULL or INTEGER, and
     pandas floats. If not ``exactly``, a type of the wanted family is left as it is.
     """
-    types = source.types()
+    types, wanted = source.types(), {name: kind.values for name, kind in wanted.items()}
     other = [
         name
         for name, kind in wanted.items()

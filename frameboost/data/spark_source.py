@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
@@ -62,6 +62,8 @@ class SparkSource:
     DataError
         If it is a stream, or has two columns of one name.
     """
+
+    categorical: ClassVar[frozenset[str]] = frozenset()  # Spark has no categories but strings
 
     def __init__(self, frame: DataFrame, argument: str = "data") -> None:
         session: Any = frame.sparkSession

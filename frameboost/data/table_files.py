@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import glob
+import json
 import os
 import re
+import struct
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,11 +26,12 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
 
 __all__ = [
-    "STDOUT", "check_format", "check_writable", "files_of", "is_columnar", "is_table", "output_path", "read_table",
-    "table_in_database", "write_table", "write_text",
+    "STDOUT", "check_format", "check_writable", "dictionaries_in", "files_of", "is_columnar", "is_table", "output_path",
+    "read_table", "table_in_database", "write_table", "write_text",
 ]  # fmt: skip
 
 STDOUT = "-"
+_LONGEST_HEADER = 1 << 24  # of a schema of many columns
 _IN_DATABASE = re.compile(r"(.+)::([^:]+)", re.DOTALL)
 # Polars panics over some damaged files; a panic is not even an Exception.
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, duckdb.Error, OSError)
@@ -111,6 +115,59 @@ def read_table(
     except _UNREADABLE as error:
         raise DataError(f"{path} can't be read: {_reason(error)}") from error
     return frame
+
+
+def dictionaries_in(path: str) -> frozenset[str]:
+    """Return the columns that a Parquet or Arrow file says are dictionaries, as pandas' categories are written.
+
+    Polars reads those of numbers and dates as plain columns.
+    """
+    schema, names = b"", frozenset[str]()
+    if "://" in path:  # to read a header there takes as long as to read a table
+        return names
+    try:
+        if (kind := format_of_path(path)) == "parquet":
+            told = pl.read_parquet_metadata(path)
+            pandas = json.loads(told.get("pandas", "{}")).get("columns", [])
+            names = frozenset(each["name"] for each in pandas if each["pandas_type"] == "categorical")
+            schema = base64.b64decode(told.get("ARROW:schema", ""))
+        elif kind == "arrow":
+            with Path(path).open("rb") as file:
+                schema = file.read(_LONGEST_HEADER)
+        return names | frozenset(_dictionaries_of(schema.removeprefix(b"ARROW1\0\0")))
+    except (ValueError, LookupError, TypeError, AttributeError, struct.error, *_UNREADABLE):
+        return names  # text of another tool's; the rows are read all the same
+
+
+def _dictionaries_of(message: bytes) -> Iterator[str]:
+    """Yield the columns that are dictionaries, of a schema as Arrow's streams and files begin with (a FlatBuffer)."""
+    if not message:
+        return
+    buffer = message[8 if message.startswith(b"\xff\xff\xff\xff") else 4 :]
+
+    def number(at: int, kind: str = "<I") -> int:
+        return int(struct.unpack_from(kind, buffer, at)[0])
+
+    def target(at: int) -> int:
+        return at + number(at)
+
+    def slot(table: int, place: int) -> int | None:
+        """Return where a field of a table is, if it is there."""
+        layout = table - number(table, "<i")
+        offset = number(layout + 4 + 2 * place, "<H") if 4 + 2 * place < number(layout, "<H") else 0
+        return table + offset if offset else None
+
+    header = slot(target(0), 2)
+    fields = None if header is None else slot(target(header), 1)
+    if fields is None:
+        return
+    start = target(fields)
+    for i in range(number(start)):
+        field = target(start + 4 + 4 * i)
+        name, dictionary = slot(field, 0), slot(field, 4)
+        if name is not None and dictionary is not None:
+            at = target(name)
+            yield buffer[at + 4 : at + 4 + number(at)].decode()
 
 
 def files_of(path: str, argument: str) -> list[str]:

@@ -52,7 +52,7 @@ def open_watched(data: Any, features: Sequence[Feature]) -> LocalSource:
     source = open_rows(data, features, exactly=True)
     types = find_features(source, features)
     for feature in features:
-        if types[feature.name] != feature.type and feature.type.name != "codes":
+        if types[feature.name] != feature.type.values and feature.type.name != "codes":
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
                 "the model; give it the same type"

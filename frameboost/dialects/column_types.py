@@ -43,6 +43,7 @@ class ColumnTypes:
 
     def type_of(self, kind: FeatureType) -> str | None:
         """Return the type of a column that holds a feature, or None if the database has none."""
+        kind = kind.values
         if kind.precision_and_scale:
             template = self.columns.get("decimal")
             return template and template.format(p=kind.precision_and_scale[0], s=kind.precision_and_scale[1])

@@ -108,7 +108,7 @@ class Dialect:
 
     def literal(self, kind: FeatureType, value: Physical) -> str | OutOfRange:
         """Return a physical value as a literal that compares exactly with a column of the type."""
-        return self.literals.literal(kind, value)
+        return self.literals.literal(kind.values, value)
 
     def number(self, value: float) -> str:
         """Return a float64 as a literal of the type that reads back as the same number."""

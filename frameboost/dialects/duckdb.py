@@ -24,7 +24,10 @@ class _DuckDBLiterals(Literals):
     """DuckDB has a type for each of ours, and so a literal for every value."""
 
     def literal(self, kind: FeatureType, value: Physical) -> str | OutOfRange:
-        return literal(kind, value)
+        return literal(kind.values, value)
+
+    def is_exact(self, kind: FeatureType, value: Physical) -> bool:
+        return kind.family in ("timestamp", "timestamptz") or super().is_exact(kind, value)  # also of nanoseconds
 
     def number(self, value: float) -> str:
         return DUCKDB_WRITER.number(value)

@@ -113,6 +113,15 @@ class Literals:
             return OutOfRange.ABOVE if whole > 0 else OutOfRange.BELOW
         return str(whole) if -_LONGEST_INTEGER <= whole < _LONGEST_INTEGER else self.wide_integer.format(v=whole)
 
+    def is_exact(self, kind: FeatureType, value: Physical) -> bool:
+        """Whether a column of the type can hold the value as it is, so that its literal is it, and not the next one."""
+        if isinstance(value, float):
+            return self.has_subnormals or not 0 < abs(value) < _LEAST_NORMAL
+        if not kind.unit or (kind.family == "duration" and self.interval is None) or isinstance(value, str):
+            return True
+        digits = 6 if kind.family == "duration" else self.digits
+        return int(value) % max(1, _PER_SECOND[kind.unit] // int(10**digits)) == 0
+
     def number(self, value: float) -> str:
         """Return a float64 as a literal of the type that reads back as the same number."""
         if math.isinf(value):

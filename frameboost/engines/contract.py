@@ -295,8 +295,8 @@ class ShardEngine(HistogramEngine, Protocol):
     def count_values(self, features: Sequence[int]) -> list[ValueCounts]:
         """Return the distinct values of some numeric features, of the rows that cuts come from."""
 
-    def categories(self, feature: int) -> list[str]:
-        """Return the distinct values of a string feature, in any order."""
+    def categories(self, feature: int) -> list[Physical]:
+        """Return the distinct physical values of a categorical feature, in any order."""
 
     def compute_gradients_on(
         self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]

@@ -33,7 +33,7 @@ from frameboost.ensemble.joins_file import joins_fields, read_joins
 from frameboost.ensemble.linear_file import check_linear
 from frameboost.ensemble.plain_trees import are_plain
 from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns, are_linear
-from frameboost.ensemble.tree_file import check_tree, read_tree, tree_fields
+from frameboost.ensemble.tree_file import check_tree, read_float, read_tree, tree_fields, writable
 from frameboost.errors import FrameboostError, ModelFileError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
@@ -92,7 +92,7 @@ def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
     """Return the text of a file, with the list of trees if it is given."""
     features = [
         {"name": f.name, "type": f.type.name}
-        | ({"categories": list(f.categories)} if f.type.is_categorical else {})
+        | ({"categories": [writable(value) for value in f.categories]} if f.type.is_categorical else {})
         | ({"zero_is_missing": True} if f.zero_is_missing else {})
         for f in ensemble.features
     ]
@@ -321,11 +321,14 @@ def _feature(item: object, number: int) -> Feature:
             fail(where, "zero_is_missing", "true, on a float feature, or false", zero_is_missing)
         return Feature(item["name"], kind, zero_is_missing=zero_is_missing)
     check_keys(item, ("name", "type", "categories"), where)
-    categories = read_list(item, "categories", where)
+    categories = given = read_list(item, "categories", where)
+    if kind.is_float:
+        categories = [read_float(kind, value) for value in given]
     # There may be a hundred thousand strings, for which a call for each takes longest.
     are_accepted = set(map(type, categories)) <= {str} if kind.name == "string" else all(map(kind.accepts, categories))
     if not are_accepted or not all(map(lt, categories, categories[1:])):
-        fail(where, "categories", f"sorted, distinct {'strings' if kind.name == 'string' else 'integers'}", categories)
+        what = {"string": "strings", "codes": "integers"}.get(kind.name, f"values of type {kind.values}")
+        fail(where, "categories", f"sorted, distinct {what}", given)
     return Feature(item["name"], kind, tuple(categories))
 
 

@@ -64,7 +64,8 @@ def _have_thresholds_of_types(trees: TreeColumns, features: Sequence[Feature]) -
     has_float = ~np.isnan(trees.nodes["threshold"])
     feature, threshold = trees.nodes["feature"][has_float], trees.nodes["threshold"][has_float]
     kinds = [each.type for each in features]
-    is_float, is_single = np.array([(kind.is_float, kind.name == "float32") for kind in kinds]).T
+    is_float = np.array([kind.is_float and not kind.is_categorical for kind in kinds])
+    is_single = np.array([kind.name == "float32" for kind in kinds])
     with np.errstate(over="ignore"):
         is_held = (threshold.astype(np.float32) == threshold) | ~is_single[feature]
         # A finite number beyond float32 becomes infinite, which differs from it.

@@ -16,7 +16,7 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["check_tree", "read_tree", "tree_fields"]
+__all__ = ["check_tree", "read_float", "read_tree", "tree_fields", "writable"]
 
 _INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 _FIELDS = (
@@ -37,17 +37,27 @@ def tree_fields(tree: Tree, n_outputs: int) -> dict[str, Any]:
     return (
         ({} if n_outputs == 1 else {"output": tree.output})
         | {field: getattr(tree, field) for field in _FIELDS}
-        | {"threshold": list(map(_writable, tree.threshold))}
+        | {"threshold": list(map(writable, tree.threshold))}
         | ({"with_missing": tree.with_missing} if any(tree.with_missing) else {})
         | ({"linear": linear_field(tree)} if tree.linear else {})
     )
 
 
-def _writable(threshold: Physical | None) -> Physical | None:
-    """Return a threshold for JSON, which has no infinities; data with infinities lead to such thresholds."""
-    if isinstance(threshold, float) and math.isinf(threshold):
-        return "Infinity" if threshold > 0 else "-Infinity"
-    return threshold
+def writable(value: Physical | None) -> Physical | None:
+    """Return a threshold or a category for JSON, which has no infinities; data with infinities lead to such ones."""
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def read_float(kind: FeatureType, value: object) -> float | None:
+    """Return a number of JSON as `writable` writes it; None of what is no value of a type of floats."""
+    if value in ("Infinity", "-Infinity"):
+        return _INFINITE[str(value)]
+    if not is_finite(value):
+        return None
+    number = float(value)  # type: ignore[arg-type]
+    return number if kind.holds(number) else None
 
 
 def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs: int) -> Tree:
@@ -206,14 +216,9 @@ def _threshold(value: object, feature: Feature, where: str, node: int) -> Physic
     if value is None:
         return None
     kind = feature.type
-    is_float = kind.is_float
-    if is_float and value in ("Infinity", "-Infinity"):
-        return _INFINITE[str(value)]
-    if is_float and is_finite(value):
-        value = float(value)  # type: ignore[arg-type]
-        if kind.holds(value):
-            return value
-    if is_float or kind.is_categorical or not kind.accepts(value):
+    if kind.is_float and not kind.is_categorical and (number := read_float(kind, value)) is not None:
+        return number
+    if kind.is_float or kind.is_categorical or not kind.accepts(value):
         fail(f"{where}, node {node}", "threshold", f"a value of type {kind}", value)
     return value  # type: ignore[return-value]
 

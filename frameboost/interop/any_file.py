@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from frameboost.checks.arguments import path as check_path
-from frameboost.checks.json_fields import OTHER_FORMS, parse_json
+from frameboost.checks.json_fields import other_form, parse_json
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.model_file import FORMAT, read_model
 from frameboost.errors import FrameboostError, ModelFileError
-from frameboost.interop.catboost.columns import DAMAGED
+from frameboost.interop.catboost.columns import DAMAGED, refuse_statistics
 from frameboost.interop.catboost.reader import read_catboost
 from frameboost.interop.file_starts import library_of_file
 from frameboost.interop.lightgbm.reader import read_lightgbm
+from frameboost.interop.model_argument import read_bytes
 from frameboost.interop.xgboost.reader import read_xgboost
 
 __all__ = ["Categories", "read_any_file"]
@@ -28,7 +29,7 @@ Categories = Callable[[list[str]], Mapping[str, Iterable[Any]]]
 def read_any_file(path: str | Path, categories: Categories | None = None) -> Ensemble:
     """Read a model from a file of any library (see `frameboost.loading.open_model`)."""
     check_path("path", path)
-    data = Path(path).read_bytes()
+    data = read_bytes(path)
     try:
         return _reader(data, categories)(data)
     except FrameboostError as error:
@@ -46,9 +47,12 @@ def _reader(data: bytes, categories: Categories | None) -> Callable[[bytes], Ens
 
 
 def _categorical(data: bytes) -> list[str]:
-    """Return the names of a CatBoost model's categorical columns."""
+    """Return the names of a CatBoost model's categorical columns, whose categories it is worth asking for."""
     document = parse_json(data, "not a CatBoost model saved as JSON", DAMAGED)
-    info = document.get("features_info") if isinstance(document, dict) else None
+    document = document if isinstance(document, dict) else {}
+    for trees in (document.get(key) for key in ("trees", "oblivious_trees")):
+        refuse_statistics(trees if isinstance(trees, list) else [])
+    info = document.get("features_info")
     items = info.get("categorical_features") if isinstance(info, dict) else None
     found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     return [str(item.get("feature_id") or item.get("flat_feature_index")) for item in found]
@@ -58,9 +62,8 @@ def _writer(data: bytes) -> str:
     """Return the library that wrote the file."""
     if library := library_of_file(data):
         return library
-    for start, what in OTHER_FORMS.items():
-        if data.startswith(start):
-            raise ModelFileError(f"not a model that can be read here: {what}")
+    if what := other_form(data):
+        raise ModelFileError(f"not a model that can be read here: {what}")
     return _writer_of_json(data)
 
 

@@ -13,6 +13,7 @@ from frameboost.losses.built_in import get_loss
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 
@@ -105,20 +106,28 @@ def _is_text(name: str) -> bool:
         return False
 
 
-def category_codes(values: Sequence[Any], what: str) -> tuple[tuple[str | int, ...], tuple[int, ...]]:
-    """Return the sorted categories, and the position of each of ``values`` among them.
+def category_codes(values: Sequence[Any], name: str, what: str = "feature") -> tuple[Feature, tuple[int, ...]]:
+    """Return a feature of categories, and the position of each of ``values`` among its categories.
+
+    Whole numbers are codes, which a column may have as integers or floats; Booleans are categories of their type.
+    ``what`` is what messages call the feature.
 
     Raises
     ------
     ParameterError
-        If the values are neither all strings nor all whole numbers.
+        If the values are neither all strings, all whole numbers nor all Booleans.
     """
-    given = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
-    strings = all(isinstance(v, str) and _is_text(v) for v in given)
-    if not strings and not all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**63 for v in given):
-        raise ParameterError(f"the categories of {what} must be all strings or all whole numbers")
+    given, kind = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values], "codes"
+    if all(isinstance(v, str) and _is_text(v) for v in given):
+        kind = "string"
+    elif all(isinstance(v, bool) for v in given):
+        given, kind = list(map(int, given)), "category(boolean)"
+    elif not all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**63 for v in given):
+        raise ParameterError(
+            f"the categories of {what} {shown(name)} must be all strings or all whole numbers, or else all Booleans"
+        )
     ordered = tuple(sorted(set(given)))
     if len(ordered) < len(given):
-        raise ModelFileError(f"damaged model: {what} has a category twice")
+        raise ModelFileError(f"damaged model: {what} {shown(name)} has a category twice")
     places = {category: place for place, category in enumerate(ordered)}
-    return ordered, tuple(places[v] for v in given)
+    return Feature(name, FeatureType(kind), ordered), tuple(places[v] for v in given)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from frameboost.checks.arguments import path as check_path
-from frameboost.checks.json_fields import OTHER_FORMS
+from frameboost.checks.json_fields import other_form
 from frameboost.checks.messages import shown
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.file_starts import library_of_file
 
-__all__ = ["bytes_of_file", "comes_from", "unreadable"]
+__all__ = ["bytes_of_file", "comes_from", "read_bytes", "unreadable"]
 
 # What to say of an object of each library.
 _READERS = {
@@ -37,6 +37,13 @@ def comes_from(value: object, library: str) -> bool:
     return any(kind.__module__.partition(".")[0] == library for kind in type(value).__mro__)
 
 
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a file; raise `IsADirectoryError` that says so if the path is of a folder."""
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{shown(str(path))} is a folder; give a model file that is in it")
+    return Path(path).read_bytes()
+
+
 def bytes_of_file(model: Any, library: str) -> bytes | None:
     """Return the bytes of a file, given its path or its content; None for any other kind of object.
 
@@ -58,15 +65,12 @@ def bytes_of_file(model: Any, library: str) -> bytes | None:
         data = bytes(model)
     elif isinstance(model, str | os.PathLike):
         check_path("model", model)
-        data = Path(model).read_bytes()
+        data = read_bytes(model)
     else:
         return None
-    if not data:
-        raise ModelFileError(f"the file is not one that from_{library} reads: it is empty")
     found = library_of_file(data)
     what = _FILES[found] if found and found != library else None
-    what = what or next((form for start, form in OTHER_FORMS.items() if data.startswith(start)), None)
-    if what:
+    if what := what or other_form(data):
         raise ModelFileError(f"the file is not one that from_{library} reads: {what}")
     return data
 

@@ -5,7 +5,8 @@ Differences to frameboost, and how each is translated:
 - Splits are ``x <= t``, which is ``x < u`` with u the next float64 above t. All but histogram gradient boosting convert
   x to float32 first; then u is the smallest float64 that rounds to a float32 above t.
 - `GradientBoostingRegressor` and `GradientBoostingClassifier` send NaN right; the others where the split says.
-- Forests and single trees predict means or class shares, without a link. Each leaf is divided by the number of trees.
+- Forests and single trees predict means or class shares, without a link. Each leaf is divided by the number of trees;
+  class shares such that votes that tie have equal sums, of which the first class counts.
 - A leaf may hold several values (targets, or more than two classes). Here each output has its own trees.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,8 @@ _COUNTERPARTS = {
     "poisson": "count:poisson",
     "gamma": "reg:gamma",
 }
+# The grid of class shares in leaves, which sums of them keep, and the most units of which shares are.
+_VOTE, _MOST_PARTS = 2.0**-51, 1 << 12
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -145,16 +149,38 @@ def _read_averaged(estimator: Any, members: Sequence[Any]) -> Ensemble:
         raise ParameterError(f"the {type(estimator).__name__} knows but one class")
     n_outputs = (1 if n_classes == 2 else n_classes) if is_classifier else estimator.n_outputs_
     names = _names(estimator)
-    trees = []
-    for member in members:
-        values = member.tree_.value[:, 0, :] if is_classifier else member.tree_.value[:, :, 0]
-        if is_classifier:
-            values = _class_shares(values)
-        for output in range(n_outputs):
-            column = values[:, 1 if n_classes == 2 else output] / len(members)
-            trees.append(_tree(member.tree_, column, output, follows_missing=True))
+    if is_classifier:
+        values_of = _votes([_class_shares(member.tree_.value[:, 0, :]) for member in members], members)
+    else:
+        values_of = [member.tree_.value[:, :, 0] / len(members) for member in members]
+    trees = [
+        _tree(member.tree_, values[:, 1 if n_classes == 2 else output], output, follows_missing=True)
+        for member, values in zip(members, values_of, strict=True)
+        for output in range(n_outputs)
+    ]
     loss = foreign_loss(f"sklearn:{type(estimator).__name__}", margin_names(n_outputs), n_classes)
     return checked_ensemble(loss, {}, _float_features(names), [0.0] * n_outputs, trees)
+
+
+def _votes(shares: Sequence[npt.NDArray[np.float64]], members: Sequence[Any]) -> list[npt.NDArray[np.float64]]:
+    """Return the class shares of each tree's nodes divided by the number of trees, such that ties stay ties.
+
+    Where the classes of a leaf have a few rows each, its shares are multiples of 1/d for some d, in many forests 1.
+    Then all shares are whole numbers times one factor, about 1/(d n), so that equal votes of n trees have equal sums.
+    Otherwise they are rounded down, and a tie of two classes is a little less than a half, as the first class wins it.
+    """
+    n, denominator = len(members), 1
+    for own, member in zip(shares, members, strict=True):
+        is_leaf = member.tree_.children_left < 0
+        rows = np.round(own * member.tree_.weighted_n_node_samples[:, None])[is_leaf].astype(np.int64)
+        total = rows.sum(axis=1)
+        is_exact = bool((total > 0).all() and (rows / np.maximum(total, 1)[:, None] == own[is_leaf]).all())
+        needed = total // np.maximum(np.gcd.reduce(rows, axis=1), 1) if is_exact else np.array([_MOST_PARTS])
+        denominator = reduce(math.lcm, np.unique(needed).tolist(), denominator)
+        if denominator * n > _MOST_PARTS:
+            return [np.floor(each / n / _VOTE) * _VOTE for each in shares]
+    unit = math.floor(1 / (denominator * n) / _VOTE) * _VOTE
+    return [np.round(each * denominator, 9) * unit for each in shares]
 
 
 def _class_shares(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -202,9 +228,7 @@ def _read_histogram_boosting(estimator: Any) -> Ensemble:
         encoder = estimator._preprocessor.named_transformers_["encoder"]
         for number, categories in zip(order, encoder.categories_, strict=False):
             present = [_plain(value) for value in categories if value is not None and value == value]
-            found, codes[number] = category_codes(present, f"feature {shown(names[number])}")
-            kind = FeatureType("codes" if found and isinstance(found[0], int) else "string")
-            features[number] = Feature(names[number], kind, found)
+            features[number], codes[number] = category_codes(present, names[number])
     n_outputs = estimator.n_trees_per_iteration_
     loss, parameters = _loss(estimator, n_outputs)
     trees = [
@@ -217,7 +241,8 @@ def _read_histogram_boosting(estimator: Any) -> Ensemble:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    is_time = isinstance(value, np.datetime64 | np.timedelta64)  # of which numpy makes integers
+    return value.item() if isinstance(value, np.generic) and not is_time else value
 
 
 def _histogram_tree(

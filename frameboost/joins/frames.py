@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -35,33 +35,43 @@ class StarFrame(FrameSource):
             facts = function(self.facts)
             facts.collect_schema()
         except pl.exceptions.ColumnNotFoundError:
-            return FrameSource(function(self.frame))
-        return star_frame(facts, self.dimensions)
+            return FrameSource(function(self.frame), categorical=self.categorical)
+        return star_frame(replace(self.own_rows(), frame=facts), self.dimensions)
 
     def own_rows(self) -> FrameSource:
         """See `FrameSource.own_rows`."""
-        return FrameSource(self.facts)
+        return FrameSource(self.facts, categorical=self.categorical.intersection(self.facts.collect_schema().names()))
 
     def with_own_rows(self, rows: LocalSource) -> StarFrame:
         """See `FrameSource.with_own_rows`."""
         assert isinstance(rows, FrameSource)
-        return star_frame(rows.frame, self.dimensions)
+        return star_frame(rows, self.dimensions)
 
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> FrameSource:
         """See `FrameSource.where`; a star of the facts for which it holds."""
         kept = super().where(predicate, is_column=is_column, negated=negated)
         if isinstance(kept, StarFrame):
             return kept
-        return star_frame(kept.frame.select(map(column, self.facts.collect_schema().names())), self.dimensions)
+        facts = kept.frame.select(map(column, self.facts.collect_schema().names()))
+        return star_frame(replace(self.own_rows(), frame=facts), self.dimensions)
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """See `FrameSource.to_frame`; dimensions that have none of the columns are not joined."""
         return joined(self.facts, self.dimensions, names).select(map(column, names))
 
 
-def star_frame(facts: pl.LazyFrame, dimensions: Sequence[Dimension]) -> StarFrame:
+def star_frame(facts: FrameSource, dimensions: Sequence[Dimension]) -> StarFrame:
     """Return a star; its keys must have been checked."""
-    return StarFrame(joined(facts, dimensions), facts=facts, dimensions=tuple(dimensions))
+    categorical = {
+        name
+        for dimension in dimensions
+        for name, own in dimension.columns.items()
+        if own in dimension.source.categorical
+    }
+    return StarFrame(
+        joined(facts.frame, dimensions), categorical=facts.categorical | categorical, facts=facts.frame,
+        dimensions=tuple(dimensions),
+    )  # fmt: skip
 
 
 def joined(facts: pl.LazyFrame, dimensions: Sequence[Dimension], names: Collection[str] | None = None) -> pl.LazyFrame:

@@ -235,7 +235,7 @@ class Star:
             _check_keys(dimensions)
         if isinstance(facts, RelationSource):
             return star_relation(facts, dimensions)
-        return star_frame(facts.frame, dimensions)
+        return star_frame(facts, dimensions)
 
 
 def _check_keys(dimensions: Sequence[Dimension]) -> None:

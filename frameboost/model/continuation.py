@@ -46,7 +46,7 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
         )
     given = find_features(source, initial.features)
     for feature in initial.features:
-        if given[feature.name] != feature.type:
+        if given[feature.name] != feature.type.values:
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
                 "the model to train on from; give it the same type"

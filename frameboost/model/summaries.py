@@ -82,7 +82,7 @@ def _node(tree: Tree, node: int, features: Sequence[Feature]) -> tuple[Any, ...]
     return (
         feature.name,
         None if threshold is None else float(feature.type.scaled(threshold)),
-        None if categories is None else [feature.categories[code] for code in categories],
+        None if categories is None else [feature.type.shown(feature.categories[code]) for code in categories],
         "left" if tree.missing_left[node] else "right",
         tree.left[node],
         tree.right[node],

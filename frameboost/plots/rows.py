@@ -15,6 +15,7 @@ from frameboost.errors import DataError
 from frameboost.expressions.draws import draw_expr, draw_key
 from frameboost.model.model import Model
 from frameboost.plots.theme import axis, number_axis
+from frameboost.schema.polars_columns import column, text_expr
 from frameboost.schema.types import FeatureType
 
 __all__ = [
@@ -97,8 +98,7 @@ def vega_values(values: pl.Series, kind: FeatureType) -> pl.Series:
     if kind.family == "boolean":
         return values.cast(pl.Boolean).replace_strict([False, True], ["false", "true"], return_dtype=pl.String)
     if kind.is_categorical:
-        codes = values.cast(pl.Float64).fill_nan(None).cast(pl.Int64) if kind.name == "codes" else values
-        return codes.cast(pl.String)
+        return values.to_frame().select(text_expr(column(values.name), kind).alias(values.name)).to_series()
     if kind.family == "date":
         return values.cast(pl.Datetime("ms"))
     if kind.family == "timestamptz":
@@ -120,7 +120,7 @@ def value_axis(values: pl.Series, vega: VegaType) -> alt.Axis:
 
 def titled(name: str, kind: FeatureType) -> str:
     """Return a feature's name, with the unit that its values are shown in."""
-    unit = {"duration": " (seconds)", "timestamptz": " (UTC)"}.get(kind.family, "")
+    unit = {"duration": " (seconds)", "timestamptz": " (UTC)"}.get("" if kind.is_categorical else kind.family, "")
     return f"{name}{unit}"
 
 
@@ -132,4 +132,4 @@ def text_of(values: Sequence[Any], kind: FeatureType) -> list[str]:
 def _text(value: Any, kind: FeatureType) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
-    return str(value.date() if kind.family == "date" else value)
+    return str(value.date() if kind.family == "date" and not kind.is_categorical else value)

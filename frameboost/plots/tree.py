@@ -174,7 +174,7 @@ def _question(tree: Tree, node: int, features: tuple[Feature, ...], most: int, l
         return shortened(f"< {value}", longest)
     if codes is None:
         return "is present"
-    named = [str(feature.categories[code]) for code in codes]
+    named = [feature.type.shown(feature.categories[code]) for code in codes]
     word = "is" if tree.named_left(node) else "is not"
     listed = (
         " or ".join(named[:most]) if len(named) <= most else f"{' or '.join(named[:most])} or {len(named) - most} more"

@@ -19,6 +19,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.losses.outputs import Output
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.feature import Feature
+from frameboost.schema.polars_columns import category_column
 from frameboost.schema.types import FeatureType
 
 __all__ = ["default_grid", "partial_dependence_frame", "responses"]
@@ -127,7 +128,7 @@ def default_grid(column: pl.Series, feature: Feature) -> pl.Series:
     """Return all categories of a string feature, or up to 20 values of the column at evenly spaced ranks, sorted."""
     if feature.type.is_categorical and feature.categories:  # another library's model lists those that it splits on
         # An Enum column may lack some categories.
-        values = pl.Series(column.name, feature.categories, dtype=pl.String).cast(column.dtype, strict=False)
+        values = category_column(feature).alias(column.name).cast(column.dtype, strict=False)
         return values.drop_nulls()
     present = column.drop_nulls()
     if column.dtype.is_float():

@@ -97,7 +97,7 @@ class _Allowed:
         return f"is not {self._listed(self.excluded)}" if self.excluded else ""
 
     def _listed(self, codes: set[int]) -> str:
-        names = [shortened(str(self.feature.categories[code]), 40) for code in sorted(codes)]
+        names = [shortened(_text(self.feature.categories[code], self.feature), 40) for code in sorted(codes)]
         more = len(names) - _MOST_CATEGORIES
         return " or ".join(names[:_MOST_CATEGORIES]) + (f" or {more} more" if more > 0 else "")
 

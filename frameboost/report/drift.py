@@ -62,7 +62,7 @@ def _unseen(material: Material) -> list[Raw]:
     """Return the categories that training did not have."""
     found = unseen_categories(material.ensemble, material.rows)
     if found.is_empty():
-        if not any(feature.type.name == "string" for feature in material.ensemble.features):
+        if not any(f.type.is_categorical and f.type.name != "codes" for f in material.ensemble.features):
             return []
         return [paragraph("Every category in these rows is known from training.")]
     rows = [

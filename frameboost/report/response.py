@@ -9,7 +9,7 @@ from frameboost.checks.messages import shortened
 from frameboost.plots.theme import MOST_CLASSES
 from frameboost.report.markup import Chart, Raw, Section, paragraph
 from frameboost.report.material import Material
-from frameboost.schema.polars_columns import column
+from frameboost.schema.polars_columns import column, known_expr
 
 __all__ = ["response"]
 
@@ -53,6 +53,6 @@ def _has_value(material: Material, name: str) -> bool:
     rows, value = material.rows, column(name)
     feature = material.ensemble.features[material.ensemble.feature_names.index(name)]
     has = value.is_finite() if rows.schema[name].is_float() else value.is_not_null()
-    if feature.type.name == "string":
-        has = value.cast(pl.String).is_in(pl.Series(feature.categories, dtype=pl.String).implode())
+    if feature.type.is_categorical and feature.type.name != "codes":
+        has = known_expr(feature).is_not_null()
     return bool(rows.select(has.any()).item())

@@ -14,7 +14,7 @@ import polars as pl
 from frameboost.compile.sql.drift import SMALLEST_SHARE
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.model.model import Model
-from frameboost.schema.polars_columns import column
+from frameboost.schema.polars_columns import column, known_expr, text_expr
 
 __all__ = ["shares_by_leaf", "stability_index", "unseen_categories"]
 
@@ -72,10 +72,11 @@ def unseen_categories(ensemble: Ensemble, rows: pl.DataFrame) -> pl.DataFrame:
     """
     found = []
     for feature in ensemble.features:
-        if feature.type.name != "string":
+        if not feature.type.is_categorical or feature.type.name == "codes":
             continue
-        values = rows.select(column(feature.name).cast(pl.String)).to_series().drop_nulls()
-        unseen = values.filter(~values.is_in(pl.Series(feature.categories, dtype=pl.String).implode()))
+        values = rows.select(known_expr(feature).alias(feature.name)).to_series()
+        present = rows.select(text_expr(column(feature.name), feature.type).alias(feature.name)).to_series()
+        unseen = present.filter(values.is_null() & present.is_not_null())
         if len(unseen):
             counts = unseen.value_counts(name="rows").sort(["rows", feature.name], descending=[True, False])
             found.append((feature.name, len(unseen) / len(rows), counts[feature.name].head(3).to_list()))

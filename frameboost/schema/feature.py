@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import FeatureType, Physical
 
 __all__ = ["ZERO", "Feature"]
 
@@ -23,13 +23,13 @@ class Feature:
     type
         The column's type in training.
     categories
-        For strings, the distinct values of training, sorted by code point; a category's *code* is its index in this
-        tuple. For codes of other libraries, the distinct numbers, sorted. Empty for all other types.
+        The distinct physical values of training, sorted; a category's *code* is its index in this tuple. Empty for
+        types that are not categorical.
     zero_is_missing
         Whether numbers within `ZERO` of zero are missing values too (LightGBM's ``zero_as_missing``).
     """
 
     name: str
     type: FeatureType
-    categories: tuple[str | int, ...] = ()
+    categories: tuple[Physical, ...] = ()
     zero_is_missing: bool = False

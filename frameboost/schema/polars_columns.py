@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import polars.selectors as cs
 
-from frameboost.schema.feature import ZERO
+from frameboost.schema.feature import ZERO, Feature
 from frameboost.schema.types import FeatureType
 
-__all__ = ["column", "contiguous_array", "not_zero", "physical_expr", "physical_values", "with_values"]
+__all__ = [
+    "category_column", "category_expr", "column", "contiguous_array", "known_expr", "not_zero", "physical_expr",
+    "physical_values", "text_expr", "with_values",
+]  # fmt: skip
 
 
 def column(name: str) -> pl.Expr:
@@ -31,6 +36,43 @@ def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
     if kind.precision_and_scale or kind.unit or kind.family == "date":
         values = values.to_physical()
     return values.cast(kind.physical_dtype)
+
+
+def category_column(feature: Feature, codes: Sequence[int] | None = None) -> pl.Series:
+    """Return categories, by default all, as a column of the feature's type has them."""
+    kind = feature.type
+    values = feature.categories if codes is None else [feature.categories[code] for code in codes]
+    if kind.precision_and_scale:
+        return pl.Series(feature.name, [kind.decimal(int(value)) for value in values], dtype=kind.to_polars())
+    return pl.Series(feature.name, values, dtype=kind.physical_dtype).cast(kind.to_polars())
+
+
+def category_expr(feature: Feature) -> pl.Expr:
+    """Return a column in the type of its categories, null where the type does not hold the value; not of codes."""
+    values, kind = column(feature.name), feature.type
+    if kind.name == "string":
+        return values.cast(pl.String)  # Enum and Categorical refuse to be compared with values that they don't have
+    if kind.family == "timestamptz":
+        values = values.dt.convert_time_zone("UTC")
+    same = values.cast(kind.to_polars(), strict=False)
+    return same if kind.family == "boolean" else pl.when(same == values).then(same)
+
+
+def known_expr(feature: Feature) -> pl.Expr:
+    """Return a column of categories, null where it has none of the feature's."""
+    values = category_expr(feature)
+    return pl.when(values.is_in(category_column(feature).implode())).then(values)
+
+
+def text_expr(values: pl.Expr, kind: FeatureType) -> pl.Expr:
+    """Return a column of categories as text for people; NaN is null."""
+    if kind.family == "duration":
+        return values.dt.to_string("polars")
+    if kind.family == "number":
+        # A column with missing integers is often one of floats.
+        values = values.cast(pl.Float64).fill_nan(None) if kind.is_float or kind.name == "codes" else values
+        values = values.cast(kind.to_polars(), strict=False)
+    return values.cast(pl.String)
 
 
 def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:

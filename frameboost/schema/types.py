@@ -15,6 +15,7 @@ type                                           physical form
 ``duration[u]``                                ``int``, units u
 ``string``                                     ``str``; polars' Enum and Categorical and DuckDB's ENUM too
 ``codes``                                      ``int`` that is a name, not an amount; only in other libraries' models
+``category(t)``                                as type ``t``, any but strings, whose values are names of categories
 =============================================  ==========================================================
 
 A new type of a family that exists (a wider integer, another unit of time) is one row of `_TYPES` below, and in
@@ -38,7 +39,7 @@ import math
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -134,7 +135,7 @@ _TYPES: Mapping[str, _Row] = {
     "date": _Row("date", pl.Date(), pl.Int32(), "DATE", bounds=(-(2**31), 2**31 - 1)),
     "string": _Row("string", pl.String(), pl.String(), "VARCHAR", reads_polars=(pl.Enum, pl.Categorical),
                    is_categorical=True),
-    "codes": _Row("number", pl.Int64(), pl.String(), "BIGINT", reads_duckdb=(), bounds=_INT64, is_categorical=True),
+    "codes": _Row("number", pl.Int64(), pl.Int64(), "BIGINT", reads_duckdb=(), bounds=_INT64, is_categorical=True),
     "timestamp[ms]": _time("timestamp", "ms", pl.Datetime("ms"), "TIMESTAMP_MS", "TIMESTAMP_MS", "TIMESTAMP_S"),
     "timestamp[us]": _time("timestamp", "us", pl.Datetime("us"), "TIMESTAMP", "TIMESTAMP"),
     "timestamp[ns]": _time("timestamp", "ns", pl.Datetime("ns"), "TIMESTAMP_NS", "TIMESTAMP_NS"),
@@ -153,6 +154,7 @@ DUCKDB_TYPES: Mapping[str, str] = {name: row.duckdb for name, row in _TYPES.item
 """The names of the types in DuckDB's SQL."""
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_CATEGORY = re.compile(r"category\((.*)\)", re.DOTALL)
 # `codes` are read from no column.
 _OF_POLARS = {
     dtype: name
@@ -172,6 +174,8 @@ def _row(name: str) -> _Row:
     """Return the row of a type, or raise `ValueError`."""
     if name in _TYPES:
         return _TYPES[name]
+    if (inner := _CATEGORY.fullmatch(name)) and not _row(inner[1]).is_categorical:
+        return replace(_row(inner[1]), widened=None, is_categorical=True)
     match = _DECIMAL.fullmatch(name)
     precision, scale = (int(match[1]), int(match[2])) if match else (0, 0)
     if not (1 <= precision <= 38 and scale <= precision):
@@ -243,9 +247,22 @@ class FeatureType:
         return _row(self.name).is_categorical
 
     @property
+    def values(self) -> FeatureType:
+        """The type of the column's values: of ``category(date)`` dates, of codes int64, else the type itself."""
+        if self.name == "codes":
+            return FeatureType("int64")
+        match = _CATEGORY.fullmatch(self.name)
+        return FeatureType(match[1]) if match else self
+
+    @property
+    def as_category(self) -> FeatureType:
+        """The type of a column whose values, of this type, are names of categories."""
+        return self if self.is_categorical else FeatureType(f"category({self.name})")
+
+    @property
     def is_float(self) -> bool:
         """Whether the column may hold NaN, infinities and fractions."""
-        return self.name.startswith("float")
+        return self.name.startswith(("float", "category(float"))
 
     @property
     def is_integer(self) -> bool:
@@ -265,7 +282,7 @@ class FeatureType:
     @property
     def precision_and_scale(self) -> tuple[int, int] | None:
         """(p, s) of a ``decimal(p,s)``."""
-        match = _DECIMAL.fullmatch(self.name)
+        match = _DECIMAL.fullmatch(self.values.name)
         return (int(match[1]), int(match[2])) if match else None
 
     @property
@@ -295,7 +312,7 @@ class FeatureType:
         >>> FeatureType("float32").holds(0.5), FeatureType("float32").holds(0.1), FeatureType("float64").holds(0.1)
         (True, False, True)
         """
-        if self.name != "float32":
+        if self.values.name != "float32":
             return True
         try:
             return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
@@ -322,8 +339,24 @@ class FeatureType:
                 moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=float(seconds * 10**6))
             except OverflowError:
                 return str(value)
-            return moment.date().isoformat() if self.name == "date" else moment.isoformat(sep=" ")
+            return moment.date().isoformat() if self.family == "date" else moment.isoformat(sep=" ")
         return str(value)
+
+    def holding(self, kind: FeatureType, value: Physical) -> Physical | None:
+        """Return the physical value that is exactly a value of another type; None if there is none. Not of strings.
+
+        >>> FeatureType("float32").holding(FeatureType("int8"), 2)
+        2.0
+        >>> FeatureType("int8").holding(FeatureType("float64"), 0.5) is None
+        True
+        """
+        if self.values == kind.values:
+            return value
+        if isinstance(value, float) and math.isinf(value):
+            return value if self.is_float else None
+        number = kind.as_fraction(value)
+        found = self.at_least(number)
+        return found if found not in (None, math.inf, -math.inf) and self.as_fraction(found) == number else None
 
     def decimal(self, value: int) -> Decimal:
         """Return the number of a physical value of a decimal type, with all digits."""
@@ -341,7 +374,7 @@ class FeatureType:
         (3, 34)
         """
         if self.is_float:
-            return _float_at_least(number, single=self.name == "float32")
+            return _float_at_least(number, single=self.values.name == "float32")
         assert self.bounds is not None, "strings have no order here"
         lowest, highest = self.bounds
         value = max(lowest, math.ceil(number / self.scale))

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from frameboost.api import fit
 from frameboost.checks.messages import shown
+from frameboost.data.sources import FrameSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import ParameterError
 from frameboost.model.model import Model
@@ -193,6 +194,8 @@ class Estimator(BaseEstimator):
         self.n_jobs = n_jobs
 
     model_: Model
+
+    _categorical: frozenset[str]
 
     # What the constructor names itself, where a subclass passes on all other parameters; None if it names all.
     _named: ClassVar[tuple[str, ...] | None] = None
@@ -392,8 +395,11 @@ class Estimator(BaseEstimator):
         if isinstance(own["n_jobs"], int | np.integer) and own["n_jobs"] == -1:  # scikit-learn: all
             own["n_jobs"] = None
         roles = {role: names[0] if len(names) == 1 else names for role, names in columns.items()}
+        data: Any = with_roles(rows, columns)
+        if self._categorical:
+            data = FrameSource(data.lazy(), categorical=self._categorical)
         self.model_ = fit(
-            with_roles(rows, columns), features=features, valid=valid or None, verbose=False,
+            data, features=features, valid=valid or None, verbose=False,
             **own | more | roles | {"objective": objective},
         )  # fmt: skip
 

@@ -34,7 +34,10 @@ def names_in(estimator: Any) -> list[str]:
 
 
 def read(estimator: BaseEstimator, X: Any, *, reset: bool) -> pl.DataFrame | SparseFrame:
-    """Return X as a frame with the columns of `names_in`; ``reset`` sets them, when fitting."""
+    """Return X as a frame with the columns of `names_in`; ``reset`` sets them, when fitting.
+
+    It also sets ``_categorical``, the columns of categories that polars has no type of (see `FrameSource`).
+    """
     checked = _checked(estimator, X, reset=reset)
     return _sparse_frame(estimator, checked) if _is_sparse(checked) else _frame(estimator, checked)
 
@@ -62,12 +65,14 @@ def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame]:
         yield _frame(estimator, checked if at_once >= n_rows else checked[start : start + at_once])
 
 
-def _checked(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return X as a polars frame, an array or a sparse matrix by rows, whose columns are those of fit."""
     if isinstance(X, Star):
         raise DataError("X is a Star, whose rows scikit-learn can't count or choose; give its collect(), or take fit")
     if isinstance(X, pl.LazyFrame):
         X = X.collect()
+    if reset:
+        estimator._categorical = frozenset()
     if not _is_table(X):
         smallest = 2 if reset else 1
         return validate_data(
@@ -77,6 +82,9 @@ def _checked(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     source = open_source(X, "X")
     if not isinstance(source, FrameSource):
         raise TypeError("the rows of a DuckDB relation have no order, so y can't tell them; use frameboost.fit")
+    if reset:
+        names = zip(source.names(), names_in(estimator), strict=True)
+        estimator._categorical = frozenset(name for own, name in names if own in source.categorical)
     return source.frame.collect()
 
 

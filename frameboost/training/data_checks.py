@@ -147,7 +147,11 @@ def pick_features(
                 "number, decimal, Boolean, date, timestamp, duration or string, or leave it out with "
                 f"exclude=[{shown(name)}]"
             )
-    return tuple(Feature(name, kind) for name in chosen if (kind := types[name]) is not None)
+    return tuple(
+        Feature(name, kind.as_category if name in source.categorical else kind)
+        for name in chosen
+        if (kind := types[name]) is not None
+    )
 
 
 def check_rows(

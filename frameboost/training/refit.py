@@ -95,7 +95,7 @@ def _why_not(ensemble: Ensemble) -> str | None:
 def _check_types(source: Source, features: Sequence[Feature]) -> None:
     types = find_features(source, features)
     for feature in features:
-        if types[feature.name] != feature.type:
+        if types[feature.name] != feature.type.values:
             raise ParameterError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
                 "the model; give it the same type"

@@ -343,7 +343,6 @@ DAMAGE = [
     ("tree\n", "tree?\n", "does not start with the line 'tree'"),
     ("version=v4", "version=v9", 'version "v9"'),
     ("version=v4", "", "version is missing"),
-    ("end of trees", "", "'end of trees' is missing"),
     ("num_leaves=3", "num_leaves=4", "not 3"),
     ("num_leaves=3", "num_leaves=0", "has no leaves"),
     ("num_leaves=3", "num_leaves=x", "whole numbers"),
@@ -433,9 +432,59 @@ def test_whatever_the_damage_the_error_says_so():
         except fb.FrameboostError as error:
             assert "\n" not in str(error)
         else:
-            one = {"codes": 1, "float64": 1.0, "string": "1"}
+            one = {"codes": 1, "float64": 1.0, "string": "1", "category(boolean)": True}
             frame = pl.DataFrame({f.name: [one[f.type.name]] for f in model.ensemble.features})
             assert model.predict(frame, "margin").is_finite().all()
+
+
+# LightGBM's names of each objective, by its parameters' documentation.
+NAMES = {
+    "regression": "regression_l2 l2 mean_squared_error mse l2_root root_mean_squared_error rmse",
+    "regression_l1": "l1 mean_absolute_error mae",
+    "mape": "mean_absolute_percentage_error",
+    "cross_entropy": "xentropy",
+    "cross_entropy_lambda": "xentlambda",
+    "rank_xendcg": "xendcg xe_ndcg xe_ndcg_mart xendcg_mart",
+    "custom": "none null na",
+}
+
+
+@cases(("objective", "name"), [(objective, name) for objective, names in NAMES.items() for name in names.split()])
+def test_objectives_have_several_names_in_files(objective, name):
+    found, expected = (
+        from_lightgbm(SOUND.replace("objective=regression", f"objective={each}", 1).encode())
+        for each in (name, objective)
+    )
+    assert found == expected
+    booster = lgb.Booster(model_str=SOUND.replace("objective=regression", f"objective={name}", 1))
+    np.testing.assert_allclose(
+        booster.predict(np.zeros((1, len(found.features)))),
+        found.predict(pl.DataFrame({f.name: [0] for f in found.ensemble.features})).to_numpy(),
+    )
+
+
+def test_the_end_of_trees_may_be_missing_but_no_part_of_a_tree():
+    X, y = numbers(np.random.default_rng(21))
+    text = train({}, X, y).model_to_string()
+    expected, end = from_lightgbm(text.encode()), text.index("end of trees")
+    for whole in (text[:end], text.replace("end of trees\n", "")):
+        assert from_lightgbm(whole.encode()).ensemble.trees == expected.ensemble.trees
+        np.testing.assert_array_equal(lgb.Booster(model_str=whole).predict(X), lgb.Booster(model_str=text).predict(X))
+    last = text.rindex("leaf_value=")
+    for cut in (text.rindex("Tree="), last, last + 15, end - 20):
+        with pytest.raises(fb.ModelFileError, match="damaged LightGBM model"):
+            from_lightgbm(text[:cut].encode())
+
+
+def test_booleans_are_categories():
+    rng = np.random.default_rng(22)
+    code = rng.integers(-1, 2, 300)
+    frame = pd.DataFrame({"c": pd.Categorical.from_codes(code, categories=[False, True]), "x": rng.normal(size=300)})
+    booster = train({"min_data_per_group": 1, "cat_smooth": 0}, frame, np.where(code == 1, 5.0, code) + frame["x"])
+    model = from_lightgbm(booster)
+    assert model.ensemble.features[0].type.name == "category(boolean)"
+    for given in (frame, pl.from_pandas(frame)):
+        np.testing.assert_allclose(model.predict(given), booster.predict(frame), rtol=1e-12)
 
 
 def test_no_text_at_all():

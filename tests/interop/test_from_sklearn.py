@@ -1,5 +1,6 @@
 """Imported scikit-learn models: the same predictions and leaves as in scikit-learn."""
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -309,6 +310,38 @@ def test_gains_and_covers_are_those_of_scikit_learn():
     gains = np.array([gains[name] for name in model.features])
     np.testing.assert_allclose(gains / gains.sum(), estimator.feature_importances_, atol=1e-12)
     assert model.trees["cover"][0] == len(X)
+
+
+@pytest.mark.parametrize("n_trees", [20, 50, 100])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_votes_that_tie_go_to_the_first_class(n_trees, n_classes):
+    rng = np.random.default_rng(n_trees)
+    X, rows = rng.normal(size=(200, 3)).round(1), rng.normal(size=(2000, 3)).round(1)
+    y = np.clip(X[:, 0] + rng.normal(size=200) > 0, 0, 1) + (X[:, 1] > 0.5 if n_classes > 2 else 0)
+    forest = RandomForestClassifier(n_trees, random_state=0).fit(X, y)
+    ordered = np.sort(forest.predict_proba(rows), axis=1)
+    assert (np.abs(ordered[:, -1] - ordered[:, -2]) < 1e-9).sum() > 5
+    model, frame = from_sklearn(forest), pl.DataFrame(rows, schema=["x0", "x1", "x2"])
+    np.testing.assert_array_equal(model.predict(frame, output="class"), forest.predict(rows))
+    np.testing.assert_array_equal(frame.select(model.expr(output="class")).to_series(), forest.predict(rows))
+    con = duckdb.connect()
+    con.register("rows", frame.to_arrow())
+    found = con.sql(model.query("rows", keep=[], output="class")).fetchnumpy()["prediction"]
+    np.testing.assert_array_equal(found, forest.predict(rows))
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_booleans_are_categories(missing):
+    rng = np.random.default_rng(5)
+    code = rng.integers(-missing, 2, 200)
+    as_category = pd.Categorical.from_codes(code, categories=[False, True])
+    frame = pd.DataFrame({"c": as_category, "x": rng.normal(size=200)})
+    given = [(frame, "from_dtype")] if missing else [(frame, "from_dtype"), (frame.astype({"c": bool}), ["c"])]
+    for rows, which in given:
+        boosting = HistGradientBoostingRegressor(max_iter=4, max_leaf_nodes=5, categorical_features=which)
+        boosting.fit(rows, np.where(code == 1, 5.0, code) + frame["x"])
+        for scored in (rows, pl.from_pandas(rows)):
+            np.testing.assert_allclose(from_sklearn(boosting).predict(scored), boosting.predict(rows), rtol=1e-12)
 
 
 def test_names_of_columns():

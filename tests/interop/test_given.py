@@ -1,8 +1,12 @@
 """What `load` and the ``from_*`` functions refuse, in one sentence that names the function for such a model."""
 
+import bz2
 import gzip
 import json
+import lzma
 import pickle
+import struct
+import zlib
 
 import catboost
 import lightgbm
@@ -143,6 +147,53 @@ def test_load_names_other_forms(files, read, name, says):
     assert says in refused(read, files / name)
 
 
+# How files of other formats begin, and what is said of them.
+OTHERS = {
+    "a pickle": pickle.dumps(object(), protocol=0), "it is a pickle": pickle.dumps([1], protocol=1),
+    "pickle, which": pickle.dumps({}, protocol=2), "zlib, as joblib": zlib.compress(b"a" * 100),
+    "bzip2": bz2.compress(b"a"), "xz": lzma.compress(b"a"), "zip archive": b"PK\x03\x04",
+    "HDF5": b"\x89HDF\r\n\x1a\n" + bytes(20), "database of DuckDB": bytes(8) + b"DUCK" + bytes(20),
+    "database of SQLite": b"SQLite format 3\0", "a table in a file": b"PAR1\x15", "it is a table": b"ARROW1\0\0",
+    "numpy": b"\x93NUMPY\x01", "PMML": b'<?xml version="1.0"?><PMML version="4.4"/>',
+    "ONNX": b"\x08\x08\x12\x08skl2onnx", "it is ONNX": b"\x08\x0a:\xc1\x05",
+    "JSON of LightGBM": b'{"name": "tree", "version": "v4"}', "it is empty": b"",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
+@cases("says", OTHERS)
+def test_other_formats_are_named(library, says, tmp_path):
+    text = refused(READERS[library], OTHERS[says])
+    assert says in text
+    (tmp_path / "file").write_bytes(OTHERS[says])
+    assert says in refused(fb.load, tmp_path / "file")
+    assert says in refused(open_model, tmp_path / "file")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_dumps_of_xgboost_are_named(fitted, form, tmp_path):
+    fitted["xgboost"].get_booster().dump_model(tmp_path / "dump", dump_format=form)
+    for read in (READERS["xgboost"], fb.load, open_model):
+        assert "dump_model, which has no objective; save the model with booster.save_model" in refused(
+            read, tmp_path / "dump"
+        )
+
+
+def test_old_binaries_of_xgboost_are_named():
+    # base_score, num_feature, num_class, reserved; the lengths and names of the objective and of the booster.
+    head = struct.pack("<fIi", 0.5, 1, 0) + bytes(124)
+    old = head + struct.pack("<Q", 16) + b"reg:squarederror" + struct.pack("<Q", 6) + b"gbtree" + bytes(200)
+    for data in (old, b"binf" + old):
+        assert "old binary format; load it" in refused(READERS["xgboost"], data)
+
+
+@pytest.mark.parametrize("missing", [-999, 0, 0.0, float("inf")])
+def test_a_number_that_stands_for_missing_is_refused(missing):
+    model = xgboost.XGBRegressor(n_estimators=1, missing=missing).fit(X, Y)
+    assert f"takes {missing} for a missing value (missing=)" in refused(READERS["xgboost"], model)
+    assert READERS["xgboost"](model.get_booster()).n_trees == 1
+
+
 def test_a_file_that_was_cut_off_is_refused(files, tmp_path):
     path = tmp_path / "cut.json"
     path.write_bytes((files / "c.json").read_bytes()[:200])
@@ -162,7 +213,7 @@ def test_an_empty_file_and_one_that_is_not_there(library, tmp_path):
     assert refused(READERS[library], b"") == f"the file is not one that from_{library} reads: it is empty"
     with pytest.raises(FileNotFoundError):
         READERS[library](tmp_path / "none")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(IsADirectoryError, match=r"is a folder; give a model file that is in it$"):
         READERS[library](str(tmp_path))
 
 

@@ -118,7 +118,7 @@ class FewRows:
 def _can_code(feature: Feature) -> bool:
     kind = feature.type
     is_number = kind.is_float or kind.is_integer
-    return (is_number and not feature.zero_is_missing) or kind.name == "string"
+    return (is_number and not kind.is_categorical and not feature.zero_is_missing) or kind.name == "string"
 
 
 def _number(edges: Sequence[Physical], missing: int) -> Callable[[Any], int]:

@@ -140,7 +140,7 @@ class TreeArrays:
         feature, missing = self.features[i], int(self.missing[i])
         kind = feature.type if feature.type.is_categorical else scored
         other = missing + 1 if kind.is_categorical else None
-        return code_expr(_values(feature, scored), kind, self.edges_in(i, scored), missing, other)
+        return code_expr(_values(feature, scored), kind, self.edges_in(i, scored), missing, other, scored)
 
     def value_expr(self, i: int, scored: FeatureType) -> pl.Expr:
         """Return the physical values of a feature's column, that has the type ``scored``; of categories the codes.

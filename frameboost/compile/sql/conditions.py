@@ -61,15 +61,13 @@ class FeatureColumn:
     def is_present(self) -> str:
         """Return a condition that is true unless the value is missing."""
         value = self.value if self.feature.zero_is_missing else self.name
-        not_nan = self._is_number(value)
-        return f"{value} IS NOT NULL{not_nan}"
+        return " AND ".join(filter(None, [f"{value} IS NOT NULL", self._is_number(value)]))
 
     def is_missing(self) -> str:
         """Return a condition that is true for missing values only."""
         value = self.value if self.feature.zero_is_missing else self.name
-        if not self.feature.type.is_float or self.dialect.expressions.is_number is None:
-            return f"{value} IS NULL"
-        return f"{value} IS NULL OR NOT ({self.dialect.expressions.is_number.format(x=value)})"
+        is_number = self._is_number(value)
+        return f"{value} IS NULL OR NOT ({is_number})" if is_number else f"{value} IS NULL"
 
     def is_below(self, threshold: Physical | None) -> str:
         """Return the condition that a present value is below a threshold; nothing if every value is."""
@@ -92,9 +90,14 @@ class FeatureColumn:
         return f"{self.value} {operator} {literal}"
 
     def _is_number(self, value: str) -> str:
-        if not self.feature.type.is_float or self.dialect.expressions.is_number is None:
+        """Return the condition that a value is not NaN; nothing where it can't be.
+
+        Codes that some rows lack come as a column of floats with NaN, though they are integers.
+        """
+        template, kind = self.dialect.expressions.is_number, self.feature.type
+        if template is None or not (kind.is_float or kind.name == "codes"):
             return ""
-        return f" AND {self.dialect.expressions.is_number.format(x=value)}"
+        return template.format(x=value if kind.is_float else self.dialect.cast(value, "float64"))
 
     def test(self, tree: Tree, node: int) -> tuple[str, bool]:
         """Return the condition of a CASE's WHEN, and whether its branch is the left child.
@@ -106,8 +109,8 @@ class FeatureColumn:
         """
         threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
         if categories is not None:
-            named = self.dialect.any_of(self.value, self.categories(categories))
-            return (f"{self.name} IS NULL OR {named}" if tree.with_missing[node] else named), tree.named_left(node)
+            named = self.is_one_of([self.feature.categories[code] for code in categories])
+            return (f"{self.is_missing()} OR {named}" if tree.with_missing[node] else named), tree.named_left(node)
         if threshold is None:
             return self.is_present(), True
         kind = self.feature.type
@@ -121,7 +124,7 @@ class FeatureColumn:
         filled = self._filled(tree, node)
         if filled or not missing_left:
             return f"{filled or self.value} < {literal}", True
-        return f"{self.value} >= {literal}{self._is_number(self.value)}", False
+        return " AND ".join(filter(None, [f"{self.value} >= {literal}", self._is_number(self.value)])), False
 
     def negated(self, condition: str, tree: Tree, node: int) -> str:
         """Return the negation of the condition of `test`; it is true for missing values where that is not."""
@@ -154,9 +157,16 @@ class FeatureColumn:
         missing = "-Infinity" if missing_left else "NaN"
         return f"CASE WHEN {self.is_present()} THEN {value} ELSE CAST('{missing}' AS {number}) END"
 
-    def categories(self, codes: Sequence[int]) -> list[str]:
-        """Return the categories with those codes as literals."""
-        return [str(self.dialect.literal(self.feature.type, self.feature.categories[code])) for code in codes]
+    def is_one_of(self, categories: Sequence[Physical]) -> str:
+        """Return the condition that a value is one of some categories; of those, a column can hold some."""
+        kind, expressions = self.feature.type, self.dialect.expressions
+        if kind.family == "boolean":
+            holds = expressions.is_true if 1 in categories else expressions.is_false
+            return f"{self.name} IS NOT NULL" if len(categories) > 1 else holds.format(x=self.name)
+        exact = (value for value in categories if self.dialect.literals.is_exact(kind, value))
+        literals = [self.dialect.literal(kind, value) for value in exact]
+        known = [literal for literal in literals if not isinstance(literal, OutOfRange)]
+        return self.dialect.any_of(self.value, known) if known else _NEVER
 
 
 def compare_numbers(

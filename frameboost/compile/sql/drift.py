@@ -80,16 +80,12 @@ def _condition(column: FeatureColumn, watched: WatchedBin, every: Sequence[Watch
     if column.feature.type.is_categorical:
         named = [b.category for b in every if b.category is not None]
         if watched.category is not None:
-            return dialect.any_of(column.value, [_literal(column, watched.category)])
-        others = f"NOT ({dialect.any_of(column.value, [_literal(column, c) for c in named])})" if named else ""
+            return column.is_one_of([watched.category])
+        others = f"NOT ({column.is_one_of(named)})" if named else ""
         return " AND ".join(filter(None, [column.is_present(), others]))
     return " AND ".join(
         filter(None, [column.is_at_least(watched.lower), column.is_below(watched.upper), column.is_present()])
     )
-
-
-def _literal(column: FeatureColumn, value: Physical) -> str:
-    return str(column.dialect.literal(column.feature.type, value))
 
 
 def _label(column: FeatureColumn, watched: WatchedBin) -> str:
@@ -97,7 +93,7 @@ def _label(column: FeatureColumn, watched: WatchedBin) -> str:
     if watched.number == MISSING:
         return "missing"
     if column.feature.type.is_categorical:
-        return "other" if watched.category is None else str(watched.category)
+        return "other" if watched.category is None else column.feature.type.shown(watched.category)
     lower, upper = (None if v is None else column.feature.type.shown(v) for v in (watched.lower, watched.upper))
     if lower is None and upper is None:
         return "any"

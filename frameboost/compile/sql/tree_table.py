@@ -156,6 +156,11 @@ def _all_rows(
     return rows
 
 
+def _category(feature: Feature, code: int) -> str:
+    """Return a category as the table has it: a string as it is, of other values the number of the category."""
+    return str(feature.categories[code] if feature.type.name in ("string", "codes") else code)
+
+
 def _question(
     tree: Tree, node: int, start: int, feature: Feature, outside: Callable[[FeatureType, Physical], OutOfRange | None]
 ) -> tuple[list[str], dict[str, Physical]]:
@@ -168,7 +173,7 @@ def _question(
     named: list[str] = []
     codes, threshold, kind = tree.categories[node], tree.threshold[node], feature.type.widened
     if codes is not None:
-        named = [str(feature.categories[code]) for code in codes]
+        named = [_category(feature, code) for code in codes]
         if not tree.named_left(node):
             left, right = right, left
     elif threshold is None:
@@ -256,8 +261,16 @@ class _Walk:
         """Return a categorical column in the form in which the table has categories, as text."""
         if column.feature.type.name == "string":
             return column.value
-        dialect = self._dialect
-        return dialect.expressions.text.format(x=dialect.cast(dialect.cast(column.name, "codes"), "string"))
+        dialect, feature = self._dialect, column.feature
+        if feature.type.name == "codes":
+            text = dialect.expressions.text.format(x=dialect.cast(dialect.cast(column.name, "codes"), "string"))
+            # NaN, of a column of floats, is no integer.
+            is_number = dialect.expressions.is_number is not None
+            return f"CASE WHEN {column.is_present()} THEN {text} END" if is_number else text
+        # Databases write numbers and times as text in many ways, so the table has the numbers of categories.
+        tests = ((code, column.is_one_of([category])) for code, category in enumerate(feature.categories))
+        whens = " ".join(f"WHEN {test} THEN {dialect.string(_category(feature, code))}" for code, test in tests)
+        return dialect.expressions.text.format(x=f"CASE {whens} END")
 
     def _next(self, column: FeatureColumn) -> str:
         """Return the child that a row goes to from a node that splits on this column."""
@@ -265,7 +278,7 @@ class _Walk:
         missing, left, right = (self._of(_NODE, side) for side in ("missing", "left", "right"))
         if kind.is_categorical:
             is_member = f"{self._of(_NAMED, 'named_by')} IS NOT NULL"
-            return f"CASE WHEN {column.name} IS NULL THEN {missing} WHEN {is_member} THEN {left} ELSE {right} END"
+            return f"CASE WHEN {column.is_missing()} THEN {missing} WHEN {is_member} THEN {left} ELSE {right} END"
         if kind.family == "boolean":
             is_true = dialect.expressions.is_true.format(x=column.name)
             return f"CASE WHEN {column.name} IS NULL THEN {missing} WHEN {is_true} THEN {right} ELSE {left} END"

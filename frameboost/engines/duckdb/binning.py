@@ -50,7 +50,7 @@ class SqlColumn:
         """The column, as an expression over the source."""
         column = f"source.{self.name}"
         # An ENUM has an order of its own, and a collation may take different strings for equal.
-        return f"CAST({column} AS VARCHAR) COLLATE C" if self.type.is_categorical else column
+        return f"CAST({column} AS VARCHAR) COLLATE C" if self.type.name == "string" else column
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +184,14 @@ def _fits_64_bits(values: Sequence[Physical]) -> bool:
 def read_categories(
     session: DuckDBSession, feature: Feature, column: SqlColumn, *, missing: bool, source: str | None = None
 ) -> Bins:
-    """Return the bins of a string column, of the session's source or of another table: its categories."""
-    rows = session.rows(render("categories", source=source or session.source, column=column.sql))
-    categories = tuple(sorted(category for (category,) in rows))
+    """Return the bins of a column of categories, of the session's source or of another table."""
+    value = column.sql if column.type.name == "string" else physical_sql(column.type, column.sql)
+    rows = session.rows(render("categories", source=source or session.source, column=value))
+    known = [category for (category,) in rows]
+    if column.type.name != "string":
+        numbers = [from_database(column.type, category) for category in known]
+        known = list({number for number in numbers if number == number})  # NaN is missing, -0.0 is 0.0
+    categories = tuple(sorted(known))
     return Bins(Feature(feature.name, feature.type, categories), has_missing=missing)
 
 

@@ -204,14 +204,25 @@ def _search(rows: str, bins: Sequence[Bins], cells: Sequence[Cells | None], numb
 
 
 def _category_join(session: DuckDBSession, alias: str, bins: Bins, column: SqlColumn) -> str:
-    """Return a join that numbers a string feature's categories, by a table made for it."""
-    table = session.table(alias)
-    characters = set().union(*map(str, bins.feature.categories))
+    """Return a join that numbers a feature's categories, by a table made for it."""
+    table, kind = session.table(alias), column.type
+    if kind.precision_and_scale:
+        categories = [f"{kind.decimal(int(value)):f}" for value in bins.feature.categories]
+    elif kind.family == "boolean":
+        categories = ["true" if value else "false" for value in bins.feature.categories]
+    else:
+        categories = list(map(str, bins.feature.categories))
+    characters = set().union(*categories)
     separator = next(c for c in map(chr, itertools.count(_FIRST_SEPARATOR)) if c not in characters)
-    values = string_literal(separator.join(map(str, bins.feature.categories)))
+    values = string_literal(separator.join(categories))
     session.run(
         render(
-            "number_categories", categories=table, values=values, separator=string_literal(separator), count=bins.count
+            "number_categories",
+            categories=table,
+            values=values,
+            separator=string_literal(separator),
+            type=kind.duckdb_name,
+            count=bins.count,
         )
     )
     return f"LEFT JOIN {table} AS {alias} ON {alias}.category = {column.sql}"

@@ -29,6 +29,7 @@ from frameboost.engines.linear_contract import LeafGrid
 from frameboost.expressions.expression import Expression, float_literal
 from frameboost.expressions.sql_files import render
 from frameboost.losses.exact_sums import Scalar
+from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.trees.linear_leaf import LinearLeaf
 
@@ -275,10 +276,10 @@ class DuckDBEngine(TableEngine):
         session, places, n_rows = self.session, self.places, self.n_all_rows
         return [count_values(session, self.columns[feature], n_rows, places) for feature in features]
 
-    def categories(self, feature: int) -> list[str]:
+    def categories(self, feature: int) -> list[Physical]:
         """See `ShardEngine.categories`."""
         bins = read_categories(self.session, self.features[feature], self.columns[feature], missing=False)
-        return [str(category) for category in bins.feature.categories]
+        return list(bins.feature.categories)
 
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
         """See `ShardEngine.node_values`."""

@@ -130,7 +130,9 @@ class _ArrowStream:
 
 def _carried(kind: FeatureType) -> FeatureType:
     """Return the type that a polars column has in DuckDB, with the same physical values."""
-    return FeatureType("int64") if kind.unit or kind.family == "date" else kind
+    if not kind.unit and kind.family != "date":
+        return kind
+    return FeatureType("int64").as_category if kind.is_categorical else FeatureType("int64")
 
 
 def _sent(feature: Feature) -> pl.Expr:
@@ -138,8 +140,9 @@ def _sent(feature: Feature) -> pl.Expr:
     values, kind = column(feature.name), feature.type
     if _carried(kind) != kind:
         return values.to_physical().cast(pl.Int64)
-    return values.cast(pl.String if kind.name in _WIDE else kind.to_polars())
+    return values.cast(pl.String if kind.values.name in _WIDE else kind.to_polars())
 
 
 def _received(kind: FeatureType, name: str) -> str:
-    return f"CAST({name} AS {_WIDE[kind.name]}) AS {name}" if kind.name in _WIDE else name
+    wide = _WIDE.get(kind.values.name)
+    return name if wide is None else f"CAST({name} AS {wide}) AS {name}"

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from frameboost.binning.codes import distinct_values, sample_of
+from frameboost.binning.codes import category_values, distinct_values, sample_of
 from frameboost.binning.value_counts import ValueCounts, in_numpy
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame.aggregation import aggregated, in_polars
@@ -20,6 +20,7 @@ from frameboost.expressions.ranking_terms import PAIR_SUMS
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, physical_expr
+from frameboost.schema.types import Physical
 
 __all__ = ["FrameEngine"]
 
@@ -171,9 +172,9 @@ class FrameEngine:
         values = self.feature_values(feature)
         return (values if self.sample is None else values.filter(self.sample)).drop_nulls()
 
-    def categories(self, feature: int) -> list[str]:
+    def categories(self, feature: int) -> list[Physical]:
         """See `ShardEngine.categories`."""
-        return self.feature_values(feature).drop_nulls().unique().to_list()
+        return category_values(self.feature_values(feature)).to_list()
 
     def score_sums(self, score: Scalar, positive: Scalar, negative: Scalar) -> pl.DataFrame:
         """See `ShardEngine.score_sums`."""

@@ -25,7 +25,8 @@ class HeldOutEngine(ArrayEngine):
         self.columns = [
             self.values(i)
             if not b.feature.type.is_categorical
-            else self.load()
+            else self.values(i)
+            .to_frame(str(i))
             .select(code_expr(pl.col(str(i)), b.feature.type, b.feature.categories, b.missing).alias(str(i)))
             .to_series()
             for i, b in enumerate(bins)

@@ -14,6 +14,7 @@ from frameboost.engines.shards.quantiles import NodeValues
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
+from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray
 
 __all__ = ["Shard"]
@@ -69,7 +70,7 @@ class Shard:
         """Return the values of the features of the last summaries within intervals, by feature."""
         return {feature: self._counts[feature].within(wanted) for feature, wanted in intervals.items()}
 
-    def all_categories(self, features: Sequence[int]) -> list[list[str]]:
+    def all_categories(self, features: Sequence[int]) -> list[list[Physical]]:
         """Return the distinct values of string features."""
         return [self._engine.categories(feature) for feature in features]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from frameboost.errors import ParameterError
+from frameboost.schema.types import Physical
 
 __all__ = ["category_hash"]
 
 
-def category_hash(category: str | int) -> int:
+def category_hash(category: Physical) -> int:
     """Return the signed 32-bit hash that stands for a category in CatBoost's models.
 
     Raises

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,10 @@ from frameboost.interop.ensemble_checks import category_codes, checked_names
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 
-__all__ = ["DAMAGED", "CatBoostColumn", "CatBoostColumns", "read_columns", "read_list", "read_numbers", "read_whole"]
+__all__ = [
+    "DAMAGED", "CatBoostColumn", "CatBoostColumns", "read_columns", "read_list", "read_numbers", "read_whole",
+    "refuse_statistics",
+]  # fmt: skip
 
 DAMAGED = "damaged CatBoost model"
 _NAN_GOES_RIGHT = {"AsIs": False, "AsFalse": False, "AsTrue": True}
@@ -117,21 +120,36 @@ def _descriptions(document: Mapping[str, Any]) -> list[tuple[int, str, dict[str,
     return sorted(found, key=lambda entry: entry[:2])
 
 
-def _split_hashes(trees: Sequence[Any]) -> dict[int, set[int]]:
-    """Return for each categorical feature the hashes that its splits compare with."""
-    asked: dict[int, set[int]] = {}
+def refuse_statistics(trees: Sequence[Any]) -> None:
+    """Raise `ParameterError` if splits compare statistics of categories."""
+    if any(split.get("split_type") == "OnlineCtr" for split in _splits(trees)):
+        raise ParameterError(
+            "the CatBoost model has splits on statistics of categories (CTRs), which are not supported; train it with "
+            "one_hot_max_size not less than the number of categories"
+        )
+
+
+def _splits(trees: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the splits of all trees that are objects; reading a tree raises the error of any other."""
     waiting = list(trees)
     while waiting:
         node = waiting.pop()
         if not isinstance(node, dict):
-            continue  # reading its tree raises the error
+            continue
         splits = node.get("splits")
-        for split in [node.get("split"), *(splits if isinstance(splits, list) else [])]:
-            if isinstance(split, dict) and split.get("split_type") == "OneHotFeature":
-                feature, value = split.get("cat_feature_index"), split.get("value")
-                if is_integer(feature) and is_integer(value):
-                    asked.setdefault(feature, set()).add(value)  # type: ignore[arg-type]
+        found = [node.get("split"), *(splits if isinstance(splits, list) else [])]
+        yield from (split for split in found if isinstance(split, dict))
         waiting += [node.get("left"), node.get("right")]
+
+
+def _split_hashes(trees: Sequence[Any]) -> dict[int, set[int]]:
+    """Return for each categorical feature the hashes that its splits compare with."""
+    asked: dict[int, set[int]] = {}
+    for split in _splits(trees):
+        if split.get("split_type") == "OneHotFeature":
+            feature, value = split.get("cat_feature_index"), split.get("value")
+            if is_integer(feature) and is_integer(value):
+                asked.setdefault(feature, set()).add(value)  # type: ignore[arg-type]
     return asked
 
 
@@ -149,15 +167,15 @@ def _categorical(name: str, hashes: set[int], given: Iterable[Any] | None, place
             raise ParameterError(
                 f"the categories of column {shown(name)} must be all strings or all whole numbers, not {shown(value)}"
             )
-    found, _ = category_codes(list(dict.fromkeys(v for v in plain if v is not None)), f"column {shown(name)}")
+    present = list(dict.fromkeys(v for v in plain if v is not None))
+    feature, _ = category_codes(present, name, "column")
     codes: dict[int, tuple[int, ...]] = {}
-    for code, category in enumerate(found):
-        number = category_hash(category)
+    for code, category in enumerate(feature.categories):
+        number = category_hash(category)  # of Booleans as of 0 and 1
         codes[number] = (*codes.get(number, ()), code)
     if unknown := hashes - set(codes):
         raise ParameterError(
             f"the CatBoost model asks column {shown(name)} for {len(unknown)} categories that are not among the "
-            f"{len(found)} given"
+            f"{len(feature.categories)} given"
         )
-    kind = "codes" if found and isinstance(found[0], int) else "string"
-    return CatBoostColumn(Feature(name, FeatureType(kind), found), place, codes=codes)
+    return CatBoostColumn(feature, place, codes=codes)

@@ -29,6 +29,7 @@ from frameboost.interop.catboost.columns import (
     read_list,
     read_numbers,
     read_whole,
+    refuse_statistics,
 )
 from frameboost.interop.catboost.loss import catboost_loss, class_names
 from frameboost.interop.ensemble_checks import checked_ensemble
@@ -47,6 +48,7 @@ def read_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
         values_by_column("categories", categories)
     document = _parsed(_text(model))
     trees = read_list(document, "trees" if "trees" in document else "oblivious_trees", DAMAGED)
+    refuse_statistics(trees)
     columns = read_columns(document, trees, categories or {})
     n_outputs = _n_outputs(trees)
     scale, biases = _scale_and_biases(document, n_outputs)
@@ -123,11 +125,6 @@ def _question(split: Any, columns: CatBoostColumns, where: str) -> dict[str, Any
         if column is None or codes is None:
             raise ModelFileError(f"{where}: a split asks for a feature that there is not")
         return {"feature": column.place, "categories": codes, "missing_left": True}
-    if kind == "OnlineCtr":
-        raise ParameterError(
-            "the CatBoost model has splits on statistics of categories (CTRs), which are not supported; train it with "
-            "one_hot_max_size not less than the number of categories"
-        )
     raise ParameterError(f"the CatBoost model has splits of the kind {shown_json(kind)}, which are not supported")
 
 

@@ -19,6 +19,9 @@ __all__ = ["LightGBMFile", "LightGBMTree", "parse_lightgbm"]
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf)")
 _WHOLE = re.compile(r"-?\d{1,18}")
 _VERSIONS = ("v2", "v3", "v4")
+_BLANKS = 3  # bytes of the empty lines after a tree
+# What follows the trees: releases before 2.1.1, and tools that write models, leave out the first line.
+_AFTER_TREES = ("end of trees", "feature importances:", "feature_importances:", "parameters:", "pandas_categorical:")
 # The fields of a tree with one entry for each split, and whether old releases leave them out.
 _OF_SPLITS = {
     "split_feature": True, "threshold": True, "decision_type": True, "left_child": True, "right_child": True,
@@ -75,9 +78,7 @@ def parse_lightgbm(data: bytes) -> LightGBMFile:
         raise ModelFileError(f"not a LightGBM model: the file is not text ({reason(error)})") from error
     if lines[0].strip() != "tree":
         raise ModelFileError("not a LightGBM model: its text does not start with the line 'tree'")
-    if "end of trees" not in lines:
-        raise ModelFileError("damaged LightGBM model: the line 'end of trees' is missing")
-    end = lines.index("end of trees")
+    end = next((i for i, line in enumerate(lines) if line.startswith(_AFTER_TREES)), len(lines))
     starts = [i for i in range(end) if lines[i].startswith("Tree=")]
     head = _Fields(lines[1 : starts[0] if starts else end], "damaged LightGBM model")
     if head.text("version") not in _VERSIONS:
@@ -94,8 +95,14 @@ def parse_lightgbm(data: bytes) -> LightGBMFile:
     n_outputs = head.whole("num_tree_per_iteration")
     if n_outputs < 1 or len(trees) % n_outputs:
         raise ModelFileError(f"damaged LightGBM model: {len(trees)} trees are not whole rounds of {n_outputs}")
-    if "tree_sizes" in head and len(head.text("tree_sizes").split()) != len(trees):
-        raise ModelFileError(f"damaged LightGBM model: it has {len(trees)} trees, but tree_sizes has another number")
+    if "tree_sizes" in head:
+        sizes = head.wholes("tree_sizes", len(head.text("tree_sizes").split()), 0)
+        if len(sizes) != len(trees):
+            raise ModelFileError(
+                f"damaged LightGBM model: it has {len(trees)} trees, but tree_sizes has another number"
+            )
+        if end == len(lines) and len(data) - data.find(b"\nTree=") < sum(sizes) - _BLANKS:
+            raise ModelFileError("damaged LightGBM model: its last tree is cut off")
     return LightGBMFile(
         head.text("objective") if "objective" in head else "", n_outputs, "average_output" in head, names, infos,
         tuple(trees), _parameters(lines[end:]), _pandas_categories(lines[end:]),

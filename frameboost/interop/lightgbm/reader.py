@@ -48,6 +48,24 @@ _COUNTERPARTS: dict[str, tuple[str, dict[str, str]]] = {
     "tweedie": ("reg:tweedie", {"tweedie_variance_power": "tweedie_variance_power"}),
     "cross_entropy": ("reg:logistic", {}),
 }
+# Other names of objectives that LightGBM takes in a file, as in its parameters.
+_ALIASES = {
+    alias: name
+    for name, aliases in {
+        "regression": (
+            "regression_l2", "l2", "mean_squared_error", "mse", "l2_root", "root_mean_squared_error", "rmse",
+        ),
+        "regression_l1": ("l1", "mean_absolute_error", "mae"),
+        "mape": ("mean_absolute_percentage_error",),
+        "multiclass": ("softmax",),
+        "multiclassova": ("multiclass_ova", "ova", "ovr"),
+        "cross_entropy": ("xentropy",),
+        "cross_entropy_lambda": ("xentlambda",),
+        "rank_xendcg": ("xendcg", "xe_ndcg", "xe_ndcg_mart", "xendcg_mart"),
+        "custom": ("none", "null", "na"),
+    }.items()
+    for alias in aliases
+}  # fmt: skip
 _DEFAULTS = {"alpha": 0.9, "poisson_max_delta_step": 0.7, "tweedie_variance_power": 1.5}
 # ln(1 + e^margin) without loss of digits where e^margin is small: ln(1 + u) u / ((1 + u) - 1) (Kahan).
 _U = "EXP(-ABS(margin))"
@@ -147,9 +165,8 @@ def _pandas_categories(file: LightGBMFile, declared: Sequence[int]) -> dict[int,
 def _pandas_column(name: str, values: list[Any], named: set[int]) -> _LightGBMColumn:
     if any(code >= len(values) for code in named):
         raise ModelFileError(f"damaged LightGBM model: a split names a category that {shown(name)} does not have")
-    categories, places = category_codes(values, f"feature {shown(name)}")
-    kind = FeatureType("codes" if categories and isinstance(categories[0], int) else "string")
-    return _LightGBMColumn(Feature(name, kind, categories), dict(enumerate(places)))
+    feature, places = category_codes(values, name)
+    return _LightGBMColumn(feature, dict(enumerate(places)))
 
 
 # --- trees ------------------------------------------------------------------------------------------------------------
@@ -200,6 +217,7 @@ def _question(tree: LightGBMTree, number: int, column: _LightGBMColumn, where: s
 def _loss(file: LightGBMFile) -> tuple[Loss, dict[str, Any]]:
     """Return the loss and the parameters that it takes."""
     name, *options = file.objective.split() or ["custom"]
+    name = _ALIASES.get(name, name)
     given = dict(option.partition(":")[::2] for option in options)
     n = file.n_outputs
     margins = margin_names(n)

@@ -95,9 +95,8 @@ def _categorical(name: str, codes: list[int], category_names: list[Any] | None) 
         return Feature(name, FeatureType("codes"), tuple(codes)), {code: place for place, code in enumerate(codes)}
     if codes and codes[-1] >= len(category_names):
         fail_damaged(f"feature {shown(name)} has {len(category_names)} categories, and a split by number {codes[-1]}")
-    categories, places = category_codes(category_names, f"feature {shown(name)}")
-    kind = FeatureType("codes" if isinstance(categories[0], int) else "string")
-    return Feature(name, kind, categories), dict(enumerate(places))
+    feature, found = category_codes(category_names, name)
+    return feature, dict(enumerate(found))
 
 
 def _category_names(model: Mapping[str, Any], names: Sequence[str]) -> dict[int, list[Any]]:

@@ -42,6 +42,12 @@ def read_xgboost(model: Any) -> Ensemble:
         return _ensemble(_saved(model))
     if hasattr(model, "__sklearn_is_fitted__") and not model.__sklearn_is_fitted__():
         raise ParameterError(f"the {type(model).__name__} is not fitted yet")
+    missing = getattr(model, "missing", None)
+    if missing is not None and not (isinstance(missing, float) and missing != missing):
+        raise ParameterError(
+            f"the {type(model).__name__} takes {shown(missing)} for a missing value (missing=), which no column here "
+            "does; give its get_booster(), and score rows that have NULL in its place"
+        )
     best, _ = best_round(model)
     return _ensemble(_saved(model.get_booster()), callable(getattr(model, "objective", None)), best)
 

@@ -34,7 +34,7 @@ def to_xgboost(ensemble: Ensemble) -> str:
     XGBoost computes in float32. Give it the features as numbers: Booleans as 0 and 1, decimals by their value, dates
     and times as days or units since 1970-01-01, durations in their units, codes as they are. String categories are
     written with their names; give them as a Categorical of pandas or polars, or as their positions in
-    ``Feature.categories``. NULL and NaN are missing.
+    ``Feature.categories``, as those of other types. NULL and NaN are missing.
 
     - Values that a float32 holds exactly (integers up to 2^24, say) reach the same leaves.
     - Other values and thresholds are rounded, so that a value next to a threshold may go to the other side; a value
@@ -281,5 +281,5 @@ def _split_condition(tree: Tree, node: int, conditions: Sequence[Mapping[Physica
 
 
 def _codes(feature: Feature, places: Sequence[int] | None) -> list[int]:
-    """Return XGBoost's codes of categories: positions for strings, the codes themselves for codes."""
-    return [place if feature.type.name == "string" else int(feature.categories[place]) for place in places or ()]
+    """Return XGBoost's codes of categories: the codes themselves for codes, of all other types positions."""
+    return [int(feature.categories[place]) if feature.type.name == "codes" else place for place in places or ()]

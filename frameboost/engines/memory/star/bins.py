@@ -13,7 +13,7 @@ import polars as pl
 from frameboost.binning.arrays import Codes, bin_column
 from frameboost.binning.bins import Bins, cut_positions
 from frameboost.binning.cell_cuts import cuts_by_cells
-from frameboost.binning.codes import with_one_zero
+from frameboost.binning.codes import category_values, with_one_zero
 from frameboost.binning.value_counts import count_distinct, in_numpy
 from frameboost.engines.memory.row_order import take_all
 from frameboost.engines.memory.star.tables import StarTable
@@ -34,7 +34,7 @@ def propose_attribute(feature: Feature, number: int, table: StarTable, max_bin: 
     missing = table.count_missing(number)
     if feature.type.is_categorical:
         referred = values.filter(pl.Series(table.references > 0))
-        categories = tuple(referred.drop_nulls().unique().sort().to_list())
+        categories = tuple(category_values(referred).sort().to_list())
         return Bins(Feature(feature.name, feature.type, categories), has_missing=missing > 0)
     counts = table.sampled_references
     is_seen = (counts > 0) & values.is_not_null().to_numpy()
