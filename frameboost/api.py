@@ -344,8 +344,9 @@ init_model : Model, optional
 engine : {{'auto', 'numba', 'polars', 'duckdb'}}, Dask or Spark, default 'auto'
     What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation,
     ``fb.Spark()`` for a Spark DataFrame and numba for everything else. Or the name of an engine that another package
-    registers (``docs/engines.md``), or a cluster, ``fb.Dask(client)``. Up to 524,288 values are read into memory and
-    trained on by the kernels, whichever of polars and duckdb is asked for: queries would take many times as long.
+    registers (``docs/engines.md``), or a cluster, ``fb.Dask(client)``. Up to 524,288 values, or 4,096 rows, are read
+    into memory and trained on by the kernels, whichever of polars and duckdb is asked for: queries would take many
+    times as long.
 shards : int, optional
     Into how many parts to divide the rows, each with an engine of its own, whose answers are merged: the model is the
     same. Only for ``tree_method='hist'``. Of a path of Parquet or Arrow files whose rows do not fit in memory, numba

@@ -43,6 +43,8 @@ class DuckDBSession:
         Whether it is a table, not a query or a file, which may take long to read.
     """
 
+    is_own = False  # whether the database is the session's
+
     def __init__(self, relation: duckdb.DuckDBPyRelation, *, is_table: bool = False) -> None:
         self._relation = relation
         self.is_table = is_table
@@ -178,6 +180,11 @@ class DuckDBSession:
         """Have a table made here be the source from now on."""
         self.source, self.is_table = table, True
 
+    @property
+    def has_copy(self) -> bool:
+        """Whether the source is a table made here."""
+        return self.source in self._tables
+
     def run_over(self, relation: duckdb.DuckDBPyRelation, command: str) -> None:
         """Run a statement that reads another relation of the same connection, by the name ``session.other``."""
         self._beside()
@@ -256,6 +263,8 @@ class DuckDBSession:
 class OwnDatabaseSession(DuckDBSession):
     """The same in a database that nobody else uses, which goes at the end.
 
+    Its source is a frame, all of whose columns a statement reads that needs one.
+
     Its connection runs the statements. A relation parses each of them, and makes views for it, in as much time again.
 
     Parameters
@@ -265,6 +274,8 @@ class OwnDatabaseSession(DuckDBSession):
     query
         The rows.
     """
+
+    is_own = True
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, query: str) -> None:
         relation = connection.sql(query)

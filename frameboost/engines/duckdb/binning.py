@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,11 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = [
+    "MOST_AT_ONCE",
     "CountedRows",
     "Sample",
     "SqlColumn",
+    "batches_of",
     "count_values",
     "from_database",
     "propose_bins",
@@ -34,8 +36,19 @@ __all__ = [
 # Sorted values of some rows of a column.
 Sample = npt.NDArray[Any]
 
+# Features that a statement counts, copies or codes at once: the memory and the time that its plan takes grow with the
+# product of its steps and its columns.
+MOST_AT_ONCE = 64
+
+Item = TypeVar("Item")
+
 # Rows to sample, at least, and for each bin.
 _FEWEST_SAMPLED, _SAMPLED_PER_BIN = 2048, 4
+
+
+def batches_of(items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Return a sequence in parts of at most `MOST_AT_ONCE`; no part of an empty one."""
+    return [items[start : start + MOST_AT_ONCE] for start in range(0, len(items), MOST_AT_ONCE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,20 @@ class CountedRows:
             return None
         modulus, multiplier, bound = sample
         return f"source.{position} % {modulus} * {multiplier} % {2**32} < {bound}"
+
+    def copied(self, session: DuckDBSession, columns: Mapping[int, SqlColumn]) -> tuple[CountedRows, list[SqlColumn]]:
+        """Copy columns to a table of their own, where they are ``value_0``, ...; return its rows and columns."""
+        table, sampled, n = session.table("values"), "TRUE", None
+        read = [f"source.{column.name} AS value_{number}" for number, column in columns.items()]
+        if self.sample != "TRUE":
+            sampled = "source.is_sampled"
+            read.append(f"{self.sample} AS is_sampled")
+        if self.n is not None:
+            n = "n_rows"
+            read.append(f"source.{self.n} AS {n}")
+        session.run(f"CREATE TEMP TABLE {table} AS SELECT {', '.join(read)} FROM {self.source} AS source")
+        named = [SqlColumn(f"value_{number}", column.type) for number, column in columns.items()]
+        return CountedRows(table, self.n_rows, sampled, n), named
 
     def parts(self, column: SqlColumn) -> dict[str, str]:
         """Return the parts of a statement over the values of a column."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from frameboost.binning.bins import Bins
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.duckdb.binning import SqlColumn
+from frameboost.engines.duckdb.binning import MOST_AT_ONCE, SqlColumn, batches_of
 from frameboost.engines.duckdb.cells import Cells
 from frameboost.expressions.duckdb_sql import is_missing, is_present, literal, string_literal
 from frameboost.expressions.sql_files import render
@@ -44,7 +44,12 @@ def store_bins(
     stored
         What to store, as expressions over the codes and roles; by default all of them.
     """
-    numbers = numbers or range(len(bins))
+    numbers = range(len(bins)) if numbers is None else numbers
+    if len(bins) > MOST_AT_ONCE:
+        return _store_in_parts(
+            session, bins, columns, roles, numbers, in_order=in_order, table=table, more_joins=more_joins,
+            sorted_by=sorted_by, stored=stored,
+        )  # fmt: skip
     cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
     cuts = _store_cuts(session, bins, columns, cells, numbers)
     read, joins, codes = [], [], []
@@ -57,12 +62,12 @@ def store_bins(
             read += _search_start(i, column.sql, b, cell)
             missing = is_missing(column.type, f"value_{i}")
         codes.append(f"CAST(CASE WHEN {missing} THEN {b.missing} ELSE bin_{i} END AS {_code_type(b)}) AS bin_{i}")
-    source, position, order = _ordered(session, in_order=in_order)
+    source, position, order = _ordered(session, table, in_order=in_order)
     read += position
     read += [f"{sql} AS {role}" for role, sql in roles.items()]
     rows = render(
         "read_columns",
-        source=table or source,
+        source=source,
         columns=", ".join(read),
         cuts=cuts,
         joins="\n".join([*joins, *more_joins]),
@@ -82,12 +87,49 @@ def store_bins(
     return made
 
 
-def _ordered(session: DuckDBSession, *, in_order: bool) -> tuple[str, list[str], str]:
+def _store_in_parts(
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str],
+    numbers: Sequence[int], *, in_order: bool, table: str | None, more_joins: Sequence[str], sorted_by: str,
+    stored: Sequence[str] | None,
+) -> str:  # fmt: skip
+    """Do as `store_bins`, with a table for each group of features and one for the roles, which then become one.
+
+    The plan of one statement has all steps of the search for all features at once, in memory too.
+    """
+    groups = zip(batches_of(bins), batches_of(columns), batches_of(numbers), strict=True)
+    parts = [
+        store_bins(session, own, own_columns, {}, in_order=True, table=table, numbers=own_numbers)
+        for own, own_columns, own_numbers in groups
+    ]
+    if roles:
+        parts.append(store_bins(session, [], [], roles, in_order=True, table=table, more_joins=more_joins))
+    return _joined(session, parts, "*" if stored is None else ", ".join(stored), in_order=in_order, sorted_by=sorted_by)
+
+
+def _joined(session: DuckDBSession, parts: Sequence[str], columns: str, *, in_order: bool, sorted_by: str = "") -> str:
+    """Store columns of tables that are joined by position in one table, and drop these; return its name."""
+    made = session.table("bins")
+    keeps_order = session.setting("preserve_insertion_order")
+    order = sorted_by or (f"{parts[0]}.rowid" if in_order or not keeps_order else "")
+    session.run(
+        render(
+            "join_parts", bins=made, columns=columns, parts=" POSITIONAL JOIN ".join(parts),
+            in_order=f"ORDER BY {order} ASC" if order else "",
+        )
+    )  # fmt: skip
+    for part in parts:
+        session.drop(part)
+    return made
+
+
+def _ordered(session: DuckDBSession, table: str | None, *, in_order: bool) -> tuple[str, list[str], str]:
     """Return the source, the further columns to read from it, and the clause that keeps its order."""
     if not in_order:
-        return session.source, [], ""
+        return table or session.source, [], ""
     # Rows may come out of the parallel joins with cuts and categories in another order.
     position = session.column("position")
+    if table is not None or session.has_copy:
+        return table or session.source, [f"source.rowid AS {position}"], f"ORDER BY {position} ASC"
     source = f"(SELECT *, row_number() OVER () AS {position} FROM {session.source})"
     return source, [f"source.{position}"], f"ORDER BY {position} ASC"
 
@@ -108,7 +150,9 @@ def store_columns(
             read.append(f"CAST(COALESCE(category_{i}.code, {b.missing}) AS INTEGER) AS bin_{i}")
         else:
             read.append(f"CASE WHEN {is_present(column.type, column.sql)} THEN {column.sql} END AS value_{i}")
-    source, _, order = _ordered(session, in_order=in_order)
+    source, position, order = _ordered(session, None, in_order=in_order)
+    if position:
+        order = f"ORDER BY {position[0].partition(' AS ')[0]} ASC"
     table = session.table("columns")
     roles_sql = ", ".join(f"{sql} AS {role}" for role, sql in roles.items())
     session.run(
@@ -120,26 +164,34 @@ def store_columns(
     return table
 
 
-def store_codes(session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], stored: str) -> str:
-    """Store the bin of every value of a table made by `store_columns`, row by row; return the new table's name."""
+def store_codes(
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], stored: str, first: int = 0
+) -> str:  # fmt: skip
+    """Store the bin of every value of a table made by `store_columns`, row by row; return the new table's name.
+
+    ``first`` is the number of the first feature.
+    """
+    if len(bins) > MOST_AT_ONCE:
+        groups = enumerate(zip(batches_of(bins), batches_of(columns), strict=True))
+        parts = [store_codes(session, *group, stored, first + MOST_AT_ONCE * k) for k, group in groups]
+        return _joined(session, parts, "*", in_order=False)
+    numbers = range(first, first + len(bins))
     cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
-    cuts = _store_cuts(session, bins, columns, cells, range(len(bins)))
-    read, numbers = [], []
-    for i, b in enumerate(bins):
+    cuts = _store_cuts(session, bins, columns, cells, numbers)
+    read, codes = [], []
+    for i, b, cell in zip(numbers, bins, cells, strict=True):
         if b.feature.type.is_categorical:
             read.append(f"source.bin_{i} AS bin_{i}")
             code = f"bin_{i}"
         else:
-            read += _search_start(i, f"source.value_{i}", b, cells[i])
+            read += _search_start(i, f"source.value_{i}", b, cell)
             code = f"CASE WHEN value_{i} IS NULL THEN {b.missing} ELSE bin_{i} END"
-        numbers.append(f"CAST({code} AS {_code_type(b)}) AS bin_{i}")
+        codes.append(f"CAST({code} AS {_code_type(b)}) AS bin_{i}")
     read.append("source.rowid AS position")
     rows = render("read_columns", source=stored, columns=", ".join(read), cuts=cuts, joins="")
     table = session.table("codes")
     session.run(
-        render(
-            "rebin_columns", codes=table, numbers=", ".join(numbers), rows=_search(rows, bins, cells, range(len(bins)))
-        )
+        render("rebin_columns", codes=table, numbers=", ".join(codes), rows=_search(rows, bins, cells, numbers))
     )
     session.drop(cuts)
     return table

@@ -13,7 +13,9 @@ from frameboost.engines.batches import kernel_pays
 from frameboost.engines.contract import Sample
 from frameboost.engines.duckdb.batch_sums import BatchSums
 from frameboost.engines.duckdb.binning import (
+    MOST_AT_ONCE,
     CountedRows,
+    batches_of,
     count_values,
     propose_bins,
     read_categories,
@@ -59,13 +61,19 @@ class DuckDBEngine(TableEngine):
         """See `HistogramEngine.propose_bins`."""
         n_missing, found = self.count_missing(), dict(given)
         for rows, features in self.tables_of_features():
-            columns = [self.columns[i] for i in features]
-            samples = sample_columns(self.session, columns, max_bin, rows.source if rows.n else None)
-            for i, column, sample in zip(features, columns, samples, strict=True):
-                if i not in found:
+            wanted = [i for i in features if i not in found]
+            for group in batches_of(wanted):
+                own, columns = rows, [self.columns[i] for i in group]
+                if len(features) > MOST_AT_ONCE:
+                    own, columns = rows.copied(self.session, dict(zip(group, columns, strict=True)))
+                table = None if own is rows and rows.n is None else own.source  # of all rows, not only those sampled
+                samples = sample_columns(self.session, columns, max_bin, table)
+                for i, column, sample in zip(group, columns, samples, strict=True):
                     found[i] = propose_bins(
-                        self.session, rows, self.features[i], column, max_bin, missing=n_missing[i] > 0, sample=sample
+                        self.session, own, self.features[i], column, max_bin, missing=n_missing[i] > 0, sample=sample
                     )
+                if own is not rows:
+                    self.session.drop(own.source)
         return [found[i] for i in range(len(self.features))]
 
     def tables_of_features(self) -> list[tuple[CountedRows, Sequence[int]]]:
@@ -76,6 +84,8 @@ class DuckDBEngine(TableEngine):
         """See `HistogramEngine.bin_columns`."""
         self.layout = SlotLayout(bins)
         self._bins = self.store_bins(bins)
+        if self.session.has_copy:  # that nothing reads any more
+            self.session.drop(self.session.source)
         self._may_sort = not self.in_source_order and FEWEST_SORTED <= self.n_rows <= _MOST_SORTED
 
     def store_bins(self, bins: Sequence[Bins]) -> str:

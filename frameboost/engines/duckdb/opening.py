@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ import polars as pl
 from frameboost.data.duckdb_session import DuckDBSession, OwnDatabaseSession
 from frameboost.data.sources import FrameSource, RelationSource
 from frameboost.engines.description import EngineRequest
-from frameboost.engines.duckdb.binning import SqlColumn
+from frameboost.engines.duckdb.binning import MOST_AT_ONCE, SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
 from frameboost.engines.duckdb.star.engine import DuckDBStarEngine
@@ -26,6 +26,8 @@ from frameboost.schema.types import FeatureType
 
 __all__ = ["open_engine", "open_histogram_engine"]
 
+# A table larger than this part of what the database may take is not copied if it may be read in place.
+_SHARE_COPIED = 1 / 4
 # Arrow has no 128-bit integers.
 _WIDE = {"int128": "HUGEINT", "uint128": "UHUGEINT"}
 EngineClass = TypeVar("EngineClass", bound=DuckDBEngine)
@@ -74,6 +76,7 @@ def _in_place(kind: Callable[..., EngineClass], request: EngineRequest, source: 
     query = _query_column(request)
     queries = None if query is None else SqlColumn(quote_identifier(query.name), query.type)
     session = DuckDBSession(source.relation, is_table=source.is_table)
+    _copy_wide(session, [*(c.name for c in columns), *quoted.values(), *([] if queries is None else [queries.name])])
     return kind(session, request.features, columns, quoted, queries, in_order=_in_order(request))
 
 
@@ -97,7 +100,29 @@ def _in_own_database(kind: Callable[..., EngineClass], request: EngineRequest, s
     session = OwnDatabaseSession(connection, f"SELECT {', '.join(received)} FROM frame")
     columns = [SqlColumn(f"f{i}", _carried(feature.type)) for i, feature in enumerate(request.features)]
     roles = {role: role for role in numbers}
+    _copy_wide(session, [*(c.name for c in columns), *roles, *([] if queries is None else [queries.name])])
     return kind(session, request.features, columns, roles, queries, in_order=_in_order(request))
+
+
+def _copy_wide(session: DuckDBSession, names: Sequence[str]) -> None:
+    """Copy columns of the source, if there are many, to a table that the session reads from then on.
+
+    They are binned in groups, by statements that must have the rows in one order, and each of which would take longer
+    to bind the more columns the source has. Of a large table that takes less time than a copy.
+    """
+    if len(names) <= MOST_AT_ONCE:
+        return
+    try:
+        may_stay = session.is_table and session.setting("preserve_insertion_order") and not session.is_own
+        n_bytes = 8 * len(names) * (session.estimated_rows() or 0) if may_stay else 0
+        if may_stay and n_bytes > session.memory_limit * _SHARE_COPIED:
+            return
+        table = session.table("rows")
+        session.run(f"CREATE TEMP TABLE {table} AS SELECT {', '.join(dict.fromkeys(names))} FROM {session.source}")
+        session.read_table(table)
+    except BaseException:
+        session.close()
+        raise
 
 
 def _in_order(request: EngineRequest) -> bool:

@@ -10,7 +10,7 @@ import polars as pl
 
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.duckdb.binning import SqlColumn
+from frameboost.engines.duckdb.binning import SqlColumn, batches_of
 from frameboost.engines.duckdb.gradients import GradientTable
 from frameboost.engines.duckdb.ranking import pair_parts, window_sql
 from frameboost.engines.fixed_terms import FixedTerms, names_used
@@ -93,11 +93,14 @@ class TableEngine:
     def _count_rows(self) -> list[int]:
         """Return the number of rows, then for each feature how many have it missing."""
         if self._counts is None:
-            counts = "".join(
-                f', COUNT(*) FILTER (WHERE {is_missing(c.type, c.sql)}) AS "{i}"' for i, c in enumerate(self.columns)
-            )
-            statement = render("count_missing", source=self.session.source, counts=counts)
-            self._counts = list(self.session.rows(statement)[0])
+            self._counts = []
+            for columns in batches_of(self.columns) or [()]:
+                counts = "".join(
+                    f', COUNT(*) FILTER (WHERE {is_missing(c.type, c.sql)}) AS "{i}"' for i, c in enumerate(columns)
+                )
+                statement = render("count_missing", source=self.session.source, counts=counts)
+                n_rows, *missing = self.session.rows(statement)[0]
+                self._counts = [n_rows, *self._counts[1:], *missing]
         return self._counts
 
     # --- tables -------------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.data import duckdb_session as session
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines import batches
-from frameboost.engines.duckdb import session
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records import engine as records_engine
 from frameboost.expressions.expression import Expression

@@ -193,7 +193,7 @@ def test_an_error_leaves_nothing():
         rows = con.sql("SELECT k, y, CAST(s AS INTEGER) AS v FROM facts")
         broken = con.sql("SELECT k, CASE k WHEN 2 THEN CAST(error('broken ' || v) AS INTEGER) ELSE v END AS v FROM d")
         star = fb.join(rows, broken, on="k", prefix="d.")
-        with pytest.raises(duckdb.Error, match="broken 6"):
+        with pytest.raises(duckdb.Error, match=r"broken 6|convert string .x."):  # facts of a frame are read first
             fb.fit(star, "y")
         assert con.sql("SELECT table_name FROM duckdb_tables()").fetchall() == [("d",)]
 

@@ -34,7 +34,7 @@ _SHARE = 1 / 8
 # For each row its query, its place in it, and what sums over pairs read and return.
 _BYTES_FOR_PAIRS = 128
 # The most columns of codes: all are read at once.
-_MOST_COLUMNS = 1024
+_MOST_COLUMNS = 1 << 14
 
 
 class DuckDBRecordEngine(DuckDBEngine):
