@@ -29,6 +29,7 @@ from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.custom import Objective
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss, multi_target_loss
+from frameboost.losses.offset import offset_of
 from frameboost.metrics.built_in import AnyMetric, get_metrics
 from frameboost.metrics.metric import Metric
 from frameboost.metrics.terms import evaluate
@@ -54,6 +55,8 @@ from frameboost.training.ranking_checks import check_queries, with_group
 
 __all__ = ["fit"]
 
+_Added = Mapping[str, Any]  # the arguments that name an offset, by their names
+
 
 @checked()
 def fit(
@@ -66,6 +69,7 @@ def fit(
     exclude: Any = None,
     weight: str | None = None,
     base_margin: str | Sequence[str] | None = None,
+    exposure: str | None = None,
     label_upper_bound: str | None = None,
     group: str | None = None,
     valid: Any = None,
@@ -95,14 +99,17 @@ def fit(
     method = choose_tree_method(settings)
     method.check_cuts(cuts)
     saved = None if checkpoint is None else Checkpoint(CheckpointFile(checkpoint), checkpoint_every)
-    initial, features = _continued(init_model, features, base_margin)
+    initial, features, added = _continued(init_model, features, {"base_margin": base_margin, "exposure": exposure})
     data = open_training_data(data, types=_known_types(initial, target))
     source, held_out = held_out_sources(data, valid, time, group, settings.seed)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
+    margins: dict[str, str] = {}
     if initial is not None:
         held_out = {key: HeldOut(with_margins(part.source, initial)[0]) for key, part in held_out.items()}
-        source, base_margin = with_margins(source, initial)
-    roles = with_group(source, find_roles(source, target, weight, base_margin, label_upper_bound), group)
+        source, names = with_margins(source, initial)
+        margins = {f"init_{margin}": name for margin, name in zip(initial.loss.margins, names, strict=True)}
+    roles = find_roles(source, target, weight, added["base_margin"], label_upper_bound, added["exposure"])
+    roles = with_group(source, roles | margins, group)
     chosen = pick_features(source, features, roles, valid, exclude)
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
@@ -118,6 +125,7 @@ def fit(
 
         training = opened(method.open_training, source)
         loss, settings = _loss(goal.objective, settings, training, roles)
+        offset = offset_of(loss, added)
         _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
         hint = hint_of_classes(source, target, objective, check_rows(training, loss, roles, goal.labels))
@@ -135,9 +143,11 @@ def fit(
             facts = argument_facts(loss, settings, chosen, roles, log.columns, initial, goal.labels)
             saved.check_arguments(facts, training.count_missing())
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
-            engines = FitEngines(training, tuple(others.values()), "weight" in roles, base_margin is not None)
+            offsets = {} if offset is None else offset.in_training(loss.margins)
+            engines = FitEngines(training, tuple(others.values()), "weight" in roles, offsets, initial is not None)
             ensemble = boost(engines, method, loss, settings, given, log, workers, on_round, saved)
-    ensemble = replace(ensemble, joins=recorded_joins(data, ensemble.feature_names))
+    ensemble = replace(ensemble, offset=offset)
+    ensemble = replace(ensemble, joins=recorded_joins(data, ensemble.read_names))
     return _model(ensemble if initial is None else join_ensembles(initial, ensemble), goal.labels, log, hint)
 
 
@@ -166,16 +176,21 @@ def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog, hint: str) ->
 # --- checks before any work starts ------------------------------------------------------------------------------------
 
 
-def _continued(model: object, features: Any, base_margin: object) -> tuple[Ensemble | None, Any]:
-    """Return the ensemble of ``init_model``, and the features, by default its own; if there is one."""
+def _continued(model: object, features: Any, added: _Added) -> tuple[Ensemble | None, Any, _Added]:
+    """Return the ensemble of ``init_model`` if there is one, and the features and the offset, by default its own."""
     if model is None:
-        return None, features
+        return None, features, added
     if not isinstance(model, Model):
         way = "; read its file with fb.load(path)" if isinstance(model, str | os.PathLike) else ""
         raise ParameterError(f"init_model must be a Model, not {shown(model)}{way}")
-    if base_margin is not None:
-        raise ParameterError("base_margin does not go with init_model, whose margins the new trees start from")
-    return model.ensemble, model.features if features is None else features
+    own: dict[str, Any] = {**dict.fromkeys(added), **model.offset}
+    for name, given in added.items():
+        if given is not None and given != own[name] and given != [own[name]]:
+            recorded = f"was trained with {model.ensemble.offset}" if model.offset else "has no offset"
+            raise ParameterError(
+                f"{name} does not go with an init_model that {recorded}: the new trees start from its margins"
+            )
+    return model.ensemble, model.features if features is None else features, own
 
 
 def _settings(objective: object, valid: object, keywords: dict[str, Any]) -> Parameters:
@@ -260,12 +275,6 @@ def _check_roles(loss: Loss, roles: Mapping[str, str]) -> None:
             "objective 'survival:aft' needs label_upper_bound, the column of the latest that a time can be: the "
             "target where it is known, NULL where it has not ended"
         )
-    given = [role for role in roles if role.startswith("base_")]
-    if given and len(given) != loss.n_outputs:
-        raise ParameterError(
-            f"base_margin names {len(given)} column{'s' if len(given) > 1 else ''}; objective {shown(loss.name)} has "
-            f"{loss.n_outputs} margins"
-        )
 
 
 fit.__doc__ = f"""Train a gradient boosted model on a frame or on a table in a database.
@@ -307,7 +316,11 @@ exclude : str, list of str, polars selector or function, optional
 weight : str, optional
     A column of row weights, 0 or more.
 base_margin : str or list of str, optional
-    A column of margins to start from, one for each output, instead of the base score. The model does not hold it.
+    Columns that are added to the margins, one for each output: an offset. The base score is estimated beside them. The
+    model knows their names (`Model.offset`), and all that scores takes them from the data.
+exposure : str, optional
+    Of an objective with a log link, such as count:poisson, the column whose logarithm is added to the margins: years
+    insured, length of road, hours at risk. The prediction is proportional to it. It must be above 0.
 label_upper_bound : str, optional
     For survival:aft, the column of the upper bounds of times: equal to the target where the time is known, NULL (or
     infinity) where it is right-censored.

@@ -19,7 +19,7 @@ from frameboost.training.class_labels import read_target
 
 __all__ = ["fold_models", "mean_of_folds"]
 
-_ROLES = ("weight", "group", "label_upper_bound", "base_margin")
+_ROLES = ("weight", "group", "label_upper_bound", "base_margin", "exposure")
 _REFUSED = {
     "valid": "it holds out each fold in turn",
     "time": "a fold is predicted from later rows too",

@@ -46,11 +46,11 @@ def test_the_public_names():
         "table_frame", "table_statements", "to_dbt", "to_sql", "update_sql",
     ]  # fmt: skip
     assert list(fb.DatabaseModel.__dataclass_fields__) == [
-        "ensemble", "dialect", "columns", "column_names", "base_margin", "star",
+        "ensemble", "dialect", "columns", "column_names", "star",
     ]  # fmt: skip
     assert PROPERTIES == [
         "base_margin", "best_iteration", "best_score", "classes", "ensemble", "features", "history", "leaderboard",
-        "n_rounds", "n_trees", "objective", "parameters", "trees",
+        "n_rounds", "n_trees", "objective", "offset", "parameters", "trees",
     ]  # fmt: skip
 
 

@@ -241,6 +241,7 @@ BY_NAME: Mapping[str, Check] = {
     "exclude": anything,
     "weight": column,
     "base_margin": columns,
+    "exposure": column,
     "label_upper_bound": column,
     "group": column,
     "valid": anything,

@@ -58,7 +58,8 @@ def _compare(given: argparse.Namespace) -> None:
 def _kinds(first: Model, second: Model) -> pl.DataFrame:
     facts = [
         {"objective": model.objective, "trees": str(model.n_trees), "rounds": str(model.n_rounds),
-         "base margin": str(model.base_margin), "classes": ", ".join(map(str, model.classes)),
+         "base margin": str(model.base_margin), "offset": str(model.offset),
+         "classes": ", ".join(map(str, model.classes)),
          "calibrated": "no" if model.ensemble.calibration is None else "yes",
          "interval": "none" if model.ensemble.interval is None else f"{100 * model.ensemble.interval.coverage:g} %"}
         for model in (first, second)

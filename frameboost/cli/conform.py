@@ -26,7 +26,8 @@ def add_conform(commands: Commands) -> None:
     add("-o", "--out", required=True, metavar="MODEL", help="the model file to write ('-': standard output)")
     add("--coverage", type=float, default=0.9, metavar="SHARE", help="of labels that intervals hold; default 0.9")
     add("--groups", metavar="COLUMN", help="a column, for each value of which the coverage is to hold")
-    add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
+    add("--base-margin", type=names, metavar="COLUMNS",
+        help="base margins by other names than in training, one for each output")  # fmt: skip
 
 
 def _conform(given: argparse.Namespace) -> None:

@@ -27,7 +27,8 @@ def add_evaluate(commands: Commands) -> None:
     add_data(parser)
     add_labels(parser)
     add("--by", type=names, action="extend", metavar="COLUMNS", help="columns, for each value of which by itself")
-    add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
+    add("--base-margin", type=names, metavar="COLUMNS",
+        help="base margins by other names than in training, one for each output")  # fmt: skip
     add_output(parser, "write the metrics instead, a row for each group and metric, to a", required=False)
 
 

@@ -10,7 +10,6 @@ from frameboost.checks.messages import counted, listed, shown
 from frameboost.cli.arguments import Commands, UsageError, add_command, check_keep, names
 from frameboost.cli.inputs import add_data, add_output, check_output, read_data
 from frameboost.cli.screen import print_table
-from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.table_files import write_table
 from frameboost.errors import DataError, ParameterError
@@ -71,11 +70,11 @@ def _output(model: Model, given: str | None) -> int:
 
 
 def _read(model: Model, given: argparse.Namespace) -> pl.DataFrame:
-    source = open_rows(read_data(given, given.out), model.ensemble.features)
-    find_features(source, model.ensemble.features)
+    source = open_rows(read_data(given, given.out), model.ensemble.read_features)
+    model.ensemble.find_in(source)
     keep = given.keep or []
     check_keep(keep, source.names())
-    lazy = source.to_frame(list(dict.fromkeys([*keep, *model.features])))
+    lazy = source.to_frame(list(dict.fromkeys([*keep, *model.ensemble.read_names])))
     frame = (lazy if given.rows is None else lazy.head(given.rows)).collect()
     if frame.is_empty():
         raise DataError("the data has no rows")

@@ -116,8 +116,8 @@ def _history(given: argparse.Namespace) -> pl.DataFrame:
 
 
 def _row(model: Model, given: argparse.Namespace) -> pl.DataFrame:
-    source = open_rows(read_data(given), model.ensemble.features)
-    wanted = [name for name in source.names() if name in model.features]
+    source = open_rows(read_data(given), model.ensemble.read_features)
+    wanted = [name for name in source.names() if name in model.ensemble.read_names]
     frame = source.to_frame(wanted).slice(given.row, 1).collect() if given.row >= 0 else pl.DataFrame()
     if frame.is_empty():
         raise ParameterError(f"the data has no row {given.row}; they are numbered from 0")

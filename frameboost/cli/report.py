@@ -30,7 +30,8 @@ def add_report(commands: Commands) -> None:
     add("--label-upper-bound", metavar="COLUMN", help="for survival:aft, the latest that a time can be")
     add("--groups", metavar="COLUMN",
         help="which rows belong together, such as a customer's, for the intervals of metrics")  # fmt: skip
-    add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
+    add("--base-margin", type=names, metavar="COLUMNS",
+        help="base margins by other names than in training, one for each output")  # fmt: skip
     add("--time", metavar="COLUMN", help="dates or times, for the metric by period; with --training also the drift")
     add("--training", metavar="DATA", help="the table of the training rows, to compare the features with")
     add("--dialect", default="duckdb", help="whose SQL (docs/dialects.md); default duckdb")

@@ -11,7 +11,6 @@ from polars.io.plugins import register_io_source
 from frameboost.checks.messages import shown
 from frameboost.cli.arguments import Commands, add_command, check_keep, names
 from frameboost.cli.inputs import add_data, add_output, check_data, check_output, read_data
-from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.sources import FrameSource
 from frameboost.data.table_files import write_table
@@ -40,7 +39,8 @@ def add_score(commands: Commands) -> None:
         help="the columns to write beside the predictions, as id,day; by default all, of '' none")  # fmt: skip
     add("--name", default="prediction", metavar="COLUMN",
         help="the column of predictions; several get numbers or labels behind it; default prediction")  # fmt: skip
-    add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
+    add("--base-margin", type=names, metavar="COLUMNS",
+        help="base margins by other names than in training, one for each output")  # fmt: skip
 
 
 def _score(given: argparse.Namespace) -> None:
@@ -53,7 +53,7 @@ def _score(given: argparse.Namespace) -> None:
 
 def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
     source = open_rows(read_data(given, given.out), _read(model, given.output))
-    find_features(source, model.ensemble.features)  # here, as batches do not tell which value is wrong
+    model.ensemble.started_from(given.base_margin).find_in(source)  # here, as batches do not tell which value is wrong
     if isinstance(source, FrameSource):
         return source.frame
     known = source.names()
@@ -64,10 +64,10 @@ def _frame(model: Model, given: argparse.Namespace) -> pl.LazyFrame:
 
 
 def _read(model: Model, output: str) -> list[Feature]:
-    """Return the columns that an output reads besides margins to start from."""
+    """Return the columns that an output reads, but for base margins that are not those of training."""
     groups = None if model.ensemble.interval is None else model.ensemble.interval.groups
     is_read = groups is not None and output == "interval" and groups.column not in model.features
-    return [*model.ensemble.features, *([groups.feature] if groups is not None and is_read else [])]
+    return [*model.ensemble.read_features, *([groups.feature] if groups is not None and is_read else [])]
 
 
 class PredictionStream:

@@ -30,7 +30,8 @@ def add_sql(commands: Commands) -> None:
     add("--output", default="mean", metavar="{mean,margin,class,probability,quantiles,distribution,interval,leaf}",
         help="what to predict; default mean, on the scale of the target")  # fmt: skip
     add("--column-map", type=pairs, metavar="FEATURE=COLUMN,...", help="columns called otherwise than in training")
-    add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
+    add("--base-margin", type=names, metavar="COLUMNS",
+        help="base margins by other names than in training, one for each output")  # fmt: skip
     add("--limit", type=partial(setting, example="text=2000000"), action="append", metavar="NAME=NUMBER",
         help="a number in place of the dialect's (docs/dialects.md), such as text=2000000, or none for no limit; may "
         "be repeated")  # fmt: skip

@@ -51,7 +51,9 @@ def add_train(commands: Commands) -> None:
     add("--positive", metavar="LABEL", help="of two labels, the one whose probability is predicted; default the second")
     add("--weight", metavar="COLUMN", help="the rows' weights")
     add("--group", metavar="COLUMN", help="for ranking, which query a row belongs to")
-    add("--base-margin", type=names, metavar="COLUMNS", help="margins to start from, one for each output")
+    add("--base-margin", type=names, metavar="COLUMNS",
+        help="columns that are added to the margins, one for each output")  # fmt: skip
+    add("--exposure", metavar="COLUMN", help="of a log link, the column whose logarithm is added to the margin")
     add("--label-upper-bound", metavar="COLUMN", help="for survival:aft, the latest that a time can be")
     add("--valid", metavar="ROWS",
         help="rows to validate on: a share such as 0.2, 'last 20%%' by --time, another table, a Boolean column, or a "
@@ -127,7 +129,7 @@ def _train(given: argparse.Namespace) -> None:
     model = fit(
         data, target, objective=given.objective, positive=given.positive, features=given.features,
         exclude=given.exclude, weight=given.weight, group=given.group, base_margin=given.base_margin,
-        label_upper_bound=given.label_upper_bound, valid=valid,
+        exposure=given.exposure, label_upper_bound=given.label_upper_bound, valid=valid,
         folds=int(given.folds) if (given.folds or "").isdecimal() else given.folds, time=given.time,
         eval_metric=given.eval_metric, train_metrics=given.train_metrics,
         init_model=None if given.init_model is None else open_model(given.init_model),

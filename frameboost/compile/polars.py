@@ -40,14 +40,14 @@ _LARGEST_TABLE = 2**12
 def output_expr(
     output: Output,
     margins: Sequence[pl.Expr],
-    starts: Sequence[pl.Expr] = (),
+    starts: Sequence[pl.Expr | None] = (),
     places: Mapping[str, pl.Expr] = MappingProxyType({}),
 ) -> pl.Expr:
     """Return what the output says of rows with those margins, the last of which is the number that it looks up, if any.
 
     That is a number, an integer or a label of a class, an array of them, or a struct of numbers named by labels.
-    ``starts`` has the columns that margins start from, if they do. Where one is null, so are the values that depend on
-    it. ``places`` are fields that margins read (see `margin_exprs`).
+    ``starts`` has what is added to the margins, if there is an offset. Where one is null, so are the values that depend
+    on it. ``places`` are fields that margins read (see `margin_exprs`).
     """
     return _labelled(output, _number_expr(output, margins, starts, places))
 
@@ -74,7 +74,7 @@ def _labelled(output: Output, value: pl.Expr) -> pl.Expr:
 
 
 def _number_expr(
-    output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr], places: Mapping[str, pl.Expr]
+    output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr | None], places: Mapping[str, pl.Expr]
 ) -> pl.Expr:
     """Return `output_expr`, with the number of a class where its label is a string."""
     named = dict(zip(output.inputs, margins, strict=True)) | _class_numbers(output)
@@ -95,11 +95,14 @@ def _number_expr(
     return struct.struct.with_fields(_shaped(output, values).alias("value")).struct.field("value")
 
 
-def _where_known(output: Output, values: list[pl.Expr], starts: Sequence[pl.Expr]) -> list[pl.Expr]:
+def _where_known(output: Output, values: list[pl.Expr], starts: Sequence[pl.Expr | None]) -> list[pl.Expr]:
     """Return the values, null where a start is null that they depend on; a comparison with null would take ELSE."""
     if not starts:
         return values
-    behind = [[starts[k].is_not_null() for k in numbers] for numbers in output.margins_behind()]
+    behind = [
+        [start.is_not_null() for k in numbers if (start := starts[k]) is not None]
+        for numbers in output.margins_behind()
+    ]
     return [
         pl.when(pl.all_horizontal(known)).then(value) if known else value
         for value, known in zip(values, behind, strict=True)
@@ -138,13 +141,8 @@ def lookup_expr(lookup: Lookup) -> pl.Expr:
     )  # fmt: skip
 
 
-def margin_expr(base_margin: float | pl.Expr, trees: Sequence[Tree], features: Sequence[Feature]) -> pl.Expr:
-    """Return the margin; leaf values are on a grid, so the order in which polars adds them does not matter.
-
-    A base margin that is a column is not on the grid, and is added last.
-    """
-    if isinstance(base_margin, pl.Expr):
-        return margin_expr(0.0, trees, features) + base_margin
+def margin_expr(base_margin: float, trees: Sequence[Tree], features: Sequence[Feature]) -> pl.Expr:
+    """Return the margin; leaf values are on a grid, so the order in which polars adds them does not matter."""
     if all(len(tree) == 1 for tree in trees):  # no column to take the number of rows from
         return pl.repeat(base_margin + sum(tree.value[0] for tree in trees), pl.len(), dtype=pl.Float64)
     return pl.sum_horizontal(pl.lit(base_margin), *_terms(trees, [_column(feature) for feature in features], features))
@@ -161,7 +159,7 @@ def _terms(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence
 
 
 def margin_exprs(
-    bases: Sequence[float | pl.Expr], trees_of: Sequence[Sequence[Tree]], features: Sequence[Feature]
+    bases: Sequence[float], trees_of: Sequence[Sequence[Tree]], features: Sequence[Feature]
 ) -> tuple[list[pl.Expr], dict[str, pl.Expr]]:
     """Return the margins, and the places of a row's leaves in trees of several margins with the same splits.
 
@@ -193,7 +191,7 @@ def margin_exprs(
             margins.append(margin_expr(base, rest, features))
             continue
         total = pl.sum_horizontal(*own_terms, *_terms(rest, columns, features))
-        margins.append(total + base)  # on the grid as well unless it is a column, which is added last
+        margins.append(total + base)  # on the grid as well
     return margins, places
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from frameboost.checks.messages import listed, shown
 from frameboost.data.several_files import text_among_numbers
 from frameboost.data.sources import FrameSource, Source, check_numeric
-from frameboost.errors import DataError, ParameterError
+from frameboost.errors import DataError
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 
-__all__ = ["example_of_text", "find_features", "find_margins"]
+__all__ = ["example_of_text", "find_features", "find_numbers"]
 
 
 def find_features(source: Source, features: Sequence[Feature]) -> dict[str, FeatureType]:
@@ -54,26 +54,19 @@ def example_of_text(source: Source, feature: Feature) -> str:
     return text_among_numbers(source.frame, feature.name)
 
 
-def find_margins(source: Source | None, base_margin: str | Sequence[str] | None, n_outputs: int) -> list[str]:
-    """Return the columns of ``base_margin``, one for each output, or none.
+def find_numbers(source: Source, names: Sequence[str], role: str) -> None:
+    """Check the columns of a role that a model reads beside its features, such as its ``exposure``.
 
     Raises
     ------
-    ParameterError
-        If their number is not that of the outputs.
     DataError
-        If a column is not in the source, or is not numeric; not checked without a source.
+        If a column is not in the data, or is not numeric.
     """
-    if base_margin is None:
-        return []
-    columns = [base_margin] if isinstance(base_margin, str) else list(base_margin)
-    if len(columns) != n_outputs:
-        raise ParameterError(f"base_margin must name a column for each of {n_outputs} margins, not {shown(columns)}")
-    if source is None:
-        return columns
-    types = source.types()
-    for name in columns:
-        if name not in types:
-            raise DataError(f"base_margin column {shown(name)} is not in the data")
-        check_numeric(source, name, "base_margin column")
-    return columns
+    known = source.names()
+    for name in names:
+        if name not in known:
+            raise DataError(
+                f"{role} column {shown(name)} is not in the data, and the model adds it to its margins; the data has "
+                f"{listed(known)}"
+            )
+        check_numeric(source, name, f"{role} column")

@@ -19,22 +19,22 @@ from frameboost.compile.sql.node_lists import list_expression
 from frameboost.compile.sql.outputs import output_columns, output_sql
 from frameboost.compile.sql.scoring_query import FORMS, Destination
 from frameboost.compile.sql.size import check_size, exceeded_limit
-from frameboost.compile.sql.sql_model import SqlModel
+from frameboost.compile.sql.sql_model import OffsetColumn, SqlModel
 from frameboost.compile.sql.stages import TableSource
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.atomic_files import write_text
-from frameboost.data.feature_columns import find_margins
 from frameboost.database.dbt import Materialization, check_dbt_names, write_dbt
 from frameboost.database.drift import baseline_frame, drift_statement
 from frameboost.database.explanation_query import explanation_query
 from frameboost.database.file_header import header
-from frameboost.database.lookup_columns import lookup_column, names_of_features, read_columns
+from frameboost.database.lookup_columns import lookup_column, names_of_features, offset_columns, read_columns
 from frameboost.database.scoring_options import Form, Rows, ScoringOptions, SqlOutput, scoring_statement
 from frameboost.database.star_tables import StarTables, Tables, star_tables
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
+from frameboost.losses.offset import EXPOSURE
 from frameboost.losses.outputs import leaf_output
 from frameboost.prediction.predictor import OutputName
 from frameboost.trees.linear_leaf import refuse_linear
@@ -50,12 +50,13 @@ def database_model(
     tables: Tables | None = None,
 ) -> DatabaseModel:  # fmt: skip
     """Return an ensemble as one database runs it; `frameboost.Model.database` describes the arguments."""
+    ensemble = ensemble.started_from(base_margin)
     spoken = get_dialect(dialect, limits)
     star = star_tables(ensemble, spoken, columns, tables)
     in_join = columns if star is None else star.names_in_join
     found = find_columns(ensemble.features, spoken, names_of_features(ensemble, in_join))
-    starts = find_margins(None, base_margin, ensemble.n_outputs)
-    return DatabaseModel(ensemble, spoken, found, dict(in_join or {}), tuple(starts), star)
+    offset_columns(ensemble, in_join or {}, spoken)  # raises
+    return DatabaseModel(ensemble, spoken, found, dict(in_join or {}), star)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,8 +73,6 @@ class DatabaseModel:
         The features, as columns of the database's tables.
     column_names
         The names of columns that differ from the feature's name, by feature.
-    base_margin
-        The columns of margins to start from; empty for the model's own.
     star
         The tables that a query joins to the rows; None where they have all columns.
 
@@ -89,7 +88,6 @@ class DatabaseModel:
     dialect: Dialect
     columns: tuple[FeatureColumn, ...]
     column_names: Mapping[str, str]
-    base_margin: tuple[str, ...] = ()
     star: StarTables | None = None
 
     def __repr__(self) -> str:
@@ -231,8 +229,8 @@ class DatabaseModel:
 
         Each node is a row: ``id``, ``tree``, ``node``, ``output``, ``feature`` (NULL in a leaf), a column of thresholds
         for each type of features (such as ``threshold_float64``), the ids of the children, ``left``, ``right`` and
-        ``missing``, and ``value``. Each category of a split is a row of its own: ``named_by``, ``category``. Margins to
-        start from are in the query, not in the table.
+        ``missing``, and ``value``. Each category of a split is a row of its own: ``named_by``, ``category``. Base
+        margins and offsets are in the query, not in the table.
 
         Examples
         --------
@@ -293,7 +291,7 @@ class DatabaseModel:
         ------
         ParameterError
             If two columns of the result would have one name (for contributions of all features, a feature named
-            ``"bias"``); if ``top`` is not between 1 and the number of features; if ``base_margin`` was given.
+            ``"bias"``); if ``top`` is not between 1 and the number of features.
 
         Examples
         --------
@@ -307,10 +305,10 @@ class DatabaseModel:
         >>> con.sql(database.explain_query("orders", keep=["id"], top=1)).fetchall()
         [(7, 'x', -6.0), (8, 'x', 3.0), (9, 'x', 3.0)]
         """
-        self._refuse_base_margin("explain_query")
         number = self.ensemble.margin_number(output)
-        base, trees = self.ensemble.base_margins[number], self.ensemble.trees_of(number)
-        return explanation_query(self._source(table, keep), keep, top, base, trees, self.columns, self.dialect)
+        base, trees, offsets = self.ensemble.base_margins[number], self.ensemble.trees_of(number), self._offsets()
+        offset = offsets[number] if offsets else None
+        return explanation_query(self._source(table, keep), keep, top, base, trees, self.columns, self.dialect, offset)
 
     @checked(bins=whole(2, 100))
     def baseline(self, data: Any, bins: int = 10) -> pl.DataFrame:
@@ -337,7 +335,6 @@ class DatabaseModel:
         >>> fb.fit(df, "y", n_estimators=1).database().baseline(df, bins=2).drop("category").rows()
         [('x', -1, None, None, 0.0), ('x', 0, None, '3', 0.5), ('x', 1, '3', None, 0.5)]
         """
-        self._refuse_base_margin("baseline")
         return baseline_frame(data, self.ensemble.features, bins)
 
     @checked()
@@ -361,7 +358,6 @@ class DatabaseModel:
         >>> drift.select("label, training_share, share, round(psi, 3)").fetchall()
         [('missing', 0.0, 0.0, 0.275), ('below 3', 0.5, 0.25, 0.275), ('from 3', 0.5, 0.75, 0.275)]
         """
-        self._refuse_base_margin("drift_query")
         return drift_statement(self._source(table), baseline, where, self.columns, self.dialect)
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -499,15 +495,22 @@ class DatabaseModel:
             zeros = [0.0] * len(numbers)
             return SqlModel(leaf_output(len(numbers)), zeros, numbers, self.columns, self.dialect, is_of_leaves=True)
         wanted = self.ensemble.output(output)
-        quoted = list(map(self.dialect.quote, self.base_margin))
-        starts = [(self.dialect.cast(name, "float64"), name) for name in quoted]
-        bases: Sequence[float | str] = [sql for sql, _ in starts] or self.ensemble.base_margins
         asked = wanted.asked()
         trees = [of if k in asked else [] for k, of in enumerate(self.ensemble.trees_by_output())]
-        model = SqlModel(wanted, bases, trees, self.columns, self.dialect, starts)
+        model = SqlModel(wanted, self.ensemble.base_margins, trees, self.columns, self.dialect, self._offsets())
         if wanted.lookup is None:
             return model
         return model.with_lookup(lookup_column(self.ensemble, wanted.lookup, self.column_names, self.dialect))
+
+    def _offsets(self) -> list[OffsetColumn | None]:
+        """Return what is added to each margin; empty if nothing is."""
+        offset, columns = self.ensemble.offset, offset_columns(self.ensemble, self.column_names, self.dialect)
+        if offset is None:
+            return []
+        return [
+            None if name is None else OffsetColumn(columns[name].name, offset.kind == EXPOSURE, self.dialect)
+            for name in offset.columns
+        ]
 
     def _expression(self, output: str) -> str:
         model = self._sql_model(output)
@@ -517,7 +520,7 @@ class DatabaseModel:
         return text
 
     def _statement(self, destination: Destination, table: str, options: ScoringOptions) -> str:
-        model, others = self._sql_model(options.output), [*(options.keep or ()), *self.base_margin]
+        model, others = self._sql_model(options.output), options.keep or ()
         if options.form != "by_key":
             return scoring_statement(model, self._source(table, others), options, destination)
         if self.star is None:
@@ -527,7 +530,6 @@ class DatabaseModel:
             )
         if options.keep is None:
             raise ParameterError("form='by_key' needs keep, the columns to return besides the prediction")
-        self._refuse_base_margin("form='by_key'")
         model, scores = self.star.score_by_key(model)
         source = self.star.source(self.dialect.quote_path(table), others, scores)
         return scoring_statement(model, source, replace(options, form="auto"), destination)
@@ -541,7 +543,3 @@ class DatabaseModel:
         wanted = self._sql_model(output).output
         columns = read_columns(self.ensemble, self.columns, self.column_names, self.dialect, wanted)
         return header(self.ensemble, columns, self.column_names, self.dialect.name, trained)
-
-    def _refuse_base_margin(self, method: str) -> None:
-        if self.base_margin:
-            raise ParameterError(f"base_margin does not go with {method}; take a database without it")

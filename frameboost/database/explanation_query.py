@@ -8,6 +8,7 @@ from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.explain import contribution_trees, contributions_query, reasons_query
 from frameboost.compile.sql.size import exceeded_limit
+from frameboost.compile.sql.sql_model import OffsetColumn
 from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
@@ -19,9 +20,9 @@ __all__ = ["explanation_query"]
 
 def explanation_query(
     source: TableSource, keep: Sequence[str], top: int | None, base_margin: float, trees: Sequence[Tree],
-    columns: Sequence[FeatureColumn], dialect: Dialect,
+    columns: Sequence[FeatureColumn], dialect: Dialect, offset: OffsetColumn | None = None,
 ) -> str:  # fmt: skip
-    """Return the SELECT that `DatabaseModel.explain_query` describes, over the trees of one output."""
+    """Return the SELECT that `DatabaseModel.explain_query` describes, over the trees of one output and its offset."""
     features = [column.feature for column in columns]
     asked = sorted({feature for tree in trees for feature in tree.asked()})
     stages = Stages(dialect, source, keep, [columns[f].name for f in asked], None)
@@ -29,7 +30,8 @@ def explanation_query(
     if top is None:
         check_bias(features, ignore_case=True)
         _check_distinct([*keep, *(feature.name for feature in features), BIAS])
-        return _fitting(contributions_query(stages, BIAS, bias, steps, columns, dialect), steps, dialect)
+        mean = dialect.number(bias) if offset is None else f"({dialect.number(bias)} + {offset.value})"
+        return _fitting(contributions_query(stages, BIAS, mean, steps, columns, dialect), steps, dialect)
     if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(features):
         raise ParameterError(
             f"top must be an integer from 1 to {len(features)}, the number of features, not {shown(top)}"

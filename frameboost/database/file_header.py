@@ -40,10 +40,15 @@ def header(
             raise ParameterError(f"trained must be a date or a line of text, not {shown(trained)}")
         lines.append(f"trained  {text}")
     lines.append("reads    column: type in training, column type here")
+    offset = {} if ensemble.offset is None else dict.fromkeys(ensemble.offset.names, ensemble.offset.kind)
     for column in columns:
         kind = column.feature.type
         name = column_names.get(column.feature.name, column.feature.name)
-        lines.append(f"         {_in_comment(name)}: {kind}, {column.dialect.type_of(kind)}")
+        role = f", the {offset[column.feature.name]}" if column.feature.name in offset else ""
+        lines.append(f"         {_in_comment(name)}: {kind}, {column.dialect.type_of(kind)}{role}")
+    if ensemble.offset is not None:
+        added = "LN(exposure)" if ensemble.offset.kind == "exposure" else "the base_margin"
+        lines.append(f"offset   {added} is added to the margin; where it is NULL, so is the prediction")
     return "".join(f"-- {line}\n" for line in lines)
 
 

@@ -97,5 +97,5 @@ def star_tables(
         if not isinstance(table, str) or not table:
             raise ParameterError(f"tables must give {shown(name)} the name of a table, not {shown(table)}")
     lookup = None if ensemble.interval is None else ensemble.interval.groups
-    read = frozenset([*ensemble.feature_names, *([] if lookup is None else [lookup.column])])
+    read = frozenset([*ensemble.read_names, *([] if lookup is None else [lookup.column])])
     return StarTables(ensemble.joins, dialect, read, dict(columns or {}), dict(tables or {}))

@@ -43,8 +43,13 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
     taken = {feature.name: _delivered(type_name) for feature, type_name in zip(features, types, strict=True)}
     # A batch has only 2,048 rows, so all setup is done once, here. DuckDB calls the function from its own threads.
     margins_of = _scorer(predictor, taken)
-    value = output_expr(wanted, [pl.col(name) for name in wanted.inputs]).alias("prediction")
-    names, lookup = [feature.name for feature in features], wanted.lookup
+    inputs_of = [pl.col(name) for name in wanted.inputs]
+    offset = predictor.ensemble.offset
+    starts = [] if offset is None else [None if name is None else inputs_of[k] for k, name in enumerate(offset.columns)]
+    value = output_expr(wanted, inputs_of, starts).alias("prediction")
+    names, lookup = predictor.ensemble.read_names, wanted.lookup
+    types += [str(DUCKDB.type_of(feature.type)) for feature in predictor.ensemble.read_features[len(types) :]]
+    places = {} if offset is None else {name: names.index(name) for name in offset.names}
     if lookup is not None and lookup.column not in names:
         names.append(lookup.column)
         types.append(str(DUCKDB.type_of(lookup.type)))
@@ -52,6 +57,9 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
 
     def score(*batches: Any) -> Any:
         inputs = margins_of(batches[: len(taken)])
+        if places:
+            rows = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[at])) for name, at in places.items()])
+            inputs = predictor.with_offset(rows, inputs)
         inputs = inputs if found is None else [*inputs, found(batches)]
         return pl.DataFrame(dict(zip(wanted.inputs, inputs, strict=True))).select(value).to_series().to_arrow()
 

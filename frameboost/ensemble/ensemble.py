@@ -7,14 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from frameboost.checks.messages import counted, listed, shortened, shown
+from frameboost.data.feature_columns import find_features, find_numbers
+from frameboost.data.sources import Source
 from frameboost.ensemble.tree_columns import TreeColumns, are_linear
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.joins.recorded import TableJoin
 from frameboost.losses.intervals import Interval
 from frameboost.losses.loss import Loss
+from frameboost.losses.offset import Offset
 from frameboost.losses.outputs import Output, output_of
 from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree
 
 __all__ = ["Ensemble", "Labels"]
@@ -53,6 +57,8 @@ class Ensemble:
         of others that are made from this one have none.
     joins
         The tables that the rows were joined to, if the model was trained on a star (see `frameboost.join`).
+    offset
+        The columns that are added to the margins of a row; None if margins are base margins and trees alone.
     """
 
     loss: Loss
@@ -64,6 +70,7 @@ class Ensemble:
     labels: Labels = ()
     interval: Interval | None = None
     joins: tuple[TableJoin, ...] = ()
+    offset: Offset | None = None
 
     def __repr__(self) -> str:
         trees, features = counted(len(self.trees), "tree"), counted(len(self.features), "feature")
@@ -83,6 +90,58 @@ class Ensemble:
     def feature_names(self) -> list[str]:
         """The names of the columns, in order."""
         return [feature.name for feature in self.features]
+
+    @property
+    def read_features(self) -> tuple[Feature, ...]:
+        """The columns that margins are made from: the features, and those of the offset."""
+        if self.offset is None:
+            return self.features
+        names = self.feature_names
+        return (*self.features, *(feature for feature in self.offset.features if feature.name not in names))
+
+    @property
+    def read_names(self) -> list[str]:
+        """The names of `read_features`."""
+        return [feature.name for feature in self.read_features]
+
+    def find_in(self, source: Source) -> dict[str, FeatureType]:
+        """Return the types in the data of the features.
+
+        Raises
+        ------
+        DataError
+            If a column of `read_features` is not in the data, or has a type that the model cannot take.
+        """
+        types = find_features(source, self.features)
+        if self.offset is not None:
+            find_numbers(source, self.offset.names, self.offset.kind)
+        return types
+
+    def started_from(self, base_margin: str | Sequence[str] | None) -> Ensemble:
+        """Return the ensemble with other columns of base margins than those of training, if any are named.
+
+        Without an offset in training the columns take the place of the base margins: a model of another library, or of
+        an older file, does not say what its own are worth beside them.
+
+        Raises
+        ------
+        ParameterError
+            If there is not a column for each margin, or the offset is an exposure.
+        """
+        if base_margin is None:
+            return self
+        columns = (base_margin,) if isinstance(base_margin, str) else tuple(base_margin)
+        if len(columns) != self.n_outputs:
+            raise ParameterError(
+                f"base_margin must name a column for each of {self.n_outputs} margins, not {shown(list(columns))}"
+            )
+        if self.offset is None:
+            return replace(self, base_margins=(0.0,) * self.n_outputs, offset=Offset("base_margin", columns))
+        if self.offset.kind != "base_margin":
+            raise ParameterError(
+                f"base_margin does not go with the {self.offset} of the model, which is taken from the data"
+            )
+        return self if columns == self.offset.columns else replace(self, offset=Offset("base_margin", columns))
 
     @property
     def is_linear(self) -> bool:

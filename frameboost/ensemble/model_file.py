@@ -34,12 +34,13 @@ from frameboost.ensemble.linear_file import check_linear
 from frameboost.ensemble.plain_trees import are_plain
 from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns, are_linear
 from frameboost.ensemble.tree_file import check_tree, read_float, read_tree, tree_fields, writable
-from frameboost.errors import FrameboostError, ModelFileError
+from frameboost.errors import FrameboostError, ModelFileError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import Objective
 from frameboost.losses.foreign import FOREIGN_FIELDS, read_foreign_loss
 from frameboost.losses.loss import Loss, multi_target_loss
+from frameboost.losses.offset import EXPOSURE, Offset, offset_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -65,6 +66,7 @@ _FIELDS_BUT_TREES = (
     "calibration",
     "interval",
     "joins",
+    "offset",
     "features",
 )
 _FIELDS = (*_FIELDS_BUT_TREES, "trees")
@@ -110,6 +112,8 @@ def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
         head["interval"] = interval_fields(ensemble.interval)
     if ensemble.joins:
         head["joins"] = joins_fields(ensemble.joins)
+    if ensemble.offset is not None:
+        head["offset"] = ensemble.offset.arguments
     lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
     lines += [f'"features": {_lines(features)}', *(f'"trees": {_lines(trees)}' for trees in lists)]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -158,7 +162,8 @@ def read_model(data: bytes) -> Ensemble:
     calibration, labels = _calibration(document, loss), _labels(document, loss)
     interval = read_interval(document["interval"], loss) if "interval" in document else None
     joins = read_joins(read_list(document, "joins")) if "joins" in document else ()
-    return Ensemble(loss, parameters, features, base_margins, trees, calibration, labels, interval, joins)
+    offset = _offset(document["offset"], loss, names) if "offset" in document else None
+    return Ensemble(loss, parameters, features, base_margins, trees, calibration, labels, interval, joins, offset)
 
 
 def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:
@@ -259,6 +264,24 @@ def _calibration(document: Mapping[str, Any], loss: Loss) -> Expression | None:
         return Expression(text, ("margin",)).required_number("the link")
     except FrameboostError as error:
         raise ModelFileError(f"damaged model, calibration: {error}") from error
+
+
+def _offset(given: object, loss: Loss, features: Sequence[str]) -> Offset | None:
+    kinds = ("base_margin", EXPOSURE)
+    if not isinstance(given, dict) or len(given) != 1 or next(iter(given)) not in kinds:
+        fail("damaged model", "offset", 'an object with "base_margin" or "exposure"', given)
+    [(kind, named)] = given.items()
+    names = [named] if isinstance(named, str) else named
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        fail("damaged model, offset", kind, "a string or a list of strings", named)
+    if kind == EXPOSURE and not isinstance(named, str):
+        fail("damaged model, offset", kind, "a string", named)
+    if taken := [name for name in names if name in features]:
+        fail("damaged model, offset", kind, "no feature of the model", taken[0])
+    try:
+        return offset_of(loss, given)
+    except ParameterError as error:
+        raise ModelFileError(f"damaged model, offset: {error}") from error
 
 
 def _labels(document: Mapping[str, Any], loss: Loss) -> Labels:

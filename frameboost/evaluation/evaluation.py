@@ -12,7 +12,6 @@ import polars as pl
 
 from frameboost.checks.messages import counted, shown, warn
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.data.feature_columns import find_features, find_margins
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
@@ -202,11 +201,11 @@ def evaluate_model(
     group: str | None, label_upper_bound: str | None, base_margin: str | Sequence[str] | None, eval_metric: Any,
 ) -> Evaluation:  # fmt: skip
     """Return how good a model is on rows; `frameboost.Model.evaluate` describes the arguments."""
-    ensemble = predictor.ensemble
-    predictor = predictor.of_numbers()
+    ensemble = predictor.ensemble.started_from(base_margin)
+    predictor = predictor.started_from(base_margin).of_numbers()
     loss = ensemble.loss
     source = with_label_codes(open_rows(data, labelled_columns(ensemble, target)), target, ensemble.labels)
-    find_features(source, ensemble.features)
+    ensemble.find_in(source)
     roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
     n_targets = sum(role.startswith("label") for role in roles)
     if n_targets != len(loss.labels):
@@ -214,9 +213,8 @@ def evaluate_model(
     if "upper" in loss.roles and "upper" not in roles:
         raise ParameterError(f"objective '{loss.name}' needs label_upper_bound, the column of the latest times")
     columns = group_columns(source, by)
-    started = find_margins(source, base_margin, ensemble.n_outputs) or None
     metrics = metrics_of(loss, ensemble.parameters, eval_metric)
-    table = evaluated_metrics(predictor, source, roles, columns, metrics, started, r2=eval_metric is None)
+    table = evaluated_metrics(predictor, source, roles, columns, metrics, r2=eval_metric is None)
     for name, value in table.iter_rows() if eval_metric is not None and not columns else ():
         if not math.isfinite(value):
             warn(f"eval_metric {shown(name)} is {value} on the data{why_not_finite(name)}")
@@ -224,10 +222,10 @@ def evaluate_model(
 
     def counts(output: str) -> pl.DataFrame:
         counted = _counts_in_frame if isinstance(source, FrameSource) else _counts_in_duckdb
-        return counted(predictor, source, roles, columns, started, output)
+        return counted(predictor, source, roles, columns, output)
 
     def intervals() -> pl.DataFrame:
-        return interval_coverage(predictor, source, roles, columns, started)
+        return interval_coverage(predictor, source, roles, columns)
 
     known = None if ensemble.interval is None else intervals
     if isinstance(source, RelationSource) and source.is_copy:  # which is gone when these are asked for
@@ -238,13 +236,12 @@ def evaluate_model(
 
 
 def _counts_in_frame(
-    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str],
-    base_margin: Sequence[str] | None, output: str,
+    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str], output: str
 ) -> pl.DataFrame:  # fmt: skip
     """Return the weights of the rows by group, label and score."""
-    read = list(dict.fromkeys([*predictor.ensemble.feature_names, *roles.values(), *by, *(base_margin or [])]))
+    read = list(dict.fromkeys([*predictor.ensemble.read_names, *roles.values(), *by]))
     frame = source.to_frame(read).collect()
-    values = predictor.predict(frame, output, base_margin).rename("score")
+    values = predictor.predict(frame, output).rename("score")
     scores = [values]
     if isinstance(values.dtype, pl.Array):
         scores = [values.arr.get(k).rename(f"score_{k}") for k in range(values.dtype.size)]
@@ -256,14 +253,13 @@ def _counts_in_frame(
 
 
 def _counts_in_duckdb(
-    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str],
-    base_margin: Sequence[str] | None, output: str,
+    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str], output: str
 ) -> pl.DataFrame:  # fmt: skip
     """Return the same of a relation: the rows stay in the database."""
     assert not isinstance(source, FrameSource)
     name = free_name("prediction", source.names())
     with closed_after(DuckDBSession(source.relation)) as session:
-        model = database_model(predictor.ensemble, "duckdb", None, base_margin)
+        model = database_model(predictor.ensemble, "duckdb")
         kept = list(dict.fromkeys([*roles.values(), *by]))
         query = model.query(session.source, keep=kept, output=output, name=name, rows=session.estimated_rows())  # type: ignore[arg-type]
         scored = source.relation.query(session.source[1:-1], query)

@@ -20,9 +20,8 @@ __all__ = ["interval_coverage"]
 
 
 def interval_coverage(
-    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str],
-    base_margin: Sequence[str] | None,
-) -> pl.DataFrame:  # fmt: skip
+    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str]
+) -> pl.DataFrame:
     """Return ``coverage``, ``held`` and ``mean_width`` of the model's intervals, for each group in order if there are.
 
     ``held`` is the share of labels that are within their intervals; rows count by their weights.
@@ -30,7 +29,7 @@ def interval_coverage(
     interval = predictor.ensemble.interval
     assert interval is not None
     measured = _in_frame if isinstance(source, FrameSource) else _in_duckdb
-    found = measured(predictor, source, roles, by, base_margin)
+    found = measured(predictor, source, roles, by)
     groups = [pl.col(f"group_{k}").alias(name) for k, name in enumerate(by)]
     held, width = (pl.col(name) / pl.col("weight") for name in ("held", "width"))
     coverage = pl.lit(interval.coverage)
@@ -38,15 +37,12 @@ def interval_coverage(
     return in_order.select(*groups, coverage=coverage, held=held, mean_width=width)
 
 
-def _in_frame(
-    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str],
-    base_margin: Sequence[str] | None,
-) -> pl.DataFrame:  # fmt: skip
+def _in_frame(predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str]) -> pl.DataFrame:
     """Return the sums of weights, of those of rows whose labels are held, and of weighted widths, by group."""
     lookup = predictor.ensemble.output("interval").lookup
-    others = [*roles.values(), *by, *(base_margin or []), *([] if lookup is None else [lookup.column])]
-    frame = source.to_frame(list(dict.fromkeys([*predictor.ensemble.feature_names, *others]))).collect()
-    ends = predictor.predict(frame, "interval", base_margin).struct.unnest()
+    others = [*roles.values(), *by, *([] if lookup is None else [lookup.column])]
+    frame = source.to_frame(list(dict.fromkeys([*predictor.ensemble.read_names, *others]))).collect()
+    ends = predictor.predict(frame, "interval").struct.unnest()
     weight = column(roles["weight"]).cast(pl.Float64) if "weight" in roles else pl.lit(1.0)
     groups = [column(name).alias(f"group_{k}") for k, name in enumerate(by)]
     label = column(roles["label"]).cast(pl.Float64).alias("label")
@@ -60,15 +56,12 @@ def _in_frame(
     return rows.group_by(pl.selectors.starts_with("group_")).agg(sums) if by else rows.select(sums)
 
 
-def _in_duckdb(
-    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str],
-    base_margin: Sequence[str] | None,
-) -> pl.DataFrame:  # fmt: skip
+def _in_duckdb(predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str]) -> pl.DataFrame:
     """Return the same of a relation: the rows stay in the database."""
     assert not isinstance(source, FrameSource)
     name = free_name("prediction", source.names())
     with closed_after(DuckDBSession(source.relation)) as session:
-        model = database_model(predictor.ensemble, "duckdb", None, base_margin)
+        model = database_model(predictor.ensemble, "duckdb")
         kept = list(dict.fromkeys([*roles.values(), *by]))
         query = model.query(session.source, keep=kept, output="interval", name=name, rows=session.estimated_rows())
         scored = source.relation.query(session.source[1:-1], query)

@@ -83,7 +83,7 @@ def group_columns(source: LocalSource, by: str | Sequence[str] | None) -> list[s
 
 def evaluated_metrics(
     predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str],
-    metrics: Sequence[AnyMetric], base_margin: Sequence[str] | None, *, r2: bool,
+    metrics: Sequence[AnyMetric], *, r2: bool,
 ) -> pl.DataFrame:  # fmt: skip
     """Return a row for each group and metric: the columns of ``by``, ``rows``, ``metric`` and ``value``.
 
@@ -91,9 +91,9 @@ def evaluated_metrics(
     """
     ensemble = predictor.ensemble
     opened = (
-        _in_duckdb(predictor, source, roles, by, base_margin)
+        _in_duckdb(predictor, source, roles, by)
         if isinstance(source, RelationSource)
-        else _in_polars(predictor, source, roles, by, base_margin)
+        else _in_polars(predictor, source, roles, by)
     )
     found = []
     with opened as rows:
@@ -177,22 +177,22 @@ class _ScoredFrame:
 
 @contextmanager
 def _in_polars(
-    predictor: Predictor, source: FrameSource, roles: Mapping[str, str], by: Sequence[str],
-    base_margin: Sequence[str] | None,
-) -> Iterator[_ScoredFrame]:  # fmt: skip
+    predictor: Predictor, source: FrameSource, roles: Mapping[str, str], by: Sequence[str]
+) -> Iterator[_ScoredFrame]:
     names = predictor.ensemble.loss.margins
     groups = {f"group_{i}": name for i, name in enumerate(by)}
-    yield _ScoredFrame(scored_columns(predictor, source, roles, by, base_margin), [*roles, *names], groups)
+    yield _ScoredFrame(scored_columns(predictor, source, roles, by), [*roles, *names], groups)
 
 
 def scored_columns(
-    predictor: Predictor, source: FrameSource, roles: Mapping[str, str], by: Sequence[str] = (),
-    base_margin: Sequence[str] | None = None,
-) -> pl.DataFrame:  # fmt: skip
+    predictor: Predictor, source: FrameSource, roles: Mapping[str, str], by: Sequence[str] = ()
+) -> pl.DataFrame:
     """Return a frame with the columns of the roles and the margins by their names, and ``by`` as ``group_0`` ..."""
-    read = list(dict.fromkeys([*predictor.ensemble.feature_names, *roles.values(), *by, *(base_margin or [])]))
+    read = list(dict.fromkeys([*predictor.ensemble.read_names, *roles.values(), *by]))
     frame = source.to_frame(read).collect()
-    margins = predictor.predict(frame, "margin", base_margin)
+    if predictor.ensemble.offset is not None:
+        predictor.ensemble.offset.check(frame)
+    margins = predictor.predict(frame, "margin")
     names = predictor.ensemble.loss.margins
     columns = {role: frame[name] for role, name in roles.items()}
     columns |= {names[0]: margins} if len(names) == 1 else {n: margins.arr.get(k) for k, n in enumerate(names)}
@@ -233,14 +233,13 @@ class _ScoredTable:
 
 @contextmanager
 def _in_duckdb(
-    predictor: Predictor, source: RelationSource, roles: Mapping[str, str], by: Sequence[str],
-    base_margin: Sequence[str] | None,
-) -> Iterator[_ScoredTable]:  # fmt: skip
+    predictor: Predictor, source: RelationSource, roles: Mapping[str, str], by: Sequence[str]
+) -> Iterator[_ScoredTable]:
     session = DuckDBSession(source.relation)
     with closed_after(session):
         name = free_name("prediction", source.names())
         keep = list(dict.fromkeys([*roles.values(), *by]))
-        model = database_model(predictor.ensemble, "duckdb", None, base_margin)
+        model = database_model(predictor.ensemble, "duckdb")
         rows = None if "qid" in roles else session.estimated_rows()  # rows of a query stay in their order
         query = model.query(session.source, keep=keep, output="margin", name=name, rows=rows)
         margins = predictor.ensemble.loss.margins
@@ -257,10 +256,22 @@ def _in_duckdb(
         session.run(f"CREATE TEMP TABLE {table} AS SELECT {wanted} FROM ({query})")
         scored = source.relation.query(session.source[1:-1], f"FROM {table}")
         assert scored is not None
+        _check_known(scored, predictor.ensemble)
         kind = source.types()[roles["qid"]] if "qid" in roles else None
         queries = None if kind is None else SqlColumn('"qid"', kind)
         ordered = ["position"] if "qid" in roles else []
         yield _ScoredTable(scored, [*roles, *margins, *ordered], queries, by)
+
+
+def _check_known(scored: duckdb.DuckDBPyRelation, ensemble: Ensemble) -> None:
+    """Raise `DataError` if a margin is no number, as what is added to it is none."""
+    if ensemble.offset is None:
+        return
+    for margin, name in zip(ensemble.loss.margins, ensemble.offset.columns, strict=True):
+        known = f"COUNT(*) FILTER (COALESCE(isfinite({quote_identifier(margin)}), false))"
+        [(n_known, n_rows)] = scored.aggregate(f"{known}, COUNT(*)").fetchall()
+        if name is not None and n_known < n_rows:
+            raise DataError(ensemble.offset.message(name, n_rows - n_known, n_rows))
 
 
 def _check_number(n_groups: int) -> None:

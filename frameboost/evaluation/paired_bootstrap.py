@@ -17,7 +17,6 @@ import polars as pl
 
 from frameboost.checks.arguments import whole
 from frameboost.checks.messages import shown
-from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.sources import FrameSource
 from frameboost.engines.polars.engine import PolarsEngine
@@ -111,7 +110,7 @@ def _read(data: Any, target: str, columns: Mapping[str, str | None], *ensembles:
     features = [feature for ensemble in ensembles for feature in labelled_columns(ensemble, target)]
     source = open_rows(data, features)
     for ensemble in ensembles:
-        find_features(source, ensemble.features)
+        ensemble.find_in(source)
     wanted = dict.fromkeys([*(feature.name for feature in features), target, *filter(None, columns.values())])
     known = source.names()
     return FrameSource(source.to_frame([name for name in wanted if name in known]).collect().lazy())

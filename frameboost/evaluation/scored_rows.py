@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.messages import listed, shown
-from frameboost.data.feature_columns import find_margins
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.sources import Source
 from frameboost.errors import DataError, ParameterError
@@ -96,10 +95,7 @@ class ScoredRows:
             )
 
 
-def score_rows(
-    predictor: Predictor, data: Any, target: str, weight: str | None, output: str,
-    base_margin: str | Sequence[str] | None = None,
-) -> ScoredRows:  # fmt: skip
+def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None, output: str) -> ScoredRows:
     """Return the labels and predictions of the rows with a weight above 0.
 
     Data that are such rows already, of the same output, are returned as they are: a caller that needs them several
@@ -117,10 +113,12 @@ def score_rows(
     roles = {"target": target} | ({} if weight is None else {"weight": weight})
     for role, name in roles.items():
         find_column(source, name, role)
-    margins = find_margins(source, base_margin, ensemble.n_outputs)
-    frame = _read_rows(source, [*ensemble.feature_names, *roles.values(), *margins])
+    ensemble.find_in(source)
+    frame = _read_rows(source, [*ensemble.read_names, *roles.values()])
     if frame.is_empty():
         raise DataError("the data has no rows")
+    if ensemble.offset is not None:
+        ensemble.offset.check(frame)
     labels = _numbers(frame, target)
     weights = np.ones(len(labels)) if weight is None else _numbers(frame, weight)
     if weight is not None:
@@ -134,7 +132,7 @@ def score_rows(
             f"target {shown(target)} is NULL, NaN or infinite in {missing:,} of {len(labels):,} rows; drop those "
             "rows first"
         )
-    predicted = predictor.of_numbers().predict(frame, output, margins or None)
+    predicted = predictor.of_numbers().predict(frame, output)
     predictions = predicted.to_numpy().astype(np.float64)
     names = tuple(map(str, predictor.ensemble.labels))
     return ScoredRows(labels[counts], predictions[counts], weights[counts], names)

@@ -8,6 +8,7 @@
 - `foreign`: losses of imported models
 - `outputs`: predictions, margins, classes, probabilities, quantiles and intervals of a model
 - `intervals`: prediction intervals, and the conformity scores behind them
+- `offset`: columns that are added to the margins
 - `lookups`: numbers that are looked up by a column
 - `exact_sums`: aggregates over rows, and expressions on a grid
 """

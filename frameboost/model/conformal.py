@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,10 +21,7 @@ from frameboost.training.conformal import conformal_interval, conformity_scores,
 __all__ = ["conformed_ensemble"]
 
 
-def conformed_ensemble(
-    predictor: Predictor, data: Any, target: str, coverage: float, groups: str | None,
-    base_margin: str | Sequence[str] | None,
-) -> Ensemble:  # fmt: skip
+def conformed_ensemble(predictor: Predictor, data: Any, target: str, coverage: float, groups: str | None) -> Ensemble:
     """Return the ensemble with an interval learnt from rows with labels, as `Model.conform` describes it.
 
     Raises
@@ -43,13 +39,12 @@ def conformed_ensemble(
     if groups is not None and groups not in names:
         near = did_you_mean(groups, names) or f", which has {listed(names)}"
         raise DataError(f"groups column {shown(groups)} is not in the data{near}")
-    margins = [base_margin] if isinstance(base_margin, str) else list(base_margin or ())
-    needed = dict.fromkeys([*ensemble.feature_names, target, *([] if groups is None else [groups]), *margins])
+    needed = dict.fromkeys([*ensemble.read_names, target, *([] if groups is None else [groups])])
     # Once, so that all columns have the same row order; a column that is not there is named below.
     frame = source.to_frame([name for name in needed if name in names]).collect()
     if groups is not None:
         group_type(groups, frame.schema[groups])
-    rows = score_rows(predictor, frame, target, None, "margin", base_margin)
+    rows = score_rows(predictor, frame, target, None, "margin")
     _check_labels(ensemble.loss, pl.Series("label", rows.labels), target)
     of_each = rows.predictions.reshape(len(rows.labels), -1).T
     scores = conformity_scores(ensemble.loss, list(of_each), rows.labels, coverage)

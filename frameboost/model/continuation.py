@@ -1,7 +1,7 @@
 """Training continuation (``init_model``): new trees on top of those of a trained ensemble.
 
-The ensemble's margins become columns of the data, which training takes as base margins. Afterwards the new trees are
-appended to the ensemble's own.
+The ensemble's margins become columns of the data, which training starts from. Afterwards the new trees are appended to
+the ensemble's own. What is added to its margins (see `frameboost.losses.offset`) is added in training as well.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["check_continues", "join_ensembles", "with_margins"]
 
 
 def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
-    """Return the data with a column for each of the ensemble's margins, and the columns' names.
+    """Return the data with a column for each of the ensemble's margins without offset, and the columns' names.
 
     Raises
     ------

@@ -53,6 +53,8 @@ def html_summary(
         ("base margin", _numbers(ensemble.base_margins)),
         ("features", _features(ensemble, importance)),
     ]
+    if ensemble.offset is not None:
+        rows.insert(5, ("offset", _escaped(str(ensemble.offset), 200)))
     if (interval := interval_text(ensemble)) is not None:
         rows.insert(2, ("interval", _escaped(interval, 200)))
     if hint:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -168,6 +169,24 @@ class Model:
         """
         margins = self._ensemble.base_margins
         return margins[0] if len(margins) == 1 else list(margins)
+
+    @property
+    def offset(self) -> dict[str, str | list[str]]:
+        """The columns that are added to the margins of a row, as `frameboost.fit` takes them; empty if there are none.
+
+        All that scores takes them from the data.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 1, 2, 2], "years": [0.5, 1.0, 1.0, 2.0], "claims": [1, 1, 3, 9]})
+        >>> model = fb.fit(df, "claims", exposure="years", objective="count:poisson", max_delta_step=0, n_estimators=99)
+        >>> model.offset
+        {'exposure': 'years'}
+        >>> model.predict({"x": 2, "years": 0.25}).round(2).to_list()
+        [1.0]
+        """
+        return {} if self._ensemble.offset is None else self._ensemble.offset.arguments
 
     @property
     def n_trees(self) -> int:
@@ -332,8 +351,10 @@ class Model:
             ``"interval"``: the ends of the prediction interval (see `conform`); ``"leaf"``: the node number of the leaf
             in each tree.
         base_margin
-            Columns of margins to start from, one for each output, instead of the model's own. Where one is NULL,
-            so is the prediction.
+            Columns of base margins, one for each output, by other names than in training. A model that was trained with
+            ``base_margin`` or ``exposure`` takes the columns from the data by itself (`offset`). Where one is NULL, or
+            an exposure is not above 0, so is the prediction. Without them in training, as in models of other
+            libraries, the columns take the place of `Model.base_margin`.
 
         Returns
         -------
@@ -366,7 +387,7 @@ class Model:
         >>> model.predict(df, output="probability").struct.field("no").round(2).to_list()
         [0.55, 0.55, 0.45, 0.45]
         """
-        return self._predictor.predict(data, output, base_margin)
+        return self._predictor.started_from(base_margin).predict(data, output)
 
     @checked()
     def expr(self, output: OutputName = "mean", *, base_margin: str | Sequence[str] | None = None) -> pl.Expr:
@@ -382,7 +403,7 @@ class Model:
         >>> df.lazy().with_columns(model.expr()).collect()["prediction"].to_list()
         [0.0, 0.0, 8.0, 8.0]
         """
-        return self._predictor.expr(output, base_margin)
+        return self._predictor.started_from(base_margin).expr(output)
 
     # --- scoring in a database ----------------------------------------------------------------------------------------
 
@@ -405,9 +426,9 @@ class Model:
             ``snowflake``, ``bigquery``, ``redshift``, ``trino``, ``presto``, ``athena``, ``mysql``, ``mariadb``,
             ``tsql``, ``fabric`` or ``oracle`` (``docs/dialects.md``).
         columns
-            The names of columns that differ from those of training, by feature.
+            The names of columns that differ from those of training, by feature; of the offset too.
         base_margin
-            Columns of margins to start from, as in `predict`.
+            Columns of base margins by other names than in training, as in `predict`; ``columns`` renames them too.
         limits
             Limits in place of the dialect's, such as ``{"text": 2_000_000}`` where an administrator has raised one;
             None for no limit. They are ``text`` and ``view`` (bytes of a query, and of a statement that makes a view),
@@ -564,6 +585,8 @@ class Model:
     ) -> None:
         """Register the model as a function of a DuckDB connection, with the features as its parameters, in their order.
 
+        After the features come the columns of the offset (see `offset`), if there are any.
+
         A function that ``register`` has made before is replaced. Any other function of the name, including DuckDB's
         built-in ones, is an error.
 
@@ -662,7 +685,8 @@ class Model:
         -------
         polars.DataFrame, or shap.Explanation
             Float64: a column for each feature, in the model's order, and ``"bias"``, the mean margin weighted by
-            cover. A row sums to its margin (up to rounding); a feature without splits has 0.
+            cover, plus the offset of the row if there is one. A row sums to its margin (up to rounding); a feature
+            without splits has 0.
 
             Of all outputs of several: ``row`` (UInt32, from 0), ``output`` (its number, or the label of a class),
             ``feature`` (String) and ``value`` (Float64); for each row and output the features in order, then
@@ -961,7 +985,7 @@ class Model:
             coverage holds within each. Missing values, and those of fewer rows than the coverage takes, have the
             distance of all rows. The interval then reads the column, which need not be a feature.
         base_margin
-            As for `predict`, if the model was trained with it.
+            As for `predict`.
 
         Raises
         ------
@@ -984,7 +1008,9 @@ class Model:
         >>> sure.predict(df[1:3], output="interval").struct.unnest().rows()
         [(-1.6, 1.6), (6.4, 9.6)]
         """
-        ensemble = conformed_ensemble(self._predictor, data, target, coverage, groups, base_margin)
+        predictor = self._predictor.started_from(base_margin)
+        interval = conformed_ensemble(predictor, data, target, coverage, groups).interval
+        ensemble = replace(self._ensemble, interval=interval)
         return Model(ensemble, history=self._history, best_round=self._best_round, best_score=self._best_score)
 
     @checked()
@@ -1097,8 +1123,8 @@ class Model:
         Raises
         ------
         ParameterError
-            If XGBoost lacks something that the model has: a user's own loss, a calibration, thresholds that are equal
-            as float32.
+            If XGBoost lacks something that the model has: a user's own loss, a calibration, an offset, thresholds that
+            are equal as float32.
 
         Examples
         --------

@@ -129,8 +129,10 @@ def summary(ensemble: Ensemble) -> str:
     ]
     if len(features) > len(first):
         lines.append(f"  ... and {len(features) - len(first)} more")
-    interval = interval_text(ensemble)
-    return printable("\n".join([head, *([] if interval is None else [f"  interval: {interval}"]), *lines]))
+    interval, offset = interval_text(ensemble), ensemble.offset
+    more = [] if offset is None else [f"  {offset.kind}: {', '.join(map(shortened, offset.names))}"]
+    more += [] if interval is None else [f"  interval: {interval}"]
+    return printable("\n".join([head, *more, *lines]))
 
 
 def interval_text(ensemble: Ensemble) -> str | None:

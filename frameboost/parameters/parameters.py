@@ -351,13 +351,14 @@ _OTHER_NAMES = {
     "valid_sets": "valid",
     "xgb_model": "init_model",
     "init_score": "base_margin",
+    "offset": "base_margin",
     "verbosity": "verbose",
     "verbose_eval": "verbose",
 }
 _FIT_ARGUMENTS = (
-    "target", "objective", "features", "exclude", "weight", "group", "base_margin", "label_upper_bound", "valid",
-    "folds", "time", "eval_metric", "callbacks", "init_model", "engine", "cuts", "checkpoint", "checkpoint_every",
-    "verbose",
+    "target", "objective", "features", "exclude", "weight", "group", "base_margin", "exposure", "label_upper_bound",
+    "valid", "folds", "time", "eval_metric", "callbacks", "init_model", "engine", "cuts", "checkpoint",
+    "checkpoint_every", "verbose",
 )  # fmt: skip
 
 

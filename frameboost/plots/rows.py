@@ -9,7 +9,6 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.errors import DataError
 from frameboost.expressions.draws import draw_expr, draw_key
@@ -30,16 +29,16 @@ MISSING = "(missing)"
 
 
 def read_features(model: Model, data: Any) -> pl.DataFrame:
-    """Return the model's features of all rows.
+    """Return the columns that the model reads, of all rows.
 
     Raises
     ------
     DataError
         As `frameboost.Model.predict`; if there are no rows.
     """
-    source = open_rows(data, model.ensemble.features)
-    find_features(source, model.ensemble.features)
-    frame = source.to_frame(model.features).collect()
+    source = open_rows(data, model.ensemble.read_features)
+    model.ensemble.find_in(source)
+    frame = source.to_frame(model.ensemble.read_names).collect()
     if frame.is_empty():
         raise DataError("the data has no rows")
     return frame

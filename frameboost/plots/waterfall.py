@@ -97,7 +97,8 @@ def waterfall_frame(model: Model, row: pl.DataFrame, *, top: int = 10, output: i
     polars.DataFrame
         ``step`` (a feature and its value, as text), ``kind`` ("total" for the first and the last, otherwise "feature"
         or "others"), ``contribution``, ``start`` and ``end``: the margin before and after it. First the margin of the
-        row, then features by the absolute contribution, then the sum of all others, then the mean margin.
+        row, then features by the absolute contribution, then the sum of all others, then the mean
+        margin, with the offset if there is one.
     """
     found = model.explain(row, output=output if model.ensemble.n_outputs > 1 else None)
     kinds = {feature.name: feature.type for feature in model.ensemble.features}
@@ -107,7 +108,9 @@ def waterfall_frame(model: Model, row: pl.DataFrame, *, top: int = 10, output: i
     steps = [(f"{name} = {shortened(values[name], 60)}", "feature", amount) for name, amount in named[:top]]
     if rest := named[top:]:
         steps.append((f"{len(rest)} other features", "others", sum(amount for _, amount in rest)))
-    rows, margin = [("mean", "total", 0.0, bias, bias)], bias
+    offset = model.ensemble.offset
+    mean = "mean" if offset is None else f"mean and {offset.kind}"
+    rows, margin = [(mean, "total", 0.0, bias, bias)], bias
     for step, kind, amount in reversed(steps):
         rows.append((step, kind, amount, margin, margin + amount))
         margin += amount

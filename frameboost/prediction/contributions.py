@@ -10,7 +10,6 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.messages import shown
-from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.ensemble.ensemble import Ensemble
@@ -37,13 +36,14 @@ def contribution_frame(ensemble: Ensemble, data: Any, output: int | str | None, 
     names = [*ensemble.feature_names, BIAS]
     found = [_contributions(ensemble, source, types, number, approx=approx) for number in outputs]
     if len(found) == 1:
-        return pl.DataFrame(dict(zip(names, found[0].T, strict=True)))
+        frame = pl.DataFrame(dict(zip(names, found[0].T, strict=True)))
+        return frame if ensemble.offset is None else frame.with_columns(pl.col(BIAS).fill_nan(None))
     n_rows, n_outputs, n_values = len(found[0]), len(found), len(names)
     return pl.DataFrame({
         "row": np.repeat(np.arange(n_rows, dtype=np.uint32), n_outputs * n_values),
         "output": _named(ensemble, outputs).gather(np.tile(np.repeat(np.arange(n_outputs), n_values), n_rows)),
         "feature": pl.Series(names * (n_rows * n_outputs), dtype=pl.String),
-        "value": np.stack(found, axis=1).ravel(),
+        "value": pl.Series(np.stack(found, axis=1).ravel(), nan_to_null=ensemble.offset is not None),
     })  # fmt: skip
 
 
@@ -70,20 +70,20 @@ def _contributions(
     ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int, *, approx: bool
 ) -> npt.NDArray[np.float64]:
     """Return the contributions of all features to a margin, and its mean, in shape (rows, features + 1)."""
-    contributions, codes, slopes = _compiled(ensemble, source, types, number, on_grid=approx)
+    contributions, codes, slopes, added = _compiled(ensemble, source, types, number, on_grid=approx)
     found = contributions.steps(codes) if approx else contributions.shap(codes)
     names = ensemble.feature_names
     whole = np.zeros((len(codes), len(names) + 1))
     whole[:, [names.index(feature.name) for feature in contributions.arrays.features]] = found
     whole[:, :-1] += slopes
-    whole[:, -1] = contributions.bias
+    whole[:, -1] = contributions.bias + added
     return whole
 
 
 def _interactions(
     ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int
 ) -> pl.DataFrame:
-    contributions, codes, slopes = _compiled(ensemble, source, types, number)
+    contributions, codes, slopes, added = _compiled(ensemble, source, types, number)
     names = ensemble.feature_names
     n_rows, n_features = len(codes), len(names)
     used = [names.index(feature.name) for feature in contributions.arrays.features]
@@ -91,13 +91,15 @@ def _interactions(
     square[np.ix_(range(n_rows), used, used)] = contributions.interactions(codes)
     diagonal = np.arange(n_features)
     square[:, diagonal, diagonal] += slopes  # a number's slope is no matter of two features
-    values = np.column_stack([square.reshape(n_rows, n_features**2), np.full(n_rows, contributions.bias)])
+    values = np.column_stack([square.reshape(n_rows, n_features**2), np.full(n_rows, contributions.bias) + added])
     pairs = pl.DataFrame(
         {"feature": [name for name in names for _ in names] + [BIAS], "other": names * n_features + [BIAS]},
         schema={"feature": pl.String, "other": pl.String},
     )
     rows = pl.DataFrame({"row": np.arange(n_rows, dtype=np.uint32)})
-    return rows.join(pairs, how="cross", maintain_order="left_right").with_columns(pl.Series("value", values.ravel()))
+    return rows.join(pairs, how="cross", maintain_order="left_right").with_columns(
+        pl.Series("value", values.ravel(), nan_to_null=ensemble.offset is not None)
+    )
 
 
 def _read(
@@ -107,17 +109,17 @@ def _read(
     require_numba("explain")
     several = output is None and ensemble.n_outputs > 1
     outputs = list(range(ensemble.n_outputs)) if several else [ensemble.margin_number(output)]
-    source = open_rows(data, ensemble.features)
-    types = find_features(source, ensemble.features)
-    if several:  # each is explained by itself, of the same rows
-        source = FrameSource(source.to_frame(ensemble.feature_names).collect().lazy())
+    source = open_rows(data, ensemble.read_features)
+    types = ensemble.find_in(source)
+    if several or ensemble.offset is not None:  # several passes over the same rows
+        source = FrameSource(source.to_frame(ensemble.read_names).collect().lazy())
     return source, types, outputs
 
 
 def _compiled(
     ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int, *, on_grid: bool = False
-) -> tuple[Contributions, npt.NDArray[np.unsignedinteger], npt.NDArray[np.float64]]:
-    """Return the compiled trees of one output, the rows as their codes, and what slopes add, (rows, features)."""
+) -> tuple[Contributions, npt.NDArray[np.unsignedinteger], npt.NDArray[np.float64], npt.NDArray[np.float64] | float]:
+    """Return compiled trees, rows as codes, what slopes add, (rows, features), and what the offset adds."""
     from frameboost.compile.arrays.contributions import Contributions
     from frameboost.compile.arrays.flat_trees import TreeArrays
 
@@ -130,7 +132,11 @@ def _compiled(
     slopes = np.zeros((len(codes), len(names)))
     if contributions.linear is not None and numbers is not None:
         slopes[:, [names.index(name) for name in contributions.linear.names]] = contributions.slopes(codes, numbers)
-    return contributions, codes, slopes
+    expr = None if ensemble.offset is None else ensemble.offset.exprs()[number]
+    if expr is None:
+        return contributions, codes, slopes, 0.0
+    added = source.to_frame(ensemble.read_names).select(expr.alias("offset").fill_null(float("nan"))).collect()
+    return contributions, codes, slopes, added.to_series().to_numpy()
 
 
 def check_bias(features: Sequence[Feature], *, ignore_case: bool = False) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from frameboost.checks.messages import listed, shown
-from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import FrameSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.prediction.partial_dependence import default_grid, responses
@@ -32,7 +31,7 @@ def individual_dependence(
     predictor
         The model's.
     frame
-        The rows, with all features.
+        The rows, with all columns that the model reads.
     features
         One or two features of the model. Their grid has the values of `Model.partial_dependence` by default, and a
         missing value if the column has one; of two features all pairs.
@@ -66,20 +65,19 @@ def individual_dependence(
     if frame.is_empty():
         raise DataError("the data has no rows to take the mean over")
     source = FrameSource(frame.lazy())
-    types = find_features(source, ensemble.features)
+    types = ensemble.find_in(source)
     axes = [_axis(frame if grid_of is None else grid_of, name, predictor, most) for name in features]
     grid = pl.DataFrame({features[0]: axes[0]})
     if len(features) == 2:
         grid = grid.join(pl.DataFrame({features[1]: axes[1]}), how="cross", maintain_order="left_right")
     numbers = range(len(wanted.values)) if number is None else [number]
-    by_row = (
-        found.reshape(len(frame), -1) for found in responses(predictor, source.to_frame(names), types, grid, wanted)
-    )
+    rows = source.to_frame(ensemble.read_names).collect()
+    by_row = (found.reshape(len(frame), -1) for found in responses(predictor, rows, types, grid, wanted))
     cube = np.stack([found[:, numbers] for found in by_row])
     labels = grid.rename(dict(zip(grid.columns, ("value", "other")[: len(features)], strict=True)))
-    rows = pl.DataFrame({"row": np.arange(len(frame), dtype=np.uint32)})
+    numbered = pl.DataFrame({"row": np.arange(len(frame), dtype=np.uint32)})
     outputs = pl.DataFrame({"output": np.array(numbers, dtype=np.uint32)})
-    long = labels.join(rows, how="cross", maintain_order="left_right")
+    long = labels.join(numbered, how="cross", maintain_order="left_right")
     long = long.join(outputs, how="cross", maintain_order="left_right")
     return long.with_columns(pl.Series("prediction", cube.ravel(), dtype=pl.Float64))
 

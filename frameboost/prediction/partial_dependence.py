@@ -13,7 +13,6 @@ import polars as pl
 from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.polars import output_expr
-from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.outputs import Output
@@ -52,9 +51,9 @@ def partial_dependence_frame(
                 f"the feature is itself named {shown(_PREDICTION)}, as the column of the means is; rename it"
             )
     given = _given_grids(chosen, grid)
-    source = open_rows(data, ensemble.features)
-    types = find_features(source, ensemble.features)
-    frame = source.to_frame(names).collect()
+    source = open_rows(data, ensemble.read_features)
+    types = ensemble.find_in(source)
+    frame = source.to_frame(ensemble.read_names).collect()
     if frame.is_empty():
         raise DataError("the data has no rows to take the mean over")
     axes = []
@@ -65,7 +64,7 @@ def partial_dependence_frame(
             raise DataError(f"feature {shown(name)} has no value in any row; give a grid")
         axes.append(pl.DataFrame({name: values}))
     points = axes[0] if len(axes) == 1 else axes[0].join(axes[1], how="cross", maintain_order="left_right")
-    of_each = responses(predictor, frame.lazy(), types, points, wanted)
+    of_each = responses(predictor, frame, types, points, wanted)
     means = [np.mean(predictions, axis=0).tolist() for predictions in of_each]
     dtype = pl.Float64() if len(wanted.values) == 1 else pl.Array(pl.Float64, len(wanted.values))
     return points.with_columns(pl.Series(_PREDICTION, means, dtype=dtype))
@@ -86,7 +85,7 @@ def _given_grids(features: Sequence[str], grid: Any) -> Mapping[str, Any]:
 
 
 def responses(
-    predictor: Predictor, frame: pl.LazyFrame, types: Mapping[str, FeatureType], grid: pl.DataFrame, output: Output
+    predictor: Predictor, frame: pl.DataFrame, types: Mapping[str, FeatureType], grid: pl.DataFrame, output: Output
 ) -> Iterator[npt.NDArray[np.float64]]:
     """Yield, for each row of the grid, the predictions of all rows with the grid's features set to its values.
 
@@ -95,23 +94,27 @@ def responses(
     Raises
     ------
     ParameterError
-        If the output depends on more than the features.
+        If the output depends on more than the features and the offset.
+    DataError
+        If the offset is not known in some row.
     """
     if output.lookup is not None:
         raise ParameterError(
             f"the interval differs by column {shown(output.lookup.column)}, besides the features; take another output"
         )
+    if predictor.ensemble.offset is not None:
+        predictor.ensemble.offset.check(frame)
     output = replace(output, names=())
     arrays, bases = predictor.arrays, predictor.ensemble.base_margins
     value = output_expr(output, [pl.col(margin) for margin in output.margins])
     if arrays.is_linear:  # numbers are read besides codes
         for row in grid.iter_slices(1):
             given = [pl.lit(values).first().alias(values.name) for values in row.iter_columns()]
-            sums = predictor.sums(frame.with_columns(given), types, bases)
+            sums = predictor.with_offset(frame, predictor.sums(frame.lazy().with_columns(given), types, bases))
             yield pl.DataFrame(dict(zip(output.margins, sums, strict=True))).select(value).to_series().to_numpy()
         return
-    codes = arrays.codes(frame, types).copy()
-    schema = frame.collect_schema().items()
+    codes = arrays.codes(frame.lazy(), types).copy()
+    schema = frame.schema.items()
     unset = {other: pl.Series([None] * len(grid), dtype=dtype) for other, dtype in schema}
     grid_codes = arrays.codes(pl.LazyFrame(unset | {name: grid[name] for name in grid.columns}), types)
     places = [place for place, feature in enumerate(arrays.features) if feature.name in grid.columns]
@@ -119,7 +122,8 @@ def responses(
     for at in grid_codes:
         if predictions is None or places:  # otherwise no tree splits on them
             codes[:, places] = at[places]
-            margins = pl.DataFrame(dict(zip(output.margins, arrays.margins(codes, bases), strict=True)))
+            sums = predictor.with_offset(frame, arrays.margins(codes, bases))
+            margins = pl.DataFrame(dict(zip(output.margins, sums, strict=True)))
             predictions = margins.select(value).to_series().to_numpy()
         yield predictions
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import polars as pl
 
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_column, output_expr
-from frameboost.data.feature_columns import find_features, find_margins
+from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
+from frameboost.losses.offset import EXPOSURE
 from frameboost.losses.outputs import OUTPUTS, Output
 from frameboost.prediction.few_outputs import few_outputs
 from frameboost.prediction.lookups import check_lookup
 from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import kept_workers
-from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ class Predictor:
         self._last_plain: _PlainColumns | None = None
         self._last_values: tuple[tuple[Output, bool], pl.Expr] | None = None
         self._last_arrays: tuple[Output, ArrayOutput] | None = None
+        self._last_started: Predictor | None = None
 
     @cached_property
     def arrays(self) -> TreeArrays:
@@ -121,49 +124,57 @@ class Predictor:
 
         return LinearScorer.compile(self.arrays, self.ensemble.trees, self.ensemble.features)
 
+    def started_from(self, base_margin: str | Sequence[str] | None) -> Predictor:
+        """Return the predictor of `Ensemble.started_from`."""
+        ensemble = self.ensemble.started_from(base_margin)
+        if ensemble is self.ensemble:
+            return self
+        if self._last_started is None or self._last_started.ensemble.offset != ensemble.offset:
+            self._last_started = Predictor(ensemble)
+        return self._last_started
+
     def of_numbers(self) -> Predictor:
         """Return the predictor of the model without its labels, whose classes are numbers."""
         return Predictor(replace(self.ensemble, labels=())) if self.ensemble.labels else self
 
     # --- by kernels ---------------------------------------------------------------------------------------------------
 
-    def predict(self, data: Any, output: str, base_margin: str | Sequence[str] | None = None) -> pl.Series:
+    def predict(self, data: Any, output: str) -> pl.Series:
         """Return predictions, as `frameboost.Model.predict` describes them."""
         if output == "leaf":
             return self._leaves(data)
         if output not in OUTPUTS:
             raise ParameterError(f"output must be one of {listed((*OUTPUTS, 'leaf'))}, not {shown(output)}")
         wanted = self.ensemble.output(output)
-        inputs = self._inputs(wanted, data, base_margin)
-        return self._values(wanted, inputs, may_be_null=base_margin is not None)
+        return self._values(wanted, self._inputs(wanted, data))
 
-    def _inputs(self, wanted: Output, data: Any, base_margin: str | Sequence[str] | None) -> list[Any]:
+    def _inputs(self, wanted: Output, data: Any) -> list[Any]:
         """Return the margins of each row, and the number that the output looks up, if any."""
-        lookup, features = wanted.lookup, self.ensemble.features
+        lookup, features = wanted.lookup, self.ensemble.read_features
         if lookup is None:
-            return self._margins(data, base_margin)
+            return self._margins(data)
         is_feature = lookup.column in self.ensemble.feature_names
         source = open_rows(data, features if is_feature else [*features, lookup.feature])
         check_lookup(source, lookup)
-        find_features(source, features)
-        starts = find_margins(source, base_margin, self.ensemble.n_outputs)
-        names = dict.fromkeys([*self.ensemble.feature_names, lookup.column, *starts])
+        self.ensemble.find_in(source)
+        names = dict.fromkeys([*self.ensemble.read_names, lookup.column])
         frame = source.to_frame(list(names)).collect()  # once, so that all have the same row order
-        return [*self._margins(frame, base_margin), frame.select(lookup_expr(lookup)).to_series()]
+        return [*self._margins(frame), frame.select(lookup_expr(lookup)).to_series()]
 
     def staged(self, data: Any, output: str) -> Iterator[pl.Series]:
         """Yield the predictions of the first round, of the first two, and so on; each round's trees score once."""
         wanted = self.ensemble.output(output)
-        source = open_rows(data, self.ensemble.features)
-        types = find_features(source, self.ensemble.features)
-        frame = source.to_frame(self.ensemble.feature_names).collect().lazy()
-        margins: Sequence[Any] = self.ensemble.base_margins
+        source = open_rows(data, self.ensemble.read_features)
+        types = self.ensemble.find_in(source)
+        frame = source.to_frame(self.ensemble.read_names).collect()
+        sums: Sequence[Any] = self.ensemble.base_margins
         for number in range(self.ensemble.n_rounds):
-            margins = Predictor(self.ensemble.rounds(number, number + 1)).sums(frame, types, margins)
-            yield self._values(wanted, margins)
+            sums = Predictor(self.ensemble.rounds(number, number + 1)).sums(frame.lazy(), types, sums)
+            yield self._values(wanted, self.with_offset(frame, sums))
 
-    def _values(self, wanted: Output, margins: Sequence[Any], *, may_be_null: bool = False) -> pl.Series:
+    def _values(self, wanted: Output, margins: Sequence[Any]) -> pl.Series:
         """Return an output of rows with these margins, the last of which is the number that it looks up, if any."""
+        may_be_null = self.ensemble.offset is not None
         if wanted.is_margin and not may_be_null:
             return pl.Series("prediction", margins[0])
         if not may_be_null and (found := few_outputs(wanted, margins)) is not None:
@@ -194,27 +205,38 @@ class Predictor:
         codes = self.arrays.codes(source.to_frame(self.ensemble.feature_names), types)
         return pl.Series("prediction", self.arrays.leaves(codes), dtype=pl.Array(pl.Int32, len(self.ensemble.trees)))
 
-    def _margins(self, data: Any, base_margin: str | Sequence[str] | None) -> list[Any]:
-        """Return the margins of each output; ``base_margin`` has the columns to start from in place of the model's."""
-        if not self._is_linear and base_margin is None and (codes := self._few_rows.codes(data)) is not None:
-            return list(self.arrays.margins(codes, self.ensemble.base_margins, in_parallel=False))
-        is_plain = not self._is_linear and base_margin is None and isinstance(data, pl.DataFrame)
+    def _margins(self, data: Any) -> list[Any]:
+        """Return the margins of each output."""
+        has_offset, bases = self.ensemble.offset is not None, self.ensemble.base_margins
+        if not self._is_linear and not has_offset and (codes := self._few_rows.codes(data)) is not None:
+            return list(self.arrays.margins(codes, bases, in_parallel=False))
+        is_plain = not self._is_linear and not has_offset and isinstance(data, pl.DataFrame)
         if is_plain and (found := self._plain_scorer(data)) is not None:
             scorer, rows = found
-            return list(scorer.margins_of_plain(rows, self.ensemble.base_margins, kept_workers()))
-        source = open_rows(data, self.ensemble.features)
-        types = find_features(source, self.ensemble.features)
-        started = find_margins(source, base_margin, self.ensemble.n_outputs)
-        frame = source.to_frame(list(dict.fromkeys([*self.ensemble.feature_names, *started])))
-        if not started:
-            return self.sums(frame, types, self.ensemble.base_margins)
-        in_order = frame.collect()  # once, so that codes and margins have the same row order
-        sums = self.sums(in_order.lazy(), types, (0.0,) * self.ensemble.n_outputs)
-        # Added by polars, where a sum with NULL is NULL, as in SQL.
-        return [in_order[name].cast(pl.Float64) + pl.Series(sum_) for name, sum_ in zip(started, sums, strict=True)]
+            return list(scorer.margins_of_plain(rows, bases, kept_workers()))
+        source = open_rows(data, self.ensemble.read_features)
+        types = self.ensemble.find_in(source)
+        frame = source.to_frame(self.ensemble.read_names)
+        if not has_offset:
+            return self.sums(frame, types, bases)
+        in_order = frame.collect()  # once, so that codes and offsets have the same row order
+        _warn_of_exposures(self.ensemble, in_order)
+        return self.with_offset(in_order, self.sums(in_order.lazy(), types, bases))
+
+    def with_offset(self, rows: pl.DataFrame, sums: Sequence[Any]) -> list[Any]:
+        """Return the margins of rows: the sums of their base margins and leaves, plus the offset if there is one.
+
+        They are added by polars, where a sum with NULL is NULL, as in SQL.
+        """
+        offset = self.ensemble.offset
+        if offset is None:
+            return list(sums)
+        exprs = [(k, expr.alias(str(k))) for k, expr in enumerate(offset.exprs()) if expr is not None]
+        added = rows.select(expr for _, expr in exprs)
+        return [added[str(k)] + pl.Series(each) if str(k) in added.columns else each for k, each in enumerate(sums)]
 
     def sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[Any]) -> list[Any]:
-        """Return each output's base plus the values of each row's leaves, of columns with these types."""
+        """Return each output's base plus the values of each row's leaves, without offset; columns have these types."""
         if self._is_linear:
             if has_numba():
                 return self._linear_scorer.margins(frame, types, bases, kept_workers())
@@ -259,20 +281,16 @@ class Predictor:
 
     # --- as an expression ---------------------------------------------------------------------------------------------
 
-    def expr(self, output: str, base_margin: str | Sequence[str] | None = None) -> pl.Expr:
+    def expr(self, output: str) -> pl.Expr:
         """Return the polars expression of an output, as `frameboost.Model.expr` describes it."""
-        wanted = self.ensemble.output(output)
+        wanted, offset = self.ensemble.output(output), self.ensemble.offset
         looked_up = [] if wanted.lookup is None else [lookup_expr(wanted.lookup)]
-        if base_margin is None:
-            asked, nothing = wanted.asked(), pl.lit(0.0)
-            margins, places = self._shared_exprs
-            known = [margin if k in asked or not asked else nothing for k, margin in enumerate(margins)]
-            return output_expr(wanted, [*known, *looked_up], places=places).alias("prediction")
-        starts = [column(name) for name in find_margins(None, base_margin, self.ensemble.n_outputs)]
-        margins, places = margin_exprs(
-            [start.cast(pl.Float64) for start in starts], self.ensemble.trees_by_output(), self.ensemble.features
-        )
-        return output_expr(wanted, [*margins, *looked_up], starts, places).alias("prediction")
+        asked, nothing = wanted.asked(), pl.lit(0.0)
+        margins, places = self._shared_exprs
+        known = [margin if k in asked or not asked else nothing for k, margin in enumerate(margins)]
+        added = [] if offset is None else offset.exprs()
+        known = [margin if more is None else margin + more for margin, more in zip_longest(known, added)]
+        return output_expr(wanted, [*known, *looked_up], added, places).alias("prediction")
 
     @cached_property
     def _shared_exprs(self) -> tuple[list[pl.Expr], dict[str, pl.Expr]]:
@@ -281,9 +299,21 @@ class Predictor:
 
     @cached_property
     def margin_exprs(self) -> list[pl.Expr]:
-        """The margin expression of each output; building them takes longer than scoring a few thousand rows."""
+        """The margin of each output without offset; building them takes longer than scoring a few thousand rows."""
         return self._margin_exprs(self.ensemble.base_margins)
 
-    def _margin_exprs(self, bases: Sequence[float | pl.Expr]) -> list[pl.Expr]:
+    def _margin_exprs(self, bases: Sequence[float]) -> list[pl.Expr]:
         trees_of = self.ensemble.trees_by_output()
         return [margin_expr(base, trees, self.ensemble.features) for base, trees in zip(bases, trees_of, strict=True)]
+
+
+def _warn_of_exposures(ensemble: Ensemble, rows: pl.DataFrame) -> None:
+    """Warn of rows without a prediction as their exposure is not above 0."""
+    offset = ensemble.offset
+    if offset is None or offset.kind != EXPOSURE:
+        return
+    values = rows[offset.names[0]]
+    if wrong := int((values <= 0).sum()):
+        warnings.warn(
+            f"{offset} is 0 or negative in {wrong:,} of {len(rows):,} rows, whose predictions are NULL", stacklevel=5
+        )

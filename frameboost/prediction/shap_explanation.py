@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.prediction.contributions import contribution_frame
+from frameboost.schema.polars_columns import column
 
 __all__ = ["shap_explanation"]
 
@@ -30,10 +30,11 @@ def shap_explanation(ensemble: Ensemble, data: Any, output: int | str | None, *,
         from shap import Explanation
     except ImportError as error:
         raise ParameterError("form='shap' needs the package SHAP: pip install 'frameboost[shap]'") from error
-    source, names = open_rows(data, ensemble.features), ensemble.feature_names
-    find_features(source, ensemble.features)
-    rows = source.to_frame(names).collect()  # once, as a relation may have another order the next time
+    source, names = open_rows(data, ensemble.read_features), ensemble.feature_names
+    ensemble.find_in(source)
+    rows = source.to_frame(ensemble.read_names).collect()  # once, as a relation may have another order the next time
     contributions = contribution_frame(ensemble, rows, output, approx=approx)
+    rows = rows.select(map(column, names))
     several = output is None and ensemble.n_outputs > 1
     if not several:
         values = contributions.to_numpy()

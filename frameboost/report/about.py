@@ -24,6 +24,9 @@ def about(material: Material) -> Section:
         ("base margin", ", ".join(number(value) for value in ensemble.base_margins[:_LABELS_SHOWN])),
         ("rows of this report", f"{material.n_rows:,}"),
     ]
+    if ensemble.offset is not None:
+        added = f"{ensemble.offset.kind} {', '.join(ensemble.offset.names)}"
+        rows.append(("offset of the margin", code(shortened(added))))
     if ensemble.calibration is not None:
         rows.append(("calibrated", code(shortened(ensemble.calibration.text))))
     if model.best_iteration is not None:

@@ -35,7 +35,7 @@ def calibration(material: Material) -> Section | None:
 def _of_quantiles(material: Material) -> Section:
     """Return the share of labels at or below each predicted quantile."""
     levels = material.ensemble.loss.renewal
-    found = material.predictor.predict(material.rows, "mean", material.base_margin)
+    found = material.predictor.predict(material.rows, "mean")
     several = [found] if len(levels) == 1 else [found.arr.get(k) for k in range(len(levels))]
     label = material.rows.select(column(material.target).cast(pl.Float64)).to_series()
     weight = material.roles.get("weight")

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from frameboost.checks.messages import did_you_mean, listed, shown
-from frameboost.data.feature_columns import find_features, find_margins
+from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.shares import split_by_query_draw
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
@@ -79,8 +79,6 @@ class Material:
         The column of each role, such as ``label``; none without labels.
     training_rows
         The rows of ``training``, if they are given.
-    base_margin
-        The columns of margins to start from, one for each output; None for the model's own.
     """
 
     model: Model
@@ -91,12 +89,11 @@ class Material:
     evaluation: Evaluation | None
     roles: Mapping[str, str]
     training_rows: LocalSource | None
-    base_margin: Sequence[str] | None
 
-    @property
+    @cached_property
     def ensemble(self) -> Ensemble:
-        """The model's trees, loss and features."""
-        return self.model.ensemble
+        """The model's trees, loss, features and offset."""
+        return self.model.ensemble.started_from(self.wanted.base_margin)
 
     @property
     def target(self) -> str:
@@ -137,7 +134,7 @@ class Material:
     def scored(self) -> pl.DataFrame:
         """The columns of the roles and the margins of the rows, and ``groups`` as ``group_0``."""
         groups = [] if self.wanted.groups is None else [self.wanted.groups]
-        return scored_columns(self.predictor, self.coded, self.roles, groups, self.base_margin)
+        return scored_columns(self.predictor, self.coded, self.roles, groups)
 
     @cached_property
     def predictions(self) -> ScoredRows:
@@ -146,9 +143,7 @@ class Material:
 
     def predicted(self, output: str) -> ScoredRows:
         """Return labels and predictions."""
-        return score_rows(
-            Predictor(self.ensemble), self.rows, self.target, self.roles.get("weight"), output, self.base_margin
-        )
+        return score_rows(Predictor(self.ensemble), self.rows, self.target, self.roles.get("weight"), output)
 
     @cached_property
     def baseline(self) -> pl.DataFrame | None:
@@ -186,15 +181,14 @@ class Material:
 
     @cached_property
     def values_without_trees(self) -> dict[str, float]:
-        """The metrics of the base margins alone: of predicting the same for each row."""
+        """The metrics of the base margins and the offset alone: without one, of predicting the same for each row."""
         if self.is_ranking or self.evaluation is None:
             return {}
         ensemble = self.ensemble
-        bases = [pl.lit(base) for base in ensemble.base_margins]
-        if self.base_margin is not None:
-            bases = [pl.lit(self.rows[name].cast(pl.Float64)) for name in self.base_margin]
         margins = ensemble.loss.margins
-        rows = self.scored.with_columns(base.alias(margin) for base, margin in zip(bases, margins, strict=True))
+        bases = [pl.repeat(base, len(self.rows), eager=True) for base in ensemble.base_margins]
+        with_offset = self.predictor.with_offset(self.rows, bases)
+        rows = self.scored.with_columns(each.alias(margin) for each, margin in zip(with_offset, margins, strict=True))
         engine = PolarsEngine(rows.lazy(), (), {name: name for name in [*self.roles, *margins]})
         return metric_values(engine, ensemble, self.metrics, r2="r2" in self.values)
 
@@ -227,9 +221,9 @@ def gather(model: Model, data: Any, wanted: Wanted) -> Material:
         If the dialect is unknown, or a column has a role that it can't have.
     """
     dialect = get_dialect(wanted.dialect)
-    ensemble = model.ensemble
-    source = open_rows(data, ensemble.features if wanted.target is None else labelled_columns(ensemble, wanted.target))
-    find_features(source, ensemble.features)
+    ensemble = model.ensemble.started_from(wanted.base_margin)
+    source = open_rows(data, labelled_columns(ensemble, wanted.target or []))
+    ensemble.find_in(source)
     columns = _columns_besides(source, wanted)
     roles: dict[str, str] = {}
     if wanted.target is not None:
@@ -246,10 +240,9 @@ def gather(model: Model, data: Any, wanted: Wanted) -> Material:
             given, wanted.target, weight=wanted.weight, group=wanted.group,
             label_upper_bound=wanted.label_upper_bound, base_margin=wanted.base_margin,
         )  # fmt: skip
-    margins = find_margins(source, wanted.base_margin, ensemble.n_outputs)
-    names = list(dict.fromkeys([*ensemble.feature_names, *roles.values(), *columns, *margins]))
+    names = list(dict.fromkeys([*ensemble.read_names, *roles.values(), *columns]))
     rows, n_rows = _read(source, names, wanted.groups or wanted.group)
-    return Material(model, wanted, dialect, rows, n_rows, evaluation, roles, training, margins or None)
+    return Material(model, wanted, dialect, rows, n_rows, evaluation, roles, training)
 
 
 def _columns_besides(source: LocalSource, wanted: Wanted) -> list[str]:

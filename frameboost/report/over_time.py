@@ -44,9 +44,8 @@ def metric_by_period(material: Material, periods: pl.Series) -> pl.DataFrame:
     if (weight := material.roles.get("weight")) is not None:
         rows = rows.filter(column(weight) > 0)
     found = evaluated_metrics(
-        material.predictor, FrameSource(rows.lazy()), material.roles, [period], material.metrics[:1],
-        material.base_margin, r2=False,
-    )  # fmt: skip
+        material.predictor, FrameSource(rows.lazy()), material.roles, [period], material.metrics[:1], r2=False
+    )
     return found.select(pl.col(period).alias("period"), "rows", "value")
 
 

@@ -106,9 +106,7 @@ def worst_segments(material: Material, metric: Metric) -> tuple[list[Segment], b
         return [], in_halves
     leaf = free_name("leaf", data.columns)
     parts = measured.with_columns(_leaves(tree, measured).alias(leaf))
-    found = evaluated_metrics(
-        material.predictor, FrameSource(parts.lazy()), material.roles, [leaf], [metric], material.base_margin, r2=False
-    )
+    found = evaluated_metrics(material.predictor, FrameSource(parts.lazy()), material.roles, [leaf], [metric], r2=False)
     sizes = dict(_leaves(tree, data).value_counts().rows())
     sign = -1 if larger_is_better(metric.name) else 1
     whole = material.values[metric.name]

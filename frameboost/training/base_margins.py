@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -14,15 +15,28 @@ from frameboost.losses.exact_sums import Aggregate, exact_sum, rounded, weighted
 from frameboost.losses.loss import Loss
 from frameboost.metrics.terms import define_terms
 
-__all__ = ["base_margins"]
+__all__ = ["base_margins", "plus"]
 
 _WEIGHT = Expression("weight", ("weight",))
 _ONE = Expression("1", ())
 _SMALLEST_SHARE = 1e-6  # XGBoost's kRtEps; keeps the logarithm of an empty class finite
+# The search for margins beside an offset: the most passes over the rows, and the step, as a share, that ends it.
+_MOST_PASSES, _SMALLEST_STEP = 100, 1e-12
 
 
-def base_margins(rows: Engine, loss: Loss, base_score: float | None, *, is_weighted: bool) -> tuple[float, ...]:
+def plus(start: Expression, offset: Expression | None) -> Expression:
+    """Return a start of margins with an offset, if there is one, added to it."""
+    if offset is None:
+        return start
+    return Expression(f"({start.text}) + {offset.text}", tuple(dict.fromkeys((*start.columns, *offset.columns))))
+
+
+def base_margins(
+    rows: Engine, loss: Loss, base_score: float | None, offsets: Mapping[str, Expression], *, is_weighted: bool
+) -> tuple[float, ...]:
     """Return the margin before the first tree, for each output.
+
+    Beside an offset it is the constant that minimises the loss.
 
     Parameters
     ----------
@@ -32,10 +46,14 @@ def base_margins(rows: Engine, loss: Loss, base_score: float | None, *, is_weigh
         The loss, which says how the base margin is estimated.
     base_score
         The user's value in place of an estimate, on the scale of the target.
+    offsets
+        What is added to the margins of a row, by their names, over its roles.
     is_weighted
         Whether the rows have weights; weighted quantiles have another definition.
     """
     n, start = loss.n_outputs, loss.start
+    if offsets and start.kind != "value" and (base_score is None or start.kind == "moments"):
+        return _beside(rows, loss, base_score, offsets, is_weighted=is_weighted)
     if start.kind == "moments":
         return _moments(rows, loss, base_score)
     if base_score is not None:
@@ -51,7 +69,7 @@ def base_margins(rows: Engine, loss: Loss, base_score: float | None, *, is_weigh
     if start.kind == "frequencies":
         return _centred_frequencies(rows, loss)
     if start.kind == "quantiles":
-        return _quantiles(rows, loss, is_weighted=is_weighted)
+        return _quantiles(rows, loss, offsets, is_weighted=is_weighted)
     return _newton_step(rows, loss, (0.0,) * n)
 
 
@@ -96,20 +114,23 @@ def _centred_frequencies(rows: Engine, loss: Loss) -> tuple[float, ...]:
     }
     sums = exact_sum(rows, counted)
     total = math.fsum(sums.values())
-    logs = [math.log(max(sums[str(k)] / total, _SMALLEST_SHARE)) for k in range(loss.classes)]
-    mean = math.fsum(logs) / len(logs)
-    return tuple(value - mean for value in logs)
+    return tuple(_centred([math.log(max(sums[str(k)] / total, _SMALLEST_SHARE)) for k in range(loss.classes)]))
 
 
-def _quantiles(rows: Engine, loss: Loss, *, is_weighted: bool) -> tuple[float, ...]:
+def _quantiles(rows: Engine, loss: Loss, offsets: Mapping[str, Expression], *, is_weighted: bool) -> tuple[float, ...]:
     rows.compute_gradients({"g_0": Expression("0", ()), "h_0": _ONE}, {})
     rows.start_tree(0)
     weight = rounded(rows, {"weight": _WEIGHT})["weight"] if is_weighted else None
-    labels = [loss.label_of(output) for output in range(loss.n_outputs)]
     return tuple(
-        rows.node_quantiles(Expression(label, (label,)), weight, alpha)[0]
-        for label, alpha in zip(labels, loss.renewal, strict=True)
+        rows.node_quantiles(_less(loss.label_of(output), offsets.get(margin)), weight, alpha)[0]
+        for output, (margin, alpha) in enumerate(zip(loss.margins, loss.renewal, strict=True))
     )
+
+
+def _less(label: str, offset: Expression | None) -> Expression:
+    return Expression(label, (label,)) if offset is None else Expression(
+        f"{label} - ({offset.text})", (label, *offset.columns)
+    )  # fmt: skip
 
 
 def _newton_step(rows: Engine, loss: Loss, begins: tuple[float, ...]) -> tuple[float, ...]:
@@ -130,3 +151,112 @@ def _newton_step(rows: Engine, loss: Loss, begins: tuple[float, ...]) -> tuple[f
         prediction = float(pl.select(loss.links[output].to_polars(names)).item())
         margins.append(loss.margin_of(prediction))
     return tuple(margins)
+
+
+# --- beside an offset -------------------------------------------------------------------------------------------------
+
+
+def _beside(
+    rows: Engine, loss: Loss, base_score: float | None, offsets: Mapping[str, Expression], *, is_weighted: bool
+) -> tuple[float, ...]:
+    """Return the margins that, beside an offset, minimise the loss: the gradients of each sum to 0.
+
+    A quantile is that of the residuals. Classes are scaled in turn to their shares (Darroch & Ratcliff 1972,
+    "Generalized iterative scaling for log-linear models"). Otherwise the root of the sum of gradients is searched for,
+    output by output: by secants, of which the first is a Newton step, within the bracket that is known.
+    """
+    kind = loss.start.kind
+    if kind == "quantiles":
+        return _quantiles(rows, loss, offsets, is_weighted=is_weighted)
+    if kind == "frequencies":
+        return _scaled_frequencies(rows, loss, offsets)
+    if kind == "moments":
+        begins = _moments(rows, loss, base_score)
+    else:
+        begins = _means(rows, loss) if kind in ("mean", "newton from mean") else (0.0,) * loss.n_outputs
+    sums = exact_sum(rows, {"weight": _WEIGHT, **{name: weighted(offset) for name, offset in offsets.items()}})
+    first = 1 if base_score is not None else 0
+    margins = [
+        begin - sums[name] / sums["weight"] if kind != "newton" and name in offsets and output >= first else begin
+        for output, (name, begin) in enumerate(zip(loss.margins, begins, strict=True))
+    ]
+    passes, moved = 0, True
+    while moved and passes < _MOST_PASSES:
+        moved = False
+        for output in range(first, loss.n_outputs):
+            root, more = _root(rows, loss, margins, output, offsets)
+            moved |= loss.n_outputs > max(1, len(loss.labels)) and not _is_close(root, margins[output])
+            margins[output], passes = root, passes + more
+    return tuple(margins)
+
+
+def _is_close(one: float, other: float) -> bool:
+    return abs(one - other) <= _SMALLEST_STEP * (1.0 + abs(one))
+
+
+def _sums_at(
+    rows: Engine, loss: Loss, margins: Sequence[float], offsets: Mapping[str, Expression]
+) -> list[tuple[float, float]]:
+    """Return G and H of each output, of rows whose margins are these beside the offset."""
+    starts = {name: Expression(repr(margin), ()) for name, margin in zip(loss.margins, margins, strict=True)}
+    rows.start_margins({name: plus(start, offsets.get(name)) for name, start in starts.items()})
+    define_terms(rows, loss.terms)
+    wanted = {}
+    for output, derivatives in enumerate(loss.outputs):
+        wanted[f"G_{output}"], wanted[f"H_{output}"] = weighted(derivatives.gradient), weighted(derivatives.hessian)
+    sums = exact_sum(rows, wanted)
+    return [(sums[f"G_{output}"], sums[f"H_{output}"]) for output in range(loss.n_outputs)]
+
+
+def _root(
+    rows: Engine, loss: Loss, margins: Sequence[float], output: int, offsets: Mapping[str, Expression]
+) -> tuple[float, int]:
+    """Return the margin of an output at which its gradients sum to 0, and the number of passes over the rows."""
+    low, high = -math.inf, math.inf  # where the gradients' sum is below 0, and above
+    at, last, step = margins[output], None, math.inf
+    for number in range(1, _MOST_PASSES):
+        G, H = _sums_at(rows, loss, [*margins[:output], at, *margins[output + 1 :]], offsets)[output]
+        if not math.isfinite(G) or not math.isfinite(H):
+            if last is None:
+                raise DataError(
+                    f"the derivatives of {shown(loss.name)} are not finite at margin {at:g} beside the offset; give a "
+                    "base_score"
+                )
+            at = (at + last[0]) / 2
+            continue
+        low, high = (max(low, at), high) if G < 0 else (low, min(high, at))
+        slope = H if last is None or last[0] == at else (G - last[1]) / (at - last[0])
+        if G == 0 or not slope > 0:
+            slope = H
+        step = -G / slope if slope > 0 else 0.0
+        following = at + step
+        if not low < following < high and math.isfinite(low) and math.isfinite(high):
+            following = low + (high - low) / 2
+        if G == 0 or _is_close(following, at):
+            return (at if G == 0 else following), number
+        last, at = (at, G), following
+    return at, _MOST_PASSES
+
+
+def _scaled_frequencies(rows: Engine, loss: Loss, offsets: Mapping[str, Expression]) -> tuple[float, ...]:
+    """Return centred margins at which each class has its share of the rows."""
+    names = [str(k) for k in range(loss.classes)]
+    counts = exact_sum(rows, {
+        name: Expression(f"CASE WHEN label = {name} THEN weight ELSE 0 END", ("label", "weight")) for name in names
+    })  # fmt: skip
+    total = math.fsum(counts.values())
+    kept = [max(counts[name], _SMALLEST_SHARE * total) for name in names]
+    margins = _centred([math.log(count / total) for count in kept])
+    for _ in range(_MOST_PASSES):
+        sums = _sums_at(rows, loss, margins, offsets)
+        expected = [max(G + counts[name], _SMALLEST_SHARE * total) for (G, _), name in zip(sums, names, strict=True)]
+        steps = [math.log(count / of_margins) for count, of_margins in zip(kept, expected, strict=True)]
+        if all(abs(step) <= _SMALLEST_STEP for step in steps):
+            break
+        margins = _centred([margin + step for margin, step in zip(margins, steps, strict=True)])
+    return tuple(margins)
+
+
+def _centred(values: Sequence[float]) -> list[float]:
+    mean = math.fsum(values) / len(values)
+    return [value - mean for value in values]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Generic, cast
 
@@ -25,7 +25,7 @@ from frameboost.parameters.learning_rates import shrinkage_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import Penalties, SplitLimits, Stats
-from frameboost.training.base_margins import base_margins
+from frameboost.training.base_margins import base_margins, plus
 from frameboost.training.checkpoint import Checkpoint, SavedRound, repeated
 from frameboost.training.checkpoint_facts import data_facts
 from frameboost.training.constraints import Constraints
@@ -58,14 +58,17 @@ class FitEngines(Generic[TrainingT, HeldOutT]):
         Engines over other rows, to evaluate on.
     is_weighted
         Whether there is a column of weights.
-    has_base_margins
-        Whether the rows have margins to start from: roles ``base_margin``, or ``base_margin_0`` and so on.
+    offsets
+        What is added to the margins of a row, by their names, over its roles.
+    continues
+        Whether the rows start from the margins of a model, over the roles ``init_margin`` and so on.
     """
 
     training: TrainingT
     held_out: Sequence[HeldOutT] = ()
     is_weighted: bool = False
-    has_base_margins: bool = False
+    offsets: Mapping[str, Expression] = field(default_factory=dict)
+    continues: bool = False
 
     def all(self) -> tuple[Engine, ...]:
         """Return all engines, that of the training rows first."""
@@ -149,7 +152,8 @@ def _resume(
     """
     loss, parameters, engines = rounds.loss, rounds.parameters, rounds.engines
     named = {f"validation rows {i}" if i else "training rows": engine for i, engine in enumerate(engines.all())}
-    more = ["weight"] * engines.is_weighted + [f"base_{name}" for name in loss.margins] * engines.has_base_margins
+    more = ["weight"] * engines.is_weighted + [f"init_{name}" for name in loss.margins] * engines.continues
+    more += dict.fromkeys(role for offset in engines.offsets.values() for role in offset.columns)
     checkpoint.check_data(data_facts(named, loss, more, search.bins, base))
     features, n_rounds = [b.feature for b in search.bins], parameters.n_estimators
     saved = checkpoint.saved_rounds(n_rounds, features, loss.n_outputs, parameters.num_parallel_tree, [*log.columns])
@@ -288,13 +292,16 @@ class _Rounds:
 
 def _start_margins(engines: FitEngines[TrainingT, HeldOutT], loss: Loss, parameters: Parameters) -> tuple[float, ...]:
     """Set the margins and predictions of all rows before the first tree; return the base margins."""
-    base = base_margins(engines.training, loss, parameters.base_score, is_weighted=engines.is_weighted)
-    if engines.has_base_margins:
-        first = {name: Expression(f"base_{name}", (f"base_{name}",)) for name in loss.margins}
+    if engines.continues:
+        base, firsts = (0.0,) * loss.n_outputs, [f"init_{name}" for name in loss.margins]
+        starts = {name: Expression(first, (first,)) for name, first in zip(loss.margins, firsts, strict=True)}
     else:
-        first = {name: Expression(repr(value), ()) for name, value in zip(loss.margins, base, strict=True)}
+        base = base_margins(
+            engines.training, loss, parameters.base_score, engines.offsets, is_weighted=engines.is_weighted
+        )
+        starts = {name: Expression(repr(value), ()) for name, value in zip(loss.margins, base, strict=True)}
     for engine in engines.all():
-        engine.start_margins(first)
+        engine.start_margins({name: plus(start, engines.offsets.get(name)) for name, start in starts.items()})
         define_predictions(engine, loss)
     return base
 

@@ -51,9 +51,8 @@ def argument_facts(
     """
     columns: dict[str, Any] = {}
     for role, column in roles.items():
-        columns.setdefault(argument_of(role), []).append(column)
-    if init_model is not None:
-        columns.pop("base_margin")  # names of no column of the user's
+        if not role.startswith("init_"):  # names of no column of the user's
+            columns.setdefault(argument_of(role), []).append(column)
     return {
         "objective": loss.name if loss.definition is None else dict(loss.definition),
         **({"labels": list(labels)} if any(isinstance(label, str) for label in labels) else {}),

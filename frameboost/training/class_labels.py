@@ -155,9 +155,9 @@ def hint_of_classes(
 
 
 def labelled_columns(ensemble: Ensemble, target: str | Sequence[str]) -> list[Feature]:
-    """Return a model's features, and its target if that has strings, whose type files of text may not tell."""
+    """Return the columns that a model reads, and its target if that has strings, which files of text may not tell."""
     is_text = isinstance(target, str) and _are_strings(ensemble.labels)
-    return [*ensemble.features, *([Feature(str(target), FeatureType("string"))] if is_text else [])]
+    return [*ensemble.read_features, *([Feature(str(target), FeatureType("string"))] if is_text else [])]
 
 
 def with_label_codes(source: SourceType, target: str | Sequence[str], labels: Labels) -> SourceType:

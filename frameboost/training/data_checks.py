@@ -18,6 +18,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss, margin_names
+from frameboost.losses.offset import EXPOSURE, Offset
 from frameboost.schema.feature import Feature
 from frameboost.trees.linear_leaf import may_have_slope
 
@@ -72,6 +73,7 @@ def find_roles(
     weight: str | None,
     base_margin: str | Sequence[str] | None,
     label_upper_bound: str | None,
+    exposure: str | None = None,
 ) -> dict[str, str]:
     """Return the column of each role, ``label`` (or ``label_0``, ...) first.
 
@@ -94,6 +96,8 @@ def find_roles(
         several = [base_margin] if isinstance(base_margin, str) else list(base_margin)
         for name, column in zip(margin_names(len(several)), several, strict=True):
             roles[f"base_{name}"] = find_column(source, column, "base_margin")
+    if exposure is not None:
+        roles[EXPOSURE] = find_column(source, exposure, EXPOSURE)
     columns = list(roles.values())
     for role, column in roles.items():
         first = columns.index(column)
@@ -195,9 +199,9 @@ def _checked_summary(
             condition = loss.label_condition.renamed({"label": label})
             wanted[f"{label}_wrong"] = Aggregate("sum", _is_violated(condition))
     for role in roles:
-        if role.startswith("base_"):
-            wanted[f"missing_{role}"] = Aggregate("sum", Expression(f"CASE WHEN {role} - {role} = 0 THEN 0 ELSE 1 END",
-                                                                    (role,)))  # fmt: skip
+        if role.startswith("base_") or role == EXPOSURE:
+            is_known = Expression(f"{role} - {role} = 0" + f" AND {role} > 0" * (role == EXPOSURE), (role,))
+            wanted[f"missing_{role}"] = Aggregate("sum", _is_violated(is_known))
     summary = {name: value or 0.0 for name, value in engine.aggregate(wanted).items()}
     n_rows = engine.n_rows
     if n_rows < least:
@@ -238,10 +242,8 @@ def _check_summary(summary: dict[str, float], n_rows: int, loss: Loss, roles: Ma
         check_weights(roles["weight"], missing, summary["lightest"], summary["heaviest"], n_rows)
     for role, column in roles.items():
         if wrong := summary.get(f"missing_{role}"):
-            raise DataError(
-                f"base_margin {shown(column)} is NULL, NaN or infinite in {int(wrong):,} of {n_rows:,} rows; "
-                "give every row a finite margin"
-            )
+            offset = Offset("exposure" if role == EXPOSURE else "base_margin", (column,))
+            raise DataError(offset.message(column, int(wrong), n_rows))
 
 
 def _check_labels(loss: Loss, label: str, target: str, summary: dict[str, float], n_rows: int) -> None:

@@ -23,6 +23,7 @@ from frameboost.parameters.learning_rates import shrinkage_of
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.gain import leaf_weight
+from frameboost.training.base_margins import plus
 from frameboost.training.class_labels import labelled_columns, with_label_codes
 from frameboost.training.data_checks import check_held_out, find_roles
 from frameboost.training.gradients import compute_gradients, renewals_of
@@ -57,7 +58,10 @@ def refitted(
     loss, features = ensemble.loss, ensemble.features
     opened = open_rows(data, labelled_columns(ensemble, target), exactly=True)
     source = with_label_codes(opened, target, ensemble.labels)
-    roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
+    ensemble.find_in(source)
+    offset = ensemble.offset
+    more = {} if offset is None else offset.roles(loss.margins)
+    roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound) | more, group)
     if "qid" in loss.roles and group is None:
         raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")
     _check_types(source, features)
@@ -68,8 +72,9 @@ def refitted(
     ):
         check_held_out(rows, loss, roles, "data")
         rows.keep_columns([Bins(feature) for feature in features])
+        added = {} if offset is None else offset.in_training(loss.margins)
         starts = zip(loss.margins, ensemble.base_margins, strict=True)
-        rows.start_margins({name: Expression(repr(base), ()) for name, base in starts})
+        rows.start_margins({name: plus(Expression(repr(base), ()), added.get(name)) for name, base in starts})
         trees = _Refitter(rows, ensemble, decay_rate, is_weighted=weight is not None).run()
     base_margins, on_grid = on_leaf_grid(ensemble.base_margins, trees)
     return replace(ensemble, base_margins=base_margins, trees=on_grid, interval=None)

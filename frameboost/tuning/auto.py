@@ -53,7 +53,6 @@ _REFUSED = {
     "callbacks": "it trains many models",
     "init_model": "it starts from no model",
     "train_metrics": "it looks at the rows that it holds out",
-    "base_margin": "it chooses between models whose margins start from their own base scores",
 }
 
 
@@ -107,8 +106,8 @@ def auto(
     verbose : bool, optional
         Whether to show what is being tried on standard error; by default in a terminal and in a notebook.
     **options
-        All other arguments of `fit`, which hold for all settings that are tried, but not ``valid``, ``callbacks``,
-        ``init_model`` and ``base_margin``.
+        All other arguments of `fit`, which hold for all settings that are tried, but not ``valid``, ``callbacks`` and
+        ``init_model``.
 
     Returns
     -------
@@ -136,13 +135,14 @@ def auto(
     _refuse(options)
     source = open_source(data)
     roles = {name: options.get(name) for name in _ROLES}
-    features = _features(source, target, groups, roles, options)
+    added = [name for key in ("base_margin", "exposure") if options.get(key) for name in _names(options[key])]
+    features = _features(source, [*_names(target), *added], groups, roles, options)
     objective = options.get("objective") or (_BINARY if is_of_zeros_and_ones(source, target) else None)
     goal = read_target(source, {}, target, objective, options.get("num_class"), None, options.pop("positive", None))
     options |= {"objective": goal.objective, "num_class": goal.num_class, "features": features, "seed": seed}
     plan = _plan(quality, options, may_have_slopes=_may_have_slopes(goal, target, options))
     known = [name for name in roles.values() if name is not None]
-    columns = list(dict.fromkeys([*features, *_names(target), *known]))
+    columns = list(dict.fromkeys([*features, *_names(target), *known, *added]))
     rows = cast("LocalSource", goal.source)
     n_rows = count_rows(rows)
     if n_rows < 2 * plan.folds:

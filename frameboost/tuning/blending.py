@@ -149,7 +149,7 @@ def _of_base_margins(ensemble: Ensemble) -> Model:
     leaf = Tree((LEAF,), (None,), (None,), (False,), (LEAF,), (LEAF,), (0.0,), (0.0,), (0.0,))
     outputs = [output for output in range(ensemble.n_outputs) for _ in range(ensemble.parallel_trees)]
     trees = tuple(replace(leaf, output=output) for output in outputs)
-    return Model(replace(ensemble, trees=trees, features=(Feature(_FOLD, FeatureType("int64")),)))
+    return Model(replace(ensemble, trees=trees, features=(Feature(_FOLD, FeatureType("int64")),), offset=None))
 
 
 def _name(trial: int, output: int) -> str:

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.data.feature_columns import find_features
 from frameboost.data.opening import open_source
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.prediction.predictor import Predictor
@@ -20,9 +19,11 @@ def margins_of(ensemble: Ensemble, rows: pl.DataFrame) -> Iterator[npt.NDArray[n
     """Return the margins of rows, by output; for one call flat arrays are compiled in the least time."""
     from frameboost.compile.arrays.flat_trees import TreeArrays  # late, as numba comes with it
 
-    types = find_features(open_source(rows), ensemble.features)
+    types, predictor = ensemble.find_in(open_source(rows)), Predictor(ensemble)
     if ensemble.is_linear:
-        yield from Predictor(ensemble).sums(rows.lazy(), types, ensemble.base_margins)
-        return
-    arrays = TreeArrays.compile(ensemble.trees, ensemble.features)
-    yield from arrays.margins(arrays.codes(rows.lazy(), types), ensemble.base_margins, in_parallel=False)
+        sums = predictor.sums(rows.lazy(), types, ensemble.base_margins)
+    else:
+        arrays = TreeArrays.compile(ensemble.trees, ensemble.features)
+        sums = list(arrays.margins(arrays.codes(rows.lazy(), types), ensemble.base_margins, in_parallel=False))
+    for margin in predictor.with_offset(rows, sums):
+        yield np.asarray(margin)

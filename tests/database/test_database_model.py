@@ -68,18 +68,6 @@ def test_columns_and_margins_go_into_files(con, database, tmp_path):
     assert '"start"' in macro
 
 
-def test_methods_without_base_margin_refuse_one(database):
-    baseline = fitted().database().baseline(FRAME)
-    for name, call in {
-        "explain_query": lambda: database.explain_query("t"),
-        "baseline": lambda: database.baseline(FRAME),
-        "drift_query": lambda: database.drift_query("t", baseline),
-    }.items():
-        with pytest.raises(fb.ParameterError) as error:
-            call()
-        assert str(error.value) == f"base_margin does not go with {name}; take a database without it"
-
-
 def test_model_sql_and_query_are_those_of_the_database_model():
     how = {"columns": {"x": "X"}, "base_margin": ["start"], "limits": {"text": 10_000}}
     database = fitted().database("postgres", **how)

@@ -107,8 +107,6 @@ def test_what_it_does_not_go_with(star):
     model = additive(star)
     with pytest.raises(fb.ParameterError, match="form='by_key' needs keep"):
         model.query("t", form="by_key")
-    with pytest.raises(fb.ParameterError, match="base_margin does not go with form='by_key'"):
-        model.query("t", keep=["id"], form="by_key", base_margin="x")
 
 
 def test_dbt_has_the_scores_in_the_reference(star, tmp_path):

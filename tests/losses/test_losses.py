@@ -317,6 +317,11 @@ def test_aft_stays_within_bounds_at_any_margin(distribution):
 # --- XGBoost ----------------------------------------------------------------------------------------------------------
 
 EXPECTILE = "reg:expectileerror"
+# The base scores that are a margin of 0, where that is not 0.
+NO_MARGIN = {
+    "binary:logistic": 0.5, "reg:logistic": 0.5, "count:poisson": 1.0, "reg:gamma": 1.0, "reg:tweedie": 1.0,
+    "survival:cox": 1.0, "survival:aft": 1.0,
+}  # fmt: skip
 RENEWED = ("reg:absoluteerror", "reg:quantileerror")
 
 
@@ -334,6 +339,8 @@ def compare(case: Case, *, weight: str | None = None, base_margin: list[str] | N
     data = matrix(case, rows, weight, base_margin)
     rounds = 3 if case.objective == "binary:hinge" and base_margin else 5  # after which a tie leads elsewhere
     booster, _ = train_xgboost(case, data, rounds, max_depth=3, **method, **settings)
+    if base_margin:  # beside which XGBoost has no base score
+        settings["base_score"] = NO_MARGIN.get(case.objective, 0.0)
     model = fit(case, rows, weight=weight, base_margin=base_margin, n_estimators=rounds, **method, **settings)
     theirs = booster.predict(matrix(case, rows, base_margin=base_margin))
     ours = model.predict(rows, base_margin=base_margin).to_numpy()

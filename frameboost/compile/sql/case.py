@@ -28,10 +28,9 @@ _DEEPEST_NESTED = 8
 def margin_sql(
     base_margin: float | str, trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect: Dialect
 ) -> str:
-    """Return the margin as one expression over the feature columns: the base plus the trees.
+    """Return the margin as one expression over the feature columns: the base, a number or SQL, plus the trees.
 
-    Leaf values are on a grid (see `frameboost.trees.leaf_grid`), so the order of additions does not change the sum. A
-    base margin that is SQL, of a column, is not on the grid, and is added last.
+    Leaf values are on a grid (see `frameboost.trees.leaf_grid`), so the order of additions does not change the sum.
     """
     if isinstance(base_margin, str):
         return f"({margin_sql(0.0, trees, columns, dialect)}\n + {base_margin})"

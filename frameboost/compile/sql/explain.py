@@ -38,17 +38,17 @@ def contribution_trees(n_features: int, base_margin: float, trees: Sequence[Tree
 def contributions_query(
     stages: Stages,
     bias_name: str,
-    bias: float,
+    bias: str,
     steps: Sequence[Sequence[Tree]],
     columns: Sequence[FeatureColumn],
     dialect: Dialect,
 ) -> str:
-    """Return a SELECT with a column a feature, and one for the bias (see `DatabaseModel.explain_query`)."""
+    """Return a SELECT with a column a feature, and one for the bias, given as SQL (`DatabaseModel.explain_query`)."""
     # The steps are on a grid, so neither the order of additions nor the 0 in front changes a bit.
     values = {
         column.feature.name: margin_sql(0.0, own, columns, dialect) for column, own in zip(columns, steps, strict=True)
     }
-    return stages.select({**values, bias_name: dialect.number(bias)})
+    return stages.select({**values, bias_name: bias})
 
 
 def reasons_query(

@@ -117,11 +117,9 @@ def in_stages(model: SqlModel, stages: Stages, name: str, into: str = "") -> str
         for key, column in stages.name(of_stage).items():
             sums[int(key.split("_")[0])].append(column)
     margins = {}
-    for margin, base, parts in zip(output.inputs, model.bases, sums, strict=True):
-        if isinstance(base, str):  # not on the grid: added last
-            margins[margin] = f"({dialect.sum(parts)} + {base})" if parts else base
-        else:
-            margins[margin] = dialect.sum([dialect.number(base), *parts])
+    for k, (margin, base, parts) in enumerate(zip(output.inputs, model.bases, sums, strict=True)):
+        first = base if isinstance(base, str) else dialect.number(base)
+        margins[margin] = model.with_offset(k, dialect.sum([first, *parts]))
     return output_query(model, stages, margins, name, into)
 
 

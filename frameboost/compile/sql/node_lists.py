@@ -102,7 +102,7 @@ class NodeLists:
         model = self.model
         trees, base = model.trees[number], model.bases[number]
         if not trees:
-            return base if isinstance(base, str) else model.dialect.number(base)
+            return model.with_offset(number, base if isinstance(base, str) else model.dialect.number(base))
         first = 1 + sum(map(len, model.trees[:number]))
         answers, answer, numbers, child = (names[name] for name in ("answers", "answer", "number", "child"))
         step = f"{child}[node] + CAST({answers}[{answer}[node]] >= {numbers}[node] AS BIGINT)"
@@ -111,7 +111,8 @@ class NodeLists:
         for _ in range(max(depths) - 1):
             walk = f"list_transform({walk}, lambda node: {step})"
         total = f"list_sum(list_transform({walk}, lambda node: {numbers}[{step}]))"
-        return f"({total} + {base})" if isinstance(base, str) else f"({model.dialect.number(base)} + {total})"
+        begin = base if isinstance(base, str) else model.dialect.number(base)
+        return model.with_offset(number, f"({begin} + {total})")
 
 
 def list_expression(model: SqlModel, values: Callable[[Sequence[str]], str]) -> str:

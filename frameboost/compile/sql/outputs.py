@@ -22,7 +22,7 @@ def uses_margins_once(output: Output) -> bool:
 def output_sql(output: Output, margins: Sequence[str], dialect: Dialect, starts: Sequence[str] = ()) -> str:
     """Return what the output says of rows with those margins: a number, a class, a list of them, or a struct by label.
 
-    ``starts`` has the columns that margins start from, quoted, if they do.
+    ``starts`` has for each margin the condition under which it is known, if there is an offset.
 
     Raises
     ------
@@ -68,8 +68,8 @@ def values_sql(
 ) -> list[str]:  # fmt: skip
     """Return the values as the user gets them, over ``known`` margins and stages: a class as an integer or its label.
 
-    ``starts`` are as in `output_sql`. Where one is NULL, so are the values that depend on it: a comparison with NULL
-    would take ELSE, and GREATEST and LEAST pass over NULL in PostgreSQL and Redshift.
+    ``starts`` are as in `output_sql`. Where one does not hold, the margin is NULL, and so are the values that depend on
+    it: a comparison with NULL would take ELSE, and GREATEST and LEAST pass over NULL in PostgreSQL and Redshift.
     """
     labels = {name: dialect.label(label) for name, label in output.labels.items()}
     typed = [value.to_sql({**known, **labels}, dialect) for value in output.values]
@@ -85,8 +85,8 @@ def values_sql(
 
 
 def _where_known(value: str, starts: Sequence[str]) -> str:
-    known = " AND ".join(f"{start} IS NOT NULL" for start in dict.fromkeys(starts))
-    return f"CASE WHEN {known} THEN {value} END" if starts else value
+    known = " AND ".join(start for start in dict.fromkeys(starts) if start)
+    return f"CASE WHEN {known} THEN {value} END" if known else value
 
 
 def output_columns(output: Output, name: str) -> list[str]:

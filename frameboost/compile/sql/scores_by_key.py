@@ -64,7 +64,7 @@ def score_by_key(model: SqlModel, joins: Sequence[TableJoin], names: Mapping[str
             terms.append(f"COALESCE({dialect.quote(name)}, {dialect.number(without)})")
         if terms:
             base = bases[k]
-            assert not isinstance(base, str), "margins start from the model's own numbers"
+            assert not isinstance(base, str), "only a number that is looked up has SQL for its base"
             bases[k] = dialect.sum([dialect.number(base), *terms])
     columns = [dialect.quote(name) for of_table in scores.values() for name in of_table]
     return replace(model, bases=bases, trees=trees, score_columns=columns), scores

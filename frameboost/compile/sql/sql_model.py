@@ -11,13 +11,49 @@ from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.lookups import lookup_sql
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.tree_columns import TreeColumns
+from frameboost.expressions.expression import Expression
 from frameboost.losses.outputs import Output
 from frameboost.trees.tree import Tree
 
-__all__ = ["SqlModel"]
+__all__ = ["OffsetColumn", "SqlModel"]
 
 # Names and values in a piece of code that is compiled in well under a second.
 _MOST_COMPILED = 1_000
+
+
+@dataclass(frozen=True)
+class OffsetColumn:
+    """A column that is added to a margin (see `frameboost.losses.offset.Offset`).
+
+    Attributes
+    ----------
+    name
+        The column, quoted.
+    is_exposure
+        Whether its logarithm is added.
+    """
+
+    name: str
+    is_exposure: bool
+    dialect: Dialect
+
+    @property
+    def value(self) -> str:
+        """What is added; NULL unless `is_known`."""
+        number = self.dialect.cast(self.name, "float64")
+        if not self.is_exposure:
+            return number
+        return f"CASE WHEN {self.is_known} THEN {_LOGARITHM.to_sql({'x': number}, self.dialect)} END"
+
+    @property
+    def is_known(self) -> str:
+        """The condition under which a number is added."""
+        if self.is_exposure:
+            return f"{self.dialect.cast(self.name, 'float64')} > {self.dialect.number(0.0)}"
+        return f"{self.name} IS NOT NULL"
+
+
+_LOGARITHM = Expression("LN(x)", ("x",))
 
 
 @dataclass(frozen=True)
@@ -34,8 +70,8 @@ class SqlModel:
         For each margin its base, a number or SQL, and its trees.
     columns
         The columns of the features.
-    base_columns
-        The columns that bases are read from: as SQL, and their names, quoted.
+    offsets
+        The columns that are added to the margins, by number; empty if none is.
     is_of_leaves
         Whether each margin is the number of the leaf in one tree.
     lookup_column
@@ -49,40 +85,45 @@ class SqlModel:
     trees: Sequence[Sequence[Tree]]
     columns: Sequence[FeatureColumn]
     dialect: Dialect
-    base_columns: Sequence[tuple[str, str]] = ()
+    offsets: Sequence[OffsetColumn | None] = ()
     is_of_leaves: bool = False
     lookup_column: FeatureColumn | None = None
     score_columns: Sequence[str] = ()
 
     @property
     def starts(self) -> list[str]:
-        """The columns that margins start from, quoted; none if they start from the model's own numbers."""
-        return [name for _, name in self.base_columns]
+        """The conditions, by margin, under which what is added to it is known; empty if nothing is added."""
+        return ["" if offset is None else offset.is_known for offset in self.offsets]
 
     @property
     def read_besides(self) -> list[str]:
         """The columns, quoted, that are read besides those that trees ask about."""
-        return [*self.starts, *self.score_columns, *([] if self.lookup_column is None else [self.lookup_column.name])]
+        looked_up = [] if self.lookup_column is None else [self.lookup_column.name]
+        offsets = dict.fromkeys(offset.name for offset in self.offsets if offset is not None)
+        return [*offsets, *self.score_columns, *looked_up]
 
     def margin(self, number: int) -> str:
         """Return a margin, or the number that is looked up, as one expression."""
         if not self.trees[number] and isinstance(base := self.bases[number], str):
-            return base
+            return self.with_offset(number, base)
         margin = margin_sql(self.bases[number], self.trees[number], self.columns, self.dialect)
-        return f"({margin}\n + {self.uncompiled})" if self.uncompiled else margin
+        return self.with_offset(number, f"({margin}\n + {self.uncompiled})" if self.uncompiled else margin)
+
+    def with_offset(self, number: int, margin: str) -> str:
+        """Return a margin of base and trees with what is added to it: last, as it is on no grid."""
+        offset = self.offsets[number] if number < len(self.offsets) else None
+        return margin if offset is None else f"({margin}\n + {offset.value})"
 
     def renamed(self, names: Mapping[str, str]) -> SqlModel:
         """Return the same over columns of other names, all quoted."""
         if not names:
             return self
-        margins = [names.get(name, name) for _, name in self.base_columns]
-        starts = [(self.dialect.cast(name, "float64"), name) for name in margins]
-        bases = [sql for sql, _ in starts] or self.bases[: len(self.output.margins)]
-        renamed_model = replace(self, columns=renamed(self.columns, names), bases=bases, base_columns=starts)
+        offsets = [each and replace(each, name=names.get(each.name, each.name)) for each in self.offsets]
+        renamed_model = replace(self, columns=renamed(self.columns, names), offsets=offsets)
         if self.lookup_column is None:
             return renamed_model
-        [column] = renamed([self.lookup_column], names)
-        return replace(renamed_model, trees=self.trees[: len(bases)]).with_lookup(column)
+        [column], n = renamed([self.lookup_column], names), len(self.output.margins)
+        return replace(renamed_model, bases=self.bases[:n], trees=self.trees[:n]).with_lookup(column)
 
     def with_lookup(self, column: FeatureColumn) -> SqlModel:
         """Return the model with the number that its output looks up by a column."""

@@ -211,8 +211,10 @@ def query_over_table(model: SqlModel, stages: Stages, trees_table: str, name: st
     kept = list(dict.fromkeys([*stages.keep, *model.read_besides]))
     stages.reduce(walk.sums(came_from, kept, row, node, sums), kept, sums)
     margins = {
-        margin: f"({alias} + {base})" if isinstance(base, str) else f"({model.dialect.number(base)} + {alias})"
-        for margin, base, alias in zip(names, model.bases[: len(names)], sums, strict=True)
+        margin: model.with_offset(
+            k, f"({alias} + {base})" if isinstance(base, str) else f"({model.dialect.number(base)} + {alias})"
+        )
+        for k, (margin, base, alias) in enumerate(zip(names, model.bases[: len(names)], sums, strict=True))
     }
     if model.output.lookup is not None:
         margins[model.output.lookup.name] = str(model.bases[-1])

@@ -55,8 +55,8 @@ def to_xgboost(ensemble: Ensemble) -> str:
     ------
     ParameterError
         If XGBoost lacks something that the model has: a loss of the user's own or of another library's, a calibration,
-        zeros that are missing, codes below 0 or from 2^24, two thresholds of a feature that are the same float32, leaf
-        values beyond a float32.
+        an offset, zeros that are missing, codes below 0 or from 2^24, two thresholds of a feature that are the same
+        float32, leaf values beyond a float32.
 
     Examples
     --------
@@ -106,6 +106,11 @@ def to_xgboost(ensemble: Ensemble) -> str:
 
 
 def _check(ensemble: Ensemble) -> None:
+    if ensemble.offset is not None:
+        raise ParameterError(
+            f"the model adds its {ensemble.offset} to the margins, and a file of XGBoost names no such column; there "
+            "base_margin replaces the base score, so that a score without it would silently be another one"
+        )
     refuse_linear("a model of XGBoost", is_linear=ensemble.is_linear)
     if ensemble.loss.definition is not None or ensemble.loss.is_distribution:
         raise ParameterError(f"XGBoost has no objective {shown(ensemble.loss.name)}")
