@@ -31,4 +31,6 @@ def calibrated_ensemble(predictor: Predictor, data: Any, target: str, weight: st
         raise ParameterError(f"calibrate is for models of two classes with one margin, not for {found}")
     rows = score_rows(predictor, data, target, weight, "margin")
     rows.check_classes(2, target)
-    return replace(ensemble, calibration=calibrated(rows.predictions, rows.labels, rows.weights, method))
+    rises = bool(ensemble.parameters.get("monotone_constraints"))
+    found = calibrated(rows.predictions, rows.labels, rows.weights, method, rises=rises)
+    return replace(ensemble, calibration=found)

@@ -6,8 +6,9 @@ the ensemble's own. What is added to its margins (see `frameboost.losses.offset`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.polars import margin_expr
@@ -25,6 +26,9 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
+
+# What the values of leaves were computed with.
+_OF_LEAVES = ("learning_rate", "max_learning_rate", "reg_lambda", "reg_alpha", "max_delta_step", "min_child_weight")
 
 __all__ = ["check_continues", "join_ensembles", "with_margins"]
 
@@ -95,4 +99,20 @@ def check_continues(initial: Ensemble, loss: Loss, parameters: Parameters, featu
 def join_ensembles(initial: Ensemble, added: Ensemble) -> Ensemble:
     """Return an ensemble of the initial trees and then the added ones, over the categories of both."""
     first, second = over_the_same_categories([initial, added])
-    return replace(second, base_margins=initial.base_margins, trees=(*first.trees, *second.trees))
+    return replace(
+        second, base_margins=initial.base_margins, trees=(*first.trees, *second.trees),
+        parameters=_of_both(initial.parameters, added.parameters),
+    )  # fmt: skip
+
+
+def _of_both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of the second trees, without those of leaves and constraints that the first do not have."""
+    both = dict(second)
+    if any(first.get(name) != second.get(name) for name in _OF_LEAVES):
+        both = {name: its for name, its in both.items() if name not in _OF_LEAVES}
+    monotone = first.get("monotone_constraints") or {}
+    kept = {name: its for name, its in (second.get("monotone_constraints") or {}).items() if monotone.get(name) == its}
+    both["monotone_constraints"] = kept or None
+    if first.get("interaction_constraints") != second.get("interaction_constraints"):
+        both["interaction_constraints"] = None
+    return both

@@ -933,7 +933,9 @@ class Model:
         target, weight
             The columns of the labels, those of training, and of weights.
         method
-            ``"platt"``: a logistic function of the margin; ``"isotonic"``: isotonic regression.
+            ``"platt"``: a logistic function of the margin; ``"isotonic"``: isotonic regression. Where margins rank the
+            rows the wrong way round, ``"platt"`` warns; of a model with monotone constraints, which would be turned
+            round, the probability is then the same for all.
 
         Raises
         ------
@@ -1026,8 +1028,9 @@ class Model:
     ) -> Model:
         """Return the model with leaf values fitted to other rows; the splits stay.
 
-        Works round by round as training does, with the parameters of training. The rows are read into memory. A leaf
-        that no row reaches keeps its value.
+        Works round by round as training does, with the parameters of training: constraints hold, and on the same rows
+        nothing changes (unless trees were grown on samples). The rows are read into memory. A leaf that no row reaches
+        keeps its value, as far as monotone constraints let it.
 
         Parameters
         ----------
@@ -1039,7 +1042,8 @@ class Model:
         Raises
         ------
         ParameterError
-            If the model is calibrated, was trained with ``booster="dart"``, or ``decay_rate`` is out of range.
+            If the model is calibrated, was trained with ``booster="dart"`` or ``linear_tree``, is a mean of several, or
+            ``decay_rate`` is out of range.
         DataError
             If the data can't be trained on, or has a label that the model does not know.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import polars as pl
 
-from frameboost.checks.messages import listed, shown
+from frameboost.checks.messages import listed, shown, warn
 from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_column, output_expr
 from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
@@ -314,6 +313,4 @@ def _warn_of_exposures(ensemble: Ensemble, rows: pl.DataFrame) -> None:
         return
     values = rows[offset.names[0]]
     if wrong := int((values <= 0).sum()):
-        warnings.warn(
-            f"{offset} is 0 or negative in {wrong:,} of {len(rows):,} rows, whose predictions are NULL", stacklevel=5
-        )
+        warn(f"{offset} is 0 or negative in {wrong:,} of {len(rows):,} rows, whose predictions are NULL")

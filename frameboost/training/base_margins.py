@@ -12,7 +12,7 @@ from frameboost.engines.contract import Engine
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, exact_sum, rounded, weighted
-from frameboost.losses.loss import Loss
+from frameboost.losses.loss import Loss, RunningSum
 from frameboost.metrics.terms import define_terms
 
 __all__ = ["base_margins", "plus"]
@@ -22,6 +22,7 @@ _ONE = Expression("1", ())
 _SMALLEST_SHARE = 1e-6  # XGBoost's kRtEps; keeps the logarithm of an empty class finite
 # The search for margins beside an offset: the most passes over the rows, and the step, as a share, that ends it.
 _MOST_PASSES, _SMALLEST_STEP = 100, 1e-12
+_FLAT = 1e-9  # a change of the sum of gradients, as a share, that is none
 
 
 def plus(start: Expression, offset: Expression | None) -> Expression:
@@ -224,11 +225,14 @@ def _root(
                 )
             at = (at + last[0]) / 2
             continue
+        is_flat = last is not None and abs(G - last[1]) <= _FLAT * abs(G)
+        if is_flat and any(isinstance(term, RunningSum) for term in loss.terms.values()):
+            return at, number  # a constant is of no matter to Cox's loss
         low, high = (max(low, at), high) if G < 0 else (low, min(high, at))
         slope = H if last is None or last[0] == at else (G - last[1]) / (at - last[0])
         if G == 0 or not slope > 0:
             slope = H
-        step = -G / slope if slope > 0 else 0.0
+        step = 2.0 * step if is_flat else -G / slope if slope > 0 else 0.0
         following = at + step
         if not low < following < high and math.isfinite(low) and math.isfinite(high):
             following = low + (high - low) / 2

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.checks.messages import warn
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.runtime.installed import require_numba
@@ -20,7 +19,7 @@ _MOST_KNOTS = 256
 _STEPS, _PRECISION = 100, 1e-12
 
 
-def calibrated(margins: Floats, labels: Floats, weights: Floats, method: str) -> Expression:
+def calibrated(margins: Floats, labels: Floats, weights: Floats, method: str, *, rises: bool = False) -> Expression:
     """Return a link from ``margin`` to the probability of label 1, fitted to held-out rows.
 
     Parameters
@@ -29,6 +28,8 @@ def calibrated(margins: Floats, labels: Floats, weights: Floats, method: str) ->
         float64 (rows,): margins of the model, labels 0 or 1, weights greater than 0.
     method
         ``"platt"`` or ``"isotonic"``.
+    rises
+        Whether the probability must not fall with the margin, as that of a model with monotone constraints.
 
     Raises
     ------
@@ -37,10 +38,12 @@ def calibrated(margins: Floats, labels: Floats, weights: Floats, method: str) ->
     """
     if labels.min() == labels.max():
         raise DataError(f"every label to calibrate on is {labels[0]:g}; both 0 and 1 must occur")
-    return METHODS[method](margins, labels, weights)
+    if method == "platt":
+        return _platt(margins, labels, weights, rises=rises)
+    return _isotonic(margins, labels, weights)
 
 
-def _platt(margins: Floats, labels: Floats, weights: Floats) -> Expression:
+def _platt(margins: Floats, labels: Floats, weights: Floats, *, rises: bool) -> Expression:
     """Return 1 / (1 + e^−(a·margin + b)), by Newton's method with Platt's smoothed targets (Platt 1999)."""
     positives = weights[labels == 1].sum()
     negatives = weights.sum() - positives
@@ -65,6 +68,12 @@ def _platt(margins: Floats, labels: Floats, weights: Floats) -> Expression:
         if np.abs(size * step).max() <= _PRECISION * (1.0 + np.abs(coefficients).max()):
             break
     a, b = map(float, coefficients)
+    if a < 0.0:
+        instead = "so that it falls with the margin"
+        if rises:
+            a, b = 0.0, float(np.log((weights * target).sum() / (weights * (1.0 - target)).sum()))
+            instead = "the same for all, as the constraints of the model would be turned round otherwise"
+        warn(f"the margins rank these rows the wrong way round; the probability is {instead}")
     return Expression(f"1 / (1 + EXP(-({a!r} * margin + {b!r})))", ("margin",))
 
 
@@ -113,4 +122,4 @@ def _piecewise(knots: list[float], values: list[float]) -> str:
     )
 
 
-METHODS: dict[str, Callable[[Floats, Floats, Floats], Expression]] = {"platt": _platt, "isotonic": _isotonic}
+METHODS = ("platt", "isotonic")

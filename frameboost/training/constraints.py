@@ -106,14 +106,14 @@ class Constraints:
         node
             A node whose children have its own bounds.
         left_weight, right_weight
-            Their weights within those bounds.
+            Their weights: within those bounds, or that of a node above.
         """
         split, left, right = node.split, node.left, node.right
         assert split is not None and left is not None and right is not None
         direction = self.monotone[split.feature]
         if direction == 0:
             return
-        middle = (left_weight + right_weight) / 2
+        middle = min(max((left_weight + right_weight) / 2, node.lower), node.upper)
         rises = left_weight <= right_weight if _asks_for_presence(split) else direction > 0
         if rises:
             left.upper = right.lower = middle

@@ -200,6 +200,8 @@ class TreeGrower:
             each node without children, by its number.
         """
         nodes = [root]
+        if self._constraints.is_monotone:
+            root.value = float(self._weights(nodes)[0])
         steps: list[Moves] = []
         for follower in self._followers:
             follower.follow_tree()
@@ -250,7 +252,10 @@ class TreeGrower:
             if self._constraints.sets is not None:
                 left.path = right.path = node.path | {node.split.feature}
             if self._constraints.is_monotone:
-                self._constraints.narrow(node, *self._weights((left, right)).tolist())
+                weights = self._weights((left, right)).tolist()
+                for child, weight in zip((left, right), weights, strict=True):
+                    child.value = node.value if self._is_light(child) else weight  # until `_set_values`
+                self._constraints.narrow(node, left.value, right.value)
             moves[node.id] = (node.split, left.id, right.id)
         return moves
 
@@ -274,13 +279,13 @@ class TreeGrower:
 
     def _set_values(self, nodes: Sequence[OpenNode], leaf_of: Mapping[int, OpenNode], renewal: Renewal | None) -> None:
         """Give every node its value, shrunk by the learning rate."""
-        p = self._parameters
         values = self._weights(nodes) * self.shrinkage + 0.0  # + 0.0 turns -0.0 into 0.0
         by_id = {node.id: node for node in nodes}
         for node, value in zip(nodes, values.tolist(), strict=True):  # parents come first
-            # Only a symmetric tree has a child that is so light; it predicts what its parent does.
-            is_light = p.min_child_weight > node.stats.H and node.parent >= 0
-            node.value = by_id[node.parent].value if is_light else value
+            node.value = value
+            if self._is_light(node):
+                low, high = node.lower * self.shrinkage, node.upper * self.shrinkage
+                node.value = min(max(by_id[node.parent].value, low), high)
         if renewal is None:
             return
         if self._pruner is not None:
@@ -289,6 +294,10 @@ class TreeGrower:
         for leaf in leaf_of.values():
             if leaf.id in found:
                 leaf.value = found[leaf.id] * self.shrinkage + 0.0
+
+    def _is_light(self, node: OpenNode) -> bool:
+        """Whether a node predicts what its parent does, within its bounds; only a symmetric tree has one so light."""
+        return self._parameters.min_child_weight > node.stats.H and node.parent >= 0
 
     def _weights(self, nodes: Sequence[OpenNode]) -> FloatArray:
         """Return each node's weight −G/(H+λ) within its bounds; 0 below min_child_weight, as XGBoost has it."""

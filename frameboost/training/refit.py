@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -20,15 +21,20 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.learning_rates import shrinkage_of
+from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
-from frameboost.splits.gain import leaf_weight
+from frameboost.splits.gain import bounded_weight
+from frameboost.splits.split import Split, Stats
 from frameboost.training.base_margins import plus
 from frameboost.training.class_labels import labelled_columns, with_label_codes
+from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import check_held_out, find_roles
 from frameboost.training.gradients import compute_gradients, renewals_of
 from frameboost.training.grower import moves_of
+from frameboost.training.node import OpenNode
 from frameboost.training.ranking_checks import with_group
+from frameboost.training.vector_trees import is_for_all_outputs
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 
@@ -87,14 +93,12 @@ def _why_not(ensemble: Ensemble) -> str | None:
         return "has trees weighted by dropout"
     if ensemble.is_linear:
         return "has slopes in its leaves (linear_tree=True)"
-    is_own = ensemble.loss.is_trainable and "learning_rate" in ensemble.parameters
-    return (
-        None
-        if is_own
-        else (
-            "is an average of models or comes from another library, so that the learning rate of its trees is not known"
+    if not ensemble.loss.is_trainable or "learning_rate" not in ensemble.parameters:
+        return (
+            "is an average of models, was trained on with another learning rate or penalty, or comes from another "
+            "library, so that those of its trees are not known"
         )
-    )
+    return None
 
 
 def _check_types(source: Source, features: Sequence[Feature]) -> None:
@@ -115,6 +119,13 @@ class _Refitter:
         self._ensemble = ensemble
         self._decay_rate = decay_rate
         self._renewals = renewals_of(rows, ensemble.loss, is_weighted=is_weighted)
+        # As files of older releases lack some, with the defaults.
+        parameters = Parameters.from_keywords(dict(ensemble.parameters))
+        self._penalties = (parameters.reg_lambda, parameters.reg_alpha, parameters.max_delta_step or 0.0)
+        self._constraints = Constraints.of(parameters, ensemble.features)
+        self._least = parameters.min_child_weight
+        self._is_symmetric = parameters.grow_policy == "symmetric"
+        self._is_vector = is_for_all_outputs(parameters, ensemble.loss)
 
     def run(self) -> tuple[Tree, ...]:
         trees, per_round = self._ensemble.trees, self._ensemble.trees_per_round
@@ -143,18 +154,65 @@ class _Refitter:
     def _values(
         self, tree: Tree, sums: np.ndarray[tuple[int, int], np.dtype[np.float64]], shrinkage: float
     ) -> list[float]:
-        p = self._ensemble.parameters
-        penalties = (p.get("reg_lambda", 1.0), p.get("reg_alpha", 0.0), p.get("max_delta_step") or 0.0)
-        found: dict[int, float] = {}
+        """Return the values of the nodes; those that no row reaches keep theirs, as far as the bounds let them."""
+        renewed: dict[int, float] = {}
         if (renewal := self._renewals.get(tree.output)) is not None:
             nodes, h = pl.Series(self._rows.node_of), self._rows.hessians()
-            found = self._rows.quantiles_by_node(nodes, h, renewal.residual, renewal.weight, renewal.alpha)
-        values = []
-        for node, old in enumerate(tree.value):
+            renewed = self._rows.quantiles_by_node(nodes, h, renewal.residual, renewal.weight, renewal.alpha)
+        kept, fresh, values = 1.0 - self._decay_rate, [0.0] * len(tree), list[float]()
+        parents = {child: n for n in range(len(tree)) if not tree.is_leaf(n) for child in (tree.left[n], tree.right[n])}
+        bounds = self._bounds(tree, sums, shrinkage)
+        for node, old in enumerate(tree.value):  # parents come first
             G, H = sums[:, node].tolist()
-            if H <= 0.0:  # no row reaches it
-                values.append(old)
-                continue
-            new = found.get(node, float(leaf_weight(G, H, *penalties))) * shrinkage
-            values.append(self._decay_rate * old + (1.0 - self._decay_rate) * new + 0.0)
+            low, high = (bound * shrinkage for bound in bounds[node])
+            if H <= 0.0:
+                new = min(max(old, low), high)
+            elif node in renewed:
+                new = renewed[node] * shrinkage
+            elif self._least > H and node in parents and self._is_symmetric:
+                new = min(max(fresh[parents[node]], low), high)
+            elif self._least > H and (node not in parents or self._is_vector):
+                new = 0.0
+            else:
+                new = self._weight(G, H, bounds[node]) * shrinkage
+            fresh[node] = new
+            values.append(old if new == old else self._decay_rate * old + kept * new + 0.0)
         return values
+
+    def _weight(self, G: float, H: float, bounds: tuple[float, float]) -> float:
+        return float(bounded_weight(G, H, *self._penalties, *bounds))
+
+    def _bounds(
+        self, tree: Tree, sums: np.ndarray[tuple[int, int], np.dtype[np.float64]], shrinkage: float
+    ) -> list[tuple[float, float]]:
+        """Return the bounds of each node's weight, from monotone constraints, as `Constraints.narrow` sets them."""
+        bounds = [(-math.inf, math.inf)] * len(tree)
+        if not self._constraints.is_monotone:
+            return bounds
+        nodes = [OpenNode(node, 0, Stats(*sums[:, node].tolist())) for node in range(len(tree))]
+
+        def weight(child: OpenNode, parent: OpenNode) -> float:
+            if self._is_symmetric and self._least > child.stats.H:
+                return parent.value
+            if child.stats.H <= 0.0 and not self._is_symmetric:
+                return min(max(tree.value[child.id] / shrinkage, child.lower), child.upper)
+            return self._weight(child.stats.G, child.stats.H, (child.lower, child.upper))
+
+        nodes[0].value = self._weight(nodes[0].stats.G, nodes[0].stats.H, bounds[0])
+
+        splits = {node: split for node, (split, _, _) in _moves(tree)}
+        for node in nodes:
+            if node.id in splits:
+                left, right = nodes[tree.left[node.id]], nodes[tree.right[node.id]]
+                node.split, node.left, node.right = splits[node.id], left, right
+                for child in (left, right):
+                    child.lower, child.upper = node.lower, node.upper
+                left.value, right.value = weight(left, node), weight(right, node)
+                self._constraints.narrow(node, left.value, right.value)
+        return [(node.lower, node.upper) for node in nodes]
+
+
+def _moves(tree: Tree) -> Iterator[tuple[int, tuple[Split, int, int]]]:
+    """Yield the moves of all nodes; the rows are not binned, so that bins are of no matter."""
+    for level in moves_of(tree, lambda *_: 0):
+        yield from level.items()
