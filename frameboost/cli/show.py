@@ -51,7 +51,7 @@ def _head(model: Model) -> str:
     first = repr(model).partition("\n")[0]
     lines = [f"rounds       {model.n_rounds:,}", f"base margin  {', '.join(f'{margin:.6g}' for margin in base)}"]
     if (offset := model.ensemble.offset) is not None:
-        lines.append(f"{offset.kind:<11}  {_shortened(', '.join(offset.names))}")
+        lines.append(f"{offset.kind:<11}  {shortened(', '.join(offset.names), _LONGEST)}")
     if (calibration := model.ensemble.calibration) is not None:
         lines.append(f"calibrated   {shortened(calibration.text, _LONGEST)}")
     if (interval := interval_text(model.ensemble)) is not None:

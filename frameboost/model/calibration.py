@@ -32,5 +32,5 @@ def calibrated_ensemble(predictor: Predictor, data: Any, target: str, weight: st
     rows = score_rows(predictor, data, target, weight, "margin")
     rows.check_classes(2, target)
     rises = bool(ensemble.parameters.get("monotone_constraints"))
-    found = calibrated(rows.predictions, rows.labels, rows.weights, method, rises=rises)
-    return replace(ensemble, calibration=found)
+    link = calibrated(rows.predictions, rows.labels, rows.weights, method, rises=rises)
+    return replace(ensemble, calibration=link)

@@ -115,12 +115,12 @@ def test_a_calibration_does_not_turn_a_constraint_round():
     how = {"features": ["x", "z"], "n_estimators": 5}
     wrong = data.with_columns(late=~pl.col("late"))
     constrained = fb.fit(data, "late", monotone_constraints={"x": 1}, **how)
-    with pytest.warns(UserWarning, match="rank these rows the wrong way round; the probability is the same for all"):
+    with pytest.warns(fb.FrameboostWarning, match="wrong way round; the probability is the same for all"):
         flat = constrained.calibrate(wrong, "late")
     assert_monotone(flat, {"x": 1}, "mean")
     share = (wrong["late"].sum() + 1) / (len(wrong) + 2)
     assert flat.predict(data).to_list() == pytest.approx([share] * len(data), abs=0.01)
-    with pytest.warns(UserWarning, match="rank these rows the wrong way round"):
+    with pytest.warns(fb.FrameboostWarning, match="rank these rows the wrong way round"):
         turned = fb.fit(data, "late", **how).calibrate(wrong, "late")
     assert turned.predict(wrong).sum() == pytest.approx(wrong["late"].sum(), rel=0.05)
     assert constrained.calibrate(wrong, "late", method="isotonic").predict(data).n_unique() == 1
