@@ -11,7 +11,6 @@ from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.lookups import lookup_sql
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.tree_columns import TreeColumns
-from frameboost.expressions.expression import Expression
 from frameboost.losses.outputs import Output
 from frameboost.trees.tree import Tree
 
@@ -43,7 +42,7 @@ class OffsetColumn:
         number = self.dialect.cast(self.name, "float64")
         if not self.is_exposure:
             return number
-        return f"CASE WHEN {self.is_known} THEN {_LOGARITHM.to_sql({'x': number}, self.dialect)} END"
+        return f"CASE WHEN {self.is_known} THEN {self.dialect.call('LN', [number])} END"
 
     @property
     def is_known(self) -> str:
@@ -51,9 +50,6 @@ class OffsetColumn:
         if self.is_exposure:
             return f"{self.dialect.cast(self.name, 'float64')} > {self.dialect.number(0.0)}"
         return f"{self.name} IS NOT NULL"
-
-
-_LOGARITHM = Expression("LN(x)", ("x",))
 
 
 @dataclass(frozen=True)
