@@ -96,7 +96,9 @@ def mean_of_folds(
             raise ParameterError(f"folds does not go with {name}: {why}")
     options |= {**parameters, "train_metrics": False}
     groups = options.get("group") if isinstance(folds, int) else None
-    models, labels = fold_models(train, data, target, folds, None, options.pop("seed", 0), options, groups)
+    seed = options.pop("seed", 0)
+    BY_NAME["seed"]("seed", seed)
+    models, labels = fold_models(train, data, target, folds, None, seed, options, groups)
     ensembles = [model.ensemble for model in models]
     ensemble = average(ensembles, [1.0] * len(ensembles))
     return Model(replace(ensemble, labels=labels))

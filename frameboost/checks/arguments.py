@@ -21,13 +21,15 @@ from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import duckdb
 import numpy as np
+import polars as pl
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 
 __all__ = [
-    "BY_NAME", "Check", "anything", "checked", "column", "flag", "in_call", "instance_of", "is_iterable", "is_text",
-    "name_of", "names", "number", "once_in_call", "slice_of_rounds", "table", "until_call_returns", "whole", "word",
+    "BY_NAME", "EXPLAINERS", "Check", "anything", "checked", "column", "columns", "flag", "in_call", "instance_of",
+    "is_iterable", "is_text", "name_of", "names", "number", "once_in_call", "slice_of_rounds", "table",
+    "until_call_returns", "whole", "word",
 ]  # fmt: skip
 
 # PATH_MAX of Linux. The operating system's error for a longer path would have all of it in its message.
@@ -35,6 +37,9 @@ _LONGEST_PATH = 4096
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+EXPLAINERS: list[Callable[[BaseException, Iterable[object]], None]] = []
+"""Functions of an error of polars and of the arguments, which raise one that says more, such as the name of a file."""
 
 Check = Callable[[str, Any], None]
 """A function of an argument's name and value that raises `ParameterError`."""
@@ -327,6 +332,10 @@ def checked(**own: Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 token = _outermost.set(outermost)
                 try:
                     return function(*args, **kwargs)
+                except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+                    for explain in EXPLAINERS:
+                        explain(error, (*args, *kwargs.values()))
+                    raise
                 finally:
                     _outermost.reset(token)
 

@@ -39,6 +39,7 @@ from frameboost.cli.show import add_show
 from frameboost.cli.sql import add_sql
 from frameboost.cli.train import add_train
 from frameboost.cli.warmup import add_warmup
+from frameboost.data.several_files import name_file
 from frameboost.errors import FrameboostError, FrameboostWarning, ParameterError, printable
 from frameboost.parameters.parameters import Parameters
 from frameboost.version import __version__
@@ -129,7 +130,11 @@ def _run(arguments: Sequence[str] | None) -> None:
     found, unknown = parser.parse_known_args(arguments)
     if unknown:
         found.parser.error(_unknown(found.parser, unknown))
-    found.run(found)
+    try:
+        found.run(found)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        name_file(error, [getattr(found, "data", None)])
+        raise
 
 
 def _unknown(parser: Parser, words: Sequence[str]) -> str:

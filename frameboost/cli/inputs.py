@@ -8,13 +8,13 @@ import zlib
 from pathlib import Path
 
 from frameboost.checks.messages import listed
-from frameboost.cli.arguments import Parser, UsageError
+from frameboost.cli.arguments import Parser, UsageError, names
 from frameboost.data.file_formats import FORMATS, format_of_bytes
 from frameboost.data.several_files import TableFiles
-from frameboost.data.table_files import STDOUT, check_format, check_writable, table_in_database
+from frameboost.data.table_files import STDOUT, check_format, check_writable, is_table, table_in_database
 from frameboost.errors import DataError
 
-__all__ = ["add_data", "add_output", "check_data", "check_output", "read_data"]
+__all__ = ["add_data", "add_output", "check_data", "check_output", "other_table", "read_data"]
 
 _STDIN = STDOUT
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -29,6 +29,8 @@ def add_data(parser: Parser, *, optional: bool = False) -> None:
     add("--table", help="the table of a DuckDB file")
     add("--format", choices=tuple(FORMATS),
         help="the format, whatever a file is called; that of standard input is told from its first bytes")  # fmt: skip
+    add("--null-values", type=names, default=[], metavar="TOKENS",
+        help="what stands for a missing value in files of text, besides nothing: NA,?")  # fmt: skip
     add("--fill-missing", action="store_true", help="columns that only some of several files have are NULL in others")
 
 
@@ -68,13 +70,25 @@ def read_data(given: argparse.Namespace, out: str | None = None) -> TableFiles:
     if given.data == [_STDIN]:
         content = sys.stdin.buffer.read()
         kind = given.format or _format_of_stdin(content)
-        return TableFiles(("standard input",), given.table, kind, content)
+        return TableFiles(("standard input",), given.table, kind, content, null_values=tuple(given.null_values))
     written = table_in_database(out or "")
     read = {Path((table_in_database(path) or (path,))[0]).resolve() for path in given.data}
     read_only = written is None or Path(written[0]).resolve() not in read
     return TableFiles(
-        tuple(given.data), given.table, given.format, fill_missing=given.fill_missing, read_only=read_only
+        tuple(given.data),
+        given.table,
+        given.format,
+        fill_missing=given.fill_missing,
+        read_only=read_only,
+        null_values=tuple(given.null_values),
     )
+
+
+def other_table(path: str | None, given: argparse.Namespace) -> TableFiles | str | None:
+    """Return another table of a command, to be read as its rows are; what is no path of a table as it is."""
+    if path is None or not is_table(path):
+        return path
+    return TableFiles((path,), null_values=tuple(given.null_values))
 
 
 def _format_of_stdin(content: bytes) -> str:

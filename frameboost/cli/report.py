@@ -47,9 +47,9 @@ def _report(given: argparse.Namespace) -> None:
         raise ParameterError(str(error)) from error
     model = open_model(given.model)
     target = given.target[0] if given.target is not None and len(given.target) == 1 else given.target
+    training = None if given.training is None else TableFiles((given.training,), null_values=tuple(given.null_values))
     wanted = Wanted(
         target, given.weight, given.group, given.label_upper_bound, given.groups,
-        None if given.training is None else TableFiles((given.training,)), given.dialect, given.title,
-        given.base_margin, given.time,
+        training, given.dialect, given.title, given.base_margin, given.time,
     )  # fmt: skip
     write_text(given.out, report_html(model, read_data(given), wanted))

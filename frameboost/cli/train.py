@@ -20,7 +20,7 @@ from frameboost.cli.arguments import (
     setting,
     value,
 )
-from frameboost.cli.inputs import add_data, read_data
+from frameboost.cli.inputs import add_data, other_table, read_data
 from frameboost.cli.outputs import size_of, write_model
 from frameboost.cli.screen import print_facts
 from frameboost.cli.train_facts import train_facts
@@ -126,6 +126,8 @@ def _train(given: argparse.Namespace) -> None:
     valid: Any = given.valid
     if valid is not None and isinstance(value(valid), int | float):
         valid = value(valid)
+    elif valid is not None:
+        valid = other_table(valid, given)
     model = fit(
         data, target, objective=given.objective, positive=given.positive, features=given.features,
         exclude=given.exclude, weight=given.weight, group=given.group, base_margin=given.base_margin,

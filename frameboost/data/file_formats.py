@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-__all__ = ["DATABASE", "FORMATS", "SUFFIXES", "TEXTS", "format_of_bytes", "format_of_path", "is_compressed"]
+__all__ = [
+    "DATABASE",
+    "FORMATS",
+    "SEPARATORS",
+    "SUFFIXES",
+    "TEXTS",
+    "format_of_bytes",
+    "format_of_path",
+    "is_compressed",
+]
 
 # By the name that a user gives, what messages call it.
 FORMATS = {"csv": "CSV", "tsv": "TSV", "ndjson": "NDJSON", "parquet": "Parquet", "arrow": "Arrow"}
 # Formats of text, whose columns have no types of their own.
 TEXTS = frozenset(["csv", "tsv", "ndjson"])
+SEPARATORS = {"csv": ",", "tsv": "\t"}
 DATABASE = "database"  # a DuckDB file, which has several tables
 SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".ndjson": "ndjson", ".jsonl": "ndjson",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,14 +10,27 @@ from typing import Any, NamedTuple
 import duckdb
 import polars as pl
 
-from frameboost.checks.messages import shortened, shown, shown_path
-from frameboost.data.file_formats import TEXTS, format_of_path
+from frameboost.checks.arguments import EXPLAINERS
+from frameboost.checks.messages import listed, reason, shortened, shown, shown_path, warn
+from frameboost.data.file_formats import SEPARATORS, TEXTS, format_of_path
 from frameboost.data.scans import scanned_formats
-from frameboost.data.table_files import dictionaries_in, files_of, is_columnar, is_table, read_table
+from frameboost.data.table_files import (
+    dictionaries_in,
+    files_of,
+    is_columnar,
+    is_table,
+    problem_of_text,
+    read_table,
+)
 from frameboost.errors import DataError
 from frameboost.schema.polars_columns import column
 
-__all__ = ["Part", "TableFiles", "frame_part", "parts_of_files", "same_columns", "text_among_numbers"]
+__all__ = ["Part", "TableFiles", "frame_part", "name_file", "parts_of_files", "same_columns", "text_among_numbers"]
+
+# Tokens that are no numbers, in a column that is otherwise of numbers: at most so many, with so many times as many
+# numbers, or some of those by which a missing value is known.
+_FEW_TOKENS = 5
+_MISSING = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "\\n", "?", "-", "--", ".", "missing"])
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,10 @@ class TableFiles:
         Whether columns that only some files have are NULL in the others.
     read_only
         Whether a DuckDB file is opened so that it can't be written to.
+    null_values
+        What stands for NULL in files of text, besides nothing.
+    are_typed
+        Whether the types of training, or of a model, decide on those of columns of text.
     """
 
     paths: tuple[str, ...]
@@ -49,6 +66,8 @@ class TableFiles:
     types: Mapping[str, pl.DataType] = field(default_factory=dict)
     fill_missing: bool = False
     read_only: bool = True
+    null_values: tuple[str, ...] = ()
+    are_typed: bool = False
 
     @staticmethod
     def of(data: object) -> TableFiles | None:
@@ -94,7 +113,8 @@ def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.Duck
     DataError
         If a file can't be read, or is a DuckDB file among others.
     """
-    options = {"table": files.table, "content": files.content, "read_only": files.read_only, "kind": files.kind}
+    options = {"table": files.table, "content": files.content, "read_only": files.read_only, "kind": files.kind,
+               "null_values": files.null_values}  # fmt: skip
     paths = [path for given in files.paths for path in files_of(given, argument)] if files.content is None else None
     tables = {path: read_table(path, types=files.types, **options) for path in paths or files.paths}  # type: ignore[arg-type]
     if len(tables) == 1 and isinstance(first := next(iter(tables.values())), duckdb.DuckDBPyRelation):
@@ -108,6 +128,8 @@ def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.Duck
     texts = {path: frame for path, frame in frames.items() if (files.kind or format_of_path(path)) in TEXTS}
     if types := _common_types(texts):
         frames |= {path: read_table(path, types={**types, **files.types}, **options) for path in texts}  # type: ignore
+    if not files.are_typed:
+        _warn_of_tokens({path: frames[path] for path in texts})
     found = [
         Part(
             frame, shown_path(path), files.content is None, is_columnar(path),
@@ -197,3 +219,65 @@ def text_among_numbers(frame: pl.LazyFrame, name: str) -> str:
     is_text = column(name).is_not_null() & column(name).cast(pl.Float64, strict=False).is_null()
     example = frame.select(column(name).filter(is_text).first()).collect().item()
     return "" if example is None else f" (such as {shown(example)})"
+
+
+def _warn_of_tokens(texts: Mapping[str, pl.LazyFrame]) -> None:
+    """Give a warning of each column of files of text that has numbers and a few tokens, such as NA, which are none.
+
+    One such token makes a column of numbers one of strings, whose every number is a category.
+    """
+    schemas = {path: frame.collect_schema() for path, frame in texts.items()}
+    for name in dict.fromkeys(name for own in schemas.values() for name, dtype in own.items() if dtype == pl.String):
+        several = [texts[path].select(column(name)) for path, own in schemas.items() if own.get(name) == pl.String]
+        text = column(name).str.strip_chars()
+        kind = pl.when(_is_number(text)).then(1).when(_is_number(text.str.replace_all(",", ""))).then(2).otherwise(0)
+        distinct = column(name).n_unique().alias("distinct")
+        tokens = column(name).unique(maintain_order=True).head(_FEW_TOKENS).alias("tokens")
+        counted = pl.concat(several).drop_nulls().group_by(kind.alias("kind")).agg(distinct, tokens)
+        found = {row["kind"]: row for row in counted.collect(engine="streaming").iter_rows(named=True)}
+        numbers, others, commas = (found.get(key, {"distinct": 0, "tokens": []}) for key in (1, 0, 2))
+        path = next(path for path, own in schemas.items() if own.get(name) == pl.String)
+        what = f"column {shown(name)} of {shown_path(path)} is read as strings, of which each is a category"
+        if commas["distinct"] > _FEW_TOKENS and not others["distinct"]:
+            warn(
+                f"{what}: its values are numbers with commas, such as {shown(commas['tokens'][0])}; if that is a "
+                "decimal comma, give a frame of it, as pl.scan_csv(path, decimal_comma=True)"
+            )
+        elif 0 < others["distinct"] <= _FEW_TOKENS and (
+            numbers["distinct"] > _FEW_TOKENS * others["distinct"]
+            or (numbers["distinct"] > 1 and all(token.strip().lower() in _MISSING for token in others["tokens"]))
+        ):
+            frame = f"a frame of it, as pl.scan_csv(path, null_values={shown(others['tokens'])}), or "
+            warn(
+                f"{what}: all but {listed(others['tokens'])} are numbers; if that means that a value is missing, give "
+                f"{frame if format_of_path(path) in SEPARATORS else ''}on the command line --null-values "
+                f"{','.join(others['tokens'])}"
+            )
+
+
+def _is_number(text: pl.Expr) -> pl.Expr:
+    return text.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
+
+
+def name_file(error: BaseException, arguments: Iterable[object]) -> None:
+    """Raise `DataError` with the name of the file that polars can't read; return if no argument is a file of text.
+
+    Polars reads lazily, so that its errors come long after a file was opened, and do not say which it is.
+    """
+    for argument in arguments:
+        several = argument.values() if isinstance(argument, Mapping) else [argument]
+        for files in filter(None, map(TableFiles.of, several)):
+            if files.content is not None:
+                paths: list[str] = []
+            else:
+                paths = [path for given in files.paths for path in files_of(given, "data")]
+            for path in paths or files.paths:
+                kind = files.kind or format_of_path(path)
+                if kind not in TEXTS:
+                    continue
+                why = problem_of_text(path, kind, files.content)
+                if why or len(paths or files.paths) == 1:
+                    raise DataError(f"{path} can't be read: {why or reason(error)}") from error
+
+
+EXPLAINERS.append(name_file)

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import base64
+import csv
 import errno
 import glob
+import gzip
+import io
 import json
 import os
 import re
 import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import polars as pl
+import polars.selectors as cs
 
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.data.atomic_files import atomic_path, is_special
 from frameboost.data.duckdb_tables import check_new_table, write_duckdb_table
-from frameboost.data.file_formats import DATABASE, FORMATS, SUFFIXES, format_of_path
+from frameboost.data.file_formats import DATABASE, FORMATS, SEPARATORS, SUFFIXES, TEXTS, format_of_path
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
 
 __all__ = [
     "STDOUT", "check_format", "check_writable", "dictionaries_in", "files_of", "is_columnar", "is_table", "output_path",
+    "problem_of_text",
     "read_table", "table_in_database", "write_table", "write_text",
 ]  # fmt: skip
 
 STDOUT = "-"
 _LONGEST_HEADER = 1 << 24  # of a schema of many columns
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _IN_DATABASE = re.compile(r"(.+)::([^:]+)", re.DOTALL)
 # Polars panics over some damaged files; a panic is not even an Exception.
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, duckdb.Error, OSError)
@@ -65,7 +71,7 @@ def is_columnar(path: str) -> bool:
 
 def read_table(
     path: str, table: str | None = None, types: Mapping[str, pl.DataType] | None = None, *, kind: str | None = None,
-    content: bytes | None = None, read_only: bool = True,
+    content: bytes | None = None, read_only: bool = True, null_values: Sequence[str] = (),
 ) -> pl.LazyFrame | duckdb.DuckDBPyRelation:  # fmt: skip
     """Return a table in a file: a lazy frame, or a relation of a DuckDB file's table.
 
@@ -84,11 +90,13 @@ def read_table(
         The bytes of the file, which then is not read; the path is what messages call them.
     read_only
         Whether to open a DuckDB file so that it can't be written to.
+    null_values
+        What stands for NULL in files of text, besides nothing, such as ``NA``.
 
     Raises
     ------
     DataError
-        If the file can't be read.
+        If the file can't be read, or a file of text has a column twice, or other separators than its format.
     ParameterError
         If the format is unknown, or it is not clear which table is meant.
     """
@@ -110,10 +118,13 @@ def read_table(
     try:
         if kind is None or kind == DATABASE:
             return _relation(path, table, read_only=read_only)
-        frame = _scan(kind, path if content is None else content, types or {})
-        frame.collect_schema()
+        frame = _scan(kind, path if content is None else content, types or {}, null_values)
+        names = frame.collect_schema().names()
+        if kind in SEPARATORS:
+            _check_header(path, kind, names, path if content is None else content)
     except _UNREADABLE as error:
-        raise DataError(f"{path} can't be read: {_reason(error)}") from error
+        why = problem_of_text(path, kind, content) if kind in TEXTS else None
+        raise DataError(f"{path} can't be read: {why or _reason(error)}") from error
     return frame
 
 
@@ -170,6 +181,71 @@ def _dictionaries_of(message: bytes) -> Iterator[str]:
             yield buffer[at + 4 : at + 4 + number(at)].decode()
 
 
+def _check_header(path: str, kind: str, names: Sequence[str], source: str | bytes) -> None:
+    """Raise `DataError` if a column is there twice, which polars renames, or the text seems to be in another format."""
+    if any("\0" in name for name in names):
+        raise DataError(f"{path} can't be read: line 1 is not UTF-8")
+    if any("_duplicated_" in name for name in names):
+        header = pl.scan_csv(source, separator=SEPARATORS[kind], has_header=False, n_rows=1, infer_schema=False)
+        given = header.collect().row(0)
+        if twice := [name for name in given if given.count(name) > 1]:
+            raise DataError(
+                f"{path} has column {shown(twice[0])} {given.count(twice[0])} times; column names must be unique"
+            )
+    others = [
+        each for each in (",", ";", "\t", "|") if each != SEPARATORS[kind] and len(names) == 1 and each in names[0]
+    ]
+    if others:
+        raise DataError(
+            f"{path} has one column, {shown(names[0])}, whose values seem to be separated by {shown(others[0])}; give "
+            f"a frame of it, as pl.scan_csv(path, separator={shown(others[0])}), or write it as {FORMATS[kind]}"
+        )
+
+
+def problem_of_text(path: str, kind: str, content: bytes | None = None) -> str | None:
+    r"""Return what is wrong with a file of text, and in which line, where polars does not; None if nothing is found.
+
+    >>> problem_of_text("-", "csv", b"x,y\n1,2\n1,2,3\n"), problem_of_text("-", "csv", b"x,y\n1,\xff\n")
+    ('line 3 has 3 fields, and the header has 2', 'line 2 is not UTF-8')
+    """
+    with Path(path).open("rb") if content is None else io.BytesIO(content) as raw:
+        start = raw.read(4)
+        raw.seek(0)
+        if start.startswith(_ZSTD):
+            return None
+        lines = _decoded(gzip.GzipFile(fileobj=raw) if start.startswith(_GZIP) else raw)
+        try:
+            if kind == "ndjson":
+                for number, line in enumerate(lines, start=1):
+                    if line.strip() and not isinstance(json.loads(line), dict):
+                        return f"line {number} is no JSON object"
+                return None
+            rows = csv.reader(lines, delimiter=SEPARATORS[kind])
+            width = len(next(rows, []))
+            for row in rows:
+                if len(row) > width:
+                    return f"line {rows.line_num} has {len(row)} fields, and the header has {width}"
+        except _NotTextError as error:
+            return str(error)
+        except json.JSONDecodeError:
+            return f"line {number} is no JSON object"
+        except (csv.Error, OSError, EOFError, RecursionError):
+            return None
+    return None
+
+
+class _NotTextError(Exception):
+    """A line is not UTF-8."""
+
+
+def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode()
+        except UnicodeDecodeError as error:
+            raise _NotTextError(f"line {number} is not UTF-8") from error
+
+
 def files_of(path: str, argument: str) -> list[str]:
     """Return the files of a glob, in the order of their names, or the path if it is none.
 
@@ -185,7 +261,9 @@ def files_of(path: str, argument: str) -> list[str]:
     return files
 
 
-def _scan(kind: str, source: str | bytes, types: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+def _scan(
+    kind: str, source: str | bytes, types: Mapping[str, pl.DataType], null_values: Sequence[str]
+) -> pl.LazyFrame:  # fmt: skip
     if kind == "parquet":
         return pl.scan_parquet(source)
     if kind == "arrow":
@@ -196,10 +274,12 @@ def _scan(kind: str, source: str | bytes, types: Mapping[str, pl.DataType]) -> p
     def scanned(overrides: Mapping[str, pl.DataType], looked_at: int | None = None) -> pl.LazyFrame:
         # Types are inferred from all rows, as a column may be whole in the first rows and not in the last.
         if kind == "ndjson":
-            return pl.scan_ndjson(source, infer_schema_length=looked_at, schema_overrides=dict(overrides))
+            frame = pl.scan_ndjson(source, infer_schema_length=looked_at, schema_overrides=dict(overrides))
+            is_null = cs.string().is_in(list(null_values))
+            return frame.with_columns(pl.when(~is_null).then(cs.string())) if null_values else frame
         return pl.scan_csv(
-            source, separator="\t" if kind == "tsv" else ",", infer_schema_length=looked_at, try_parse_dates=True,
-            schema_overrides=dict(overrides),
+            source, separator=SEPARATORS[kind], infer_schema_length=looked_at, try_parse_dates=True,
+            schema_overrides=dict(overrides), null_values=["", *null_values] if null_values else None,
         )  # fmt: skip
 
     if not types:
@@ -305,8 +385,7 @@ def write_table(frame: pl.LazyFrame, path: str, *, replace: bool = False) -> Non
         elif kind == "ndjson":
             frame.sink_ndjson(partial, compression=packed, check_extension=False)
         else:
-            separator = "\t" if kind == "tsv" else ","
-            frame.sink_csv(partial, separator=separator, compression=packed, check_extension=False)
+            frame.sink_csv(partial, separator=SEPARATORS[kind], compression=packed, check_extension=False)
 
 
 def check_format(path: str, *, replace: bool = False) -> str:

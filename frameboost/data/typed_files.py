@@ -30,6 +30,7 @@ def open_files_as(files: TableFiles, wanted: Mapping[str, FeatureType | None], a
     DataError
         As `open_source`.
     """
+    files = replace(files, are_typed=True)
     source = open_source(files, argument)
     if not isinstance(source, FrameSource) or source.are_columnar:
         return source

@@ -166,7 +166,12 @@ class ExpressionTree:
     def _number(self, node: exp.Literal) -> float:
         if node.is_string:
             raise self._unsupported(node)
-        value = float(node.this)
+        try:
+            value = float(node.this)
+        except ValueError as error:  # sqlglot reads "1e" as a number
+            raise ParameterError(
+                f"the expression {shown(self.text)} has {shown(node.this)}, which is no number"
+            ) from error
         if not math.isfinite(value):
             raise ParameterError(
                 f"the expression {shown(self.text)} has the number {shortened(node.this)}, which is beyond any float64"

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked
+from frameboost.checks.arguments import columns as column_names
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
@@ -37,7 +38,7 @@ class Aggregates:
         return f"Aggregates: {listed(self.aggregation.values, None)} by {listed(self.aggregation.by)}"
 
 
-@checked(table=anything, by=anything, columns=anything, time=anything)
+@checked(table=anything, by=column_names, columns=anything)
 def aggregate(
     table: Any, by: str | Sequence[str], columns: Mapping[str, str | Sequence[str]] | None = None, *,
     time: str | None = None,
@@ -85,8 +86,6 @@ def aggregate(
     """
     source = open_source(table, "table", once=False)
     keys = (by,) if isinstance(by, str) else tuple(by)
-    if not keys or not all(isinstance(name, str) for name in keys):
-        raise ParameterError(f"by must be a column name or a list of them, not {shown(by)}")
     values = {COUNT: Value(COUNT, "")}
     for name, functions in _functions(columns).items():
         for function in functions:
@@ -102,7 +101,7 @@ def _functions(columns: object) -> dict[str, tuple[str, ...]]:
         raise ParameterError(f"columns must be a dict of columns to functions, not {shown(columns)}")
     found = {}
     for name, given in (columns or {}).items():
-        functions = (given,) if isinstance(given, str) else tuple(given)
+        functions = tuple(given) if isinstance(given, list | tuple) else (given,)
         for function in functions:
             if function not in FUNCTIONS[1:]:
                 raise ParameterError(

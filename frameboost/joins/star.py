@@ -12,6 +12,7 @@ import polars as pl
 
 from frameboost.checks.arguments import anything, checked, is_text, name_of
 from frameboost.checks.arguments import column as column_name
+from frameboost.checks.arguments import columns as column_names
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.data.opening import open_source
 from frameboost.data.repeatable_rows import repeatable_source
@@ -302,9 +303,8 @@ def _names(argument: str, value: On) -> tuple[str, ...]:
         raise ParameterError(
             "a join needs the columns of its key: on='id', or left_on and right_on where their names differ"
         )
+    column_names(argument, value)
     names = (value,) if isinstance(value, str) else tuple(value)
-    if not names or not all(isinstance(each, str) for each in names):
-        raise ParameterError(f"{argument} must be a column name or a list of them, not {shown(value)}")
     if len(set(names)) < len(names):
         raise ParameterError(f"{argument} names a column twice: {listed(names)}")
     return names

@@ -58,6 +58,10 @@ class Metric:
         if not isinstance(self.name, str) or not self.name:
             raise ParameterError(f"a metric's name must be a string, not {shown(self.name)}")
         flag("maximize", self.maximize)
+        if not isinstance(self.columns, tuple | list) or not all(isinstance(name, str) for name in self.columns):
+            raise ParameterError(f"columns must be a list of names, not {shown(self.columns)}")
+        if not isinstance(self.terms, Mapping):
+            raise ParameterError(f"terms must be a dict of terms by name, not {shown(self.terms)}")
         if not isinstance(self.sql, str):
             raise ParameterError(f"a metric's sql must be a string, not {shown(self.sql)}")
         self._split  # noqa: B018  # raises if it is no aggregate

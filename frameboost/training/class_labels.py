@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.held_out import HeldOut
-from frameboost.data.sources import Source, check_numeric
+from frameboost.data.sources import FrameSource, RelationSource, Source, check_numeric
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.custom import Objective
@@ -112,6 +112,8 @@ def _of_strings(
             f"{shown(_BINARY)} or {shown(_MULTICLASS)}, or convert the column to numbers"
         )
     labels = source.labels(target, _MOST_LABELS + 1)
+    if not labels and not _has_rows(source):  # a file of text with its header alone tells no other types
+        raise DataError("the data has no rows; training needs at least 2")
     _check_count(labels, target)
     if initial is not None:
         _check_same(initial.labels, labels, target, "init_model")
@@ -203,6 +205,12 @@ def _is_of_classes(objective: str | Objective) -> bool:
 
 def _are_strings(labels: Labels) -> bool:
     return any(isinstance(label, str) for label in labels)
+
+
+def _has_rows(source: Source) -> bool:
+    if isinstance(source, FrameSource):
+        return not source.frame.head(1).collect().is_empty()
+    return not isinstance(source, RelationSource) or bool(source.relation.limit(1).fetchall())
 
 
 def _check_count(labels: Sequence[str], target: str) -> None:

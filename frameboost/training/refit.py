@@ -70,6 +70,8 @@ def refitted(
     roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound) | more, group)
     if "qid" in loss.roles and group is None:
         raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")
+    if "qid" not in loss.roles and group is not None:
+        raise ParameterError(f"group is for the rank:* objectives; objective {shown(loss.name)} has no use for it")
     _check_types(source, features)
     names = list(dict.fromkeys([*(f.name for f in features), *roles.values()]))
     with (

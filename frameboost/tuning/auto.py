@@ -30,6 +30,7 @@ from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores
 from frameboost.training.class_labels import TrainingTarget, read_target
 from frameboost.training.conformal import rows_needed
+from frameboost.training.data_checks import find_column
 from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.deadline import Deadline
 from frameboost.tuning.facts import check_folds, check_labels, count_rows, is_of_zeros_and_ones
@@ -135,6 +136,8 @@ def auto(
     _refuse(options)
     source = open_source(data)
     roles = {name: options.get(name) for name in _ROLES}
+    for name in _names(target):
+        find_column(source, name, "target")
     added = [name for key in ("base_margin", "exposure") if options.get(key) for name in _names(options[key])]
     features = _features(source, [*_names(target), *added], groups, roles, options)
     objective = options.get("objective") or (_BINARY if is_of_zeros_and_ones(source, target) else None)

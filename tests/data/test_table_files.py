@@ -1,0 +1,163 @@
+"""Files of text that are not what they seem: tokens among numbers, damaged lines, other separators, columns twice."""
+
+import gzip
+import json
+import warnings
+
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.cli import main
+from frameboost.data.table_files import problem_of_text
+from tests.support.cases import cases
+
+ROWS = [f"{i},{i * 7 % 50}" for i in range(100)]
+
+
+def csv(rows, header="x,y"):
+    return ("\n".join([header, *rows]) + "\n").encode()
+
+
+def written(folder, content, name="t.csv"):
+    path = folder / name
+    path.write_bytes(content)
+    return str(path)
+
+
+TOKENS = ["NA", r"\N", "?", "NULL", "-", "#N/A", "nan", "None", "."]
+WITH_TOKENS = {token: csv([row if i % 17 else f"{token},{i}" for i, row in enumerate(ROWS)]) for token in TOKENS}
+
+
+@pytest.mark.slow
+@cases("token", TOKENS)
+def test_a_token_among_numbers_is_named_with_the_option_that_makes_it_null(token, tmp_path, capsys):
+    path = written(tmp_path, WITH_TOKENS[token])
+    with pytest.warns(fb.FrameboostWarning) as seen:
+        model = fb.fit(path, "y", n_estimators=1)
+    (message,) = [str(each.message) for each in seen]
+    assert str(model.ensemble.features[0].type) == "string"
+    assert message.startswith(
+        f"column 'x' of '{path}' is read as strings, of which each is a category: all but {token!r} "
+    )
+    assert message.endswith(f"pl.scan_csv(path, null_values={[token]}), or on the command line --null-values {token}")
+    numbers = fb.fit(pl.scan_csv(path, null_values=[token]), "y", n_estimators=1)
+    assert str(numbers.ensemble.features[0].type) == "int64"
+
+
+@pytest.mark.slow
+@cases("token", [r"\N", "-"])
+def test_commands_take_tokens_for_missing_values(token, tmp_path, capsys):
+    path, made = written(tmp_path, WITH_TOKENS[token]), str(tmp_path / "m.json")
+    options = ["--target", "y", "--n-estimators", "1", "-o", made, "--null-values", token]
+    assert main(["train", path, "--valid", path, *options]) == 0
+    assert "warning" not in capsys.readouterr().err
+    assert str(fb.load(made).ensemble.features[0].type) == "int64"
+    scored = str(tmp_path / "scored.csv")
+    assert main(["score", made, path, "--null-values", token, "-o", scored]) == 0
+    assert main(["score", made, path, "-o", scored]) == 1  # the model has numbers
+    assert f"feature 'x' has type String (such as {token!r})" in capsys.readouterr().err
+
+
+def test_ndjson_has_tokens_too(tmp_path):
+    lines = [json.dumps({"x": str(i) if i % 7 else "NA", "y": i}) for i in range(60)]
+    path = written(tmp_path, "\n".join(lines).encode(), "t.ndjson")
+    with pytest.warns(
+        fb.FrameboostWarning, match="all but 'NA' are numbers.*give on the command line --null-values NA$"
+    ):
+        fb.fit(path, "y", n_estimators=1)
+
+
+@cases(
+    "content",
+    [
+        csv([f"{'abcdefgh'[i % 8]},{i}" for i in range(60)]),  # words
+        csv([f"{i % 3 if i % 4 else 'x'},{i}" for i in range(60)]),  # more kinds of words than of numbers, nearly
+        csv([f"{i}{'kg' if i % 2 else ''},{i}" for i in range(60)]),  # more tokens than a few
+        csv(ROWS),
+    ],
+)
+def test_other_columns_give_no_warning(content, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fb.fit(written(tmp_path, content), "y", n_estimators=1)
+
+
+def test_decimal_commas_are_named(tmp_path):
+    path = written(tmp_path, csv([f'"{i},5",{i}' for i in range(40)]))
+    with pytest.warns(fb.FrameboostWarning, match=r"numbers with commas, such as '\d+,5'; .* decimal_comma=True\)$"):
+        fb.fit(path, "y", n_estimators=1)
+
+
+REFUSED = [
+    ("t.csv", csv(ROWS) + b"5,\xff\n", "line 102 is not UTF-8"),
+    ("t.csv.gz", gzip.compress(csv(ROWS) + b"5,\xff\n"), "line 102 is not UTF-8"),
+    ("t.csv", csv(ROWS).decode().encode("utf-16"), "line 1 is not UTF-8"),
+    ("t.csv", csv([*ROWS[:9], "1,2,3", *ROWS]), "line 11 has 3 fields, and the header has 2"),
+    ("t.tsv", b"x\ty\n1\t2\n1\t2\t3\n", "line 3 has 3 fields, and the header has 2"),
+    ("t.csv", b'x,y\n"a\nb",2\n3,4,5\n', "line 4 has 3 fields, and the header has 2"),
+    ("t.csv.gz", gzip.compress(csv(ROWS))[:-20], "unexpected end of file"),
+    ("t.csv", b"", "empty CSV"),
+    ("t.ndjson", b'{"x": 1, "y": 2}\n{"x": 1, "y"\n', "line 2 is no JSON object"),
+    ("t.ndjson", b'[{"x": 1, "y": 2}]', "line 1 is no JSON object"),
+    ("t.ndjson", b'{"x":1,"y":2}\n{"x":true,"y":3}\n{"x":2.5,"y":4}\n', "cannot parse 'true'"),
+    ("t.parquet", b"PAR1", "parquet"),
+    ("t.arrow", b"ARROW1" * 9, ""),
+    ("t.duckdb", b"x" * 99, ""),
+]
+
+
+@pytest.mark.slow
+@cases(("name", "content", "why"), REFUSED)
+def test_a_damaged_file_is_named_with_the_line(name, content, why, tmp_path, capsys):
+    path = written(tmp_path, content, name)
+    with pytest.raises(fb.DataError) as error:
+        fb.fit(path, "y", n_estimators=1)
+    assert str(error.value).startswith(f"{path} can't be read: ")
+    assert why in str(error.value)
+    if name != "t.duckdb":
+        good = pl.DataFrame({"x": [1, 2], "y": [0, 1]})
+        with pytest.raises(fb.DataError, match="can't be read"):
+            fb.fit(good, "y", valid={"late": path}, n_estimators=1)
+        if "fields" in why:  # polars looks at the columns that are asked for alone
+            return
+        with pytest.raises(fb.DataError, match="can't be read"):
+            fb.fit(good, "y", n_estimators=1).predict(path)
+        model = str(tmp_path / "m.json")
+        fb.fit(good, "y", n_estimators=1).save(model)
+        assert main(["score", model, path, "-o", str(tmp_path / "out.csv")]) == 1
+        assert f"{path} can't be read: " in capsys.readouterr().err
+
+
+def test_a_damaged_file_among_others_is_named(tmp_path):
+    good, bad = written(tmp_path, csv(ROWS), "a.csv"), written(tmp_path, csv([*ROWS, "1,2,3"]), "b.csv")
+    for data in ([good, bad], str(tmp_path / "*.csv")):
+        with pytest.raises(fb.DataError, match=r"b\.csv can't be read: line 102 has 3 fields"):
+            fb.fit(data, "y", n_estimators=1)
+
+
+@cases(
+    ("content", "message"),
+    [
+        (b"x,x,y\n1,2,3\n4,5,6\n", "t.csv has column 'x' 2 times; column names must be unique"),
+        (
+            b"x;y\n1;2\n",
+            "t.csv has one column, 'x;y', whose values seem to be separated by ';'; give a frame of it, as",
+        ),
+        (b"x\ty\n1\t2\n", r"separator='\\t'\), or write it as CSV"),
+        (b"x,y\n", "the data has no rows; training needs at least 2"),
+        (b"x,y\n1,2\n", "the data has 1 row; training needs at least 2"),
+    ],
+)
+def test_what_is_no_table_to_train_on_is_refused(content, message, tmp_path):
+    with pytest.raises(fb.DataError, match=message):
+        fb.fit(written(tmp_path, content), "y")
+
+
+def test_names_as_polars_makes_them_a_mark_and_quoted_lines_are_read(tmp_path):
+    model = fb.fit(written(tmp_path, b"x,x_duplicated_0,y\n1,2,3\n4,5,6\n"), "y", n_estimators=1)
+    assert model.features == ["x", "x_duplicated_0"]
+    assert fb.fit(written(tmp_path, b"\xef\xbb\xbf" + csv(ROWS)), "y", n_estimators=1).features == ["x"]
+    quoted = written(tmp_path, b'x,s,y\n1,"a\nb",2\n3,"c",4\n5,"a\nb",6\n')
+    assert fb.fit(quoted, "y", n_estimators=1).features == ["x", "s"]
+    assert problem_of_text(quoted, "csv") is None
