@@ -84,7 +84,7 @@ def star_tables(
     """
     if tables is not None and not ensemble.joins:
         raise ParameterError("tables is for a model that was trained on a star of tables, as fb.join makes it")
-    if not ensemble.joins or tables == "joined":
+    if not ensemble.joins or (isinstance(tables, str) and tables == "joined"):
         return None
     if tables is not None and not isinstance(tables, Mapping):
         raise ParameterError(

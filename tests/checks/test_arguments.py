@@ -158,6 +158,19 @@ REFUSED = [
     (lambda m: fb.Objective("margin", metric=[]), "metric must be the name of a metric, not []"),
     (lambda m: fb.Metric("m", 5), "a metric's sql must be a string, not 5"),
     (lambda m: fb.Metric("m", "SUM(label)", maximize=1), "maximize must be True or False, not 1"),
+    (lambda m: fb.auto(DATA, "absent"), "target column 'absent' is not in the data, which has 'x', 's', 'y', 'w'"),
+    (lambda m: fb.fit(DATA, "y", folds=2, seed=1.5), "seed must be an integer from 0 to 9223372036854775807, not 1.5"),
+    (lambda m: fb.join(DATA, DATA, on=5), "on must be a column name or a list of them, not 5"),
+    (lambda m: fb.join(DATA, DATA, left_on="x", right_on=DATA), "right_on must be a column name or a list of them"),
+    (lambda m: fb.aggregate(DATA, by=5), "by must be a column name or a list of them, not 5"),
+    (lambda m: fb.aggregate(DATA, by="s", columns={"x": 5}), "columns asks for 5 of 'x'; there are"),
+    (lambda m: fb.aggregate(DATA, by="s", time=5), "time must be a column name, not 5"),
+    (lambda m: fb.Metric("m", "SUM(label)", columns=5), "columns must be a list of names, not 5"),
+    (lambda m: fb.Metric("m", "SUM(label)", terms=5), "terms must be a dict of terms by name, not 5"),
+    (lambda m: fb.fit(DATA, "y", eval_metric=fb.Metric("m", "SUM(label * 1e)")), "has '1e', which is no number"),
+    (lambda m: fb.Objective("margin - 1.e"), "which is no number"),
+    (lambda m: m.refit(DATA, "y", group="s"), "group is for the rank:* objectives; objective 'binary:logistic' has no"),
+    (lambda m: m.query("t", tables=DATA), "tables is for a model that was trained on a star of tables"),
     (lambda m: m.query("t", name=[]), "name must be a column name, not []"),
     (lambda m: m.database().explain_query("t", keep=None), "keep must be a list of column names, not None"),
     (lambda m: m.sql(dialect="snowflak"), "did you mean 'snowflake'?"),
@@ -210,6 +223,14 @@ def test_relations_that_can_not_be_read_any_more_are_refused():
     con.close()
     with pytest.raises(fb.DataError, match=r"^the relation can't be read: Connection Error: Connection has already"):
         fb.fit(relation, "y")
+
+
+def test_the_tables_of_a_star_are_named():
+    star = fb.join(DATA, pl.DataFrame({"s": ["a", "b"], "n": [1, 2]}), on="s", name="kinds")
+    model = fb.fit(star, "y", n_estimators=1, features=["x", "n"])
+    for tables in (DATA, 5, ["kinds"], pl.col("x"), pl.Series(["x"]), {"kinds": 5}, {"kinds": DATA}, {5: "kinds"}):
+        with pytest.raises(fb.ParameterError, match=r"^tables "):
+            model.query("t", tables=tables)
 
 
 SEVERAL = {

@@ -115,12 +115,10 @@ def test_a_damaged_file_is_named_with_the_line(name, content, why, tmp_path, cap
         fb.fit(path, "y", n_estimators=1)
     assert str(error.value).startswith(f"{path} can't be read: ")
     assert why in str(error.value)
-    if name != "t.duckdb":
+    if name != "t.duckdb" and "fields" not in why:  # polars parses the columns that are asked for alone
         good = pl.DataFrame({"x": [1, 2], "y": [0, 1]})
         with pytest.raises(fb.DataError, match="can't be read"):
             fb.fit(good, "y", valid={"late": path}, n_estimators=1)
-        if "fields" in why:  # polars looks at the columns that are asked for alone
-            return
         with pytest.raises(fb.DataError, match="can't be read"):
             fb.fit(good, "y", n_estimators=1).predict(path)
         model = str(tmp_path / "m.json")
