@@ -13,6 +13,7 @@ import os
 import re
 import struct
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -208,30 +209,36 @@ def problem_of_text(path: str, kind: str, content: bytes | None = None) -> str |
     >>> problem_of_text("-", "csv", b"x,y\n1,2\n1,2,3\n"), problem_of_text("-", "csv", b"x,y\n1,\xff\n")
     ('line 3 has 3 fields, and the header has 2', 'line 2 is not UTF-8')
     """
-    with Path(path).open("rb") if content is None else io.BytesIO(content) as raw:
-        start = raw.read(4)
-        raw.seek(0)
-        if start.startswith(_ZSTD):
-            return None
-        lines = _decoded(gzip.GzipFile(fileobj=raw) if start.startswith(_GZIP) else raw)
-        try:
-            if kind == "ndjson":
-                for number, line in enumerate(lines, start=1):
-                    if line.strip() and not isinstance(json.loads(line), dict):
-                        return f"line {number} is no JSON object"
+    try:
+        with Path(path).open("rb") if content is None else io.BytesIO(content) as raw:
+            start = raw.read(4)
+            raw.seek(0)
+            if start.startswith(_ZSTD):
                 return None
-            rows = csv.reader(lines, delimiter=SEPARATORS[kind])
-            width = len(next(rows, []))
-            for row in rows:
-                if len(row) > width:
-                    return f"line {rows.line_num} has {len(row)} fields, and the header has {width}"
-        except _NotTextError as error:
-            return str(error)
-        except json.JSONDecodeError:
+            lines = _decoded(gzip.GzipFile(fileobj=raw) if start.startswith(_GZIP) else raw)
+            return _of_objects(lines) if kind == "ndjson" else _of_fields(lines, SEPARATORS[kind])
+    except _NotTextError as error:
+        return str(error)
+    except (csv.Error, OSError, EOFError, zlib.error):  # polars says why
+        return None
+
+
+def _of_objects(lines: Iterable[str]) -> str | None:
+    for number, line in enumerate(lines, start=1):
+        try:
+            is_object = not line.strip() or isinstance(json.loads(line), dict)
+        except (ValueError, RecursionError):
+            is_object = False
+        if not is_object:
             return f"line {number} is no JSON object"
-        except (csv.Error, OSError, EOFError, RecursionError):
-            return None
     return None
+
+
+def _of_fields(lines: Iterable[str], separator: str) -> str | None:
+    rows = csv.reader(lines, delimiter=separator)
+    width = len(next(rows, []))
+    wrong = next((len(row) for row in rows if len(row) > width), None)
+    return None if wrong is None else f"line {rows.line_num} has {wrong} fields, and the header has {width}"
 
 
 class _NotTextError(Exception):

@@ -192,7 +192,7 @@ def test_damaged_files(tmp_path, model, path, value):
 @pytest.mark.parametrize(
     ("how", "error", "message"),
     [
-        ({"by": []}, fb.ParameterError, "by must be a column name"),
+        ({"by": []}, fb.ParameterError, "by is an empty list; name at least one column"),
         ({"by": "id"}, fb.DataError, "column 'id' is not in the table to aggregate"),
         ({"by": "customer", "columns": ["price"]}, fb.ParameterError, "columns must be a dict"),
         ({"by": "customer", "columns": {"price": "median"}}, fb.ParameterError, "asks for 'median' of 'price'"),

@@ -149,7 +149,7 @@ def test_a_star_of_relations_is_a_relation():
         (PLANES, {}, fb.ParameterError, "needs the columns of its key"),
         (PLANES, {"on": "plane", "left_on": "plane"}, fb.ParameterError, "give it, or left_on and right_on"),
         (PLANES, {"left_on": ["plane", "delay"], "right_on": "plane"}, fb.ParameterError, "2 columns and right_on 1"),
-        (PLANES, {"on": []}, fb.ParameterError, "on must be a column name or a list"),
+        (PLANES, {"on": []}, fb.ParameterError, "on is an empty list; name at least one column"),
         (PLANES, {"on": ["plane", "plane"]}, fb.ParameterError, "names a column twice"),
         (PLANES, {"on": "plane", "prefix": 3}, fb.ParameterError, "prefix must be"),
         (PLANES, {"left_on": "tail", "right_on": "plane"}, fb.DataError, "'tail' is not among the columns"),
