@@ -27,17 +27,18 @@ __all__ = ["ReplayLog"]
 
 _READS = frozenset({
     "count_rows", "query_names", "aggregate", "count_missing", "all_categories", "values_within", "node_histograms",
-    "weights_up_to", "next_values", "score_sums",
+    "weights_up_to", "score_sums",
 })  # fmt: skip
+_QUANTILES = frozenset({"start_quantiles", "values_in_nodes"})
 # The earlier calls that a call makes obsolete.
 _OBSOLETE = {
     "summaries": frozenset({"summaries"}),
     "bin_columns": frozenset({"summaries"}),
     "sum_pairs": frozenset({"sum_pairs"}),
-    "compute_gradients_on": frozenset({"compute_gradients_on", "start_quantiles"}),
-    "start_tree": frozenset({"start_quantiles"}),
-    "follow_tree": frozenset({"start_quantiles"}),
-    "start_quantiles": frozenset({"start_quantiles"}),
+    "compute_gradients_on": frozenset({"compute_gradients_on", *_QUANTILES}),
+    "start_tree": _QUANTILES,
+    "follow_tree": _QUANTILES,
+    "start_quantiles": _QUANTILES,
 }
 _END_OF_TREE = frozenset({"compute_gradients_on", "start_tree", "follow_tree"})
 

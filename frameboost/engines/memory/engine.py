@@ -255,4 +255,10 @@ class MemoryEngine(ArrayEngine):
 
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
         """See `ShardEngine.node_values`."""
-        return self.values_by_node(pl.Series(self.partition.of_rows()), self.hessians(), value, weight).collect()
+        found = self.computed({"value": value} if weight is None else {"value": value, "weight": weight})
+        leaves, h = dict(sorted(self.partition.leaves().items())), self.gradient_pairs[:, 1]
+        if (h <= 0).any():
+            leaves = {node: rows[h[rows] > 0] for node, rows in leaves.items()}
+        nodes = np.repeat(np.array(list(leaves), np.int32), [len(rows) for rows in leaves.values()])
+        rows = np.concatenate([np.empty(0, np.uint32), *leaves.values()])
+        return pl.DataFrame({"node": nodes, **{name: each[rows] for name, each in found.items()}})

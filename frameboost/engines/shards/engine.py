@@ -7,6 +7,7 @@ divided: the model equals that of one engine over all rows, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -229,12 +230,9 @@ class ShardedEngine:
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
-        parts = self._ask("start_quantiles", value, weight)
-        if weight is not None:
-            return weighted_quantiles(parts, alpha, lambda values: self._ask("weights_up_to", values))
-        return interpolated_quantiles(
-            parts, alpha, lambda values: self._ask("weights_up_to", values), lambda v: self._ask("next_values", v)
-        )
+        start = self._ask("start_quantiles", value, weight)
+        asks = partial(self._ask, "weights_up_to"), partial(self._ask, "values_in_nodes")
+        return (interpolated_quantiles if weight is None else weighted_quantiles)(start, alpha, *asks)
 
     # --- metrics ------------------------------------------------------------------------------------------------------
 

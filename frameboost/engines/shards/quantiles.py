@@ -1,32 +1,60 @@
-"""Quantiles of each node over the rows of all shards, by a search that passes on only counts.
+"""Quantiles of each node over the rows of all shards, of which only samples and few values travel.
 
-The quantile of rank r is the lowest value v with at least r rows up to it. Float64 numbers have the order of their bits
-read as integers, so a search over 2^64 integers finds v: each round asks the shards how many rows there are up to each
-of 255 values between the bounds, and at least 1/256 of the range is left. Eight rounds are enough for any column.
+The quantile of rank r is the lowest value v with at least r rows up to it. It is selected in three calls, for all nodes
+at once, each of which is a pass over the rows at most, as a selection in one place is:
+
+1. Each shard sends a sample of each node's values.
+2. Around the rank in the samples some values are chosen as *pivots*, of which the shards send the rows up to each.
+3. The rank then lies between two pivots. Shards send the values between them, as in one place they would be sorted.
+
+If these are too many, they are sampled in their turn, twice at most: whatever the samples, the counts are exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import count, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+from frameboost.binning.value_counts import count_distinct
 from frameboost.runtime.storage import IN_MEMORY, Storage
-from frameboost.splits.split import FloatArray
+from frameboost.splits.split import BoolArray, FloatArray
 
-__all__ = ["NodeValues", "interpolated_quantiles", "number_of", "value_of", "weighted_quantiles"]
+__all__ = ["Bracket", "NodeValues", "Values", "interpolated_quantiles", "weighted_quantiles"]
 
-_PIVOTS = 255
+# The most values of a node that a shard sends, and the most pivots of a node.
+_MOST_VALUES, _PIVOTS = 255, 63
+# How often values are sampled before all are sent: samples of rows in an unlucky order may say little.
+_MOST_SAMPLES = 3
+# How far from the rank in the samples it may well be, in standard deviations.
+_DEVIATIONS = 4.0
 
+Bracket = tuple[float, float]  # the values v with first < v <= last
+
+
+class Values(NamedTuple):
+    """Some values of a node in a shard, ascending, and the weight that each stands for.
+
+    ``are_all`` says that these are the distinct values that there are, each with its own weight; otherwise they are a
+    sample. ``total`` is the exact weight of all.
+    """
+
+    values: FloatArray
+    weights: FloatArray
+    total: float
+    are_all: bool
+
+
+Start = Sequence[Mapping[int, Values]]
 WeightsUpTo = Callable[[dict[int, FloatArray]], Sequence[Mapping[int, FloatArray]]]
-NextValues = Callable[[dict[int, float]], Sequence[Mapping[int, float]]]
-Ends = Mapping[int, tuple[float, float, float]]
+Within = Callable[[dict[int, Bracket], bool], Sequence[Mapping[int, Values]]]
 
 
 class NodeValues:
-    """The values of the rows of each node, in order, with prefix sums of their weights.
+    """The values of the rows of each node, in any order, and their weights; without weights each row counts 1.
 
     Parameters
     ----------
@@ -37,91 +65,166 @@ class NodeValues:
     """
 
     def __init__(self, rows: pl.DataFrame, storage: Storage = IN_MEMORY) -> None:
-        ordered = rows.with_columns(pl.col("value") + 0.0).sort("node", "value")  # + 0.0 turns -0.0 into 0.0
-        nodes, values = ordered["node"].to_numpy(), storage.kept(ordered["value"].to_numpy())
-        weights = ordered["weight"].to_numpy() if "weight" in ordered.columns else np.ones(len(ordered))
-        running = storage.empty(weights.shape, np.float64)
-        bounds = list(pairwise([*np.flatnonzero(np.diff(nodes, prepend=-1)).tolist(), len(nodes)]))
-        for start, stop in bounds:
-            np.cumsum(weights[start:stop], out=running[start:stop])
-        self._of: dict[int, tuple[FloatArray, FloatArray]] = {
-            int(nodes[start]): (values[start:stop], running[start:stop]) for start, stop in bounds
+        nodes = rows["node"].to_numpy()
+        values = rows["value"].to_numpy() + 0.0  # which turns -0.0 into 0.0
+        weights = rows["weight"].to_numpy() if "weight" in rows.columns else None
+        if (nodes[1:] < nodes[:-1]).any():
+            narrow = nodes.astype(np.uint16) if nodes.max(initial=0) < 1 << 16 else nodes  # which are sorted by radix
+            order = np.argsort(narrow, kind="stable")
+            nodes, values = nodes[order], values[order]
+            weights = None if weights is None else weights[order]
+        values = storage.kept(values)
+        weights = None if weights is None else storage.kept(weights)
+        bounds = pairwise([*np.flatnonzero(np.diff(nodes, prepend=-1)).tolist(), len(nodes)])
+        self._of: dict[int, tuple[FloatArray, FloatArray | None]] = {
+            int(nodes[start]): (values[start:stop], None if weights is None else weights[start:stop])
+            for start, stop in bounds
+            if start < stop
         }
 
-    def ends(self) -> dict[int, tuple[float, float, float]]:
-        """Return for each node the weight of all rows, the lowest and the highest value."""
-        return {node: (float(w[-1]), float(v[0]), float(v[-1])) for node, (v, w) in self._of.items()}
-
-    def weights_up_to(self, values: Mapping[int, FloatArray]) -> dict[int, FloatArray]:
-        """Return the weight of each node's rows with values up to each of the given ones."""
+    def start(self) -> dict[int, Values]:
+        """Return the values of each node, or a sample."""
         found = {}
-        for node, wanted in values.items():
+        for node, (values, weights) in self._of.items():
+            if len(values) <= _MOST_VALUES:
+                found[node] = _summary(*_distinct(values, weights))
+                continue
+            chosen = np.linspace(0, len(values) - 1, _MOST_VALUES).astype(np.int64)
+            total = float(len(values) if weights is None else weights.sum())
+            of_each = np.ones(_MOST_VALUES) if weights is None else weights[chosen]
+            of_each = of_each * (total / (of_each.sum() or 1.0))
+            found[node] = Values(*_distinct(values[chosen], of_each), total, are_all=False)
+        return found
+
+    def weights_up_to(self, pivots: Mapping[int, FloatArray]) -> dict[int, FloatArray]:
+        """Return the weight of each node's rows with values up to each pivot, which ascend."""
+        found = {}
+        for node, own in pivots.items():
             if node in self._of:
-                own, weights = self._of[node]
-                found[node] = np.append(0.0, weights)[np.searchsorted(own, wanted, side="right")]
+                values, weights = self._of[node]
+                is_low = values <= own[0]
+                below = np.count_nonzero(is_low) if weights is None else weights[is_low].sum()
+                chosen = _between(values, (own[0], own[-1]))
+                place = np.searchsorted(own, values[chosen], side="left")
+                sums = np.bincount(place, None if weights is None else weights[chosen], minlength=len(own))
+                found[node] = below + np.cumsum(sums, dtype=np.float64)
         return found
 
-    def next_values(self, values: Mapping[int, float]) -> dict[int, float]:
-        """Return the lowest value of each node above the given one; nothing for a node without."""
+    def within(self, brackets: Mapping[int, Bracket], wants_all: bool) -> dict[int, Values]:
+        """Return the values in the bracket of each node, or some of them; from now on the node has no others."""
         found = {}
-        for node, value in values.items():
-            own = self._of[node][0] if node in self._of else np.empty(0)
-            place = int(np.searchsorted(own, value, side="right"))
-            if place < len(own):
-                found[node] = float(own[place])
+        for node, bracket in brackets.items():
+            if node in self._of:
+                values, weights = self._of[node]
+                chosen = _between(values, bracket)
+                self._of[node] = own = _distinct(values[chosen], None if weights is None else weights[chosen])
+                found[node] = _summary(*own, wants_all=wants_all)
         return found
 
 
-def weighted_quantiles(parts: Sequence[Ends], alpha: float, weights_up_to: WeightsUpTo) -> dict[int, float]:
-    """Return the lowest value of each node at which the running sum of weights reaches alpha of the total."""
-    ends = _merged(parts)
-    return _search(ends, {node: total * alpha for node, (total, _, _) in ends.items()}, weights_up_to)
+def _between(values: FloatArray, bracket: Bracket) -> BoolArray:
+    chosen: BoolArray = (values > bracket[0]) & (values <= bracket[1])
+    return chosen
 
 
-def interpolated_quantiles(
-    parts: Sequence[Ends], alpha: float, weights_up_to: WeightsUpTo, next_values: NextValues
-) -> dict[int, float]:
-    """Return the value of each node at rank alpha (n + 1), interpolated (NIST handbook, section 7.2.6.2)."""
-    ends = _merged(parts)
-    ranks = {node: alpha * (n + 1) for node, (n, _, _) in ends.items()}
-    # Places from 0 of the rows below and above the rank.
-    places = {node: min(max(np.floor(rank) - 1, 0.0), ends[node][0] - 1) for node, rank in ranks.items()}
-    low = _search(ends, {node: place + 1 for node, place in places.items()}, weights_up_to)
-    up_to = _sums(weights_up_to({node: np.array([value]) for node, value in low.items()}))
-    above: dict[int, float] = {}
-    for part in next_values(low):
-        above |= {node: min(value, above.get(node, value)) for node, value in part.items()}
+def _distinct(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return the distinct values, ascending, and the weight of each."""
+    if weights is None:
+        distinct, counts = count_distinct(values)
+        return distinct, counts.astype(np.float64)
+    order = np.argsort(values)
+    values, weights = values[order], weights[order]
+    first = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
+    return values[first], np.add.reduceat(weights, first) if len(first) else weights
+
+
+def _summary(values: FloatArray, weights: FloatArray, *, wants_all: bool = False) -> Values:
+    """Return all of some distinct values if they are few, else some of them."""
+    total = float(weights.sum())
+    if wants_all or len(values) <= _MOST_VALUES:
+        return Values(values, weights, total, are_all=True)
+    chosen = np.linspace(0, len(values) - 1, _MOST_VALUES).astype(np.int64)
+    return Values(values[chosen], np.diff(np.cumsum(weights)[chosen], prepend=0.0), total, are_all=False)
+
+
+def weighted_quantiles(start: Start, alpha: float, weights_up_to: WeightsUpTo, within: Within) -> dict[int, float]:
+    """Return the lowest value of each node at which the running sum of weights reaches alpha of the total.
+
+    Parameters
+    ----------
+    start
+        `NodeValues.start` of each shard.
+    alpha
+        The share.
+    weights_up_to, within
+        Ask these of all shards.
+    """
+    totals = _totals(start)
+    targets = {node: (total * alpha, total * alpha) for node, total in totals.items()}
+    selected = _select(start, targets, weights_up_to, within)
+    return {node: low for node, (low, _) in selected.items()}
+
+
+def interpolated_quantiles(start: Start, alpha: float, weights_up_to: WeightsUpTo, within: Within) -> dict[int, float]:
+    """Return the value of each node at rank alpha (n + 1), interpolated (NIST handbook, section 7.2.6.2).
+
+    Parameters are those of `weighted_quantiles`.
+    """
+    totals = _totals(start)
+    ranks = {node: alpha * (n + 1) for node, n in totals.items()}
+    # The ranks, from 1, of the rows below and above; at both ends they are one row.
+    targets = {}
+    for node, n in totals.items():
+        below = min(max(np.floor(ranks[node]), 1.0), n)
+        targets[node] = below, min(below + 1, n) if 1 / (n + 1) < alpha < n / (n + 1) else below
     found = {}
-    for node, (n, first, last) in ends.items():
-        below = float(np.floor(ranks[node]) - 1)
-        wanted = min(max(below + 1, 0.0), n - 1)
-        high = low[node] if up_to[node][0] > wanted else above[node]
-        if alpha <= 1 / (n + 1):
-            found[node] = first
-        elif alpha >= n / (n + 1):
-            found[node] = last
-        else:
-            found[node] = low[node] + (ranks[node] - 1 - below) * (high - low[node])
+    for node, (low, high) in _select(start, targets, weights_up_to, within).items():
+        below, above = targets[node]
+        found[node] = float(low if below == above else low + (ranks[node] - below) * (high - low))
     return found
 
 
-def _search(ends: Ends, targets: Mapping[int, float], weights_up_to: WeightsUpTo) -> dict[int, float]:
-    """Return the lowest value of each node up to which the weight of its rows reaches the target."""
-    # The value lies in (after, last], in integers; only nodes with several candidates are asked for.
-    bounds = {node: (number_of(low) - 1, number_of(high)) for node, (_, low, high) in ends.items()}
-    while asked := {node: pivots for node, (a, b) in bounds.items() if (pivots := _between(a, b))}:
-        sums = _sums(weights_up_to({node: np.array([value_of(p) for p in pivots]) for node, pivots in asked.items()}))
-        for node, pivots in asked.items():
-            place = int(np.searchsorted(sums[node], targets[node], side="left"))
-            after, last = bounds[node]
-            bounds[node] = pivots[place - 1] if place else after, pivots[place] if place < len(pivots) else last
-    return {node: value_of(last) for node, (_, last) in bounds.items()}
+def _select(
+    start: Start, targets: Mapping[int, tuple[float, float]], weights_up_to: WeightsUpTo, within: Within
+) -> dict[int, tuple[float, float]]:
+    """Return for both targets of each node, which ascend, the lowest value up to which the rows weigh so much."""
+    found: dict[int, tuple[float, float]] = {}
+    parts, below = start, dict.fromkeys(targets, 0.0)  # the weight of the values before those in the parts
+    for number in count(1):
+        waiting = {}
+        for node in targets.keys() - found.keys():
+            own = [part[node] for part in parts if node in part]
+            values, sums = _distinct(*(np.concatenate(each) for each in zip(*(part[:2] for part in own), strict=True)))
+            running = below[node] + np.cumsum(sums)
+            if all(each.are_all for each in own):
+                low, high = np.searchsorted(running, targets[node], side="left").tolist()
+                found[node] = float(values[low]), float(values[high])
+            else:
+                waiting[node] = _pivots(values, running, targets[node], sum(len(each.values) for each in own))
+        if not waiting:
+            break
+        waiting = dict(sorted(waiting.items()))
+        counted = {node: below[node] + sums for node, sums in _sums(weights_up_to(waiting)).items()}
+        brackets = {node: _bracket(own, counted[node], targets[node]) for node, own in waiting.items()}
+        below |= {node: before for node, (_, before) in brackets.items() if before}
+        parts = within({node: bracket for node, (bracket, _) in brackets.items()}, number == _MOST_SAMPLES)
+    return dict(sorted(found.items()))
 
 
-def _between(after: int, last: int) -> list[int]:
-    """Return up to 255 numbers, evenly spaced, above ``after`` and below ``last``."""
-    count = min(_PIVOTS, last - after - 1)
-    return [after + (last - after) * (i + 1) // (count + 1) for i in range(count)]
+def _pivots(values: FloatArray, running: FloatArray, targets: tuple[float, float], size: int) -> FloatArray:
+    """Return values around the targets, by a sample of ``size`` values with running sums of their weights."""
+    deviation = (running[-1] - running[0]) * _DEVIATIONS * 0.5 / np.sqrt(size)
+    low, high = np.searchsorted(running, (targets[0] - deviation, targets[1] + deviation), side="left").tolist()
+    low, high = max(0, min(low, len(values)) - 1), min(high + 1, len(values) - 1)  # two, so that a bracket is narrower
+    return values[np.unique(np.linspace(low, high, min(_PIVOTS, high - low + 1)).astype(np.int64))]
+
+
+def _bracket(pivots: FloatArray, sums: FloatArray, targets: tuple[float, float]) -> tuple[Bracket, float]:
+    """Return the pivots between which both targets lie, and the weight up to the first, 0 if there is none before."""
+    first = int(np.searchsorted(sums, targets[0], side="left")) - 1
+    last = int(np.searchsorted(sums, targets[1], side="left"))
+    bracket = pivots[first] if first >= 0 else -np.inf, pivots[last] if last < len(pivots) else np.inf
+    return (float(bracket[0]), float(bracket[1])), float(sums[first]) if first >= 0 else 0.0
 
 
 def _sums(parts: Sequence[Mapping[int, FloatArray]]) -> dict[int, FloatArray]:
@@ -131,22 +234,9 @@ def _sums(parts: Sequence[Mapping[int, FloatArray]]) -> dict[int, FloatArray]:
     return sums
 
 
-def _merged(parts: Sequence[Ends]) -> dict[int, tuple[float, float, float]]:
-    ends: dict[int, tuple[float, float, float]] = {}
+def _totals(parts: Start) -> dict[int, float]:
+    totals: dict[int, float] = {}
     for part in parts:
-        for node, (weight, low, high) in part.items():
-            before = ends.get(node, (0.0, low, high))
-            ends[node] = before[0] + weight, min(low, before[1]), max(high, before[2])
-    return dict(sorted(ends.items()))
-
-
-def number_of(value: float) -> int:
-    """Return an integer for each float64, in the same order."""
-    bits = int(np.float64(value).view(np.int64))
-    return bits if bits >= 0 else -(bits & (2**63 - 1)) - 1
-
-
-def value_of(number: int) -> float:
-    """Return the float64 of an integer of `number_of`."""
-    bits = number if number >= 0 else (-number - 1) - 2**63
-    return float(np.int64(bits).view(np.float64))
+        for node, own in part.items():
+            totals[node] = totals.get(node, 0.0) + own.total
+    return dict(sorted(totals.items()))

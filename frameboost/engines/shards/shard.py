@@ -10,7 +10,7 @@ import numpy as np
 from frameboost.binning.bins import Bins
 from frameboost.binning.value_counts import Interval, Summary, ValueCounts, Within
 from frameboost.engines.contract import ShardEngine
-from frameboost.engines.shards.quantiles import NodeValues
+from frameboost.engines.shards.quantiles import Bracket, NodeValues, Values
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
@@ -61,10 +61,15 @@ class Shard:
 
     def summaries(self, features: Sequence[int], most: int) -> list[Summary]:
         """Return summaries of the values of some features, of which `values_within` may be asked next."""
-        kept = self._storage.kept
-        counted = self._engine.count_values(features)
-        self._counts = {i: ValueCounts(kept(c.values), kept(c.counts)) for i, c in zip(features, counted, strict=True)}
-        return [counts.summary(most) for counts in self._counts.values()]
+        self._counts = {}
+        kept, summaries = self._storage.kept, []
+        for start in range(0, len(features), self._workers.n_jobs):
+            at_once = features[start : start + self._workers.n_jobs]
+            for feature, counted in zip(at_once, self._engine.count_values(at_once), strict=True):
+                summaries.append(counted.summary(most))
+                self._counts[feature] = ValueCounts(kept(counted.values), kept(counted.counts))
+            self._storage.release_pages()
+        return summaries
 
     def values_within(self, intervals: dict[int, list[Interval]]) -> dict[int, Within]:
         """Return the values of the features of the last summaries within intervals, by feature."""
@@ -89,17 +94,17 @@ class Shard:
 
     # --- quantiles ----------------------------------------------------------------------------------------------------
 
-    def start_quantiles(self, value: Scalar, weight: Scalar | None) -> dict[int, tuple[float, float, float]]:
-        """Sort the values of each node; return the weight of its rows, its lowest and its highest value."""
+    def start_quantiles(self, value: Scalar, weight: Scalar | None) -> dict[int, Values]:
+        """Keep the values of each node; see `NodeValues.start`."""
         self._node_values = NodeValues(self._engine.node_values(value, weight), self._storage)
-        return self._node_values.ends()
+        return self._node_values.start()
 
-    def weights_up_to(self, values: dict[int, FloatArray]) -> dict[int, FloatArray]:
-        """Return the weight of each node's rows with values up to each of the given ones."""
+    def weights_up_to(self, pivots: dict[int, FloatArray]) -> dict[int, FloatArray]:
+        """See `NodeValues.weights_up_to`."""
         assert self._node_values is not None
-        return self._node_values.weights_up_to(values)
+        return self._node_values.weights_up_to(pivots)
 
-    def next_values(self, values: dict[int, float]) -> dict[int, float]:
-        """Return the lowest value of each node above the given one; nothing for a node without."""
+    def values_in_nodes(self, brackets: dict[int, Bracket], wants_all: bool) -> dict[int, Values]:
+        """See `NodeValues.within`."""
         assert self._node_values is not None
-        return self._node_values.next_values(values)
+        return self._node_values.within(brackets, wants_all)

@@ -1,45 +1,56 @@
 """Quantiles over several shards are those of numpy over all rows."""
 
+from functools import partial
+
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameboost.engines.shards.quantiles import (
-    NodeValues,
-    interpolated_quantiles,
-    number_of,
-    value_of,
-    weighted_quantiles,
-)
+from frameboost.engines.shards import quantiles
+from frameboost.engines.shards.quantiles import NodeValues, interpolated_quantiles, weighted_quantiles
 
 
-def places(seed: int, n: int, n_places: int, *columns: str) -> tuple[pl.DataFrame, list[NodeValues]]:
+def parts_of(seed: int, n: int, n_places: int, *columns: str) -> tuple[pl.DataFrame, list[NodeValues]]:
     rng = np.random.default_rng(seed)
-    value = rng.choice([0.0, -0.0, 1.5, -3.25, 1e300, -1e-310, 7.0], n) * rng.choice([1.0, rng.normal()], n)
-    rows = pl.DataFrame({"node": rng.integers(0, 4, n) * 3, "value": value, "weight": rng.integers(1, 9, n) / 4.0})
-    place = rng.integers(0, n_places, n)
+    spread = rng.normal(size=n) if seed % 2 else rng.choice([1.0, rng.normal()], n)
+    value = rng.choice([0.0, -0.0, 1.5, -3.25, 1e300, -1e-310, 7.0], n, p=[0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.1]) * spread
+    rows = pl.DataFrame({"node": rng.integers(0, 4, n) * 3, "value": value, "weight": rng.integers(0, 9, n) / 4.0})
+    if seed % 3 == 0:
+        rows = rows.sort("value")  # so that samples of a shard are no samples of all
+    place = rng.integers(0, n_places, n) if seed % 5 else np.sort(rng.integers(0, n_places, n))
     kept = rows.select(columns or rows.columns)
     return rows, [NodeValues(kept.filter(pl.Series(place == number))) for number in range(n_places)]
 
 
+def asked(parts: list[NodeValues], calls: list[str]) -> tuple:
+    def ask(method: str, *given: object) -> list:
+        calls.append(method)
+        return [getattr(part, method)(*given) for part in parts]
+
+    return partial(ask, "weights_up_to"), partial(ask, "within")
+
+
 CASES = given(
-    seed=st.integers(0, 2**32 - 1), n=st.integers(1, 60), n_places=st.integers(1, 4),
+    seed=st.integers(0, 2**32 - 1), n=st.integers(1, 400), n_places=st.integers(1, 4), most=st.sampled_from([2, 7, 50]),
     alpha=st.sampled_from([0.01, 0.25, 0.5, 0.77, 0.99]),
 )  # fmt: skip
+
+
+def of_few_values(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(quantiles, "_MOST_VALUES", most)
+    monkeypatch.setattr(quantiles, "_PIVOTS", max(2, most // 4))
 
 
 @pytest.mark.slow
 @CASES
 @settings(max_examples=100, deadline=None)
-def test_unweighted_quantiles_are_interpolated(seed, n, n_places, alpha):
-    rows, parts = places(seed, n, n_places, "node", "value")
-    found = interpolated_quantiles(
-        [part.ends() for part in parts], alpha,
-        lambda values: [part.weights_up_to(values) for part in parts],
-        lambda values: [part.next_values(values) for part in parts],
-    )  # fmt: skip
+def test_unweighted_quantiles_are_interpolated(seed, n, n_places, most, alpha):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        of_few_values(monkeypatch, most)
+        rows, parts = parts_of(seed, n, n_places, "node", "value")
+        found = interpolated_quantiles([part.start() for part in parts], alpha, *asked(parts, []))
     expected = {
         node: np.quantile(values["value"].to_numpy(), alpha, method="weibull")
         for (node,), values in rows.sort("node").group_by("node", maintain_order=True)
@@ -52,18 +63,25 @@ def test_unweighted_quantiles_are_interpolated(seed, n, n_places, alpha):
 @pytest.mark.slow
 @CASES
 @settings(max_examples=100, deadline=None)
-def test_weighted_quantiles_are_the_lowest_value_that_reaches_the_share(seed, n, n_places, alpha):
-    rows, parts = places(seed, n, n_places)
-    found = weighted_quantiles(
-        [part.ends() for part in parts], alpha, lambda values: [part.weights_up_to(values) for part in parts]
-    )
+def test_weighted_quantiles_are_the_lowest_value_that_reaches_the_share(seed, n, n_places, most, alpha):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        of_few_values(monkeypatch, most)
+        rows, parts = parts_of(seed, n, n_places)
+        found = weighted_quantiles([part.start() for part in parts], alpha, *asked(parts, []))
     for (node,), values in rows.sort("node", "value").group_by("node", maintain_order=True):
         reached = np.cumsum(values["weight"]) >= values["weight"].sum() * alpha
         assert found[node] == values["value"].to_numpy()[np.argmax(reached)]
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
-def test_numbers_have_the_order_of_their_values(values):
-    values = [value + 0.0 for value in values]
-    assert [value_of(number_of(value)) for value in values] == values
-    assert sorted(values) == [value_of(number) for number in sorted(map(number_of, values))]
+@pytest.mark.parametrize("values", [
+    np.random.default_rng(0).normal(size=200_000),
+    np.sort(np.random.default_rng(0).normal(size=200_000)),
+    np.random.default_rng(0).choice([0.0, 1.0, 2.5], 200_000, p=[0.4, 0.5, 0.1]),
+    np.append(np.zeros(199_000), np.random.default_rng(0).normal(size=1_000)),
+], ids=["random", "sorted", "three values", "mostly zero"])  # fmt: skip
+def test_many_rows_are_selected_in_three_calls(values):
+    parts = [NodeValues(pl.DataFrame({"node": 0, "value": part})) for part in np.array_split(values, 3)]
+    calls: list[str] = []
+    found = interpolated_quantiles([part.start() for part in parts], 0.3, *asked(parts, calls))
+    assert found[0] == pytest.approx(np.quantile(values, 0.3, method="weibull"), rel=1e-12)
+    assert len(calls) <= 4  # the start, pivots, the values between, and these two once more at most
