@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -109,16 +108,15 @@ class ValueCounts:
     @property
     def n_rows(self) -> int:
         """Number of rows with any value."""
-        return int(self._below[-1])
+        return int(self.counts.sum())
 
-    @cached_property
     def _below(self) -> _Counts:
-        """The number of rows below each value, then that of all rows."""
+        """Return the number of rows below each value, then that of all rows."""
         return np.append(0, np.cumsum(self.counts))
 
     def summary(self, most: int) -> Summary:
         """Return about ``most`` of the values, evenly spaced; all of them if there are no more."""
-        below, n = self._below[:-1], len(self.values)
+        below, n = self._below()[:-1], len(self.values)
         if n <= most:
             return Summary(self.values, below, self.n_rows, is_complete=True)
         chosen = np.unique(np.append(np.arange(0, n, -(-n // (most - 1))), n - 1))
@@ -134,7 +132,7 @@ class ValueCounts:
         np.add.at(opened, first, 1)
         np.subtract.at(opened, last, 1)
         chosen = np.cumsum(opened[:-1]) > 0
-        return Within(self.values[chosen], self.counts[chosen], self._below[first])
+        return Within(self.values[chosen], self.counts[chosen], self._below()[first])
 
 
 def in_numpy(values: pl.Series) -> _Values:

@@ -38,6 +38,7 @@ class Storage:
     """
 
     in_files = False  # whether arrays are in files
+    room = 3 << 27  # bytes for columns that are binned before their codes are written by row
 
     def __init__(self, *, holds_columns: bool = True) -> None:
         self.holds_columns = holds_columns
@@ -55,7 +56,7 @@ class Storage:
         return frame
 
     def release_pages(self) -> None:
-        """Take pages of files out of the memory of the process until they are used again."""
+        """Take pages of files out of the memory of the process until they are used again, if that is limited."""
 
 
 IN_MEMORY = Storage()
@@ -81,13 +82,19 @@ class FileStorage(Storage):
     memory
         Bytes in memory for arrays that are rewritten. Pages of a file that are only read are dropped when memory is
         short; those that are written go to the disk each time.
+    room
+        Bytes for columns that are binned before their codes are written; None for the default.
+    releases
+        Whether `release_pages` does: somebody counts pages of files as memory of the process.
     """
 
     in_files = True
 
-    def __init__(self, memory: int = 0) -> None:
+    def __init__(self, memory: int = 0, room: int | None = None, *, releases: bool = False) -> None:
         super().__init__(holds_columns=False)
         self._memory = memory
+        self.room = self.room if room is None else room
+        self._releases = releases
         self._lock = Lock()  # of memory and mappings: shards ask in several threads
         self._mappings: weakref.WeakSet[_Mapping] = weakref.WeakSet()
 
@@ -121,6 +128,8 @@ class FileStorage(Storage):
 
     def release_pages(self) -> None:
         """See `Storage.release_pages`."""
+        if not self._releases:
+            return
         with self._lock:
             mappings = list(self._mappings)
         for mapping in mappings:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+import polars as pl
 
 from frameboost.checks.messages import reason, shown
 from frameboost.data.partitions import PartitionedSource, PartitionReader
@@ -13,13 +16,16 @@ from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import HistogramEngine
 from frameboost.engines.description import DataKind, EngineDescription, EngineRequest
 from frameboost.engines.shards.engine import ShardedEngine
+from frameboost.engines.shards.memory_plan import MOST_SHARDS, fewest_shards, need_of
 from frameboost.engines.shards.opening import divided, evenly, name_of
 from frameboost.errors import ClusterError, ParameterError
 
 if TYPE_CHECKING:
-    import polars as pl
     from dask.delayed import Delayed
     from distributed import Client
+
+    from frameboost.engines.dask.pool import DaskShards
+    from frameboost.engines.dask.worker import Room
 
 __all__ = ["Dask", "check_versions"]
 
@@ -38,7 +44,11 @@ class Dask:
     engine
         The engine of each shard: ``numba`` (as ``auto`` is too), ``polars`` or ``duckdb``.
     shards
-        The number of shards, by default one for each worker.
+        The number of shards, by default one for each worker, or more where a worker has memory for one of several at a
+        time.
+    worker_timeout
+        How long to wait for a worker, at the start or after the last one was lost: seconds, or a string of Dask such as
+        ``"5 minutes"``.
 
     Examples
     --------
@@ -52,14 +62,15 @@ class Dask:
     client: Client
     engine: str = "numba"
     shards: int | None = None
+    worker_timeout: float | str = 60.0
 
     def __deepcopy__(self, memo: object) -> Dask:
         """Return itself: copies of an estimator, which scikit-learn makes, train on the same cluster."""
         return self
 
-    def __reduce__(self) -> tuple[type[Dask], tuple[None, str, int | None]]:
+    def __reduce__(self) -> tuple[type[Dask], tuple[None, str, int | None, float | str]]:
         """Leave the client out of a pickle: a trained estimator can be loaded where there is no cluster."""
-        return Dask, (None, self.engine, self.shards)
+        return Dask, (None, self.engine, self.shards, self.worker_timeout)
 
     @classmethod
     def of_default_client(cls) -> Dask:
@@ -95,17 +106,29 @@ class Dask:
             raise ParameterError("the client of fb.Dask is asynchronous; make one with asynchronous=False")
         if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
             raise ParameterError(f"the shards of fb.Dask must be an integer of at least 1, not {shown(self.shards)}")
-        openers = {HistogramEngine: partial(self._open, engine)}
+        openers = {HistogramEngine: partial(self._open, engine, _seconds(self.worker_timeout))}
         data: tuple[DataKind, ...] = ("frame", "relation", "partitions")
         return EngineDescription("dask", openers, data, threads_set_by="the workers' nthreads")
 
-    def _open(self, engine: EngineDescription, request: EngineRequest) -> ShardedEngine:
+    def _open(self, engine: EngineDescription, timeout: float, request: EngineRequest) -> ShardedEngine:
         from frameboost.engines.dask.pool import DaskShards
-        from frameboost.engines.dask.worker import ShardPlan
 
         self._check_client()
-        n_shards = self.shards or len(self.client.nthreads()) or 1  # type: ignore[no-untyped-call]
+        pool = DaskShards(self.client, engine, timeout)
+        try:
+            names = self._fill(pool, engine, request)
+        except BaseException:
+            pool.close()
+            raise
+        return ShardedEngine(pool, request.features, request.roles, names)
+
+    def _fill(self, pool: DaskShards, engine: EngineDescription, request: EngineRequest) -> list[str]:
+        """Divide the rows among the workers; return what messages call those of each shard."""
+        from frameboost.engines.dask.worker import ShardPlan
+
         opener, roles = engine.openers[HistogramEngine], dict(request.roles)
+        fits_files = engine.uses_storage and isinstance(request.source, FrameSource) and request.source.are_columnar
+        n_shards, n_all = self._n_shards(pool.rooms(self.shards), request, fits_files=fits_files)
         partitions: list[list[Delayed]] | None = None
         rows: Sequence[pl.LazyFrame | PartitionReader]
         if isinstance(request.source, PartitionedSource):
@@ -116,9 +139,36 @@ class Dask:
             names = [name_of([f"partition {number + 1}" for number in range(a, b)]) for a, b in bounds]
         else:
             rows, names = divided(request, n_shards)
-        fits_files = engine.uses_storage and isinstance(request.source, FrameSource) and request.source.are_columnar
-        plans = [ShardPlan(opener, own, request.features, roles, request.parameters, fits_files) for own in rows]
-        return ShardedEngine(DaskShards(self.client, plans, partitions), request.features, request.roles, names)
+        shared = request.features, roles, request.parameters, fits_files, n_all
+        pool.open([ShardPlan(opener, own, *shared) for own in rows], partitions)
+        return names
+
+    def _n_shards(self, rooms: Sequence[Room], request: EngineRequest, *, fits_files: bool) -> tuple[int, int]:
+        """Return into how many shards to divide the rows, and the number of these, 0 if they must be read to tell.
+
+        Raises
+        ------
+        ClusterError
+            If the workers have no room for them, however they are divided.
+        """
+        from frameboost.engines.dask.worker import no_room
+
+        source, n_workers = request.source, len(rooms)
+        if not isinstance(source, FrameSource) or isinstance(source, PartitionedSource):
+            return self.shards or n_workers, 0
+        if source.are_files and not source.are_columnar:
+            return self.shards or n_workers, 0
+        n_rows = sum(int(part.select(pl.len()).collect().item()) for part in source.parts or [source.frame])
+        left = [(1 << 62 if room.left is None else room.left, room.n_threads) for room in rooms]
+        fewest = fewest_shards(request, n_rows, left, fits_files=fits_files)
+        n_shards = self.shards or fewest or n_workers * MOST_SHARDS
+        counts = [-(-n_rows // n_shards)] * -(-n_shards // n_workers)
+        tightest = min(rooms, key=lambda room: room.left or 0)
+        remedy = f", or shards={fewest}" if fewest and self.shards and fewest > self.shards else ""
+        need = need_of(request, counts, n_rows, tightest.n_threads)
+        if message := no_room(tightest, need, counts, request, fits_files=fits_files, remedy=remedy):
+            raise ClusterError(message)
+        return n_shards, n_rows
 
     def _check_client(self) -> None:
         from frameboost.engines.dask.worker import versions
@@ -126,6 +176,22 @@ class Dask:
         if self.client.status != "running":
             raise ClusterError(f"the Dask client is {self.client.status}; give one that is connected to its scheduler")
         check_versions(versions(), self.client.run(versions, on_error="return"))
+
+
+def _seconds(timeout: float | str) -> float:
+    """Return a time to wait in seconds."""
+    from dask.utils import parse_timedelta
+
+    try:
+        seconds = float(parse_timedelta(timeout))
+    except (KeyError, TypeError, ValueError):
+        seconds = math.nan
+    if isinstance(timeout, bool) or not seconds > 0:
+        raise ParameterError(
+            f"the worker_timeout of fb.Dask must be a number of seconds above 0, or such as '5 minutes', not "
+            f"{shown(timeout)}"
+        )
+    return seconds
 
 
 def check_versions(own: Mapping[str, str], of_workers: Mapping[str, Mapping[str, str] | Exception]) -> None:

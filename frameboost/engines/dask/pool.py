@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections import defaultdict
@@ -14,10 +15,12 @@ from distributed.comm.addressing import get_address_host
 
 from frameboost.checks.messages import counted, reason, shortened
 from frameboost.data.partitions import PartitionReader
+from frameboost.engines.contract import HistogramEngine
 from frameboost.engines.dask.packing import unpacked
 from frameboost.engines.dask.reduction import Branch, branches
 from frameboost.engines.dask.replay import ReplayLog
-from frameboost.engines.dask.worker import LOST, Order, Outcome, Relay, ShardActor, ShardPlan, hand_over
+from frameboost.engines.dask.worker import LOST, Order, Outcome, Relay, Room, ShardActor, ShardPlan, hand_over
+from frameboost.engines.description import EngineDescription
 from frameboost.engines.shards.merging import is_sum
 from frameboost.engines.shards.pool import Call, one_after_another
 from frameboost.errors import ClusterError, DataError
@@ -27,7 +30,11 @@ __all__ = ["DaskShard", "DaskShards"]
 
 # How often a shard may be lost before it has answered once more: its worker may be short of memory.
 _MOST_LOSSES = 10
-_SECONDS_WITHOUT_WORKERS, _SECONDS_BETWEEN_LOOKS = 60, 2
+# How often until its arrays are in files, whatever memory its worker seems to have.
+_LOSSES_OF_MEMORY = 2
+_SECONDS_BETWEEN_LOOKS = 2
+# How long a worker may take to answer a client that connects to it directly.
+_SECONDS_TO_CONNECT = 5
 # To how many workers a process sends, and adds up what they answer, if only sums are asked.
 _MOST_MESSAGES = 8
 
@@ -39,6 +46,15 @@ class _Host:
         self.address = address
         self.held: Future[Any] | None = None  # as long as it is held, the actor lives
         self.actor: Any = None
+
+
+class _DirectActor(Actor):
+    """An actor that the client asks without the scheduler, whether or not it is ``direct_to_workers``."""
+
+    @property
+    def _worker_rpc(self) -> Any:
+        client: Any = self._client
+        return super()._worker_rpc if self._worker else client.rpc(self._address)
 
 
 class DaskShard:
@@ -57,23 +73,56 @@ class DaskShard:
 class DaskShards:
     """`ShardPool` on the workers of a cluster. Each worker gets one message a call, however many shards it holds.
 
+    Messages go from this process to the workers and back. Where workers can be reached only from the scheduler, they
+    go through it, and sums are added up on the workers first.
+
     Parameters
     ----------
     client
         The user's client.
-    plans
-        A plan for each shard.
-    partitions
-        The partitions of each shard, if the data is a Dask DataFrame.
+    engine
+        The engine of each shard.
+    worker_timeout
+        How many seconds to wait for a worker.
     """
 
-    def __init__(
-        self, client: Client, plans: Sequence[ShardPlan], partitions: Sequence[Sequence[Delayed]] | None = None
-    ) -> None:
+    def __init__(self, client: Client, engine: EngineDescription, worker_timeout: float) -> None:
         self._client = client
+        self._engine = engine
+        self._timeout = worker_timeout
+        self._is_direct: bool | None = None  # None until a worker has been asked
+        self._shards: list[DaskShard] = []
+        self._hosts: dict[str, _Host] = {}
+        self._n_lost = 0
+
+    def rooms(self, most: int | None = None) -> list[Room]:
+        """Return what each worker has room for, of ``most`` workers."""
+        hosts = [_Host(address) for address in list(self._workers())[:most]]
+        for host in hosts:
+            self._hosts[host.address] = host
+            self._submit(host)
+        found = []
+        for host in hosts:
+            self._await(host)
+            with contextlib.suppress(*LOST):
+                if host.actor is not None:
+                    found.append(host.actor.room().result())
+            if host.actor is None:
+                self._forget(host)
+        return found or self.rooms(most)
+
+    def open(self, plans: Sequence[ShardPlan], partitions: Sequence[Sequence[Delayed]] | None = None) -> None:
+        """Give the shards to workers.
+
+        Parameters
+        ----------
+        plans
+            A plan for each shard.
+        partitions
+            The partitions of each shard, if the data is a Dask DataFrame.
+        """
         given = partitions or [[]] * len(plans)
         self._shards = [DaskShard(number, *each) for number, each in enumerate(zip(plans, given, strict=True))]
-        self._hosts: dict[str, _Host] = {}
         try:
             for shard in self._shards:
                 self._place(shard)
@@ -123,7 +172,10 @@ class DaskShards:
     def _branches(self, groups: Mapping[_Host, Sequence[DaskShard]], method: str) -> Sequence[Branch[_Host]]:
         """Return how the hosts are asked: each directly, or for sums from many of them along a tree."""
         if is_sum(method) and all(shard.is_open for shards in groups.values() for shard in shards):
-            return branches(list(groups), _MOST_MESSAGES)
+            hosts = list(groups)
+            if self._is_direct:
+                return branches(hosts, _MOST_MESSAGES)
+            return [Branch(hosts[0], branches(hosts[1:], _MOST_MESSAGES))]
         return [Branch(host) for host in groups]
 
     def _send(
@@ -150,7 +202,8 @@ class DaskShards:
             return Order(shard.number, calls)
         shard.is_open = True
         # The plan, which may hold the rows, goes straight to the worker, not through the scheduler's graph.
-        return Order(shard.number, [*shard.log.calls(), *calls], shard.plan)
+        in_files = shard.plan.fits_files and shard.n_losses >= _LOSSES_OF_MEMORY
+        return Order(shard.number, [*shard.log.calls(), *calls], shard.plan, in_files)
 
     def _outcome(self, host: _Host, answer: Any) -> Outcome | None:
         """Wait for an answer; return None if the host is lost.
@@ -214,7 +267,8 @@ class DaskShards:
         host = self._hosts.get(address)
         if host is None:
             host = self._hosts[address] = _Host(address)
-            self._start(host)
+            self._submit(host)
+            self._await(host)
         shard.host = host
 
     def _worker_for(self, shard: DaskShard, besides: str | None) -> str:
@@ -226,31 +280,58 @@ class DaskShards:
                 load[other.host.address] += 1
         return min(load, key=lambda address: load[address])
 
-    def _start(self, host: _Host) -> None:
-        """Start the actor of a host; leave the host without one if its worker goes meanwhile."""
+    def _submit(self, host: _Host) -> None:
+        """Have the worker of a host start its actor."""
         workers = self._workers()
         n_threads = workers.get(host.address, 1)
         machines = [get_address_host(address) for address in workers]
         host.held = self._client.submit(
             ShardActor, n_threads, max(1, machines.count(get_address_host(host.address))),
+            self._engine.openers[HistogramEngine], uses_storage=self._engine.uses_storage,
             actor=True, pure=False, workers=[host.address], allow_other_workers=False,
         )  # fmt: skip
+
+    def _await(self, host: _Host) -> None:
+        """Wait until the actor of a host has started; leave the host without one if its worker goes meanwhile."""
+        assert host.held is not None
+        deadline = time.monotonic() + self._timeout
         while host.actor is None and host.address in self._workers():
             try:
                 host.actor = self._own(host.held.result(timeout=_SECONDS_BETWEEN_LOOKS))
             except TimeoutError:
-                continue
+                worker = self._client.scheduler_info()["workers"].get(host.address, {})
+                if worker.get("status") == "paused" and time.monotonic() > deadline:
+                    raise ClusterError(
+                        f"worker {host.address} is paused by Dask, as its memory is nearly used up, and took no task "
+                        f"for {self._timeout:g} seconds (worker_timeout); free its memory, or give it more"
+                    ) from None
             except LOST:
                 return
 
     def _own(self, actor: Actor) -> Actor:
         """Return an actor that is asked through this client, and not through the last that the process made."""
         with self._client.as_current():
-            return Actor(actor._cls, actor._address, actor.key)  # type: ignore[no-untyped-call]
+            direct = _DirectActor(actor._cls, actor._address, actor.key)  # type: ignore[no-untyped-call]
+            if self._is_direct is None:
+                self._is_direct = direct._worker is not None or self._can_reach(actor._address)
+            return direct if self._is_direct else Actor(actor._cls, actor._address, actor.key)  # type: ignore[no-untyped-call]
+
+    def _can_reach(self, address: str) -> bool:
+        """Whether this process can connect to a worker, as it cannot to one behind a gateway or a tunnel."""
+
+        async def ask() -> None:
+            await asyncio.wait_for(self._client.rpc(address).identity(), _SECONDS_TO_CONNECT)
+
+        try:
+            self._client.sync(ask)  # type: ignore[no-untyped-call]
+        except (OSError, TimeoutError):
+            return False
+        return True
 
     def _lose(self, shards: Sequence[DaskShard], host: _Host) -> None:
         """Give the shards of a lost host to other ones."""
         self._forget(host)
+        self._n_lost += 1
         for shard in shards:
             shard.host, shard.is_open = None, False
             shard.n_losses += 1
@@ -266,15 +347,21 @@ class DaskShards:
     def _workers(self) -> dict[str, int]:
         """Return the number of threads of each worker that is there, waiting for one if there is none."""
         self._check_client()
-        deadline = time.monotonic() + _SECONDS_WITHOUT_WORKERS
+        deadline = time.monotonic() + self._timeout
         while time.monotonic() < deadline:
             found: dict[str, int] = self._client.nthreads()  # type: ignore[no-untyped-call]
             if found:
                 return found
             with contextlib.suppress(TimeoutError):
-                self._client.wait_for_workers(1, timeout=_SECONDS_WITHOUT_WORKERS)
+                self._client.wait_for_workers(1, timeout=self._timeout)
+        lost = (
+            f" after {counted(self._n_lost, 'worker')} with rows of the fit had been lost; they may be short of memory"
+            if self._n_lost
+            else ""
+        )
         raise ClusterError(
-            f"the Dask cluster has no worker, and none came within {_SECONDS_WITHOUT_WORKERS} seconds; start some"
+            f"the Dask cluster has no worker, and none came within {self._timeout:g} seconds (worker_timeout){lost}; "
+            "start some"
         )
 
     def _check_client(self) -> None:

@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import platform
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 import polars as pl
 
+from frameboost.binning.bins import SlotLayout
+from frameboost.checks.messages import counted
 from frameboost.data.partitions import PartitionReader
 from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import ShardEngine
 from frameboost.engines.dask.packing import packed, unpacked
 from frameboost.engines.description import EngineRequest
-from frameboost.engines.shards.memory_plan import storage_of
+from frameboost.engines.shards.engine import ShardedEngine
+from frameboost.engines.shards.memory_plan import Need, need_of, storage_within
 from frameboost.engines.shards.merging import merged
-from frameboost.engines.shards.pool import Call
+from frameboost.engines.shards.pool import Call, LocalShards
 from frameboost.engines.shards.shard import Shard
+from frameboost.errors import ClusterError
+from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.available_memory import MemoryBudget
-from frameboost.runtime.storage import IN_MEMORY, Storage
+from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from frameboost.splits.split import Split
 from frameboost.version import __version__
 
-__all__ = ["LOST", "Order", "Outcome", "Relay", "ShardActor", "ShardPlan", "hand_over", "hold_rows", "versions"]
+__all__ = [
+    "LOST", "Order", "Outcome", "Relay", "Room", "ShardActor", "ShardPlan", "hand_over", "hold_rows", "no_room",
+    "versions",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,8 @@ class ShardPlan:
         As of `EngineRequest`.
     fits_files
         Whether arrays may be in files: the engine puts them there, and of the rows one column can be read at a time.
+    n_all
+        The number of rows of all shards, 0 if it is not known.
     """
 
     open: Callable[[EngineRequest], ShardEngine]
@@ -54,15 +69,17 @@ class ShardPlan:
     roles: Mapping[str, str]
     parameters: Parameters
     fits_files: bool = False
+    n_all: int = 0
 
 
 @dataclass(frozen=True)
 class Order:
-    """Calls of one shard; with a plan, the shard is opened first."""
+    """Calls of one shard; with a plan, the shard is opened first, ``in_files`` if there might be too little memory."""
 
     number: int
     calls: Sequence[Call]
     plan: ShardPlan | None = None
+    in_files: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,11 +123,22 @@ class ShardActor:
         Threads of the worker.
     n_processes
         The workers on its machine.
+    opener
+        Opens the engine of a shard.
+    uses_storage
+        Whether its arrays may be in files.
     """
 
-    def __init__(self, n_threads: int, n_processes: int = 1) -> None:
+    def __init__(
+        self, n_threads: int, n_processes: int, opener: Callable[[EngineRequest], ShardEngine], *, uses_storage: bool
+    ) -> None:
+        with suppress(Exception):  # which the fit itself would tell
+            _load_kernels(opener, n_threads, uses_storage=uses_storage)
         self._n_threads = n_threads
-        self._budget = _budget(n_processes)
+        self._memory = _WorkerMemory.now()
+        self._budget = _budgets.setdefault(
+            self._memory.worker, MemoryBudget(self._memory.left(self._memory.pauses_at), n_processes)
+        )
         self._storages: dict[int, Storage] = {}
         self._shards: dict[int, Shard] = {}
         self._partitions: dict[int, Sequence[Any]] = {}
@@ -123,11 +151,10 @@ class ShardActor:
         answers = [_sent(relay) for relay in relays]
         try:
             results = []
-            storage = self._storage([order.plan for order in orders if order.plan is not None])
+            opened = self._open([order for order in orders if order.plan is not None])
             for order in orders:
-                if order.plan is not None:
-                    self._shards[order.number] = self._opened(order.number, order.plan, storage)
-                    self._storages[order.number] = storage
+                if order.number in opened:
+                    self._shards[order.number] = opened[order.number]()
                 results.append(self._shards[order.number].run(order.calls))
                 self._storages[order.number].release_pages()  # which Dask counts as memory of the process
         except pl.exceptions.PanicException as error:  # no Exception, and can't be sent
@@ -154,13 +181,41 @@ class ShardActor:
         while self._shards:
             self._shards.popitem()[1].close()
 
-    def _storage(self, plans: Sequence[ShardPlan]) -> Storage:
-        """Return where to keep the arrays of new shards."""
-        rows = [plan.rows for plan in plans if plan.fits_files and isinstance(plan.rows, pl.LazyFrame)]
-        if not rows:
-            return IN_MEMORY
-        with closing(Workers(1)) as workers:
-            return storage_of(self._request(rows[0], plans[0], workers), rows)
+    def room(self) -> Room:
+        """Return what the process has room for."""
+        return Room(self._memory, self._budget.left(), self._n_threads)
+
+    def _open(self, orders: Sequence[Order]) -> dict[int, Callable[[], Shard]]:
+        """Return how to open new shards, by number, once it is clear that there is room for them.
+
+        Raises
+        ------
+        ClusterError
+            If there is not.
+        """
+        frames: dict[int, pl.LazyFrame] = {}
+        for order in orders:
+            assert order.plan is not None
+            handed, rows = self._partitions.pop(order.number, ()), order.plan.rows
+            if rows is None:
+                rows = _held.pop()  # which from now on are the shard's, to forget
+            frames[order.number] = rows.read(handed) if isinstance(rows, PartitionReader) else rows
+        plan = orders[0].plan if orders else None
+        storage = IN_MEMORY
+        if plan is not None and (self._memory.limit or plan.fits_files):
+            counts = [int(frame.select(pl.len()).collect().item()) for frame in frames.values()]
+            with closing(Workers(1)) as workers:
+                request = self._request(frames[orders[0].number], plan, workers)
+                n_all, in_files = max(plan.n_all, sum(counts)), any(order.in_files for order in orders)
+                need = need_of(request, counts, n_all, self._n_threads)
+                if message := no_room(self.room(), need, counts, request, fits_files=plan.fits_files):
+                    raise ClusterError(message)
+                if plan.fits_files:
+                    storage = storage_within(request, counts, n_all, self._n_threads, in_files=in_files)
+        self._storages |= dict.fromkeys(frames, storage)
+        return {
+            o.number: partial(self._opened, frames[o.number], o.plan, storage) for o in orders if o.plan is not None
+        }
 
     def _request(
         self, frame: pl.LazyFrame, plan: ShardPlan, workers: Workers, storage: Storage = IN_MEMORY
@@ -168,10 +223,7 @@ class ShardActor:
         source = FrameSource(frame, are_columnar=plan.fits_files)
         return EngineRequest(source, plan.features, plan.roles, plan.parameters, workers, storage, self._budget)
 
-    def _opened(self, number: int, plan: ShardPlan, storage: Storage) -> Shard:
-        own = self._partitions.pop(number, ())
-        rows = _held.pop() if plan.rows is None else plan.rows  # which from now on are the shard's, to forget
-        frame = rows.read(own) if isinstance(rows, PartitionReader) else rows
+    def _opened(self, frame: pl.LazyFrame, plan: ShardPlan, storage: Storage) -> Shard:
         workers = Workers(self._n_threads)
         return Shard(plan.open(self._request(frame, plan, workers, storage)), workers, storage)
 
@@ -180,14 +232,134 @@ class ShardActor:
 _budgets: WeakValueDictionary[str, MemoryBudget] = WeakValueDictionary()
 
 
-def _budget(n_processes: int) -> MemoryBudget:
-    """Return the memory that the shards of this worker may use: what Dask allows it, less what it uses already."""
-    from distributed import get_worker
+class _WorkerMemory(NamedTuple):
+    """The memory of a worker.
 
-    worker = get_worker()
-    limit = worker.memory_manager.memory_limit
-    at_most = max(0, limit - worker.monitor.get_process_memory()) if limit else None
-    return _budgets.setdefault(worker.id, MemoryBudget(at_most, n_processes))
+    Attributes
+    ----------
+    worker
+        Its name.
+    limit
+        Its ``memory_limit`` in bytes, None without one.
+    has
+        What its process has, before it reads a row.
+    pauses_at, ends_at
+        The shares of the limit at which Dask gives it no more tasks, and ends it; 1 if it does not.
+    """
+
+    worker: str
+    limit: int | None
+    has: int
+    pauses_at: float
+    ends_at: float
+
+    @classmethod
+    def now(cls) -> _WorkerMemory:
+        """Return the memory of this worker."""
+        import dask
+        from distributed import get_worker
+
+        worker = get_worker()
+        shares = [worker.memory_manager.memory_pause_fraction, dask.config.get("distributed.worker.memory.terminate")]
+        pauses_at, ends_at = (min(1.0, float(share or 1.0)) for share in shares)
+        has = worker.monitor.get_process_memory()
+        return cls(worker.id, worker.memory_manager.memory_limit, has, min(pauses_at, ends_at), ends_at)
+
+    def left(self, share: float) -> int | None:
+        """Return the bytes up to a share of the limit, None without one."""
+        return None if self.limit is None else max(0, int(self.limit * share) - self.has)
+
+
+class Room(NamedTuple):
+    """What a worker has room for: ``left`` are the bytes that plans may use, None if they are not known."""
+
+    memory: _WorkerMemory
+    left: int | None
+    n_threads: int
+
+    def most(self) -> int | None:
+        """Return the bytes without which it is of no use to begin, None if there is no limit."""
+        memory = self.memory
+        if memory.limit is None or self.left is None:
+            return None
+        return self.left + int(memory.limit * (memory.ends_at - memory.pauses_at))
+
+
+def no_room(
+    room: Room, need: Need, counts: Sequence[int], request: EngineRequest, *, fits_files: bool, remedy: str = ""
+) -> str:
+    """Return why a worker has no room for shards, "" if it has.
+
+    Parameters
+    ----------
+    room
+        What it has room for.
+    need
+        What the shards need.
+    counts
+        The number of rows of each.
+    request
+        Whose rows these are.
+    fits_files
+        Whether their arrays may be in files.
+    remedy
+        What would help besides more memory.
+    """
+    most, least = room.most(), min(need) if fits_files else need.in_memory
+    if most is None or least <= most:
+        return ""
+    memory = room.memory
+    assert memory.limit is not None
+    wanted = -(-int((memory.has + least) / memory.ends_at) // 10**7) * 10
+    rows = counted(counts[0], "row") if len(counts) == 1 else f"shards of up to {counted(max(counts), 'row')}"
+    return (
+        f"a worker of the Dask cluster has memory_limit={_megabytes(memory.limit)}, of which its process takes "
+        f"{_megabytes(memory.has)} before it reads a row; {rows} of {counted(len(request.features), 'feature')} need "
+        f"{_megabytes(least)} more, and Dask ends a worker at {memory.ends_at:.0%} of its limit; give workers "
+        f"memory_limit='{wanted} MB' or more{remedy}"
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 10**6:,.0f} MB"
+
+
+# Rows with more codes than small data has, for which other kernels are taken (see `CODES_PER_TREE`).
+_LOADING_ROWS, _LOADING_COLUMNS = 140_000, 4
+
+
+@lru_cache(maxsize=8)
+def _load_kernels(opener: Callable[[EngineRequest], ShardEngine], n_threads: int, *, uses_storage: bool) -> None:
+    """Have this process import and compile what a fit needs, once, by a tree of a few rows.
+
+    What is measured afterwards is the memory that it has before it reads a row of the user's.
+    """
+    random = np.random.default_rng(0)
+    values = random.normal(size=(_LOADING_COLUMNS, _LOADING_ROWS))
+    columns = {str(k): own.astype(np.float32 if k % 2 else np.float64) for k, own in enumerate(values)}
+    rows = pl.DataFrame({**columns, "y": random.integers(0, 2, _LOADING_ROWS)})
+    features = tuple(Feature(name, FeatureType("float32" if int(name) % 2 else "float64")) for name in columns)
+    residual = {"g_0": Expression("margin - label", ("margin", "label")), "h_0": Expression("1.0", ())}
+    with tempfile.TemporaryDirectory() as folder, closing(Workers(n_threads)) as workers:
+        path = Path(folder) / "rows.parquet"
+        rows.write_parquet(path)
+        source = FrameSource(pl.scan_parquet(path), are_columnar=uses_storage)
+        for storage in (IN_MEMORY, FileStorage(releases=True)) if uses_storage else (IN_MEMORY,):
+            request = EngineRequest(source, features, {"label": "y"}, Parameters(), workers, storage)
+            shards = LocalShards([Shard(opener(request), workers, storage)], 1)
+            with closing(ShardedEngine(shards, features, request.roles)) as engine:
+                bins = engine.propose_bins(request.parameters.max_bin, {})
+                engine.bin_columns(bins)
+                engine.start_margins({"margin": Expression("0.0", ())})
+                engine.compute_gradients(residual, {})
+                total = engine.start_tree(0)
+                sums, place = np.empty((1, SlotLayout(bins).n_slots, 2)), np.zeros(1, np.int64)
+                engine.histograms([0], sums, place)
+                middle = Split(0, 1.0, total, total, False, bin=len(bins[0].cuts) // 2)
+                engine.apply_splits({0: (middle, 1, 2)})
+                engine.histograms([1], sums, place)
+                engine.add_leaf_values({1: 0.5, 2: -0.5}, "margin")
+                engine.compute_gradients(residual, {})
 
 
 _held: list[pl.LazyFrame] = []

@@ -11,6 +11,7 @@ import polars as pl
 from frameboost.binning.arrays import Codes, bin_column, places_by_type
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.kernels import interleave
+from frameboost.engines.external_memory.blocks import blocks
 from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
@@ -18,9 +19,6 @@ from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray
 
 __all__ = ["CodesByRow"]
-
-# Bytes of columns that are binned before they are written.
-_ROOM = 3 << 27
 
 
 class CodesByRow:
@@ -36,6 +34,7 @@ class CodesByRow:
 
     def __init__(self, bins: Sequence[Bins], n_rows: int, storage: Storage) -> None:
         self._bins = bins
+        self._storage = storage
         layout = SlotLayout(bins)
         self.groups: list[tuple[Codes, IntArray]] = []
         by_column = []
@@ -53,12 +52,15 @@ class CodesByRow:
         """
         for (places, _), (codes, _) in zip(self.columns.groups, self.groups, strict=True):
             features = np.flatnonzero(places >= 0).tolist()
-            n_rows, at_once = len(codes), max(1, _ROOM // max(1, len(codes) * codes.itemsize))
+            n_rows, at_once = len(codes), max(1, self._storage.room // max(1, len(codes) * codes.itemsize))
             for at in range(0, len(features), at_once):
                 own = features[at : at + at_once]
                 columns = np.empty((len(own), n_rows), codes.dtype)
                 workers.each(range(len(own)), partial(self._bin, own, columns, values))
-                workers.over(n_rows, partial(interleave, columns, codes, at), smallest=VALUES_PER_TASK)
+                for block in blocks(0, n_rows):
+                    part = columns[:, block.start : block.stop], codes[block.start : block.stop]
+                    workers.over(block.stop - block.start, partial(interleave, *part, at), smallest=VALUES_PER_TASK)
+                    self._storage.release_pages()
 
     def _bin(self, features: Sequence[int], columns: Codes, values: Callable[[int], pl.Series], place: int) -> None:
         bin_column(self._bins[features[place]], values(features[place]), columns[place])

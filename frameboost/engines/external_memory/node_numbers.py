@@ -75,6 +75,7 @@ class NodeNumbers:
                         own = codes[block.start : block.stop]
                         move_to_children(nodes, own, features, tables.starts, tables.children)
                 visit(number, block, nodes)
+                self._storage.release_pages()
 
         self._workers.each(range(len(self.slices)), sweep_slice)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from frameboost.binning.bins import SAMPLE_LIMIT
 from frameboost.checks.messages import shown
 from frameboost.data.sources import FrameSource
 from frameboost.engines.description import EngineRequest
@@ -16,13 +17,22 @@ from frameboost.errors import DataError
 from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage
 from frameboost.schema.feature import Feature
 
-__all__ = ["RowSize", "check_folder", "row_size", "storage_of"]
+__all__ = [
+    "MOST_SHARDS", "Need", "RowSize", "check_folder", "fewest_shards", "need_of", "row_size", "storage_of",
+    "storage_within",
+]  # fmt: skip
 
 # The share of the memory that estimates may reach. The rest is for columns as they are read, for answers, and for what
 # an estimate leaves out.
 _USED = 0.75
 # Bytes for pages of files and for work, where some arrays are in memory and others in files.
 _BESIDE_ARRAYS = 1 << 29
+# What `need_of` reckons with, in bytes: for messages and freed memory that is not given back; and of each row of a
+# shard for work in files, for the column that a thread reads, and for its sorted values. Measured (docs/scale.md).
+_FIXED, _FILE_WORK, _COLUMN, _SORTED = 1 << 25, 60, 16, 40
+# Sorted values of the features that are cut at a time, of each row that cuts come from.
+_COUNTS = 100
+MOST_SHARDS = 64  # of a worker, where their number is chosen here
 
 
 class RowSize(NamedTuple):
@@ -56,6 +66,100 @@ def storage_of(request: EngineRequest, parts: Sequence[pl.LazyFrame]) -> Storage
     memory = min(rewritten, max(0, int(left * _USED) - _BESIDE_ARRAYS))
     request.budget.reserve(memory)
     return FileStorage(memory)
+
+
+class Need(NamedTuple):
+    """The bytes that a process needs beside what it has, by where the arrays of its shards are.
+
+    ``by_column`` reads one column at a time, and has the arrays in memory.
+    """
+
+    in_memory: int
+    by_column: int
+    in_files: int
+
+
+def need_of(request: EngineRequest, counts: Sequence[int], n_all: int, n_threads: int) -> Need:
+    """Return what the shards of one process need, which take turns.
+
+    Parameters
+    ----------
+    request
+        Whose rows are divided.
+    counts
+        The number of rows of each shard.
+    n_all
+        The number of rows of all processes; cuts come from a sample of them.
+    n_threads
+        The threads of the process.
+    """
+    columns, arrays, _ = row_size(request)
+    parameters, n_rows, largest = request.parameters, sum(counts), max(counts, default=0)
+    share = min(1.0, SAMPLE_LIMIT / max(1, n_all))
+    depth = parameters.max_depth or 8
+    nodes = min(
+        2 ** max(0, min(depth, 20) - 2), max(1, parameters.max_leaves // 2) if parameters.max_leaves else 1 << 20
+    )
+    histograms = 16 * len(request.features) * (parameters.max_bin + 1) * max(1, min(nodes, largest))
+    work = n_threads * int(largest * (_COLUMN + _SORTED * share))
+    beside = _FIXED + 2 * histograms
+    held = max(arrays * n_rows, int(_COUNTS * n_rows * share))
+    in_files = beside + work + n_threads * histograms + (_FILE_WORK + 1) * largest
+    return Need(columns * n_rows + held + work + beside, held + work + beside, in_files)
+
+
+def fewest_shards(
+    request: EngineRequest, n_rows: int, rooms: Sequence[tuple[int, int]], *, fits_files: bool
+) -> int | None:
+    """Return into how many shards to divide rows, so that each process has room for its share; None if none will do.
+
+    Parameters
+    ----------
+    request
+        Whose rows are divided.
+    n_rows
+        Their number.
+    rooms
+        Of each process the bytes that it has room for, and its number of threads.
+    fits_files
+        Whether arrays may be in files.
+    """
+    n, own = len(rooms), -(-n_rows // len(rooms))
+    for way in Need._fields if fits_files else Need._fields[:1]:
+        each = 1
+        while each <= MOST_SHARDS:
+            counts = [-(-own // each)] * each
+            if all(getattr(need_of(request, counts, n_rows, n_threads), way) <= room for room, n_threads in rooms):
+                return n * each
+            each *= 2
+    return None
+
+
+def storage_within(
+    request: EngineRequest, counts: Sequence[int], n_all: int, n_threads: int, *, in_files: bool = False
+) -> Storage:
+    """Return where to keep the arrays of the shards of a process whose memory is limited.
+
+    Parameters
+    ----------
+    request, counts, n_all, n_threads
+        See `need_of`; the request's budget has the memory that is left.
+    in_files
+        Whether to keep them in files whatever is left.
+    """
+    left = request.budget.left()
+    if left is None and not in_files:
+        return IN_MEMORY
+    left, need = left or 0, need_of(request, counts, n_all, n_threads)
+    arrays, rewritten = (sum(counts) * size for size in row_size(request)[1:])
+    if need.by_column <= left and not in_files:
+        request.budget.reserve(arrays)
+        return IN_MEMORY if need.in_memory <= left else Storage(holds_columns=False)
+    check_folder()
+    free = max(0, left - need.in_files)
+    memory = min(rewritten, free // 2)
+    request.budget.reserve(memory)
+    return FileStorage(memory, min(Storage.room, max(1 << 22, (free - memory) // 2)), releases=True)
 
 
 def row_size(request: EngineRequest) -> RowSize:

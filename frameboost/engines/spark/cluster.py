@@ -86,7 +86,7 @@ class Spark:
         plan = ShardPlan(
             engine.openers[HistogramEngine], None, request.features, dict(request.roles), request.parameters
         )
-        shards = SparkShards(job, plan, in_order=request.parameters.subsample < 1)
+        shards = SparkShards(job, engine, plan, in_order=request.parameters.subsample < 1)
         return ShardedEngine(shards, request.features, request.roles)
 
     def _n_tasks(self, driver: Driver, session: SparkSession) -> int:

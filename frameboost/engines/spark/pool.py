@@ -9,6 +9,7 @@ from itertools import accumulate
 from frameboost.engines.dask.cluster import check_versions
 from frameboost.engines.dask.pool import DaskShard, DaskShards
 from frameboost.engines.dask.worker import ShardPlan, versions
+from frameboost.engines.description import EngineDescription
 from frameboost.engines.spark.job import SparkJob
 from frameboost.engines.spark.task import Content
 from frameboost.errors import ClusterError
@@ -27,13 +28,15 @@ class SparkShards(DaskShards):
     ----------
     job
         The job, which is ended with the shards.
+    engine
+        The engine of every shard.
     plan
         The plan of every shard.
     in_order
         Whether the model depends on the order of the rows.
     """
 
-    def __init__(self, job: SparkJob, plan: ShardPlan, *, in_order: bool) -> None:
+    def __init__(self, job: SparkJob, engine: EngineDescription, plan: ShardPlan, *, in_order: bool) -> None:
         self._job = job
         self._in_order = in_order
         try:
@@ -42,7 +45,8 @@ class SparkShards(DaskShards):
         except BaseException:
             job.close()
             raise
-        super().__init__(job.client, [plan] * len(self._contents))
+        super().__init__(job.client, engine, _SECONDS_WITHOUT_TASK)
+        self.open([plan] * len(self._contents))
 
     def places(self, counts: Sequence[int]) -> list[Places]:
         """See `ShardPool.places`; Spark may give a task partitions of the DataFrame that do not follow each other."""

@@ -195,14 +195,13 @@ def test_a_client_that_is_closed_in_mid_fit_is_told(cluster, frame):
 
 
 @pytest.mark.slow
-def test_a_cluster_without_workers_is_refused(frame, monkeypatch):
-    monkeypatch.setattr(dask_pool, "_SECONDS_WITHOUT_WORKERS", 1)
+def test_a_cluster_without_workers_is_refused(frame):
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
         distributed.Client(empty) as client,
         pytest.raises(fb.ClusterError, match="the Dask cluster has no worker, and none came within 1 seconds"),
     ):
-        fb.fit(frame, "amount", engine=fb.Dask(client), **OPTIONS)
+        fb.fit(frame, "amount", engine=fb.Dask(client, worker_timeout="1s"), **OPTIONS)
 
 
 @cases(("engine", "says"), [

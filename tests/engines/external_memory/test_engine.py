@@ -6,7 +6,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.binning.bins import Bins
-from frameboost.engines.external_memory import blocks, codes, node_numbers
+from frameboost.engines.external_memory import blocks, node_numbers
 from frameboost.engines.external_memory.codes import CodesByRow
 from frameboost.engines.external_memory.engine import ExternalMemoryEngine
 from frameboost.engines.external_memory.node_kernels import group_rows, move_to_children
@@ -16,7 +16,7 @@ from frameboost.engines.shards import opening
 from frameboost.engines.shards.memory_plan import storage_of
 from frameboost.expressions.expression import Expression
 from frameboost.runtime import available_memory
-from frameboost.runtime.storage import FileStorage
+from frameboost.runtime.storage import FileStorage, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -56,7 +56,7 @@ def opened(monkeypatch):
     monkeypatch.setattr(opening, "storage_of", plan)
     monkeypatch.setattr(blocks, "ROWS", 64)
     monkeypatch.setattr(node_numbers, "ROWS", 64)
-    monkeypatch.setattr(codes, "_ROOM", 2000)  # two columns of 800 rows
+    monkeypatch.setattr(Storage, "room", 2000)  # two columns of 800 rows
     return storages
 
 
