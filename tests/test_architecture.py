@@ -40,7 +40,7 @@ OPTIONAL = {
     "frameboost.data.partitions": {"dask"},
     "frameboost.engines.dask.cluster": {"dask", "distributed"},
     "frameboost.engines.dask.pool": {"dask", "distributed"},
-    "frameboost.engines.dask.worker": {"distributed"},
+    "frameboost.engines.dask.worker": {"dask", "distributed"},
     "frameboost.data.spark_source": {"pyarrow", "pyspark"},
     "frameboost.engines.spark.cluster": {"distributed", "pyarrow", "pyspark"},
     "frameboost.engines.spark.driver": {"distributed", "pyspark"},
