@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from frameboost.expressions.duckdb_sql import string_literal
+from frameboost.expressions.duckdb_sql import EXACT_TEXT, string_literal
 from frameboost.schema.polars_columns import column
 
 __all__ = ["codes_sql", "distinct_strings", "in_order", "with_codes"]
@@ -42,7 +42,7 @@ def codes_sql(quoted: str, labels: Sequence[str]) -> str:
     """Return the same of a column of DuckDB, as an expression.
 
     >>> print(codes_sql('"y"', ["a", "it's"]))
-    CAST(CASE CAST("y" AS VARCHAR) WHEN 'a' THEN 0 WHEN 'it''s' THEN 1 END AS SMALLINT)
+    CAST(CASE "y"::VARCHAR COLLATE C WHEN 'a' THEN 0 WHEN 'it''s' THEN 1 END AS SMALLINT)
     """
     whens = " ".join(f"WHEN {string_literal(label)} THEN {code}" for code, label in enumerate(labels))
-    return f"CAST(CASE CAST({quoted} AS VARCHAR) {whens} END AS SMALLINT)"
+    return f"CAST(CASE {EXACT_TEXT.format(x=quoted)} {whens} END AS SMALLINT)"

@@ -96,7 +96,7 @@ def _opened(data: Any, argument: str, *, once: bool) -> LocalSource:
             if "\0" in name:
                 raise DataError(f"column {shown(name)} has a NUL in its name, which Arrow can't hold; rename it")
         _refuse_duplicates(names, ignore_case=True)
-        return repeatable_source(data) if once else RelationSource(data)
+        return (repeatable_source(data) if once else RelationSource(data)).comparable()
     if type(data).__module__.startswith("pyspark."):
         raise DataError(
             f"{argument} is a PySpark {type(data).__name__}, whose rows are in a cluster; give df.toArrow() if they "

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from frameboost.data.predicates import as_polars, check_repeatable, unusable
 from frameboost.data.spark_source import SparkSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError
-from frameboost.expressions.duckdb_sql import is_present, quote_identifier
+from frameboost.expressions.duckdb_sql import EXACT_TEXT, IS_NUMBER, is_present, quote_identifier
 from frameboost.runtime.duckdb_errors import first_duckdb_error
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
@@ -197,6 +198,30 @@ class RelationSource:
 
     categorical: ClassVar[frozenset[str]] = frozenset()  # its categories are strings, ENUMs
 
+    def comparable(self) -> RelationSource:
+        """Return it with values that compare as those of a frame do.
+
+        Floats of files are hidden from the files' statistics, which leave NaN out, and by which DuckDB folds
+        comparisons (duckdb#25521); strings compare by their bytes, whatever the collations of columns and of the
+        connection. Where neither is needed it is the relation itself.
+        """
+        relation, compared = self.relation, {}
+        columns = zip(relation.columns, relation.types, strict=True)
+        types = [(quote_identifier(name), str(kind)) for name, kind in columns]
+        floats = [(name, kind) for name, kind in types if kind in ("FLOAT", "DOUBLE")]
+        if floats and _reads_files(relation):
+            for name, kind in floats:
+                is_number = IS_NUMBER.format(x=name)
+                compared[name] = f"CASE WHEN {name} IS NULL OR {is_number} THEN {name} ELSE CAST('NaN' AS {kind}) END"
+        strings = [name for name, kind in types if kind == "VARCHAR"]
+        if strings and _is_collated(relation, strings):
+            compared |= {name: EXACT_TEXT.format(x=name) for name in strings}
+        if not compared:
+            return self
+        return self.derived(
+            relation.project(f"* REPLACE ({', '.join(f'{sql} AS {name}' for name, sql in compared.items())})")
+        )
+
     def own_rows(self) -> RelationSource:
         """See `FrameSource.own_rows`."""
         return self
@@ -313,6 +338,27 @@ def with_types_of_nulls(
     if not other:
         return source
     return source.as_null({name: wanted[name] for name in source.without_values(other)})
+
+
+def _reads_files(relation: duckdb.DuckDBPyRelation) -> bool:
+    """Whether a relation may read files with statistics of columns, by its plan."""
+    try:
+        return re.search("parquet|iceberg|delta|ducklake|lance|vortex", relation.explain(), re.IGNORECASE) is not None
+    except duckdb.Error:  # it can't be read
+        return False
+
+
+def _is_collated(relation: duckdb.DuckDBPyRelation, strings: Sequence[str]) -> bool:
+    """Whether quoted columns of strings may compare otherwise than by their bytes."""
+    try:
+        [(setting,)] = (
+            relation.limit(0).aggregate("COUNT(*)").project("current_setting('default_collation')").fetchall()
+        )
+        # DuckDB refuses to compare a column of another collation than this.
+        relation.limit(0).filter(" OR ".join(f"{name} = '' COLLATE C" for name in strings)).fetchall()
+    except duckdb.Error:
+        return True
+    return setting.lower() not in ("", "c", "binary", "posix")
 
 
 def read_relation(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:

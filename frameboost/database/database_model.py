@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -410,7 +411,14 @@ class DatabaseModel:
             )
         destination = Destination() if target is None else Destination(statement, self.dialect.quote_path(target))
         text = self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees, rows))
-        write_text(path, f"{self._header(trained, output)}{text};\n")
+        text = f"{self._header(trained, output)}{text};\n"
+        clients = self.dialect.names.clients
+        if clients is not None and (replaced := re.search(clients, text)):
+            raise ParameterError(
+                f"the file would hold {shown(replaced[0])}, in a name or in where, which clients of "
+                f"{self.dialect.name} replace; rename the column there, or run what query returns"
+            )
+        write_text(path, text)
 
     @checked(name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"))
     def to_dbt(

@@ -44,7 +44,7 @@ def scoring_statement(model: SqlModel, source: TableSource, options: ScoringOpti
     ParameterError
         If two columns would have one name, or the query does not fit.
     """
-    _check_distinct(options.keep, output_columns(model.output, options.name))
+    _check_distinct(options.keep, output_columns(model.output, options.name), any_case=model.dialect.names.any_case)
     read = [*model.used(), *model.read_besides]
 
     def stages() -> Stages:
@@ -56,14 +56,15 @@ def scoring_statement(model: SqlModel, source: TableSource, options: ScoringOpti
     return scoring_query(model, stages, options.form, options.trees, options.name, destination, rows)
 
 
-def _check_distinct(keep: Sequence[str] | None, predictions: Sequence[str]) -> None:
+def _check_distinct(keep: Sequence[str] | None, predictions: Sequence[str], *, any_case: bool) -> None:
     """Raise `ParameterError` if two columns of the query would have one name; of ``SELECT *`` nothing is known."""
     if keep is None:
         return
     found: set[str] = set()
     for name in (*keep, *predictions):
-        if name in found:
+        known = name.lower() if any_case else name
+        if known in found:
             raise ParameterError(
                 f"the query would have column {shown(name)} twice; leave it out of keep, or change name"
             )
-        found.add(name)
+        found.add(known)

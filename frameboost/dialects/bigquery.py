@@ -22,7 +22,8 @@ BIGQUERY = Dialect(
     ),
     literals=Literals(
         # A backslash is an escape; no line ends in '…'. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/lexical
-        escapes={**BACKSLASH_ESCAPES, "'": "\\'"},
+        # Dataform replaces ${…}. https://docs.cloud.google.com/dataform/docs/javascript-in-dataform
+        escapes={**BACKSLASH_ESCAPES, "'": "\\'", "\0": "\\000", "${": "\\x24{"},
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/lexical
         infinity=("CAST('inf' AS FLOAT64)", "CAST('-inf' AS FLOAT64)"),
         # BIGNUMERIC has 38 digits before the point. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
@@ -41,6 +42,8 @@ BIGQUERY = Dialect(
     expressions=Expressions(
         # Comparisons with NaN are FALSE. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/mathematical_functions
         is_number="NOT IS_NAN({x})",
+        # Without the collation of the column. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/string_functions
+        text="COLLATE({x}, '')",
         # Overflow is an error. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/mathematical_functions
         exp=guarded_exp("709.0", "-708.0"),
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types

@@ -18,7 +18,7 @@ CLICKHOUSE = Dialect(
     names=Names(escapes={"\\": "\\\\"}),
     literals=Literals(
         # https://clickhouse.com/docs/sql-reference/syntax
-        escapes=BACKSLASH_ESCAPES,
+        escapes={**BACKSLASH_ESCAPES, "\0": "\\0"},
         # https://clickhouse.com/docs/sql-reference/data-types/float
         infinity=("toFloat64('inf')", "toFloat64('-inf')"),
         # A number with more digits is read as a Float64. https://clickhouse.com/docs/sql-reference/syntax
@@ -46,6 +46,10 @@ CLICKHOUSE = Dialect(
     expressions=Expressions(
         # https://clickhouse.com/docs/sql-reference/data-types/float
         is_number="NOT isNaN({x})",
+        # A list of strings is converted to an Enum, which may lack some (measured, 26). https://clickhouse.com/docs/sql-reference/data-types/enum
+        text="toString({x})",
+        # Measured, 26.
+        list_is_value=True,
         # As short as can be, for the sake of the limit on text. https://clickhouse.com/docs/sql-reference/functions/conditional-functions
         branch="if({c}, {t}, {e})",
         # Items are counted from 1. https://clickhouse.com/docs/sql-reference/data-types/array
@@ -54,6 +58,8 @@ CLICKHOUSE = Dialect(
     statements=Statements(
         # https://clickhouse.com/docs/sql-reference/statements/select
         except_columns="* EXCEPT ({v})",
+        # Unless STRICT. https://clickhouse.com/docs/sql-reference/statements/select
+        except_unknown="* EXCEPT ({v})",
         # Measured, 26; prefer_column_name_to_alias turns it round. https://clickhouse.com/docs/operations/settings/settings
         aliases_hide_columns=True,
         # Measured, 26.

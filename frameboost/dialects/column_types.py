@@ -33,12 +33,16 @@ class ColumnTypes:
         integers in the units of the feature's type.
     casts
         Types that have another name in CAST.
+    exact_string
+        A type for strings of up to ``{n}`` bytes that compares, and is indexed, as what `Expressions.text` makes of a
+        column; None where that is to be done with a column of strings as well.
     nullable
         A column type ``{t}`` that takes NULL.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     casts: Mapping[str, str] = field(default_factory=dict)
+    exact_string: str | None = None
     nullable: str = "{t}"
 
     def type_of(self, kind: FeatureType) -> str | None:

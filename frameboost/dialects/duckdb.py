@@ -12,7 +12,7 @@ from frameboost.dialects.limits import Limits
 from frameboost.dialects.literals import Literals, OutOfRange
 from frameboost.dialects.names import Names
 from frameboost.dialects.statements import Statements
-from frameboost.expressions.duckdb_sql import literal
+from frameboost.expressions.duckdb_sql import EXACT_TEXT, IS_NUMBER, literal
 from frameboost.expressions.expression import DUCKDB_WRITER
 from frameboost.schema.types import DUCKDB_TYPES, FeatureType, Physical
 
@@ -58,8 +58,12 @@ DUCKDB = Dialect(
     # https://duckdb.org/docs/stable/sql/data_types/overview
     types=ColumnTypes(columns=DUCKDB_TYPES),
     expressions=_DuckDBExpressions(
-        # NaN equals itself and is the greatest number. https://duckdb.org/docs/stable/sql/data_types/numeric
-        is_number="NOT isnan({x})",
+        # Statistics of files leave NaN out, and comparisons are folded by them. https://github.com/duckdb/duckdb/issues/25521
+        is_number=IS_NUMBER,
+        # Nor is a comparison folded with what may be NULL besides (measured, 2.0.1).
+        real="nullif({x}, 'NaN'::FLOAT)",
+        # Whatever the collation of the column. https://duckdb.org/docs/stable/sql/expressions/collations
+        text=EXACT_TEXT,
         # Every IN becomes a join (measured, 2.0.0), and the joins of all splits take time quadratic in their number.
         longest_list=0,
         # Measured, 2.0.0 (docs/performance.md).
@@ -76,6 +80,8 @@ DUCKDB = Dialect(
     statements=Statements(
         # https://duckdb.org/docs/stable/sql/expressions/star
         except_columns="* EXCLUDE ({v})",
+        # https://duckdb.org/docs/stable/sql/expressions/star
+        except_unknown="COLUMNS(lambda c: lower(c) NOT IN ({strings}))",
         # Insertion order is preserved. https://duckdb.org/docs/stable/sql/dialect/order_preservation
         keeps_order=True,
     ),

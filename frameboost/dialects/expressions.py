@@ -28,8 +28,13 @@ class Expressions:
         A Boolean column as a condition.
     text
         A string column, such that ``=`` with `Literals.text` holds for equal strings only.
+    real
+        A float column, such that ``<`` is not true of NaN, whatever statistics the database has of the column. It may
+        be NULL for NaN.
     longest_list
         Values that ``IN`` takes; 0 for none, where a chain of OR is better, None for any number.
+    list_is_value
+        Whether the list behind ``IN`` is one of the elements of a query (see `Limits.elements`).
     branch
         One of two values, ``{t}`` and ``{e}``, by a condition ``{c}``, the second where it is NULL.
     case_skips_unmet_whens
@@ -60,7 +65,9 @@ class Expressions:
     is_true: str = "{x}"
     is_false: str = "NOT {x}"
     text: str = "{x}"
+    real: str = "{x}"
     longest_list: int | None = None
+    list_is_value: bool = False
     branch: str = "CASE WHEN {c} THEN {t} ELSE {e} END"
     case_skips_unmet_whens: bool = False
     longest_sum: int | None = None

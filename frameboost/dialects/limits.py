@@ -32,7 +32,7 @@ class Limits:
     columns
         Columns of a SELECT.
     elements
-        Names and values in one query.
+        Elements of a query as its parser counts them: a name or a value is one, an operator or a call two.
     terms
         Names and values in one expression.
     """

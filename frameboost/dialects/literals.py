@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 
+from frameboost.checks.messages import shown
+from frameboost.errors import ParameterError
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = ["BACKSLASH_ESCAPES", "Literals", "OutOfRange"]
@@ -24,7 +27,10 @@ _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class OutOfRange(Enum):
-    """A threshold that no value of a column can be written as: every present value is below it, or none is."""
+    """A threshold that no value of a column can be written as: every present value is below it, or none is.
+
+    A category that no value of the column can be is `BELOW`.
+    """
 
     ABOVE = "every value is less"
     BELOW = "no value is less"
@@ -37,7 +43,13 @@ class Literals:
     Attributes
     ----------
     string_prefix, escapes
-        What stands before a quoted string, and what is written for a character inside, besides ``''`` for a quote.
+        What stands before a quoted string, and what is written for characters inside, besides ``''`` for a quote: what
+        would end the string, or what the database or a client of it replaces in any text, in strings as well.
+    encoded
+        Characters that are no part of a quoted string, and how a string that has some is written, by its bytes ``{v}``
+        in hexadecimal.
+    unheld
+        Characters that no string of the database can hold.
     booleans
         False and true as values of a column.
     text
@@ -70,6 +82,8 @@ class Literals:
 
     string_prefix: str = ""
     escapes: Mapping[str, str] = field(default_factory=dict)
+    encoded: tuple[str, str] | None = None
+    unheld: str = ""
     booleans: tuple[str, str] = ("FALSE", "TRUE")
     text: str = "{v}"
     double: str = "{v}"
@@ -92,7 +106,7 @@ class Literals:
     def literal(self, kind: FeatureType, value: Physical) -> str | OutOfRange:
         """Return a physical value as a literal that compares exactly with a column of the type."""
         if isinstance(value, str):
-            return self.text.format(v=self.string(value))
+            return OutOfRange.BELOW if self._is_unheld(value) else self.text.format(v=self.string(value))
         if kind.is_float:
             number = float(value)
             if math.isinf(number) and self.infinity is None:
@@ -133,9 +147,23 @@ class Literals:
         return self.double.format(v=text, e=text if "e" in text else f"{text}e0")
 
     def string(self, value: str) -> str:
-        """Return a string as a literal."""
+        """Return a string as a literal.
+
+        Raises
+        ------
+        ParameterError
+            If no string of the database can hold it.
+        """
+        if self._is_unheld(value):
+            raise ParameterError(f"the string {shown(value)} holds a character that no string of the database can")
+        if self.encoded is not None and not set(self.encoded[0]).isdisjoint(value):
+            return self.encoded[1].format(v=value.encode().hex().upper())
         escapes = {"'": "''", **self.escapes}
-        return f"{self.string_prefix}'" + "".join(escapes.get(c, c) for c in value) + "'"
+        pattern = "|".join(map(re.escape, sorted(escapes, key=len, reverse=True)))
+        return f"{self.string_prefix}'" + re.sub(pattern, lambda found: escapes[found[0]], value) + "'"
+
+    def _is_unheld(self, value: str) -> bool:
+        return not set(self.unheld).isdisjoint(value)
 
     def label(self, value: str | bool) -> str:
         """Return the label of a class as a value of a column."""

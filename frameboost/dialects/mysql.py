@@ -25,8 +25,8 @@ MYSQL = Dialect(
         lost=r"(?s)\s.*",
     ),
     literals=Literals(
-        # An escape unless NO_BACKSLASH_ESCAPES. https://dev.mysql.com/doc/refman/8.0/en/string-literals.html
-        escapes={"\\": "\\\\"},
+        # A backslash is an escape unless NO_BACKSLASH_ESCAPES. https://dev.mysql.com/doc/refman/8.0/en/string-literals.html
+        encoded=("\\\0", "CONVERT(x'{v}' USING utf8mb4)"),
         # As below, of literals.
         text="CAST(CONVERT({v} USING utf8mb4) AS BINARY)",
         # With an exponent it is approximate, else exact. https://dev.mysql.com/doc/refman/8.0/en/number-literals.html
@@ -40,6 +40,7 @@ MYSQL = Dialect(
             "boolean": "BOOLEAN", "date": "DATE", "timestamp": "DATETIME(6)", "string": "TEXT",
         },
         # https://dev.mysql.com/doc/refman/8.0/en/cast-functions.html
+        exact_string="VARBINARY({n})",
         casts={"int64": "SIGNED", "codes": "SIGNED", "string": "CHAR"},
     ),
     expressions=Expressions(

@@ -33,6 +33,10 @@ class Names:
         Whether a name may end in a blank.
     any_case
         Whether names that differ only in case are one name, quoted or not.
+    replaced
+        Sequences of characters that the database replaces in the text of a query, in quoted names as well.
+    clients
+        A regular expression for what clients of the database that run files replace in them, in quoted names as well.
     lost
         A regular expression for names, in lower case, that a column of a table can have, but not one of a common table
         expression.
@@ -46,6 +50,8 @@ class Names:
     in_bytes: bool = False
     ends_in_blank: bool = True
     any_case: bool = False
+    replaced: tuple[str, ...] = ()
+    clients: str | None = None
     lost: str | None = None
 
     def quote(self, name: str, database: str) -> str:
@@ -60,6 +66,11 @@ class Names:
             raise ParameterError(f"a name must be a string, not {shown(name)}")
         wrong = next((character for character in name if self._is_wrong(character)), None)
         what = f"holds {shown(wrong)}" if wrong is not None else ""
+        if replaced := next((sequence for sequence in self.replaced if sequence in name), None):
+            raise ParameterError(
+                f"the name {shown(name)} holds {shown(replaced)}, from which on {database} replaces text, in quoted "
+                "names too; rename it there"
+            )
         if not self.ends_in_blank and name.endswith(" "):
             what = "ends in a blank"
         if not name:

@@ -15,8 +15,11 @@ __all__ = ["ORACLE"]
 ORACLE = Dialect(
     name="oracle",
     # No quote inside, and 128 bytes. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Database-Object-Names-and-Qualifiers.html
-    names=Names(unnameable='\0"', longest=128, in_bytes=True),
+    # SQL*Plus replaces &variables. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqpug/DEFINE.html
+    names=Names(unnameable='\0"', longest=128, in_bytes=True, clients="&"),
     literals=Literals(
+        # SQL*Plus replaces &variables. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqpug/DEFINE.html
+        escapes={"&": "' || CHR(38) || '", "\0": "' || CHR(0) || '"},
         # 19c has no Booleans. https://docs.oracle.com/en/database/oracle/oracle-database/23/sqlrf/Data-Types.html
         booleans=("0", "1"),
         # A number is NUMBER, which has no exponents beyond 125. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Literals.html
@@ -39,6 +42,8 @@ ORACLE = Dialect(
     expressions=Expressions(
         # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Floating-Point-Conditions.html
         is_number="{x} IS NOT NAN",
+        # Whatever NLS_COMP, NLS_SORT and the collation of the column. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/COLLATE-Operator.html
+        text="{x} COLLATE BINARY",
         # 19c has no Boolean columns. https://docs.oracle.com/en/database/oracle/oracle-database/23/sqlrf/Data-Types.html
         is_true="{x} = 1", is_false="{x} = 0",
         # 1,000 expressions in 19c. https://docs.oracle.com/error-help/db/ora-01795

@@ -17,6 +17,10 @@ POSTGRES = Dialect(
     # 63 bytes. https://www.postgresql.org/docs/current/limits.html
     names=Names(longest=63, in_bytes=True),
     literals=Literals(
+        # A backslash is an escape where standard_conforming_strings is off, and E'…' has it as one. https://www.postgresql.org/docs/current/runtime-config-compatible.html
+        escapes={"\\": "' || chr(92) || '"},
+        # https://www.postgresql.org/docs/current/datatype-character.html
+        unheld="\0",
         # A number with a point or an exponent is numeric at first. https://www.postgresql.org/docs/current/sql-syntax-lexical.html
         double="{v}::float8",
         # https://www.postgresql.org/docs/current/datatype-numeric.html
@@ -39,6 +43,8 @@ POSTGRES = Dialect(
         is_number="{x} <= 'Infinity'::float8",
         # Overflow is an error (measured, 16). https://www.postgresql.org/docs/current/functions-math.html
         exp=guarded_exp("709::float8", "-708::float8"),
+        # Whatever the collation of the column, citext or an enum. https://www.postgresql.org/docs/current/collation.html
+        text='{x}::text COLLATE "C"',
         # https://www.postgresql.org/docs/current/arrays.html
         array="ARRAY[{v}]",
     ),
@@ -85,7 +91,8 @@ REDSHIFT = POSTGRES.child(
     },
     expressions={
         # Blanks at the end don't count, with something behind them they do. https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html
-        "text": "({x} || '.')",
+        # A column or a database may ignore case. https://docs.aws.amazon.com/redshift/latest/dg/r_COLLATE.html
+        "text": "COLLATE({x} || '.', 'case_sensitive')",
         # No arrays in columns. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-datatypes.html
         "array": None,
     },

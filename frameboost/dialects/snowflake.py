@@ -18,7 +18,8 @@ SNOWFLAKE = Dialect(
     names=Names(longest=255),
     literals=Literals(
         # A backslash is an escape. https://docs.snowflake.com/en/sql-reference/data-types-text
-        escapes=BACKSLASH_ESCAPES,
+        # Its clients replace &variables and <% templates %>. https://docs.snowflake.com/en/developer-guide/snowflake-cli/sql/execute-sql
+        escapes={**BACKSLASH_ESCAPES, "\0": "\\x00", "&": "\\x26", "<%": "\\x3C%"},
         # Which literals are FLOAT is not said of all, of a cast there is no doubt. https://docs.snowflake.com/en/sql-reference/data-types-numeric
         double="'{v}'::FLOAT", infinity=("'inf'::FLOAT", "'-inf'::FLOAT"),
         # NUMBER has 38 digits. https://docs.snowflake.com/en/sql-reference/data-types-numeric
@@ -40,6 +41,8 @@ SNOWFLAKE = Dialect(
     expressions=Expressions(
         # NaN is the greatest number. https://docs.snowflake.com/en/sql-reference/data-types-numeric
         is_number="{x} <= 'inf'::FLOAT",
+        # By Unicode, whatever the collation of the column. https://docs.snowflake.com/en/sql-reference/functions/collate
+        text="COLLATE({x}, 'utf8')",
         # An error named 16,384 values for years. https://docs.snowflake.com/en/sql-reference/functions/in
         longest_list=16_384,
         # Overflow is not documented, so it is avoided. https://docs.snowflake.com/en/sql-reference/functions/exp

@@ -6,7 +6,7 @@ from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.expressions import Expressions
 from frameboost.dialects.limits import Limits
-from frameboost.dialects.literals import BACKSLASH_ESCAPES, Literals
+from frameboost.dialects.literals import Literals
 from frameboost.dialects.names import Names
 from frameboost.dialects.statements import Statements
 
@@ -15,10 +15,12 @@ __all__ = ["DATABRICKS", "SPARK"]
 SPARK = Dialect(
     name="spark",
     # Backticks, doubled inside; not case-sensitive. https://spark.apache.org/docs/latest/sql-ref-identifier.html
-    names=Names(quotes=("`", "`"), any_case=True),
+    # Variables are replaced everywhere (spark.sql.variable.substitute). https://spark.apache.org/docs/latest/configuration.html
+    names=Names(quotes=("`", "`"), any_case=True, replaced=("${",)),
     literals=Literals(
-        # A backslash is an escape; before 4.0 two quotes are an end and a beginning. https://spark.apache.org/docs/latest/sql-ref-literals.html
-        escapes={**BACKSLASH_ESCAPES, "'": "\\'"},
+        # A backslash is an escape unless spark.sql.parser.escapedStringLiterals, and before 4.0 two quotes are an end
+        # and a beginning; so these are no part of a string. https://spark.apache.org/docs/latest/sql-ref-literals.html
+        escapes={c: f"' || char({ord(c)}) || '" for c in "'\\\n\r\0"} | {"${": "$' || '{"},
         # With only a point a literal is DECIMAL. https://spark.apache.org/docs/latest/sql-ref-literals.html
         double="{v}D",
         # https://spark.apache.org/docs/latest/sql-ref-datatypes.html
@@ -39,6 +41,8 @@ SPARK = Dialect(
     expressions=Expressions(
         # NaN is the greatest number. https://spark.apache.org/docs/latest/sql-ref-datatypes.html
         is_number="NOT isnan({x})",
+        # A column may ignore case; what is made of bytes does not, and COLLATE is of 4.0. https://spark.apache.org/docs/latest/sql-ref-collation.html
+        text="STRING(BINARY({x}))",
         # The parser takes longer the deeper parentheses nest (measured, 4).
         longest_sum=60,
         # What has a lambda is left to the interpreter (measured, 4). https://spark.apache.org/docs/latest/api/sql/index.html
@@ -54,6 +58,9 @@ SPARK = Dialect(
 
 DATABRICKS = SPARK.child(
     "databricks",
+    # Parameters of the editor and of notebooks are replaced everywhere. https://docs.databricks.com/aws/en/sql/user/queries/query-parameters
+    names={"replaced": ("${", "{{")},
+    literals={"escapes": {**SPARK.literals.escapes, "$": "' || char(36) || '", "{{": "{' || '{"}},
     # https://docs.databricks.com/aws/en/sql/language-manual/sql-ref-syntax-qry-star
     statements={"except_columns": "* EXCEPT ({v})"},
     # Of the statement API, whatever Spark's is taken to be. https://docs.databricks.com/api/workspace/statementexecution/executestatement

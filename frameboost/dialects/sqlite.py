@@ -59,6 +59,8 @@ SQLITE = Dialect(
         any_case=True,
     ),
     literals=_SQLiteLiterals(
+        # SQL ends with a NUL. https://www.sqlite.org/nulinstr.html
+        encoded=("\0", "CAST(x'{v}' AS TEXT)"),
         # 9e999 is infinity (measured, 3.40.1); a NaN becomes NULL. https://www.sqlite.org/floatingpoint.html
         infinity=("9e999", "-9e999"),
         # Dates and times are text. https://www.sqlite.org/lang_datefunc.html
@@ -78,6 +80,8 @@ SQLITE = Dialect(
         functions={"GREATEST": "MAX", "LEAST": "MIN"},
     ),
     statements=Statements(
+        # Measured, 3.40.1; the other one of a new table is called prediction:1.
+        first_is_meant=True,
         keeps_order=True,
         # Others are flattened into the query; since 3.35. https://www.sqlite.org/lang_with.html
         fenced_stage=MATERIALIZED,

@@ -25,6 +25,11 @@ class Statements:
         All columns of ``{table}``, with others beside them.
     except_columns
         All columns but ``{v}``; None where there is no such thing.
+    except_unknown
+        The same where some of ``{v}`` may be no columns, or of ``{strings}``, names in lower case as strings; None
+        where there is no such thing.
+    first_is_meant
+        Whether of two columns of one name in a subquery or a new table the first one keeps the name.
     alias
         What stands between a table and its alias.
     aliases_hide_columns
@@ -59,6 +64,8 @@ class Statements:
 
     star: str = "*"
     except_columns: str | None = None
+    except_unknown: str | None = None
+    first_is_meant: bool = False
     alias: str = "AS "
     aliases_hide_columns: bool = False
     star_names_tables: bool = False

@@ -16,6 +16,8 @@ TRINO = Dialect(
     # Not case-sensitive. https://trino.io/docs/current/language/reserved.html
     names=Names(any_case=True),
     literals=Literals(
+        # https://trino.io/docs/current/functions/string.html
+        escapes={"\0": "' || chr(0) || '"},
         # 1.1 is DECIMAL. https://trino.io/docs/current/language/types.html
         double="{e}",
         # https://trino.io/docs/current/functions/math.html

@@ -15,12 +15,14 @@ __all__ = ["FABRIC", "TSQL"]
 TSQL = Dialect(
     name="tsql",
     # 128 characters; case is the collation's. https://learn.microsoft.com/en-us/sql/relational-databases/databases/database-identifiers
-    names=Names(quotes=("[", "]"), longest=128, any_case=True),
+    # sqlcmd replaces $(variables), and ends a batch at a line of GO. https://learn.microsoft.com/en-us/sql/tools/sqlcmd/sqlcmd-use-scripting-variables
+    names=Names(quotes=("[", "]"), longest=128, any_case=True, clients=r"(?im)\$\(|^\s*GO\s*\d*\s*$"),
     literals=Literals(
         # '…' goes through the code page, N'…' doesn't. https://learn.microsoft.com/en-us/sql/t-sql/data-types/constants-transact-sql
         string_prefix="N",
         # A backslash before a line's end takes it away; as a number it stays. https://learn.microsoft.com/en-us/sql/t-sql/language-elements/sql-server-utilities-statements-backslash
-        escapes={"\n": "' + NCHAR(10) + N'", "\r": "' + NCHAR(13) + N'"},
+        # sqlcmd replaces $(…). https://learn.microsoft.com/en-us/sql/tools/sqlcmd/sqlcmd-use-scripting-variables
+        escapes={c: f"' + NCHAR({ord(c)}) + N'" for c in "\n\r\0"} | {"$(": "$' + N'("},
         # No literals of BIT. https://learn.microsoft.com/en-us/sql/t-sql/data-types/bit-transact-sql
         booleans=("CAST(0 AS BIT)", "CAST(1 AS BIT)"),
         # As below, of literals.
@@ -83,7 +85,7 @@ FABRIC = TSQL.child(
     names={"any_case": False},
     literals={
         # Strings are UTF-8, in both collations, so bytes compare as they stand. https://learn.microsoft.com/en-us/fabric/data-warehouse/collation
-        "string_prefix": "", "escapes": {"\n": "' + CHAR(10) + '", "\r": "' + CHAR(13) + '"},
+        "string_prefix": "", "escapes": {c: f"' + CHAR({ord(c)}) + '" for c in "\n\r\0"} | {"$(": "$' + '("},
         # No DATETIMEOFFSET, and 6 digits of a second. https://learn.microsoft.com/en-us/fabric/data-warehouse/data-types
         "timestamp": "CAST('{v}' AS DATETIME2(6))", "timestamptz": "CAST('{v}' AS DATETIME2(6))", "digits": 6,
     },

@@ -195,6 +195,12 @@ class ExpressionTree:
                 parts = [part for branch in node.args["ifs"] for part in (branch.this, branch.args["true"])]
                 default = node.args.get("default")
                 return folder.apply("CASE", *map(walk, parts if default is None else [*parts, default]))
+            case exp.Greatest() | exp.Least() if (
+                not node.expressions
+            ):  # one is itself; MAX of one is an aggregate in SQLite
+                if node.this is None:
+                    raise self._unsupported(node)
+                return walk(node.this)
             case exp.Greatest() | exp.Least():
                 return folder.apply(type(node).__name__.upper(), *map(walk, (node.this, *node.expressions)))
         # Such as the digits of FLOOR(label, 1).

@@ -3,12 +3,16 @@
 import random
 import sqlite3
 
+import duckdb
 import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.dialects.built_in import DIALECTS
 from frameboost.errors import ParameterError
+from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
+from tests.compile.test_dialects import grown, made
 from tests.support.cases import cases
 from tests.support.random_models import naive_margins, random_model, random_values
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
@@ -119,3 +123,78 @@ def test_sqlite_says_that_a_column_is_not_there(form):
     con.execute("INSERT INTO t VALUES (1, 0.5)")
     with pytest.raises(sqlite3.OperationalError, match="no such column: z"):
         con.execute(model.query("t", "sqlite", keep=["id"], form=form))
+
+
+# --- names of the results ---------------------------------------------------------------------------------------------
+
+RESULTS = pl.DataFrame({"id": [1, 2], "Prediction": [10, 20], "v_1": [1, 1], "fb_v": [0, 0], "x": [0, 4]})
+
+
+def two_leaves(feature: str = "x", threshold: int = 3) -> fb.Model:
+    return made([Feature(feature, FeatureType("int64"))], [grown((0, threshold, "right", 0.25, 0.75))], (0.0,))
+
+
+@pytest.mark.parametrize("form", ["case", "staged", "sorted", "lists"])
+def test_a_new_prediction_replaces_an_old_one_in_duckdb(form):
+    con = duckdb.connect()
+    con.execute("CREATE TABLE rows AS FROM RESULTS")
+    database = two_leaves().database()
+    con.execute(database.create_table_sql("scored", "rows", form=form))
+    con.execute(database.create_view_sql("seen", "rows", form=form))
+    for source in ("scored", "seen", f"({database.query('rows', form=form)})"):
+        found = con.sql(f"SELECT * FROM {source} ORDER BY id")
+        assert found.columns == ["id", "v_1", "fb_v", "x", "prediction"]
+        assert found.project("id, v_1, prediction").fetchall() == [(1, 1, 0.25), (2, 1, 0.75)]
+    con.execute("CREATE TABLE others AS SELECT id, x FROM rows")
+    assert con.sql(database.query("others", form=form)).columns == ["id", "x", "prediction"]
+
+
+def test_a_model_that_reads_a_prediction_replaces_it_or_says_what_to_do():
+    stacked = two_leaves("PREDICTION", 15)
+    found = duckdb.sql(stacked.query("RESULTS"))
+    assert found.columns == ["id", "v_1", "fb_v", "x", "prediction"]
+    assert found.project("id, prediction").order("id").fetchall() == [(1, 0.25), (2, 0.75)]
+    for dialect in DIALECTS:
+        database = stacked.database(dialect, columns={"PREDICTION": "prediction"})
+        kept = database.query("rows", keep=["id"])
+        assert "prediction" in kept
+        if database.dialect.statements.except_columns is None:
+            with pytest.raises(ParameterError, match=r"prediction. twice, which the model reads; name the columns"):
+                database.query("rows")
+        else:
+            assert "* EXC" in database.query("rows")
+
+
+@pytest.mark.parametrize("database", ALL_BUT_SPARK)
+def test_a_prediction_that_is_read_and_one_that_is_written(database):
+    warehouse, kind = open_warehouse(database), FeatureType("int64")
+    warehouse.fill("stacked", {"prediction": (kind, [10, 20, None])})
+    query = two_leaves("prediction", 15).database(database).query("stacked", keep=["id"])
+    assert dict(warehouse.rows(query)) == {0: 0.25, 1: 0.75, 2: 0.75}
+
+
+def test_sqlite_means_the_new_prediction():
+    con = sqlite3.connect(":memory:")
+    con.execute("CREATE TABLE rows AS SELECT 1 AS id, 10 AS prediction, 4 AS x")
+    database = two_leaves().database("sqlite")
+    assert con.execute(f"SELECT prediction FROM ({database.query('rows')})").fetchall() == [(0.75,)]
+    con.execute(database.create_table_sql("scored", "rows"))
+    assert con.execute("SELECT prediction FROM scored").fetchall() == [(0.75,)]
+
+
+def test_names_of_results_that_differ_in_case_from_kept_ones_are_refused():
+    for dialect in ("duckdb", "tsql", "mysql"):
+        with pytest.raises(ParameterError, match="column 'prediction' twice"):
+            two_leaves().query("rows", dialect, keep=["PREDICTION"])
+    assert two_leaves().query("rows", "postgres", keep=["PREDICTION"])
+
+
+@pytest.mark.parametrize("database", ALL_BUT_SPARK)
+def test_greatest_of_one_is_no_aggregate(database):
+    loss = fb.Objective(gradient="margin - label", hessian="1", link="GREATEST(margin)")
+    model = fb.fit(pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]}), "y", objective=loss, n_estimators=1,
+                   learning_rate=1, reg_lambda=0, base_score=4)  # fmt: skip
+    warehouse = open_warehouse(database)
+    warehouse.fill("greatest", {"x": (FeatureType("int64"), [1, 2, 4])})
+    rows = sorted(warehouse.rows(model.database(database).query("greatest", keep=["id"])))
+    assert [value for _, value in rows] == model.predict(pl.DataFrame({"x": [1, 2, 4]})).to_list() == [0.0, 0.0, 8.0]

@@ -30,7 +30,7 @@ EXACT = [
     "margin - label", "(margin + label) * weight / 3", "-margin", "+1.5e-3 * label", "ABS(margin) - SQRT(ABS(label))",
     "CASE WHEN margin > label THEN 1 WHEN margin = 4 THEN 2.5 ELSE -1 END", "CASE WHEN label IS NULL THEN 7 END",
     "CASE WHEN NOT (margin <= 0) AND label <> 1 OR weight = 0 THEN 1 ELSE 0 END", "GREATEST(label, margin, 0)",
-    "LEAST(label, 1)", "SIGN(margin)", "1 / 8", "label IS NULL",
+    "LEAST(label, 1)", "SIGN(margin)", "1 / 8", "label IS NULL", "2 * GREATEST(margin - label) * LEAST(weight)",
 ]  # fmt: skip
 CLOSE = ["EXP(-ABS(label))", "LN(ABS(margin) + 1)", "POWER(ABS(label), 0.3)", "1 / (1 + EXP(-label))"]
 

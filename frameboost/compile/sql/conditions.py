@@ -41,22 +41,30 @@ class FeatureColumn:
     filled
         Columns of the same numbers, in which missing values are the largest and the smallest number (`as_number`), for
         splits that send them right and left. Comparisons with these need no test for missing values.
+    text
+        A column that holds `value`, of strings; None where there is none.
     """
 
     feature: Feature
     dialect: Dialect
     name: str
     filled: tuple[str | None, str | None] = (None, None)
+    text: str | None = None
 
     @property
     def value(self) -> str:
         """The column in the form in which it is compared."""
         if self.feature.type.name == "string":
-            return self.dialect.expressions.text.format(x=self.name)
+            return self.text or self.dialect.expressions.text.format(x=self.name)
         if self.feature.zero_is_missing:
             low, high = (self.dialect.number(sign * ZERO) for sign in (-1, 1))
             return f"(CASE WHEN {self.name} < {low} OR {self.name} > {high} THEN {self.name} END)"
         return self.name
+
+    @property
+    def _real(self) -> str:
+        """The same such that ``<`` is not true of missing values."""
+        return self.dialect.expressions.real.format(x=self.value) if self.feature.type.is_float else self.value
 
     def is_present(self) -> str:
         """Return a condition that is true unless the value is missing."""
@@ -123,7 +131,7 @@ class FeatureColumn:
             return (_NEVER if nobody else self.is_present()), not missing_left
         filled = self._filled(tree, node)
         if filled or not missing_left:
-            return f"{filled or self.value} < {literal}", True
+            return f"{filled or self._real} < {literal}", True
         return " AND ".join(filter(None, [f"{self.value} >= {literal}", self._is_number(self.value)])), False
 
     def negated(self, condition: str, tree: Tree, node: int) -> str:
@@ -132,6 +140,8 @@ class FeatureColumn:
             return f"NOT ({condition})"
         if filled := self._filled(tree, node):
             return condition.replace(f"{filled} <", f"{filled} >=", 1)
+        if self.feature.type.is_float and not tree.missing_left[node]:
+            return f"NOT ({condition}) OR {self._real} IS NULL"
         value = self.value if self.feature.zero_is_missing else self.name
         return f"NOT ({condition}) OR {value} IS NULL"
 
@@ -166,7 +176,7 @@ class FeatureColumn:
         exact = (value for value in categories if self.dialect.literals.is_exact(kind, value))
         literals = [self.dialect.literal(kind, value) for value in exact]
         known = [literal for literal in literals if not isinstance(literal, OutOfRange)]
-        return self.dialect.any_of(self.value, known) if known else _NEVER
+        return self.dialect.any_of(self._real, known) if known else _NEVER
 
 
 def compare_numbers(

@@ -93,7 +93,7 @@ def _label(column: FeatureColumn, watched: WatchedBin) -> str:
     if watched.number == MISSING:
         return "missing"
     if column.feature.type.is_categorical:
-        return "other" if watched.category is None else column.feature.type.shown(watched.category)
+        return "other" if watched.category is None else column.feature.type.shown(watched.category).replace("\0", "\\0")
     lower, upper = (None if v is None else column.feature.type.shown(v) for v in (watched.lower, watched.upper))
     if lower is None and upper is None:
         return "any"

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from frameboost.compile.sql.case import margin_sql
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
+from frameboost.compile.sql.forms import filled_columns
 from frameboost.compile.sql.stages import ROW, Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.linear_leaf import LinearLeaf
@@ -44,6 +46,7 @@ def contributions_query(
     dialect: Dialect,
 ) -> str:
     """Return a SELECT with a column a feature, and one for the bias, given as SQL (`DatabaseModel.explain_query`)."""
+    columns = filled_columns(chain.from_iterable(steps), columns, stages, integers=False)
     # The steps are on a grid, so neither the order of additions nor the 0 in front changes a bit.
     values = {
         column.feature.name: margin_sql(0.0, own, columns, dialect) for column, own in zip(columns, steps, strict=True)
@@ -61,6 +64,7 @@ def reasons_query(
     with each other instead, a database that substitutes expressions for names would multiply them.
     """
     columns = renamed(columns, stages.rename_lost())
+    columns = filled_columns(chain.from_iterable(steps), columns, stages, integers=False)
     asked = {i: margin_sql(0.0, own, columns, dialect) for i, own in enumerate(steps) if own}
     kept = stages.keep or []
     row, place, feature, contribution, rank = stages.reserve(5)

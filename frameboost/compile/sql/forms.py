@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from frameboost.compile.sql.case import n_terms
+from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.deep_trees import tree_texts
 from frameboost.compile.sql.node_lists import NodeLists
 from frameboost.compile.sql.outputs import named_columns, uses_margins_once, values_sql
@@ -16,8 +17,11 @@ from frameboost.compile.sql.shared_walks import lookup_terms, shared_texts
 from frameboost.compile.sql.sort_key import sort_key
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
+from frameboost.trees.tree import Tree
 
-__all__ = ["as_expressions", "fill_missing", "in_stages", "output_query", "over_lists", "sort_rows"]
+__all__ = [
+    "as_expressions", "fill_missing", "filled_columns", "in_stages", "output_query", "over_lists", "sort_rows",
+]  # fmt: skip
 
 # Trees in one column of a stage: few enough for the compilers of expressions, enough to keep columns few.
 _TREES_A_COLUMN = 50
@@ -64,32 +68,42 @@ def sort_rows(model: SqlModel, stages: Stages) -> Stages:
 # --- missing values ---------------------------------------------------------------------------------------------------
 
 
-def fill_missing(model: SqlModel, stages: Stages) -> SqlModel:
-    """Add a stage with the numbers that splits compare, in which none is missing; return the model over these.
+def fill_missing(model: SqlModel, stages: Stages, *, integers: bool = True) -> SqlModel:
+    """Add a stage with what splits compare, in which no number is missing; return the model over these columns.
 
     A chain of WHENs then has ``x >= 3`` for ``NOT (x < 3) OR x IS NULL``, which DuckDB plans and evaluates in less
-    time. A tree of one split is no chain, so numbers that only such trees compare stay as they are.
+    time, and floats and strings, whose columns take more text to compare, take as little. A tree of one split is no
+    chain, so what only such trees compare stays as it is; without ``integers``, they do too.
     """
-    if not model.dialect.expressions.case_skips_unmet_whens:
-        return model
-    numbers = {
-        (tree.feature[node], tree.missing_left[node])
-        for tree in model.every_tree()
-        for node in range(len(tree) if len(tree) > _OF_ONE_SPLIT else 0)
-        if not tree.is_leaf(node) and model.columns[tree.feature[node]].compares_numbers(tree, node)
-    }
-    if not numbers:
-        return model
+    return replace(model, columns=filled_columns(model.every_tree(), model.columns, stages, integers=integers))
 
-    def as_number(feature: int, missing_left: bool) -> str:
-        column = model.columns[feature]
-        return column.as_number(missing_left, "FLOAT" if column.feature.type.name == "float32" else "DOUBLE")
 
-    names = stages.name({f"{f}_{left:d}": as_number(f, left) for f, left in sorted(numbers)})
-    columns = [
-        replace(column, filled=(names.get(f"{f}_0"), names.get(f"{f}_1"))) for f, column in enumerate(model.columns)
+def filled_columns(
+    trees: Iterable[Tree], columns: Sequence[FeatureColumn], stages: Stages, *, integers: bool
+) -> Sequence[FeatureColumn]:
+    """Return the columns over a stage that is added to compare them in many splits of trees (see `fill_missing`)."""
+    if not columns or not columns[0].dialect.expressions.case_skips_unmet_whens:
+        return columns
+    values: dict[str, str] = {}
+    for tree in trees:
+        for node in range(len(tree) if len(tree) > _OF_ONE_SPLIT else 0):
+            if tree.is_leaf(node):
+                continue
+            f, left = tree.feature[node], tree.missing_left[node]
+            column = columns[f]
+            kind = column.feature.type
+            if kind.name == "string":
+                values[f"{f}_text"] = column.value
+            elif f"{f}_{left:d}" not in values and (integers or kind.is_float) and column.compares_numbers(tree, node):
+                number = "FLOAT" if kind.name == "float32" else "DOUBLE"
+                values[f"{f}_{left:d}"] = column.as_number(left, number)
+    if not values:
+        return columns
+    names = stages.name(dict(sorted(values.items())))
+    return [
+        replace(column, filled=(names.get(f"{f}_0"), names.get(f"{f}_1")), text=names.get(f"{f}_text"))
+        for f, column in enumerate(columns)
     ]
-    return replace(model, columns=columns)
 
 
 # --- stages -----------------------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ def lookup_sql(lookup: Lookup, column: FeatureColumn) -> str:
             tests = (dialect.expressions.is_true if value else dialect.expressions.is_false for value in values)
             condition = " OR ".join(test.format(x=column.name) for test in tests)
         else:
-            literals = [str(dialect.literal(lookup.type, value)) for value in values]
-            condition = dialect.any_of(column.value, literals)
+            condition = column.is_one_of(values)
         cases.append(f"WHEN {condition} THEN {dialect.number(number)}")
     return f"CASE {' '.join(cases)} ELSE {otherwise} END" if cases else otherwise

@@ -105,7 +105,7 @@ def _without_table(
     if staged_first:
         yield in_stages(model, make_stages(), name, into), model.trees, False
     if form in ("auto", "case"):
-        yield as_expressions(model, stages, name, into), model.trees, True
+        yield as_expressions(fill_missing(model, stages, integers=False), stages, name, into), model.trees, True
     if form == "staged" or (form == "auto" and not staged_first):
         yield in_stages(model, make_stages(), name, into), model.trees, False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from frameboost.compile.sql.case import case_depth, n_terms
@@ -15,6 +16,17 @@ __all__ = ["check_size", "exceeded_limit", "is_too_long"]
 _LEVELS, _AROUND = 2, 20
 # Entries of a parser's stack for CASE … WHEN … THEN, for ``(… +``, and for what is around and in them.
 _STACKED_A_CASE, _STACKED_A_SUM, _STACKED_AROUND = 5, 3, 26
+# What a query consists of, in groups by the number of elements.
+_STRING = r"'(?:[^'\\]|\\.|'')*'"
+_LISTS = re.compile(rf"\bIN \({_STRING}(?:, {_STRING})*\)")
+_TOKENS = re.compile(
+    rf"""(?P<value>{_STRING}|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|-?\b\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\w*)"""
+    r"|(?P<part>\b(?:WHEN|THEN|ELSE|END|AS|NULL|(?<=IS )NOT)\b)"
+    r"|(?P<operator>\b(?:CASE|IS|IN|AND|OR|NOT)\b|\w+(?=\()|<=|>=|<>|[<>=*/%+]|-(?=\s))"
+    r"|(?P<name>\w+)",
+    re.DOTALL,
+)
+_ELEMENTS = {"value": 1, "part": 0, "operator": 2, "name": 1}
 
 
 def check_size(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect) -> None:
@@ -39,8 +51,8 @@ def exceeded_limit(
         return f"it has {len(text.encode()):,} bytes, and a {noun} in {dialect.name} at most {most:,}"
     every = [tree for of_output in trees for tree in of_output]
     terms = sum(n_terms(tree, dialect) for tree in every)
-    if limits.elements is not None and 2 * terms > limits.elements:
-        return f"it has about {2 * terms:,} elements, and a query in {dialect.name} at most {limits.elements:,}"
+    if limits.elements is not None and (elements := _n_elements(text, dialect)) > limits.elements:
+        return f"it has about {elements:,} elements, and a query in {dialect.name} at most {limits.elements:,}"
     if not in_one or not every:
         return ""
     if limits.terms is not None and terms > limits.terms:
@@ -55,6 +67,18 @@ def exceeded_limit(
     if limits.stack is not None and stack > limits.stack:
         return f"it takes about {stack} entries of the parser's stack, which has {limits.stack} in {dialect.name}"
     return ""
+
+
+def _n_elements(text: str, dialect: Dialect) -> int:
+    """Return the elements of a query (see `Limits.elements`).
+
+    >>> from frameboost.dialects.clickhouse import CLICKHOUSE
+    >>> _n_elements("if(x >= -3 AND NOT isNaN(x), if(c IN ('a', 'b'), 1.0, 2.0), 3.0)", CLICKHOUSE)
+    22
+    """
+    if dialect.expressions.list_is_value:
+        text = _LISTS.sub("IN ''", text)
+    return sum(_ELEMENTS[found.lastgroup or ""] for found in _TOKENS.finditer(text))
 
 
 def is_too_long(text: str, dialect: Dialect, *, of_view: bool) -> bool:

@@ -67,7 +67,10 @@ class Stages:
         self._dialect, self._table, self._where = dialect, table, where
         self.keep = None if keep is None else [dialect.quote(name) for name in keep]
         taken = [*([] if self.keep is None else self.keep), *reads, table.sql]
-        self._prefix, self._stage = (_unlike(taken, first) for first in ("v_", "stage_"))
+        # Of all columns nothing is known but what is read: so the prefix is one that few have.
+        self._prefix, self._stage = (
+            _unlike(taken, first) for first in ("v_" if keep is not None else "fb_v_", "stage_")
+        )
         self.reads = list(dict.fromkeys([*(self.keep or []), *reads]))
         self._named: list[str] = []
         self._count = 0
@@ -111,8 +114,9 @@ class Stages:
             self._named.append(self._dialect.quote(f"{self._prefix}{self._count}"))
             names[key] = self._named[-1]
         before = self._named[: len(self._named) - len(values)]
-        columns = [self._everything()] if self.keep is None else [*self.reads, *before]
+        columns = [] if self.keep is None else [*self.reads, *before]
         columns += [f"{value} AS {names[key]}" for key, value in values.items()]
+        columns += [self._everything()] if self.keep is None else []  # last, so that no column of the name is meant
         self.check(len(columns))
         if often:
             self._fenced.add(len(self._stages))
@@ -161,25 +165,39 @@ class Stages:
     def select(self, values: Mapping[str, str], into: str = "") -> str:
         """Return the query that ends in the columns that are kept and values under the given names.
 
-        ``into`` is a clause before FROM.
+        ``into`` is a clause before FROM. Where all columns are kept, the values replace those of their names.
         """
         statements, names = self._dialect.statements, {self._dialect.quote(name) for name in values}
         if statements.aliases_hide_columns and names & {*self.reads}:
             values = self.name(values)
-        if self.keep is not None:
-            columns = self.kept()
-        elif not self._named:
-            columns = [self._everything()]
-        elif statements.except_columns is not None:
-            columns = [statements.except_columns.format(v=", ".join(self._named))]
-        else:
-            raise ParameterError(
-                f"the query takes several stages, and {self._dialect.name} can't leave columns of theirs out; "
-                "name the columns to return in keep"
-            )
-        columns += [f"{value} AS {self._dialect.quote(name)}" for name, value in values.items()]
+        columns = self.kept() if self.keep is not None else [self._others(list(values))]
+        named = [f"{value} AS {self._dialect.quote(name)}" for name, value in values.items()]
+        columns = [*named, *columns] if self.keep is None and statements.first_is_meant else [*columns, *named]
         self.check(len(columns))
         return self.finish(f"SELECT {', '.join(columns)}\n{into}{self.source()}{self._order}")
+
+    def _others(self, names: Sequence[str]) -> str:
+        """Return all columns but those of stages, and those of these names as far as the database can."""
+        statements, dialect = self._dialect.statements, self._dialect
+        folded = {dialect.quote(name).lower() if dialect.names.any_case else dialect.quote(name) for name in names}
+        replaced = [name for name in self.reads if (name.lower() if dialect.names.any_case else name) in folded]
+        if statements.except_unknown is not None and len(replaced) < len(names):
+            left_out = [*self._named, *(dialect.quote(name) for name in names)]
+            strings = [dialect.string(name.lower()) for name in (*(quoted[1:-1] for quoted in self._named), *names)]
+            return statements.except_unknown.format(v=", ".join(left_out), strings=", ".join(strings))
+        if not self._named and not replaced:
+            return self._everything()
+        if statements.except_columns is not None:
+            return statements.except_columns.format(v=", ".join([*self._named, *replaced]))
+        if self._named:
+            raise ParameterError(
+                f"the query takes several stages, and {dialect.name} can't leave columns of theirs out; "
+                "name the columns to return in keep"
+            )
+        raise ParameterError(
+            f"the query would have column {replaced[0]} twice, which the model reads; name the columns to return in "
+            "keep, or change name"
+        )
 
     def finish(self, final: str) -> str:
         """Return the query that ends in a SELECT that the caller has written."""

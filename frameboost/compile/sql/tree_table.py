@@ -65,11 +65,20 @@ def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Feature
     """Return the statements that make the table and fill it (see `DatabaseModel.table_statements`)."""
     if dialect.statements.define_table is None:
         raise ParameterError(f"{dialect.name} makes tables of files in S3; load the frame that table_frame returns")
+
+    def outside(kind: FeatureType, threshold: Physical) -> OutOfRange | None:
+        written = dialect.literal(kind, threshold)
+        return written if isinstance(written, OutOfRange) else None
+
+    rows = _all_rows(trees, columns, outside)
+    unheld = dialect.literals.unheld
+    rows = [row for row in rows if set(unheld).isdisjoint(str(row.get("category", "")))]  # no value can be one of these
     kinds = {_threshold_name(kind): kind for kind in _threshold_kinds(trees, columns)}
     types = dict.fromkeys(_NUMBERS, dialect.types.columns["int64"])
     types |= {column: str(dialect.type_of(kind)) for column, kind in kinds.items()}
     if _has_categories(trees):
-        types["category"] = dialect.types.columns["string"]
+        longest = max((len(str(row["category"]).encode()) for row in rows if "category" in row), default=1)
+        types["category"] = (dialect.types.exact_string or dialect.types.columns["string"]).format(n=max(longest, 1))
     types["value"] = dialect.types.columns["float64"]
     table = dialect.quote_path(name)
     defined = (f"{dialect.quote(column)} {dialect.types.nullable.format(t=type_)}" for column, type_ in types.items())
@@ -81,33 +90,37 @@ def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Feature
             return "NULL"
         if column in kinds:
             return str(dialect.literal(kinds[column], value))
-        return dialect.string(str(value)) if column == "category" else _number(value, dialect)
+        if column != "category":
+            return _number(value, dialect)
+        text = dialect.string(str(value))
+        return text if dialect.types.exact_string is None else dialect.literals.text.format(v=text)
 
-    def outside(kind: FeatureType, threshold: Physical) -> OutOfRange | None:
-        written = dialect.literal(kind, threshold)
-        return written if isinstance(written, OutOfRange) else None
-
-    rows = _all_rows(trees, columns, outside)
     for first in range(0, len(rows), _ROWS_A_STATEMENT):
         some = rows[first : first + _ROWS_A_STATEMENT]
         given = [[literal(column, row.get(column)) for column in types] for row in some]
         statements.append(f"INSERT INTO {table} ({names})\n{dialect.statements.rows_of(given)}")
     if dialect.statements.create_index is not None:
-        statements += [_index(name, column, dialect) for column in ("id", "named_by")[: 1 + _has_categories(trees)]]
+        statements.append(_index(name, ["id"], dialect))
+    if dialect.statements.create_index is not None and _has_categories(trees):
+        exact = () if dialect.types.exact_string is None else ("category",)
+        statements.append(_index(name, ["named_by", *exact], dialect))
     return statements
 
 
-def _index(name: str, column: str, dialect: Dialect) -> str:
-    """Return the statement that makes an index, named after the table as far as names are that long."""
+def _index(name: str, columns: Sequence[str], dialect: Dialect) -> str:
+    """Return the statement that makes an index, named after the table as far as names are that long, and one column."""
     assert dialect.statements.create_index is not None
     *schema, own = dialect.parts_of(name)
+    column = columns[0]
     digest = hashlib.sha256(own.encode()).hexdigest()[:8]
     room = (dialect.names.longest or 1000) // (4 if dialect.names.in_bytes else 1) - len(column) - len(digest) - 2
     index = f"{own}_{column}" if len(own) <= room else f"{own[:room]}_{digest}_{column}"
     table, place = dialect.quote_path(name), [dialect.quote(index)]
     if dialect.statements.index_in_schema:
         table, place = dialect.quote(own), [*map(dialect.quote, schema), *place]
-    return dialect.statements.create_index.format(index=".".join(place), name=table, columns=dialect.quote(column))
+    return dialect.statements.create_index.format(
+        index=".".join(place), name=table, columns=", ".join(map(dialect.quote, columns))
+    )
 
 
 def _number(value: Physical, dialect: Dialect) -> str:
@@ -252,7 +265,8 @@ class _Walk:
         named = {f: column for f, column in self._asked.items() if column.feature.type.is_categorical}
         if not named:
             return []
-        n, text = self._of, self._dialect.expressions.text
+        n, is_exact = self._of, self._dialect.types.exact_string is not None
+        text = "{x}" if is_exact else self._dialect.expressions.text
         values = " ".join(f"WHEN {f} THEN {self._category(column)}" for f, column in named.items())
         return [
             f"LEFT JOIN {self._table}{_NAMED} ON {n(_NAMED, 'named_by')} = {n(_NODE, 'id')} "

@@ -14,7 +14,7 @@ from frameboost.binning.value_counts import ValueCounts
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.cell_cuts import FEWEST_ROWS, cell_cuts
 from frameboost.engines.duckdb.cells import NUMBERS
-from frameboost.expressions.duckdb_sql import is_present, physical_sql
+from frameboost.expressions.duckdb_sql import EXACT_TEXT, is_present, physical_sql
 from frameboost.expressions.places import Places
 from frameboost.expressions.sql_files import render
 from frameboost.schema.feature import Feature
@@ -63,7 +63,7 @@ class SqlColumn:
         """The column, as an expression over the source."""
         column = f"source.{self.name}"
         # An ENUM has an order of its own, and a collation may take different strings for equal.
-        return f"CAST({column} AS VARCHAR) COLLATE C" if self.type.name == "string" else column
+        return EXACT_TEXT.format(x=column) if self.type.name == "string" else column
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@
  + CASE WHEN `day` < DATE '2024-02-29' THEN 0.5D ELSE -0.5D END
  + CASE WHEN `at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5' THEN -0.5D ELSE 0.5D END
  + CASE WHEN `seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00' THEN 0.5D ELSE -0.5D END
- + CASE WHEN `it's "x\y] ``z` IN ('', 'A', 'O\'Hare "ORD"') THEN CASE WHEN `x` < 3.0D THEN CASE WHEN `it's "x\y] ``z` IN ('back\\slash', 'end \\\nof line', 'ﬁ ') THEN 0.5D ELSE 1.5D END ELSE 2.0D END ELSE 0.5D END
- + CASE WHEN `it's "x\y] ``z` = 'A' THEN 0.5D ELSE -0.5D END);
+ + CASE WHEN STRING(BINARY(`it's "x\y] ``z`)) IN ('', 'A', 'O' || char(39) || 'Hare "ORD"') THEN CASE WHEN `x` < 3.0D THEN CASE WHEN STRING(BINARY(`it's "x\y] ``z`)) IN ('back' || char(92) || 'slash', 'end ' || char(92) || '' || char(10) || 'of line', 'ﬁ ') THEN 0.5D ELSE 1.5D END ELSE 2.0D END ELSE 0.5D END
+ + CASE WHEN STRING(BINARY(`it's "x\y] ``z`)) = 'A' THEN 0.5D ELSE -0.5D END);
 
 -- query, of all columns
 SELECT *, (1.0D / (1.0D + EXP((-(-1.0D
@@ -141,12 +141,12 @@ VALUES
 (43, NULL, 11, 2, 0, NULL, 43, 43, 43, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
 (NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', NULL),
 (NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'O\'Hare "ORD"', NULL),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'O' || char(39) || 'Hare "ORD"', NULL),
 (44, NULL, 12, 0, 0, 9, 45, 46, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 (45, NULL, 12, 1, 0, NULL, 45, 45, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
 (46, NULL, 12, 2, 0, 0, 50, 47, 50, 3.0D, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'back\\slash', NULL),
-(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'end \\\nof line', NULL),
+(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'back' || char(92) || 'slash', NULL),
+(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'end ' || char(92) || '' || char(10) || 'of line', NULL),
 (NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'ﬁ ', NULL),
 (47, NULL, 12, 3, 0, 9, 49, 48, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 (48, NULL, 12, 4, 0, NULL, 48, 48, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
@@ -166,20 +166,20 @@ stage_2 AS (
 SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL AND NOT isnan(row_of_data.`x`) THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL AND NOT isnan(row_of_data.`f`) THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN row_of_data.`seen` >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
 FROM stage_1 AS row_of_data
 CROSS JOIN `shop`.`trees` AS node_of_tree
-LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 9 THEN row_of_data.`it's "x\y] ``z` END
+LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND STRING(BINARY(named_by_node.`category`)) = CASE node_of_tree.`feature` WHEN 9 THEN STRING(BINARY(row_of_data.`it's "x\y] ``z`)) END
 WHERE node_of_tree.`node` = 0
 ),
 stage_3 AS (
 SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL AND NOT isnan(row_of_data.`x`) THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL AND NOT isnan(row_of_data.`f`) THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN row_of_data.`seen` >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
 FROM stage_2 AS row_of_data
 JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
-LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 9 THEN row_of_data.`it's "x\y] ``z` END
+LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND STRING(BINARY(named_by_node.`category`)) = CASE node_of_tree.`feature` WHEN 9 THEN STRING(BINARY(row_of_data.`it's "x\y] ``z`)) END
 ),
 stage_4 AS (
 SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL AND NOT isnan(row_of_data.`x`) THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL AND NOT isnan(row_of_data.`f`) THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN row_of_data.`seen` >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
 FROM stage_3 AS row_of_data
 JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
-LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 9 THEN row_of_data.`it's "x\y] ``z` END
+LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND STRING(BINARY(named_by_node.`category`)) = CASE node_of_tree.`feature` WHEN 9 THEN STRING(BINARY(row_of_data.`it's "x\y] ``z`)) END
 ),
 stage_5 AS (
 SELECT row_of_data.`id` AS `id`, SUM(node_of_tree.`value`) AS `v_3`
@@ -270,7 +270,7 @@ SELECT 7, 'at'
 UNION ALL
 SELECT 8, 'seen'
 UNION ALL
-SELECT 9, 'it\'s "x\\y] `z'
+SELECT 9, 'it' || char(39) || 's "x' || char(92) || 'y] `z'
 ) AS feature_of_model
 ),
 stage_3 AS (
@@ -284,7 +284,7 @@ GROUP BY `v_1`, `id`;
 
 -- drift
 WITH stage_1 AS (
-SELECT COUNT(*) AS `v_1`, SUM(CASE WHEN `x` IS NULL OR NOT (NOT isnan(`x`)) THEN 1 ELSE 0 END) AS `v_2`, SUM(CASE WHEN `x` < 0.1D AND `x` IS NOT NULL AND NOT isnan(`x`) THEN 1 ELSE 0 END) AS `v_3`, SUM(CASE WHEN `x` >= 0.1D AND `x` IS NOT NULL AND NOT isnan(`x`) THEN 1 ELSE 0 END) AS `v_4`, SUM(CASE WHEN `ok` IS NULL THEN 1 ELSE 0 END) AS `v_5`, SUM(CASE WHEN NOT `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_6`, SUM(CASE WHEN `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_7`, SUM(CASE WHEN `it's "x\y] ``z` IS NULL THEN 1 ELSE 0 END) AS `v_8`, SUM(CASE WHEN `it's "x\y] ``z` = 'O\'Hare "ORD"' THEN 1 ELSE 0 END) AS `v_9`, SUM(CASE WHEN `it's "x\y] ``z` = '' THEN 1 ELSE 0 END) AS `v_10`, SUM(CASE WHEN `it's "x\y] ``z` IS NOT NULL AND NOT (`it's "x\y] ``z` IN ('O\'Hare "ORD"', '')) THEN 1 ELSE 0 END) AS `v_11`
+SELECT COUNT(*) AS `v_1`, SUM(CASE WHEN `x` IS NULL OR NOT (NOT isnan(`x`)) THEN 1 ELSE 0 END) AS `v_2`, SUM(CASE WHEN `x` < 0.1D AND `x` IS NOT NULL AND NOT isnan(`x`) THEN 1 ELSE 0 END) AS `v_3`, SUM(CASE WHEN `x` >= 0.1D AND `x` IS NOT NULL AND NOT isnan(`x`) THEN 1 ELSE 0 END) AS `v_4`, SUM(CASE WHEN `ok` IS NULL THEN 1 ELSE 0 END) AS `v_5`, SUM(CASE WHEN NOT `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_6`, SUM(CASE WHEN `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_7`, SUM(CASE WHEN `it's "x\y] ``z` IS NULL THEN 1 ELSE 0 END) AS `v_8`, SUM(CASE WHEN STRING(BINARY(`it's "x\y] ``z`)) = 'O' || char(39) || 'Hare "ORD"' THEN 1 ELSE 0 END) AS `v_9`, SUM(CASE WHEN STRING(BINARY(`it's "x\y] ``z`)) = '' THEN 1 ELSE 0 END) AS `v_10`, SUM(CASE WHEN `it's "x\y] ``z` IS NOT NULL AND NOT (STRING(BINARY(`it's "x\y] ``z`)) IN ('O' || char(39) || 'Hare "ORD"', '')) THEN 1 ELSE 0 END) AS `v_11`
 FROM `orders`
 ),
 stage_2 AS (
@@ -303,13 +303,13 @@ SELECT 4, 5, 'ok', 0, 'below true', 0.5D
 UNION ALL
 SELECT 5, 5, 'ok', 1, 'from true', 0.5D
 UNION ALL
-SELECT 6, 9, 'it\'s "x\\y] `z', -1, 'missing', 0.25D
+SELECT 6, 9, 'it' || char(39) || 's "x' || char(92) || 'y] `z', -1, 'missing', 0.25D
 UNION ALL
-SELECT 7, 9, 'it\'s "x\\y] `z', 0, 'O\'Hare "ORD"', 0.5D
+SELECT 7, 9, 'it' || char(39) || 's "x' || char(92) || 'y] `z', 0, 'O' || char(39) || 'Hare "ORD"', 0.5D
 UNION ALL
-SELECT 8, 9, 'it\'s "x\\y] `z', 1, '', 0.125D
+SELECT 8, 9, 'it' || char(39) || 's "x' || char(92) || 'y] `z', 1, '', 0.125D
 UNION ALL
-SELECT 9, 9, 'it\'s "x\\y] `z', 2, 'other', 0.125D
+SELECT 9, 9, 'it' || char(39) || 's "x' || char(92) || 'y] `z', 2, 'other', 0.125D
 ) AS b
 )
 SELECT `feature`, `bin`, `label`, `training_share`, `share`, SUM((CASE WHEN `share` < 0.0001D THEN 0.0001D ELSE `share` END - CASE WHEN `training_share` < 0.0001D THEN 0.0001D ELSE `training_share` END) * LN((CASE WHEN `share` < 0.0001D THEN 0.0001D ELSE `share` END) / (CASE WHEN `training_share` < 0.0001D THEN 0.0001D ELSE `training_share` END))) OVER (PARTITION BY `feature_number`) AS `psi`

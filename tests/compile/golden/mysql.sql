@@ -11,8 +11,7 @@
  + CASE WHEN `ok` IS NOT NULL THEN -0.5e0 ELSE 0.5e0 END))
  + ((CASE WHEN `day` < DATE '2024-02-29' THEN 0.5e0 ELSE -0.5e0 END
  + CASE WHEN `at` >= TIMESTAMP '2024-02-29 00:00:01.5' THEN -0.5e0 ELSE 0.5e0 END)
- + (CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('' USING utf8mb4) AS BINARY), CAST(CONVERT('A' USING utf8mb4) AS BINARY), CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY)) THEN CASE WHEN `x` < 3.0e0 THEN CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('back\\slash' USING utf8mb4) AS BINARY), CAST(CONVERT('end \\
-of line' USING utf8mb4) AS BINARY), CAST(CONVERT('ﬁ ' USING utf8mb4) AS BINARY)) THEN 0.5e0 ELSE 1.5e0 END ELSE 2.0e0 END ELSE 0.5e0 END
+ + (CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('' USING utf8mb4) AS BINARY), CAST(CONVERT('A' USING utf8mb4) AS BINARY), CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY)) THEN CASE WHEN `x` < 3.0e0 THEN CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT(CONVERT(x'6261636B5C736C617368' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT(CONVERT(x'656E64205C0A6F66206C696E65' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT('ﬁ ' USING utf8mb4) AS BINARY)) THEN 0.5e0 ELSE 1.5e0 END ELSE 2.0e0 END ELSE 0.5e0 END
  + CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) = CAST(CONVERT('A' USING utf8mb4) AS BINARY) THEN 0.5e0 ELSE -0.5e0 END))));
 
 -- query, of all columns
@@ -92,7 +91,7 @@ CREATE TABLE `shop`.`trees` (
   `threshold_decimal_12_3` DECIMAL(12, 3),
   `threshold_date` DATE,
   `threshold_timestamp_us` DATETIME(6),
-  `category` TEXT,
+  `category` VARBINARY(13),
   `value` DOUBLE
 );
 
@@ -140,21 +139,20 @@ VALUES
 (38, NULL, 10, 0, 0, 7, 39, 39, 40, NULL, NULL, NULL, NULL, NULL, TIMESTAMP '2024-02-29 00:00:01.5', NULL, NULL),
 (39, NULL, 10, 1, 0, NULL, 39, 39, 39, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
 (40, NULL, 10, 2, 0, NULL, 40, 40, 40, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(NULL, 41, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', NULL),
-(NULL, 41, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
-(NULL, 41, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'O''Hare "ORD"', NULL),
+(NULL, 41, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('' USING utf8mb4) AS BINARY), NULL),
+(NULL, 41, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('A' USING utf8mb4) AS BINARY), NULL),
+(NULL, 41, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY), NULL),
 (41, NULL, 11, 0, 0, 8, 42, 43, 42, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 (42, NULL, 11, 1, 0, NULL, 42, 42, 42, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
 (43, NULL, 11, 2, 0, 0, 47, 44, 47, 3.0e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'back\\slash', NULL),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'end \\
-of line', NULL),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'ﬁ ', NULL),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT(CONVERT(x'6261636B5C736C617368' USING utf8mb4) USING utf8mb4) AS BINARY), NULL),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT(CONVERT(x'656E64205C0A6F66206C696E65' USING utf8mb4) USING utf8mb4) AS BINARY), NULL),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('ﬁ ' USING utf8mb4) AS BINARY), NULL),
 (44, NULL, 11, 3, 0, 8, 46, 45, 46, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 (45, NULL, 11, 4, 0, NULL, 45, 45, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
 (46, NULL, 11, 5, 0, NULL, 46, 46, 46, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.5e0),
 (47, NULL, 11, 6, 0, NULL, 47, 47, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2.0e0),
-(NULL, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
+(NULL, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('A' USING utf8mb4) AS BINARY), NULL),
 (48, NULL, 12, 0, 0, 8, 50, 49, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 (49, NULL, 12, 1, 0, NULL, 49, 49, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
 (50, NULL, 12, 2, 0, NULL, 50, 50, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0);
@@ -163,7 +161,7 @@ of line', NULL),
 CREATE INDEX `trees_id` ON `shop`.`trees` (`id`);
 
 -- trees, statement 4
-CREATE INDEX `trees_named_by` ON `shop`.`trees` (`named_by`);
+CREATE INDEX `trees_named_by` ON `shop`.`trees` (`named_by`, `category`);
 
 -- query over the table of trees
 WITH stage_1 AS (
@@ -174,20 +172,20 @@ stage_2 AS (
 SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
 FROM stage_1 AS row_of_data
 CROSS JOIN `shop`.`trees` AS node_of_tree
-LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND CAST(CONVERT(named_by_node.`category` USING utf8mb4) AS BINARY) = CASE node_of_tree.`feature` WHEN 8 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
+LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 8 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
 WHERE node_of_tree.`node` = 0
 ),
 stage_3 AS (
 SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
 FROM stage_2 AS row_of_data
 JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
-LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND CAST(CONVERT(named_by_node.`category` USING utf8mb4) AS BINARY) = CASE node_of_tree.`feature` WHEN 8 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
+LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 8 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
 ),
 stage_4 AS (
 SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
 FROM stage_3 AS row_of_data
 JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
-LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND CAST(CONVERT(named_by_node.`category` USING utf8mb4) AS BINARY) = CASE node_of_tree.`feature` WHEN 8 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
+LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 8 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
 ),
 stage_5 AS (
 SELECT row_of_data.`id` AS `id`, SUM(node_of_tree.`value`) AS `v_3`
@@ -280,7 +278,7 @@ SELECT 6, 'day'
 UNION ALL
 SELECT 7, 'at'
 UNION ALL
-SELECT 8, 'it''s "x\\y] `z'
+SELECT 8, CONVERT(x'697427732022785C795D20607A' USING utf8mb4)
 ) AS feature_of_model
 ),
 stage_3 AS (
@@ -314,13 +312,13 @@ SELECT 4, 5, 'ok', 0, 'below true', 0.5e0
 UNION ALL
 SELECT 5, 5, 'ok', 1, 'from true', 0.5e0
 UNION ALL
-SELECT 6, 8, 'it''s "x\\y] `z', -1, 'missing', 0.25e0
+SELECT 6, 8, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), -1, 'missing', 0.25e0
 UNION ALL
-SELECT 7, 8, 'it''s "x\\y] `z', 0, 'O''Hare "ORD"', 0.5e0
+SELECT 7, 8, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), 0, 'O''Hare "ORD"', 0.5e0
 UNION ALL
-SELECT 8, 8, 'it''s "x\\y] `z', 1, '', 0.125e0
+SELECT 8, 8, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), 1, '', 0.125e0
 UNION ALL
-SELECT 9, 8, 'it''s "x\\y] `z', 2, 'other', 0.125e0
+SELECT 9, 8, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), 2, 'other', 0.125e0
 ) AS b
 )
 SELECT `feature`, `bin`, `label`, `training_share`, `share`, SUM((CASE WHEN `share` < 0.0001e0 THEN 0.0001e0 ELSE `share` END - CASE WHEN `training_share` < 0.0001e0 THEN 0.0001e0 ELSE `training_share` END) * LN((CASE WHEN `share` < 0.0001e0 THEN 0.0001e0 ELSE `share` END) / (CASE WHEN `training_share` < 0.0001e0 THEN 0.0001e0 ELSE `training_share` END))) OVER (PARTITION BY `feature_number`) AS `psi`

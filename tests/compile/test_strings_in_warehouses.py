@@ -1,0 +1,156 @@
+"""Categories are compared by their characters alone: in columns of any type and collation, and in any mode of SQL."""
+
+from contextlib import contextmanager
+
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.dialects.built_in import DIALECTS, get_dialect
+from frameboost.errors import ParameterError
+from frameboost.schema.feature import Feature
+from frameboost.schema.types import FeatureType
+from tests.compile.test_dialects import grown, made
+from tests.support.warehouses import ALL, databases, open_warehouse
+
+STRING = FeatureType("string")
+# What ends strings, what is replaced in them, and what collations take for equal.
+CATEGORIES = (
+    "a", "A", "a ", " a", "á", "a\u0301", "ａ", "", "ß", "ss", "'", "''", "\\", "\\'", "a\\", "\\n", "\n", "\r\n", "\t",
+    "${env:FRAMEBOOST_SECRET}", "${spark.app.name}", "$", "{{ x }}", "{% x %}", "$(x)", "&x", "<% x %>", "%s", "%",
+    ":x", "?", "--", "/* */", ";", "\nGO\n", "😀", "a\0", "\0",
+)  # fmt: skip
+SECRET = "'; DROP TABLE rows; --"
+
+
+def tree_of_each() -> fb.Model:
+    """Return a model that gives row i, of category i, the number i; 0.5 to NULL and to all others."""
+    codes = sorted(range(len(CATEGORIES)), key=CATEGORIES.__getitem__)
+    feature = Feature("c", STRING, tuple(CATEGORIES[code] for code in codes))
+    trees = [grown((0, {place}, "right", float(code) - 0.5, 0.0)) for place, code in enumerate(codes)]
+    return made([feature], trees, (0.5,))
+
+
+@pytest.mark.parametrize("database", ALL)
+def test_categories_are_what_they_are(database, monkeypatch):
+    monkeypatch.setenv("FRAMEBOOST_SECRET", SECRET)
+    warehouse, model = open_warehouse(database), tree_of_each()
+    values = [c for c in (*CATEGORIES, None, "b", "B") if warehouse.holds(STRING, c)]
+    warehouse.fill("strings", {"c": (STRING, values)})
+    expected = {i: float(CATEGORIES.index(c)) if c in CATEGORIES else 0.5 for i, c in enumerate(values)}
+    query = model.database(database).query("strings", keep=["id"])
+    assert dict(warehouse.rows(query)) == expected
+    if database != "spark":
+        for statement in (
+            "DROP TABLE IF EXISTS string_trees",
+            *model.database(database).table_statements("string_trees"),
+        ):
+            warehouse.run(statement)
+        query = model.database(database).query("strings", keep=["id"], form="table", trees="string_trees")
+        assert dict(warehouse.rows(query)) == expected
+    rows = pl.DataFrame({"c": [c for c in CATEGORIES if warehouse.holds(STRING, c)]})
+    drift = model.database(database).drift_query("strings", model.database(database).baseline(rows, bins=100))
+    shares = {row[2]: row[4] for row in warehouse.rows(drift)}
+    assert all(shares[c.replace("\0", "\\0")] == 1 / len(values) for c in rows["c"])
+
+
+# Columns that a plain comparison gets wrong, and what a model of "a" says of "a", "A", "a ", "b" in each.
+COLUMNS = [
+    ("duckdb", "VARCHAR COLLATE NOCASE", (1, 0, 0, 0)),
+    ("duckdb", "VARCHAR COLLATE NOACCENT", (1, 0, 0, 0)),
+    ("duckdb", "ENUM ('a', 'A', 'a ', 'b')", (1, 0, 0, 0)),
+    ("postgres", "CHAR(5)", (1, 0, 1, 0)),
+    ("postgres", "string_enum", (1, 0, 0, 0)),
+    ("sqlite", "TEXT COLLATE NOCASE", (1, 0, 0, 0)),
+    ("sqlite", "TEXT COLLATE RTRIM", (1, 0, 0, 0)),
+    ("clickhouse", "Nullable(Enum8('a' = 1, 'A' = 2, 'a ' = 3, 'b' = 4))", (1, 0, 0, 0)),
+    ("clickhouse", "FixedString(4)", (1, 0, 0, 0)),
+    ("clickhouse", "LowCardinality(String)", (1, 0, 0, 0)),
+    ("spark", "STRING COLLATE UTF8_LCASE", (1, 0, 0, 0)),
+    ("mariadb", "VARCHAR(9) COLLATE utf8mb4_general_ci", (1, 0, 0, 0)),
+    ("mariadb", "ENUM ('a', 'x')", None),
+]
+
+
+@pytest.mark.parametrize(
+    "database, kind, expected",
+    [pytest.param(*databases(database)[0].values, kind, expected, id=f"{databases(database)[0].id}-{kind[:20]}",
+                  marks=databases(database)[0].marks) for database, kind, expected in COLUMNS if expected],
+)  # fmt: skip
+def test_columns_of_any_type(database, kind, expected):
+    warehouse = open_warehouse(database)
+    warehouse.run("DROP TABLE IF EXISTS kinds")
+    if kind == "string_enum":
+        warehouse.run("DROP TYPE IF EXISTS string_enum")
+        warehouse.run("CREATE TYPE string_enum AS ENUM ('a', 'A', 'a ', 'b')")
+    end = " ENGINE = Memory" if database == "clickhouse" else " USING parquet" if database == "spark" else ""
+    warehouse.run(f"CREATE TABLE kinds (id INTEGER, c {kind}){end}")
+    warehouse.run("INSERT INTO kinds VALUES (0, 'a'), (1, 'A'), (2, 'a '), (3, 'b')")
+    # Another category, that an enum lacks.
+    model = made([Feature("c", STRING, ("a", "zz"))], [grown((0, {0, 1}, "right", 1.0, 0.0))], (0.0,))
+    query = model.database(database).query("kinds", keep=["id"])
+    assert [value for _, value in sorted(warehouse.rows(query))] == list(expected)
+
+
+@contextmanager
+def mode(warehouse, on: str, off: str):
+    warehouse.run(on)
+    try:
+        yield
+    finally:
+        warehouse.run(off)
+
+
+@pytest.mark.parametrize(
+    "database, on, off",
+    [
+        pytest.param("postgres", "SET standard_conforming_strings = off", "SET standard_conforming_strings = on",
+                     id="postgres@server"),
+        pytest.param("mariadb", "SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES,PIPES_AS_CONCAT'",
+                     "SET sql_mode = ''", id="mariadb@server"),
+        pytest.param("duckdb", "SET default_collation = 'NOCASE'", "RESET default_collation", id="duckdb"),
+        pytest.param("spark", "SET spark.sql.parser.escapedStringLiterals = true",
+                     "SET spark.sql.parser.escapedStringLiterals = false", id="spark@server", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_literals_are_proof_against_modes(database, on, off):
+    warehouse, model = open_warehouse(database), tree_of_each()
+    values = [c for c in CATEGORIES if warehouse.holds(STRING, c)]
+    warehouse.fill("modes", {"c": (STRING, values)})
+    with mode(warehouse, on, off):
+        found = dict(warehouse.rows(model.database(database).query("modes", keep=["id"])))
+    assert found == {i: float(CATEGORIES.index(c)) for i, c in enumerate(values)}
+
+
+@pytest.mark.parametrize("dialect", ["spark", "databricks"])
+def test_names_that_the_database_would_replace_are_refused(dialect):
+    model = made([Feature("${env:PATH}", FeatureType("int64"))], [grown((0, 1, "right", 0.0, 1.0))])
+    with pytest.raises(ParameterError, match=r"'\$\{env:PATH\}' holds '\$\{', from which on .* replaces text"):
+        model.sql(dialect=dialect)
+    assert "`x` < 1" in model.sql(dialect=dialect, columns={"${env:PATH}": "x"})
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_text_holds_what_clients_replace(dialect):
+    spelled = get_dialect(dialect)
+    replaced = {"spark": "${", "databricks": "${", "oracle": "&", "tsql": "$(", "fabric": "$(", "snowflake": "&"}
+    if dialect in replaced:
+        assert not any(replaced[dialect] in spelled.string(category) for category in CATEGORIES)
+
+
+@pytest.mark.parametrize("dialect, name", [("oracle", "R&D"), ("tsql", "$(cost)"), ("fabric", "a\nGO\nb")])
+def test_files_hold_nothing_that_clients_replace(dialect, name, tmp_path):
+    model = made([Feature(name, FeatureType("int64"))], [grown((0, 1, "right", 0.0, 1.0))])
+    database = model.database(dialect)
+    assert name in database.query("rows", keep=["id"])
+    with pytest.raises(ParameterError, match=f"which clients of {dialect} replace"):
+        database.to_sql(tmp_path / "score.sql", "rows", keep=["id"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_headers_hold_nothing_that_is_replaced(tmp_path):
+    name = "${env:PATH} &x $(x) {{ x }} {% x %} <% x %> */ \n;"
+    model = made([Feature(name, FeatureType("int64"))], [grown((0, 1, "right", 0.0, 1.0))])
+    model.database("duckdb").to_sql(tmp_path / "score.sql", "rows", keep=["id"])
+    head = [line for line in (tmp_path / "score.sql").read_text().splitlines() if line.startswith("--")]
+    assert not any(character in "".join(head) for character in "$&{%;")
