@@ -295,7 +295,7 @@ SELECT COUNT(*) AS "v_1", SUM(CASE WHEN "x" IS NULL OR NOT ("x" IS NOT NAN) THEN
 FROM "orders"
 ),
 stage_2 AS (
-SELECT b."place" AS "place", b."feature_number" AS "feature_number", b."feature" AS "feature", b."bin" AS "bin", b."label" AS "label", b."training_share" AS "training_share", CAST(1.0 AS BINARY_DOUBLE) * CASE b."place" WHEN 0 THEN a."v_2" WHEN 1 THEN a."v_3" WHEN 2 THEN a."v_4" WHEN 3 THEN a."v_5" WHEN 4 THEN a."v_6" WHEN 5 THEN a."v_7" WHEN 6 THEN a."v_8" WHEN 7 THEN a."v_9" WHEN 8 THEN a."v_10" WHEN 9 THEN a."v_11" END / NULLIF(a."v_1", 0) AS "share"
+SELECT b."place" AS "place", b."feature_number" AS "feature_number", b."feature" AS "feature", b."bin" AS "bin", b."label" AS "label", b."training_share" AS "training_share", COALESCE(CAST(1.0 AS BINARY_DOUBLE) * CASE b."place" WHEN 0 THEN a."v_2" WHEN 1 THEN a."v_3" WHEN 2 THEN a."v_4" WHEN 3 THEN a."v_5" WHEN 4 THEN a."v_6" WHEN 5 THEN a."v_7" WHEN 6 THEN a."v_8" WHEN 7 THEN a."v_9" WHEN 8 THEN a."v_10" WHEN 9 THEN a."v_11" END / NULLIF(a."v_1", 0), CAST(0.0 AS BINARY_DOUBLE)) AS "share"
 FROM stage_1 a
 CROSS JOIN (
 SELECT 0 AS "place", 0 AS "feature_number", 'x' AS "feature", -1 AS "bin", 'missing' AS "label", CAST(0.0 AS BINARY_DOUBLE) AS "training_share" FROM DUAL
