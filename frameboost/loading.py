@@ -129,6 +129,7 @@ def from_xgboost(model: Any) -> Model:
 
     Examples
     --------
+    >>> # needs xgboost
     >>> import numpy as np, polars as pl, xgboost, frameboost as fb
     >>> x = np.array([[1.0], [2.0], [3.0], [4.0]])
     >>> booster = xgboost.train({"eta": 1, "lambda": 0}, xgboost.DMatrix(x, label=[0, 0, 8, 8]), num_boost_round=1)
@@ -231,6 +232,7 @@ def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
 
     Examples
     --------
+    >>> # needs clickhouse_cityhash
     >>> import polars as pl, frameboost as fb
     >>> model = fb.from_catboost(b'''{
     ...     "model_info": {"params": {"loss_function": {"type": "RMSE", "params": {}}}},
@@ -271,6 +273,7 @@ def from_sklearn(estimator: Any) -> Model:
 
     Examples
     --------
+    >>> # needs sklearn
     >>> import polars as pl, frameboost as fb
     >>> from sklearn.ensemble import GradientBoostingRegressor
     >>> x, y = [[1.0], [2.0], [3.0], [4.0]], [0.0, 0.0, 8.0, 8.0]

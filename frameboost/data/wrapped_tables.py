@@ -33,6 +33,7 @@ def unwrapped(data: Any, argument: str = "data") -> Any:
 
     Examples
     --------
+    >>> # needs narwhals
     >>> import narwhals, polars
     >>> unwrapped(narwhals.from_native(polars.DataFrame({"x": [1]}))).rows()
     [(1,)]

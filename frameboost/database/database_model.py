@@ -241,7 +241,7 @@ class DatabaseModel:
         >>> con = duckdb.connect()
         >>> for statement in database.table_statements("trees"):
         ...     _ = con.execute(statement)
-        >>> _ = con.register("orders", df)
+        >>> con.from_arrow(df.to_struct()).create("orders")
         >>> con.sql(database.query("orders", keep=["x"], form="table", trees="trees")).order("x").fetchall()
         [(1, 0.0), (2, 0.0), (3, 8.0), (4, 8.0)]
         """
@@ -300,7 +300,7 @@ class DatabaseModel:
         >>> df = pl.DataFrame({"id": [7, 8, 9], "x": [0, 1, 1], "z": [1, 0, 1], "y": [0.0, 6.0, 12.0]})
         >>> model = fb.fit(df, "y", features=["x", "z"], n_estimators=1, learning_rate=1, reg_lambda=0)
         >>> con, database = duckdb.connect(), model.database()
-        >>> _ = con.register("orders", df)
+        >>> con.from_arrow(df.to_struct()).create("orders")
         >>> con.sql(database.explain_query("orders")).columns
         ['x', 'z', 'bias']
         >>> con.sql(database.explain_query("orders", keep=["id"], top=1)).fetchall()

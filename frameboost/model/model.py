@@ -563,7 +563,7 @@ class Model:
         >>> df = pl.DataFrame({"id": [7, 8], "x": [1, 2], "y": [0.0, 8.0]})
         >>> model = fb.fit(df, "y", features=["x"], n_estimators=1, learning_rate=1, reg_lambda=0)
         >>> con = duckdb.connect()
-        >>> _ = con.register("orders", df)
+        >>> con.from_arrow(df.to_struct()).create("orders")
         >>> con.sql(model.query("orders", keep=["id"], where="id > 7")).fetchall()
         [(8, 8.0)]
         """
@@ -616,6 +616,7 @@ class Model:
 
         Examples
         --------
+        >>> # needs pyarrow
         >>> import polars as pl, frameboost as fb
         >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
         >>> con = duckdb.connect()
@@ -894,6 +895,7 @@ class Model:
 
         Examples
         --------
+        >>> # needs vl_convert
         >>> import pathlib, tempfile, polars as pl, frameboost as fb
         >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 9, "y": [0.0, 0.0, 8.0, 9.0] * 9})
         >>> model = fb.fit(df, "y", n_estimators=3)
@@ -1132,6 +1134,7 @@ class Model:
 
         Examples
         --------
+        >>> # needs xgboost
         >>> import polars as pl, frameboost as fb, tempfile, pathlib, xgboost
         >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
         >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)

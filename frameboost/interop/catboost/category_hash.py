@@ -18,6 +18,7 @@ def category_hash(category: Physical) -> int:
 
     Examples
     --------
+    >>> # needs clickhouse_cityhash
     >>> category_hash("x"), category_hash(1) == category_hash("1")
     (-784473192, True)
     """

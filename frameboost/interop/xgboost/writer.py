@@ -60,6 +60,7 @@ def to_xgboost(ensemble: Ensemble) -> str:
 
     Examples
     --------
+    >>> # needs xgboost
     >>> import polars as pl, frameboost as fb, numpy as np, xgboost
     >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
     >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
