@@ -9,7 +9,8 @@
 --      {value}       the feature's column, NULL where it is missing
 --      {max_bin}     most bins
 --      {physical}    the lowest value, start, as a plain number: days, microseconds, ...
--- out: one row per node and bin, ascending; start is NULL for the bin of missing values
+--      {highest}     the same of the highest value, stop
+-- out: one row per node and bin, ascending; start and stop are NULL for the bin of missing values
 
 WITH by_value AS (
     SELECT node, {value} AS value, SUM({g}) AS g, SUM({h}) AS h
@@ -37,10 +38,15 @@ parted AS (
     FROM ranked
 ),
 parts AS (
-    SELECT node, MIN(value) AS start, SUM(g) AS g, SUM(h) AS h
+    SELECT node, MIN(value) AS start, MAX(value) AS stop, SUM(g) AS g, SUM(h) AS h
     FROM parted
     GROUP BY node, value IS NULL, part
 )
-SELECT node, CASE WHEN start IS NOT NULL THEN {physical} END AS start, g, h
+SELECT
+    node,
+    CASE WHEN start IS NOT NULL THEN {physical} END AS start,
+    CASE WHEN start IS NOT NULL THEN {highest} END AS stop,
+    g,
+    h
 FROM parts
 ORDER BY node ASC, parts.start ASC

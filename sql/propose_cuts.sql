@@ -11,7 +11,9 @@
 --      {count}       COUNT(*), or the sum of n
 --      {max_bin}     most bins
 --      {physical}    the value as a plain number: days, microseconds, ...
--- out: one row per cut, ascending
+--      {highest}     the same of the highest value of a part
+-- out: one row per part, ascending: its lowest value, a cut but for that of the first part, and its highest, which is
+--      the value before the next cut
 
 WITH present AS (
     SELECT {column} AS value{n}
@@ -35,13 +37,11 @@ parted AS (
     SELECT value, CASE WHEN n_values <= {max_bin} THEN rows_before ELSE rows_before * {max_bin} // n_rows END AS part
     FROM ranked, totals
 ),
-starts AS (
-    SELECT MIN(value) AS value
+parts AS (
+    SELECT MIN(value) AS value, MAX(value) AS highest
     FROM parted
     GROUP BY part
-    ORDER BY value ASC
-    OFFSET 1
 )
-SELECT {physical} AS cut
-FROM starts
+SELECT {physical} AS lowest, {highest} AS highest
+FROM parts
 ORDER BY value ASC

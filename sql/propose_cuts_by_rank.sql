@@ -7,8 +7,9 @@
 --      {sample}      true for the rows to look at; all of them unless there are millions
 --      {max_bin}     most bins
 --      {physical}    the value as a plain number: days, microseconds, ...
--- out: one row per part, ascending: its lowest value, and the number of distinct values up to its end. All but the
---      first are cuts, provided that there are more than {max_bin} distinct values in all
+--      {highest}     the same of the highest value of a part
+-- out: one row per part, ascending: its lowest and its highest value, and the number of distinct values up to its end.
+--      All lowest but the first are cuts, provided that there are more than {max_bin} distinct values in all
 
 WITH present AS MATERIALIZED (
     SELECT {column} AS value
@@ -22,11 +23,11 @@ ranked AS (
         dense_rank() OVER (ORDER BY value ASC) AS n_values
     FROM present
 ),
-starts AS (
-    SELECT MIN(value) AS value, MAX(n_values) AS n_values
+parts AS (
+    SELECT MIN(value) AS value, MAX(value) AS highest, MAX(n_values) AS n_values
     FROM ranked
     GROUP BY rows_before * {max_bin} // (SELECT COUNT(*) FROM present)
 )
-SELECT {physical} AS cut, n_values
-FROM starts
+SELECT {physical} AS lowest, {highest} AS highest, n_values
+FROM parts
 ORDER BY value ASC

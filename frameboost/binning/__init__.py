@@ -5,6 +5,7 @@
 - `arrays`: bins, codes and sorted rows by kernels, for the types that numpy has
 - `kernels`, `radix_kernels`: those kernels
 - `cell_cuts`, `cell_kernels`: cuts of many numbers, of which few are sorted
+- `thresholds`: thresholds of floats, between a cut and the value before it
 - `given_cuts`: cuts that the user gives, ``fit(cuts=...)``
 - `value_counts`: cuts of rows that lie in several places
 - `node_bins`: bins where every node has its own cuts (``approx``)

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.bins import Bins, cut_positions
-from frameboost.binning.cell_cuts import cuts_by_cells
+from frameboost.binning.bins import Bins, cut_positions, gaps_at, gaps_of_distinct
+from frameboost.binning.cell_cuts import gaps_by_cells
 from frameboost.binning.codes import code_expr, propose_bins, rank_column, read_only, with_one_zero
 from frameboost.binning.kernels import bin_values, cut_starts, set_rows
 from frameboost.binning.radix_kernels import sort_rows
 from frameboost.runtime.compile_later import CompileLater
 from frameboost.schema.feature import Feature
-from frameboost.schema.types import Physical
+from frameboost.schema.types import Physical, float32_at_least
 
 __all__ = [
     "LOOKED_AT",
@@ -29,8 +29,8 @@ __all__ = [
     "bin_array",
     "bin_column",
     "bin_rare_values",
-    "cuts_beside",
     "frequent_value",
+    "gaps_beside",
     "is_in_numpy",
     "padded",
     "places_by_type",
@@ -101,29 +101,29 @@ def propose_column(
     has_missing = values.null_count() > 0
     if rare is not None:
         rest = rare.values[rare.values == rare.values] if has_missing else rare.values
-        cuts = cuts_beside(rest, rare.common, len(values) - len(rare.rows), max_bin - has_missing)
-        return Bins(feature, tuple(cuts.tolist()), has_missing=has_missing)
+        gaps = gaps_beside(rest, rare.common, len(values) - len(rare.rows), max_bin - has_missing)
+        return Bins.of_gaps(feature, gaps, has_missing=has_missing)
     looked_at = values if sample is None else values.filter(sample)
     array = (looked_at.drop_nulls() if has_missing else looked_at).to_numpy()
     common = frequent_value(array)
     if common is not None:
         rest = array[np.flatnonzero(array != common)]  # faster than by the mask
-        cuts = cuts_beside(rest, common, len(array) - len(rest), max_bin - has_missing)
+        gaps = gaps_beside(rest, common, len(array) - len(rest), max_bin - has_missing)
     else:
-        cuts = _cuts(array, max_bin - has_missing, room)
-    return Bins(feature, tuple(cuts.tolist()), has_missing=has_missing)
+        gaps = _gaps(array, max_bin - has_missing, room)
+    return Bins.of_gaps(feature, gaps, has_missing=has_missing)
 
 
-def _cuts(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Return the cuts of numbers, in the way that takes the least time."""
-    cuts = _cuts_of_counts(array, max_bin)
-    if cuts is None:
-        cuts = cuts_by_cells(array, None, max_bin, room)
-    return _cuts_in_order(array, max_bin, room) if cuts is None else cuts
+def _gaps(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Return the gaps at the cuts of numbers (see `gaps_at`), in the way that takes the least time."""
+    gaps = _gaps_of_counts(array, max_bin)
+    if gaps is None:
+        gaps = gaps_by_cells(array, None, max_bin, room)
+    return _gaps_in_order(array, max_bin, room) if gaps is None else gaps
 
 
-def _cuts_of_counts(array: npt.NDArray[Any], max_bin: int) -> npt.NDArray[Any] | None:
-    """Return the cuts of integers that lie close together by counting each; None of others."""
+def _gaps_of_counts(array: npt.NDArray[Any], max_bin: int) -> npt.NDArray[Any] | None:
+    """Return the gaps at the cuts of integers that lie close together by counting each; None of others."""
     if array.dtype.kind not in "iu" or not len(array):
         return None
     lowest = array.min()
@@ -132,21 +132,16 @@ def _cuts_of_counts(array: npt.NDArray[Any], max_bin: int) -> npt.NDArray[Any] |
     # Modulo 2^bits, so no difference overflows.
     counts = np.bincount((array - lowest).view(f"u{array.itemsize}").astype(np.int64))
     distinct = np.flatnonzero(counts)
-    cuts: npt.NDArray[Any] = _cuts_of_distinct(distinct, counts[distinct], max_bin).astype(array.dtype) + lowest
-    return cuts
+    gaps: npt.NDArray[Any] = gaps_of_distinct(distinct, counts[distinct], max_bin).astype(array.dtype) + lowest
+    return gaps
 
 
-def _cuts_of_distinct(distinct: npt.NDArray[Any], counts: npt.NDArray[np.int64], max_bin: int) -> npt.NDArray[Any]:
-    """Return the cuts of ascending numbers, of which each is there so many times."""
-    return distinct[cut_positions(np.cumsum(counts) - counts, int(counts.sum()), max_bin)]
-
-
-def _cuts_in_order(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Return the cuts of numbers by sorting them."""
+def _gaps_in_order(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Return the gaps at the cuts of numbers by sorting them."""
     ordered = np.empty_like(array) if room is None else room.view(array.dtype)[: len(array)]
     ordered[:] = array
     ordered.sort()
-    return with_one_zero(ordered[_cut_starts(ordered, max_bin)])
+    return with_one_zero(gaps_at(ordered, _cut_starts(ordered, max_bin)))
 
 
 def frequent_value(array: npt.NDArray[Any]) -> Any:
@@ -161,8 +156,8 @@ def frequent_value(array: npt.NDArray[Any]) -> Any:
     return median if np.count_nonzero(looked_at == median) >= 0.75 * len(looked_at) else None
 
 
-def cuts_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int) -> npt.NDArray[Any]:
-    """Return the cuts of the numbers ``rest`` and ``n_common`` times the number ``common``, without sorting these."""
+def gaps_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int) -> npt.NDArray[Any]:
+    """Return the gaps at the cuts of the numbers ``rest`` and ``n_common`` times ``common``, without sorting these."""
     if _are_equal(rest):
         distinct, counts = rest[:1], np.array([len(rest)])
     else:
@@ -174,7 +169,7 @@ def cuts_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int
             np.concatenate([each[:at], new, each[at:]]) for each, new in zip((distinct, counts), own, strict=True)
         )
     counts[at : at + 1] += n_common
-    return _cuts_of_distinct(with_one_zero(distinct), counts, max_bin)
+    return gaps_of_distinct(with_one_zero(distinct), counts, max_bin)
 
 
 def _ascending(array: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]]:
@@ -276,7 +271,7 @@ def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:
 def bin_array(bins: Bins, array: npt.NDArray[Any], codes: Codes) -> None:
     """Write the codes of the numbers of a column, of which NaN is missing, to ``codes``."""
     if len(array) <= _FEW or (len(array) <= MOST_IN_NUMPY and _compiling_later.defers(len(array))):
-        edges = np.array(bins.cuts, array.dtype)
+        edges = _edges(bins.cuts, array.dtype)
         codes[:] = np.where(array == array, np.searchsorted(edges, array, side="right"), bins.missing)
         return
     bin_values(read_only(array), padded(bins.cuts, array.dtype), len(bins.cuts), bins.missing, 0, len(array), codes)
@@ -295,5 +290,10 @@ def padded(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return ascending cuts, padded to a length of 2^k - 1 as `frameboost.binning.kernels.bin_values` takes them."""
     largest = np.inf if dtype.kind == "f" else np.iinfo(dtype).max
     edges = np.full((1 << len(cuts).bit_length()) - 1, largest, dtype=dtype)
-    edges[: len(cuts)] = cuts
+    edges[: len(cuts)] = _edges(cuts, dtype)
     return edges
+
+
+def _edges(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return cuts as numbers of a type, which divide its numbers as they do."""
+    return float32_at_least(cuts) if dtype == np.float32 else np.array(cuts, dtype)

@@ -5,8 +5,9 @@ has a bin for each category, numbered by code. The last bin is for missing value
 *code*.
 
 Cuts are proposed once for the fit (``hist``), or anew for each tree or node from the hessians of its rows (``approx``;
-Chen & Guestrin 2016, sections 3.2 and 3.3). They are always values of the data, never interpolated, so every engine
-finds the same ones.
+Chen & Guestrin 2016, sections 3.2 and 3.3). They are proposed as values of the data, never interpolated, so every
+engine finds the same ones. Those of floats then become thresholds between these values and the ones before them
+(`frameboost.binning.thresholds`).
 
 A column of eight rows in at most three bins. The distinct values 1, 2, 5, 9 have 0, 3, 4, 6 rows below them. An even
 split of the ranks into three parts has boundaries at 8/3 and 16/3, so the value 2, which starts at rank 3, is the first
@@ -41,6 +42,8 @@ __all__ = [
     "SlotLayout",
     "codes_by_rank",
     "cut_positions",
+    "gaps_at",
+    "gaps_of_distinct",
     "sample_condition",
     "weighted_cut_positions",
     "weighted_cuts_of",
@@ -56,11 +59,30 @@ _GOLDEN = 2_654_435_769
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """The bins of one feature."""
+    """The bins of one feature.
+
+    Attributes
+    ----------
+    feature
+        The feature.
+    cuts
+        Where the bins start, but for the first; empty for a categorical feature.
+    has_missing
+        Whether a value is missing.
+    below
+        For each cut of a float feature that is still a value of the data, the largest value below it; otherwise empty.
+    """
 
     feature: Feature
     cuts: tuple[Physical, ...] = ()
     has_missing: bool = True
+    below: tuple[Physical, ...] = ()
+
+    @classmethod
+    def of_gaps(cls, feature: Feature, gaps: npt.NDArray[Any], *, has_missing: bool) -> Bins:
+        """Return the bins of a feature from the `gaps_at` its cuts."""
+        below, cuts = map(tuple, gaps.tolist())
+        return cls(feature, cuts, has_missing, below if feature.type.is_float else ())
 
     @property
     def largest_code(self) -> int:
@@ -119,6 +141,16 @@ class SlotLayout:
         """
         small = max((b.largest_code + 1 for b in self.bins if b.largest_code <= 255), default=0)
         return [small if b.largest_code <= 255 else b.largest_code + 1 for b in self.bins]
+
+
+def gaps_at(distinct: npt.NDArray[Any], positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Return the values before some of a column's ascending distinct values, and these: (2, cuts)."""
+    return np.stack([distinct[positions - 1], distinct[positions]])
+
+
+def gaps_of_distinct(distinct: npt.NDArray[Any], counts: npt.NDArray[np.int64], max_bin: int) -> npt.NDArray[Any]:
+    """Return the gaps at the cuts of ascending numbers, of which each is there so many times."""
+    return gaps_at(distinct, cut_positions(np.cumsum(counts) - counts, int(counts.sum()), max_bin))
 
 
 def cut_positions(before: npt.NDArray[np.int64], total: int, max_bin: int) -> npt.NDArray[np.int64]:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.binning.bins import gaps_at
 from frameboost.binning.codes import read_only, with_one_zero
 from frameboost.binning.value_counts import count_distinct, cut_targets
 
-__all__ = ["FEWEST_IN_CELLS", "cuts_by_cells"]
+__all__ = ["FEWEST_IN_CELLS", "gaps_by_cells"]
 
 FEWEST_IN_CELLS = 1 << 15  # with fewer values, to sort takes no longer
 _CELLS = 1 << 16
@@ -20,17 +21,18 @@ _LOOKED_AT, _OUTLYING = 1 << 12, 4
 _MOST_SORTED = 0.5
 
 
-def cuts_by_cells(
+def gaps_by_cells(
     values: npt.NDArray[Any],
     counts: npt.NDArray[np.int64] | None,
     max_bin: int,
     room: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any] | None:
-    """Return the cuts of numbers of which none is missing, as `frameboost.binning.bins.cut_positions` has them.
+    """Return the gaps at the cuts of numbers of which none is missing, as `frameboost.binning.bins` has both.
 
     A cut is the lowest value with so many rows below it. So only the values of the cells that a cut may be in are
     sorted. Say the cells [.., 3), [3, 7), [7, 9) and [9, ..] have 4, 5, 0 and 6 rows, and below a cut are 6: it is in
-    [3, 7), or if less than 6 are below the highest value there, it is the lowest from 9 on.
+    [3, 7), or if less than 6 are below the highest value there, it is the lowest from 9 on. In either case the value
+    before it was sorted, too: below the lowest value of [3, 7) are no more than 4 rows.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ def cuts_by_cells(
     # The rows below a value: those of the cells below it that were not sorted, and the others.
     below = np.cumsum(np.where(is_wanted, 0, totals))[cells] + np.cumsum(counted) - counted
     found = np.unique(np.searchsorted(below, targets))
-    return with_one_zero(distinct[found[found < len(distinct)]])
+    return with_one_zero(gaps_at(distinct, found[found < len(distinct)]))
 
 
 def _may_have_cuts(

@@ -56,7 +56,7 @@ def code_expr(
         if other is not None:
             codes = pl.when(values.is_not_null()).then(codes.fill_null(other))
         return codes.fill_null(missing)
-    sorted_edges = pl.Series(edges, dtype=kind.physical_dtype)
+    sorted_edges = pl.Series(kind.edges(edges), dtype=kind.physical_dtype)
     codes = pl.lit(sorted_edges).search_sorted(values, side="right").cast(pl.UInt32)
     return pl.when(values.is_null()).then(pl.lit(missing, dtype=pl.UInt32)).otherwise(codes)
 
@@ -140,7 +140,8 @@ def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.S
     looked_at = values if sample is None else values.filter(sample)
     distinct, before = distinct_values(looked_at)
     chosen = cut_positions(before, len(looked_at) - looked_at.null_count(), max_bin - (missing > 0))
-    return Bins(feature, tuple(distinct.gather(chosen).to_list()), has_missing=missing > 0)
+    below = tuple(distinct.gather(chosen - 1).to_list()) if feature.type.is_float else ()
+    return Bins(feature, tuple(distinct.gather(chosen).to_list()), missing > 0, below)
 
 
 def category_values(values: pl.Series) -> pl.Series:

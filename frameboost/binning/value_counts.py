@@ -14,13 +14,14 @@ Two places hold 1, 2, 3, 4, 5, 6 and 4, 5, 6, 7, 8, 9, and each summarises by ev
 ([1, 3, 5, 6], [0, 2, 4, 5])
 
 In two bins of 12 rows the cut is the lowest value with 6 rows below it. Below 6 are at least 5 + 1 rows, below 4 at
-most 4 + 0, so it lies in (4, 6]. The places send 5 and 6, below which there are 4 + 1 and 5 + 2 rows: 6 is the cut.
+most 4 + 0, so it lies in (4, 6]. The places send 5 and 6, below which there are 4 + 1 and 5 + 2 rows: 6 is the cut, and
+5 the value before it.
 
 >>> (interval,) = cut_intervals(summaries, 12, 2)
 >>> interval
 Interval(after=4, last=6, targets=(6,))
->>> cuts_within([interval], [first.within([interval]), second.within([interval])])
-[6]
+>>> gaps_within([interval], [first.within([interval]), second.within([interval])]).tolist()
+[[5], [6]]
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.bins import cut_positions
+from frameboost.binning.bins import gaps_of_distinct
 
 __all__ = [
     "Interval",
@@ -43,8 +44,8 @@ __all__ = [
     "count_distinct",
     "cut_intervals",
     "cut_targets",
-    "cuts_of_counts",
-    "cuts_within",
+    "gaps_of_counts",
+    "gaps_within",
     "in_numpy",
 ]
 
@@ -142,12 +143,10 @@ def in_numpy(values: pl.Series) -> _Values:
     return values.to_numpy()
 
 
-def cuts_of_counts(parts: Sequence[Summary], max_bin: int) -> list[Any]:
-    """Return the cuts from complete summaries, as `frameboost.binning.bins.cut_positions` finds them."""
+def gaps_of_counts(parts: Sequence[Summary], max_bin: int) -> _Values:
+    """Return the gaps at the cuts from complete summaries, as `frameboost.binning.bins.cut_positions` finds them."""
     merged = _merged([(part.values, np.diff(np.append(part.below, part.n_rows))) for part in parts])
-    below = np.cumsum(merged.counts) - merged.counts
-    chosen: list[Any] = merged.values[cut_positions(below, merged.n_rows, max_bin)].tolist()
-    return chosen
+    return gaps_of_distinct(merged.values, merged.counts, max_bin)
 
 
 def cut_intervals(summaries: Sequence[Summary], n_rows: int, max_bin: int) -> list[Interval]:
@@ -178,8 +177,8 @@ def cut_intervals(summaries: Sequence[Summary], n_rows: int, max_bin: int) -> li
     return [Interval(bounds[after], bounds[last], own) for after, last, own in found]
 
 
-def cuts_within(intervals: Sequence[Interval], parts: Sequence[Within]) -> list[Any]:
-    """Return the cuts, given what each place holds within the intervals.
+def gaps_within(intervals: Sequence[Interval], parts: Sequence[Within]) -> _Values:
+    """Return the gaps at the cuts, given what each place holds within the intervals.
 
     The number of rows below a value grows from interval to interval, so one search finds all targets.
     """
@@ -191,8 +190,11 @@ def cuts_within(intervals: Sequence[Interval], parts: Sequence[Within]) -> list[
     below_intervals = np.sum([part.below for part in parts], axis=0)
     below = before + (below_intervals - before[first])[interval]
     targets = np.concatenate([each.targets for each in intervals])
-    cuts: list[Any] = merged.values[np.unique(np.searchsorted(below, targets))].tolist()
-    return cuts
+    at = np.unique(np.searchsorted(below, targets))
+    # Before the lowest value of an interval is the value that the interval starts after.
+    afters = np.array([each.after for each in intervals], dtype=merged.values.dtype)[interval[at]]
+    is_lowest = at == first[interval[at]]
+    return np.stack([np.where(is_lowest, afters, merged.values[at - 1]), merged.values[at]])
 
 
 def cut_targets(n_rows: int, max_bin: int) -> _Counts:

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from frameboost.checks.messages import shortened
@@ -111,8 +110,7 @@ def _tree_lines(nodes: list[dict[str, Any]], kinds: Mapping[str, FeatureType]) -
 def _condition(node: Mapping[str, Any], kinds: Mapping[str, FeatureType]) -> str:
     kind = kinds[node["feature"]]
     if kind.is_float and node["threshold"] is not None:  # shorter than the condition, whose SQL literals have exponents
-        number = str(np.float32(node["threshold"])) if kind.name == "float32" else repr(node["threshold"])
-        return shortened(f"{quote_identifier(node['feature'])} < {number}", _LONGEST)
+        return shortened(f"{quote_identifier(node['feature'])} < {node['threshold']!r}", _LONGEST)
     return shortened(str(node["condition"]), _LONGEST)
 
 

@@ -331,4 +331,4 @@ def _literal(kind: FeatureType, value: Physical) -> pl.Expr:
         return pl.lit(int(value), dtype=pl.Int32).cast(dtype)
     if kind.unit:
         return pl.lit(int(value), dtype=pl.Int64).cast(dtype)
-    return pl.lit(value, dtype=dtype)
+    return pl.lit(value, dtype=pl.Float64 if kind.is_float else dtype)  # to which a column of Float32 is raised

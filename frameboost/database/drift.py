@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from frameboost.binning.codes import code_expr, propose_bins
+from frameboost.binning.thresholds import with_thresholds
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.drift import MISSING, WatchedBin, drift_query
@@ -72,7 +73,7 @@ def _of_feature(frame: pl.DataFrame, feature: Feature, n_bins: int) -> list[tupl
         rows += [(name, i, None, None, json.dumps(value), count) for i, (value, count) in enumerate(kept)]
         others = int(counts["rows"].sum()) - sum(count for _, count in kept)
         return [*rows, (name, len(kept), None, None, None, others)]
-    bins = propose_bins(feature, present, n_bins)
+    (bins,) = with_thresholds([propose_bins(feature, present, n_bins)])
     codes = present.to_frame().select(code_expr(pl.col("value"), kind, bins.cuts, bins.missing).alias("bin"))
     counted = dict(codes.group_by("bin").len().rows())
     edges = [None, *map(json.dumps, bins.cuts), None]

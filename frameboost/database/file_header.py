@@ -49,6 +49,9 @@ def header(
     if ensemble.offset is not None:
         added = "LN(exposure)" if ensemble.offset.kind == "exposure" else "the base_margin"
         lines.append(f"offset   {added} is added to the margin; where it is NULL, so is the prediction")
+    if fine := ensemble.needs_float64():
+        names = ", ".join(_in_comment(column_names.get(name, name)) for name in fine)
+        lines.append(f"note     as float32, {names} may take the other branch next to a threshold")
     return "".join(f"-- {line}\n" for line in lines)
 
 

@@ -5,7 +5,7 @@ histograms, splits, leaf values, aggregates. All engines give the same trees, bi
 
 - takes all sums of gradients on the grid that `frameboost.losses.exact_sums.rounded` gives (`compute_gradients`), where
   every partial sum is exact, so that neither the order of the rows nor the number of threads matters;
-- proposes cuts by `frameboost.binning.bins.cut_positions`, without interpolation, from the sample of rows that
+- proposes cuts by `frameboost.binning.bins.cut_positions`, at values of the data, from the sample of rows that
   `sample_condition` names;
 - samples rows by the hash of their position (`Sample`).
 
@@ -182,7 +182,11 @@ class HistogramEngine(Engine, Protocol):
     """An engine that sums gradients by bin (``tree_method="hist"``)."""
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
-        """Return the bins of all features in order; those of the features in ``given`` are returned unchanged."""
+        """Return the bins of all features in order; those of the features in ``given`` are returned unchanged.
+
+        Cuts are values of the data. Those of floats come with the values before them (`Bins.below`), between which
+        `frameboost.binning.thresholds` then chooses.
+        """
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """Store the code of every value: the number of its bin."""
@@ -213,7 +217,7 @@ class TreeShape:
 
     max_depth: int
     max_leaves: int
-    gamma: float
+    least_gain: float
     grow_policy: str
 
 
@@ -320,7 +324,10 @@ class RebinningEngine(HistogramEngine, Protocol):
         """Keep the values of every column; return the bins of the features, still without cuts."""
 
     def rebin(self, max_bin: int) -> list[Bins]:
-        """Propose cuts weighted by h of the current tree, store the codes by them, and return the bins."""
+        """Propose cuts weighted by h of the current tree, store the codes by them, and return the bins.
+
+        They are as those of `HistogramEngine.propose_bins`.
+        """
 
 
 class NodeBinningEngine(Engine, Protocol):

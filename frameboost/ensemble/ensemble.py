@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.data.feature_columns import find_features, find_numbers
 from frameboost.data.sources import Source
@@ -22,6 +24,9 @@ from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import Tree
 
 __all__ = ["Ensemble", "Labels"]
+
+# Beyond it are the thresholds before infinities.
+_NEXT_TO_INFINITY = 8e307
 
 Labels = tuple[str, ...] | tuple[bool, bool] | tuple[()]
 
@@ -162,6 +167,30 @@ class Ensemble:
     def n_rounds(self) -> int:
         """The number of boosting rounds."""
         return len(self.trees) // self.trees_per_round
+
+    def needs_float64(self) -> list[str]:
+        """Return the float64 features of a model trained here whose thresholds float32 is too coarse for.
+
+        Such a threshold is no multiple of the greatest power of ten within a step of float32, so the values that it was
+        put between are one float32 (see `frameboost.binning.thresholds`); or another one is the same float32. In a long
+        column a few are, at which there are few rows: a feature is named where an eighth of its thresholds are.
+        """
+        if "max_bin" not in self.parameters:  # another library's, some of which compare float32
+            return []
+        nodes, found = TreeColumns.of(self.trees).nodes, []
+        for number, feature in enumerate(self.features):
+            if feature.type.name == "float64":
+                used = np.unique(nodes["threshold"][nodes["feature"] == number])
+                used = used[np.abs(used) < _NEXT_TO_INFINITY]
+                with np.errstate(over="ignore", invalid="ignore"):
+                    single = used.astype(np.float32)
+                    exponent = np.floor(np.log10(np.spacing(np.abs(single)).astype(np.float64)))
+                power = 10.0 ** np.abs(exponent)  # by which a number is rounded once, within 10^22
+                is_coarse = np.where(exponent < 0, np.rint(used * power) / power, np.rint(used / power) * power) == used
+                is_one = np.append(False, single[1:] == single[:-1])[: len(used)]
+                if 8 * np.count_nonzero(is_one | ~is_coarse) >= max(len(used), 1):
+                    found.append(feature.name)
+        return found
 
     def trees_of(self, output: int) -> list[Tree]:
         """Return the trees that add to one output's margin."""

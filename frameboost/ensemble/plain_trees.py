@@ -62,14 +62,9 @@ def _are_splits(trees: TreeColumns) -> bool:
 def _have_thresholds_of_types(trees: TreeColumns, features: Sequence[Feature]) -> bool:
     """Whether the types of the features hold the thresholds."""
     has_float = ~np.isnan(trees.nodes["threshold"])
-    feature, threshold = trees.nodes["feature"][has_float], trees.nodes["threshold"][has_float]
+    feature = trees.nodes["feature"][has_float]
     kinds = [each.type for each in features]
-    is_float = np.array([kind.is_float and not kind.is_categorical for kind in kinds])
-    is_single = np.array([kind.name == "float32" for kind in kinds])
-    with np.errstate(over="ignore"):
-        is_held = (threshold.astype(np.float32) == threshold) | ~is_single[feature]
-        # A finite number beyond float32 becomes infinite, which differs from it.
-    if not (is_float[feature] & is_held).all():
+    if not np.array([kind.is_float and not kind.is_categorical for kind in kinds])[feature].all():
         return False
     of_integers = trees.nodes["feature"][trees.integer_at].tolist()
     bounds = [(1, 0) if kind.bounds is None or kind.is_categorical else kind.bounds for kind in kinds]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import lt
@@ -18,6 +17,7 @@ from frameboost.trees.tree import LEAF, Tree
 
 __all__ = ["check_tree", "read_float", "read_tree", "tree_fields", "writable"]
 
+_FLOAT64 = FeatureType("float64")
 _INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 _FIELDS = (
     "feature",
@@ -124,23 +124,9 @@ def _is_plain(columns: Mapping[str, list[Any]], features: Sequence[Feature]) -> 
         and all(map(lt, inner, map(min, lefts, rights)))
         and all(left[node] == right[node] == LEAF and threshold[node] is None for node in leaves)
         and not any(columns["missing_left"][node] or columns["gain"][node] for node in leaves)
-        and _are_held([(features[feature[node]].type, threshold[node]) for node in inner])
+        and {features[feature[node]].type.name for node in inner} <= {"float32", "float64"}
+        and (not inner or _are_finite_floats([threshold[node] for node in inner]))
     )
-
-
-def _are_held(thresholds: Sequence[tuple[FeatureType, Any]]) -> bool:
-    """Whether all are finite floats of types of floats."""
-    if not {kind.name for kind, _ in thresholds} <= {"float32", "float64"}:
-        return False
-    values = [value for _, value in thresholds]
-    if not values or not _are_finite_floats(values):
-        return not values
-    singles = [value for kind, value in thresholds if kind.name == "float32"]
-    packing = f"{len(singles)}f"
-    try:
-        return struct.unpack(packing, struct.pack(packing, *singles)) == tuple(singles)
-    except OverflowError:
-        return False
 
 
 def _read_nodes(columns: dict[str, list[Any]], features: Sequence[Feature], output: int, where: str) -> Tree:
@@ -216,8 +202,8 @@ def _threshold(value: object, feature: Feature, where: str, node: int) -> Physic
     if value is None:
         return None
     kind = feature.type
-    if kind.is_float and not kind.is_categorical and (number := read_float(kind, value)) is not None:
-        return number
+    if kind.is_float and not kind.is_categorical and (number := read_float(_FLOAT64, value)) is not None:
+        return number  # of float32 too it may be any number between two of them
     if kind.is_float or kind.is_categorical or not kind.accepts(value):
         fail(f"{where}, node {node}", "threshold", f"a value of type {kind}", value)
     return value  # type: ignore[return-value]

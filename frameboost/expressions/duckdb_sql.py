@@ -86,8 +86,7 @@ def literal(kind: FeatureType, value: Physical) -> str:
     if isinstance(value, str):
         return string_literal(value)
     if kind.is_float:
-        text = float_literal(float(value))
-        return f"CAST({text} AS FLOAT)" if kind.name == "float32" else text
+        return float_literal(float(value))
     number = int(value)
     if kind.family == "boolean":
         return "TRUE" if number else "FALSE"

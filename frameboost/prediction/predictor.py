@@ -12,8 +12,8 @@ import polars as pl
 
 from frameboost.checks.messages import listed, shown, warn
 from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_column, output_expr
-from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
+from frameboost.data.sources import Source
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.losses.offset import EXPOSURE
@@ -114,6 +114,23 @@ class Predictor:
         return ByteTrees.compile(self.arrays, self.ensemble.n_outputs)
 
     @cached_property
+    def _fine_features(self) -> set[str]:
+        """The features that are still to be warned of where they are float32."""
+        return set(self.ensemble.needs_float64())
+
+    def _types(self, source: Source) -> dict[str, FeatureType]:
+        """Return the types of the features in the data; warn once of each that is too coarse for its thresholds."""
+        types = self.ensemble.find_in(source)
+        single = [name for name, kind in types.items() if kind.name == "float32"]
+        if single and (coarse := sorted(self._fine_features.intersection(single))):
+            self._fine_features.difference_update(coarse)
+            warn(
+                f"{listed(coarse)}: float32 here, but float64 in training, where thresholds lie between numbers that "
+                "float32 does not tell apart; rows next to these may take the other branch: give float64"
+            )
+        return types
+
+    @cached_property
     def _is_linear(self) -> bool:
         return self.ensemble.is_linear
 
@@ -164,7 +181,7 @@ class Predictor:
         """Yield the predictions of the first round, of the first two, and so on; each round's trees score once."""
         wanted = self.ensemble.output(output)
         source = open_rows(data, self.ensemble.read_features)
-        types = self.ensemble.find_in(source)
+        types = self._types(source)
         frame = source.to_frame(self.ensemble.read_names).collect()
         sums: Sequence[Any] = self.ensemble.base_margins
         for number in range(self.ensemble.n_rounds):
@@ -200,12 +217,14 @@ class Predictor:
 
     def _leaves(self, data: Any) -> pl.Series:
         source = open_rows(data, self.ensemble.features)
-        types = find_features(source, self.ensemble.features)
+        types = self._types(source)
         codes = self.arrays.codes(source.to_frame(self.ensemble.feature_names), types)
         return pl.Series("prediction", self.arrays.leaves(codes), dtype=pl.Array(pl.Int32, len(self.ensemble.trees)))
 
     def _margins(self, data: Any) -> list[Any]:
         """Return the margins of each output."""
+        if self._fine_features and isinstance(data, pl.DataFrame):
+            self._types(open_rows(data, self.ensemble.read_features))
         has_offset, bases = self.ensemble.offset is not None, self.ensemble.base_margins
         if not self._is_linear and not has_offset and (codes := self._few_rows.codes(data)) is not None:
             return list(self.arrays.margins(codes, bases, in_parallel=False))
@@ -214,7 +233,7 @@ class Predictor:
             scorer, rows = found
             return list(scorer.margins_of_plain(rows, bases, kept_workers()))
         source = open_rows(data, self.ensemble.read_features)
-        types = self.ensemble.find_in(source)
+        types = self._types(source)
         frame = source.to_frame(self.ensemble.read_names)
         if not has_offset:
             return self.sums(frame, types, bases)
@@ -258,7 +277,7 @@ class Predictor:
             rows = last.of(frame)
             if list(map(type, rows.dtypes)) == last.types:
                 return None if last.scorer is None else (last.scorer, rows)
-        types = find_features(open_rows(frame, self.ensemble.features), self.ensemble.features)
+        types = self._types(open_rows(frame, self.ensemble.features))
         schema = frame.schema
         are_numbers = all(kind.is_float or kind.is_integer for kind in types.values())
         are_read = all(schema[name] == kind.physical_dtype for name, kind in types.items())  # not Float16

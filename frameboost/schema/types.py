@@ -38,7 +38,7 @@ import datetime as dt
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -46,11 +46,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.messages import shown
 
-__all__ = ["DUCKDB_TYPES", "TYPE_NAMES", "FeatureType", "Physical"]
+__all__ = ["DUCKDB_TYPES", "TYPE_NAMES", "FeatureType", "Physical", "float32_at_least"]
 
 Physical = float | int | str
 
@@ -380,8 +381,24 @@ class FeatureType:
         value = max(lowest, math.ceil(number / self.scale))
         return value if value <= highest else None
 
+    def edges(self, thresholds: Sequence[Physical]) -> Sequence[Physical]:
+        """Return the values of this type that divide its values as ``thresholds`` do, which may lie between them."""
+        return float32_at_least(thresholds).tolist() if self.name == "float32" else thresholds
+
     def __str__(self) -> str:
         return self.name
+
+
+def float32_at_least(numbers: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Return the smallest float32 that is at least each number: ``x < t`` holds for the same float32 x.
+
+    >>> float32_at_least([0.7, 3.25, 1e300]).tolist()
+    [0.7000000476837158, 3.25, inf]
+    """
+    exact = np.asarray(numbers, np.float64)
+    with np.errstate(over="ignore"):
+        nearest = exact.astype(np.float32)
+        return np.where(nearest < exact, np.nextafter(nearest, np.float32(np.inf)), nearest)
 
 
 def _float_at_least(number: Fraction, *, single: bool) -> float:

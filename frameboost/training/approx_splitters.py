@@ -13,6 +13,7 @@ import numpy as np
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.node_bins import NodeBins
+from frameboost.binning.thresholds import thresholds_of_gaps, with_thresholds
 from frameboost.engines.contract import NodeBinningEngine, RebinningEngine
 from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Split
@@ -34,7 +35,7 @@ class GlobalSplitter:
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
         if self._of_tree is None:
-            layout = SlotLayout(self._engine.rebin(self._max_bin))
+            layout = SlotLayout(with_thresholds(self._engine.rebin(self._max_bin)))
             self._of_tree = HistogramSplitter(self._engine, layout, self._settings)
         return self._of_tree.best_splits(nodes)
 
@@ -64,10 +65,13 @@ class LocalSplitter:
         layout = SlotLayout([_numbered(b, of_nodes) for b, of_nodes in zip(self._bins, found, strict=True)])
         ready = _ReadyHistograms(np.concatenate([f.histogram for f in found], axis=1))
         splitter = HistogramSplitter(ready, layout, self._settings)
-        return [
-            split and _with_threshold(split, found[split.feature].cuts[place])
-            for place, split in enumerate(splitter.best_splits(nodes))
+        splits = splitter.best_splits(nodes)
+        gaps = [
+            None if split is None or split.categories is not None else found[split.feature].gap(place, split.bin)
+            for place, split in enumerate(splits)
         ]
+        thresholds = thresholds_of_gaps(gaps)
+        return [split and split._replace(threshold=each) for split, each in zip(splits, thresholds, strict=True)]
 
     def end_tree(self) -> None:
         """See `Splitter.end_tree`."""
@@ -104,10 +108,3 @@ def _numbered(bins: Bins, of_nodes: NodeBins) -> Bins:
     if bins.feature.type.is_categorical:
         return bins
     return replace(bins, cuts=tuple(range(of_nodes.histogram.shape[1] - 2)))
-
-
-def _with_threshold(split: Split, cuts: Sequence[float | int | str]) -> Split:
-    """Return the split with the threshold in its node's cuts; None past the last cut (is the value present?)."""
-    if split.categories is not None:
-        return split
-    return split._replace(threshold=cuts[split.bin - 1] if split.bin <= len(cuts) else None)

@@ -121,7 +121,9 @@ def boost(
     if is_for_all_outputs(parameters, loss):
         grower = VectorTreeGrower(engine, search, parameters, penalties, constraints, engines.held_out)
     elif are_grown_whole(engine, parameters, constraints, loss.n_outputs):
-        grower = WholeTreeGrower(engine, search, parameters, penalties, features, engines.held_out, linear)
+        grower = WholeTreeGrower(
+            engine, search, parameters, penalties, settings.least_gain, features, engines.held_out, linear
+        )
     else:
         grower = TreeGrower(engine, search, parameters, constraints, engines.held_out, linear)
     rounds = _Rounds(engines, loss, parameters, features, grower)

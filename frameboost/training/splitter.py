@@ -5,6 +5,7 @@ The kernels that score the splits are in `frameboost.splits`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -31,7 +32,7 @@ _SLOTS_OF_PAIR, _FEWEST_PAIRS = 3, 32
 LimitsOf = Callable[[Sequence[OpenNode]], SplitLimits]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SplitSettings:
     """The settings of a fit that every splitter needs.
 
@@ -47,6 +48,8 @@ class SplitSettings:
         Threads of the split search.
     n_outputs
         Number of outputs of the loss.
+    min_gain
+        The gain that is no more than rounding; known once the margins are set.
     """
 
     penalties: Penalties
@@ -54,10 +57,16 @@ class SplitSettings:
     gamma: float
     workers: Workers
     n_outputs: int = 1
+    min_gain: float = MIN_GAIN
+
+    @property
+    def least_gain(self) -> float:
+        """The least gain of a split that is made."""
+        return max(math.nextafter(self.min_gain, math.inf), self.gamma)
 
     def is_enough(self, gain: float) -> bool:
         """Whether a split with that gain is made."""
-        return gain > MIN_GAIN and gain >= self.gamma
+        return gain >= self.least_gain
 
 
 class Splitter(Protocol):
@@ -179,7 +188,7 @@ class ExactSplitter:
         found = self._engine.best_splits(
             [n.id for n in nodes], [n.stats for n in nodes], self._settings.penalties, self._settings.limits_of(nodes)
         )
-        return [split if split is not None and split.gain > MIN_GAIN else None for split in found]
+        return [split if split is not None and split.gain > self._settings.min_gain else None for split in found]
 
     def end_tree(self) -> None:
         """See `Splitter.end_tree`."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.binning.thresholds import with_thresholds
 from frameboost.engines.choose import open_engine
 from frameboost.engines.contract import (
     ColumnBlockEngine,
@@ -225,7 +226,7 @@ def choose_tree_method(parameters: Parameters) -> TreeMethod[Any, Any]:
 
 def _binned(training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning) -> list[Bins]:
     """Have the engines store the codes of their columns, and return the bins of the training rows."""
-    bins = training.propose_bins(binning.max_bin, binning.given)
+    bins = with_thresholds(training.propose_bins(binning.max_bin, binning.given))
     training.bin_columns(bins)
     for engine in held_out:
         # Held-out rows may lack a value that no training row lacks.

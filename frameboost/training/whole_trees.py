@@ -52,6 +52,8 @@ class WholeTreeGrower:
         The split search over its columns, for their bins.
     parameters, penalties
         Shape and regularisation of the trees.
+    least_gain
+        The least gain of a split.
     features
         Says how the features of each tree are drawn.
     followers
@@ -66,6 +68,7 @@ class WholeTreeGrower:
         search: SplitSearch,
         parameters: Parameters,
         penalties: Penalties,
+        least_gain: float,
         features: FeatureSampler,
         followers: Sequence[Engine] = (),
         linear: LinearLeaves | None = None,
@@ -75,7 +78,7 @@ class WholeTreeGrower:
         self._trees, self._engine, self._penalties, self._features = engine, engine, penalties, features
         self._linear = linear
         self.shrinkage = shrinkage_of(p.as_dict(), 0)
-        self._shape = TreeShape(p.max_depth, p.max_leaves, p.gamma, p.grow_policy)
+        self._shape = TreeShape(p.max_depth, p.max_leaves, least_gain, p.grow_policy)
         self._walking = [each for each in followers if isinstance(each, TreeEngine) and each.takes_trees()]
         self._moving = [each for each in followers if each not in self._walking]
         self._counts = [b.count for b in search.bins]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
-from frameboost.binning.arrays import _cuts_of_counts, frequent_value, padded, propose_column
+from frameboost.binning.arrays import _gaps_of_counts, frequent_value, padded, propose_column
 from frameboost.binning.bins import cut_positions, sample_condition
 from frameboost.binning.codes import propose_bins, sample_of
 from frameboost.binning.kernels import bin_columns, bin_values, cut_starts, interleave, set_rows, take_codes
@@ -36,7 +36,9 @@ def test_cuts_are_quantiles_without_interpolation(values, max_bin, has_missing):
     series = pl.Series("x", [*values, *([None] if has_missing else [])])
     bins = propose_bins(FLOAT, series, max_bin)
     ordered = sorted(values)
-    assert list(bins.cuts) == [ordered[i] for i in naive_cut_starts(ordered, max_bin - has_missing)]
+    starts = naive_cut_starts(ordered, max_bin - has_missing)
+    assert list(bins.cuts) == [ordered[i] for i in starts]
+    assert list(bins.below) == [ordered[i - 1] for i in starts]
     assert set(bins.cuts) <= set(values)
     assert bins.count + has_missing <= max_bin or bins.count == 1
     assert bins.has_missing == has_missing
@@ -90,15 +92,16 @@ def test_integers_that_lie_close_together_are_counted(kind, spread, seed, max_bi
     n, spread = max(300, spread), min(spread, int(limits.max) - int(limits.min))
     lowest = int(rng.choice(np.array([limits.min, limits.max - spread], kind)))  # at either end of the type
     values = np.array([lowest + int(k) for k in rng.integers(0, spread + 1, n)], kind)
-    counted = _cuts_of_counts(values, max_bin)
+    counted, ordered = _gaps_of_counts(values, max_bin), sorted(values.tolist())
     assert counted.dtype == values.dtype
-    assert counted.tolist() == [sorted(values.tolist())[i] for i in naive_cut_starts(sorted(values.tolist()), max_bin)]
+    starts = naive_cut_starts(ordered, max_bin)
+    assert counted.tolist() == [[ordered[i - 1] for i in starts], [ordered[i] for i in starts]]
 
 
 def test_integers_far_apart_are_not_counted():
-    assert _cuts_of_counts(np.array([0, 1 << 40] * 500), 256) is None
-    assert _cuts_of_counts(np.array([], np.int64), 256) is None
-    assert _cuts_of_counts(np.array([0.0, 1.0]), 256) is None
+    assert _gaps_of_counts(np.array([0, 1 << 40] * 500), 256) is None
+    assert _gaps_of_counts(np.array([], np.int64), 256) is None
+    assert _gaps_of_counts(np.array([0.0, 1.0]), 256) is None
 
 
 def test_few_values_are_a_bin_each_and_many_are_spread_evenly():

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from frameboost.binning import cell_cuts
 from frameboost.binning.arrays import propose_column
-from frameboost.binning.bins import cut_positions
-from frameboost.binning.cell_cuts import FEWEST_IN_CELLS, cuts_by_cells
+from frameboost.binning.bins import gaps_of_distinct
+from frameboost.binning.cell_cuts import FEWEST_IN_CELLS, gaps_by_cells
 from frameboost.binning.cell_kernels import count_cells, rows_of_cells
 from frameboost.binning.codes import propose_bins
 from frameboost.binning.value_counts import count_distinct
-from frameboost.engines.memory.star.bins import cuts_of
+from frameboost.engines.memory.star.bins import gaps_of
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.examples import examples
@@ -44,8 +44,8 @@ def test_cuts_are_those_of_all_values_in_order(monkeypatch, kind, seed, max_bin,
     values = KINDS[kind](rng, n)
     counts = rng.integers(1, int(rng.choice([2, 5, 400])), n) if is_counted else None
     distinct, rows = np.unique(values if counts is None else np.repeat(values, counts), return_counts=True)
-    expected = distinct[cut_positions(np.cumsum(rows) - rows, int(rows.sum()), max_bin)]
-    found, ordered = cuts_by_cells(values, counts, max_bin), np.sort(values)
+    expected = gaps_of_distinct(distinct, rows, max_bin)
+    found, ordered = gaps_by_cells(values, counts, max_bin), np.sort(values)
     # All values are looked at. Few distinct ones are left to be sorted, and those without a range but for outliers.
     has_range = 0 < float(ordered[-5]) - float(ordered[4]) < np.inf
     assert (found is not None) == (len(distinct) > max_bin and has_range)
@@ -53,7 +53,7 @@ def test_cuts_are_those_of_all_values_in_order(monkeypatch, kind, seed, max_bin,
         assert found.tolist() == expected.tolist()
         assert not np.signbit(found[found == 0]).any()
     if counts is not None:  # by cells or by sorting
-        assert cuts_of(values, counts, max_bin) == expected.tolist()
+        assert gaps_of(values, counts, max_bin).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_most_values_of_a_long_column_are_not_sorted(monkeypatch):
     sorted_ = []
     monkeypatch.setattr(cell_cuts, "count_distinct", lambda v, c=None: sorted_.append(len(v)) or count_distinct(v, c))
     values = np.random.default_rng(0).normal(size=200_000)
-    assert cuts_by_cells(values, None, 256) is not None
+    assert gaps_by_cells(values, None, 256) is not None
     assert sorted_[0] < 200_000 / 20
-    assert cuts_by_cells(np.exp(20 * values), None, 256) is None, "most values are in one cell"
-    assert cuts_by_cells(np.sign(values), None, 256) is None
-    assert cuts_by_cells(values[: FEWEST_IN_CELLS - 1], None, 256) is None
+    assert gaps_by_cells(np.exp(20 * values), None, 256) is None, "most values are in one cell"
+    assert gaps_by_cells(np.sign(values), None, 256) is None
+    assert gaps_by_cells(values[: FEWEST_IN_CELLS - 1], None, 256) is None
 
 
 def test_kernels():

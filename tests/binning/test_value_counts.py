@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameboost.binning.bins import cut_positions
-from frameboost.binning.value_counts import ValueCounts, cut_intervals, cuts_of_counts, cuts_within
+from frameboost.binning.bins import gaps_of_distinct
+from frameboost.binning.value_counts import ValueCounts, cut_intervals, gaps_of_counts, gaps_within
 
 VALUES = [
     lambda rng, n: np.round(rng.normal(size=n) * 50, 1),
@@ -32,14 +32,13 @@ def test_cuts_are_those_of_all_rows(seed, n, kind, n_places, max_bin, more, is_s
     values = VALUES[kind](rng, n)
     place = np.argsort(np.argsort(values)) * n_places // n if is_sorted else rng.integers(0, n_places, n)
     parts = [counts_of(values[place == number]) for number in range(n_places)]
-    distinct, before = np.unique(np.sort(values), return_index=True)
-    expected = distinct[cut_positions(before, n, max_bin)].tolist()
+    expected = gaps_of_distinct(*np.unique(values, return_counts=True), max_bin).tolist()
     summaries = [part.summary(max(max_bin, 3) + more) for part in parts]
     if all(summary.is_complete for summary in summaries):
-        assert cuts_of_counts(summaries, max_bin) == expected
+        assert gaps_of_counts(summaries, max_bin).tolist() == expected
     else:
         intervals = cut_intervals(summaries, n, max_bin)
-        assert cuts_within(intervals, [part.within(intervals) for part in parts]) == expected
+        assert gaps_within(intervals, [part.within(intervals) for part in parts]).tolist() == expected
 
 
 def test_few_values_are_sent():

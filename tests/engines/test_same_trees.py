@@ -272,7 +272,6 @@ def test_cuts_from_a_sample_are_the_same_in_all_engines(monkeypatch):
     sampled = [fb.fit(frame, "y", engine=e, **options) for e in ENGINES]
     sampled.append(fb.fit(as_relation(frame), "y", **options))
     assert_same("reg:squarederror", *sampled)
-    assert set(sampled[0].trees.filter(pl.col("feature") == "x")["threshold"].drop_nulls()) <= set(x)
     monkeypatch.setattr(binning, "SAMPLE_LIMIT", 5000)
     assert fb.fit(frame, "y", **options) != sampled[0], "the sample must have been looked at"
 

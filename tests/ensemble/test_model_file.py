@@ -133,7 +133,7 @@ def test_infinite_thresholds_come_back():
 
     inf = float("inf")
     frame = pl.DataFrame({"x": [-inf, 0.0, 1.0, inf] * 3, "y": [0.0, 1.0, 1.0, 5.0] * 3})
-    model = fb.fit(frame, "y", n_estimators=2)
+    model = fb.fit(frame, "y", n_estimators=2, cuts={"x": [0.0, inf]})
     assert inf in model.trees["threshold"].to_list()
     parts = read_model(model.to_json().encode())
     assert parts.trees == model.ensemble.trees

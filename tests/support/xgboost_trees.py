@@ -264,6 +264,8 @@ class _Comparison:
             assert min(abs(gain - threshold) for threshold in self.min_gains) <= error, (ours, theirs, gain, error)
             self.counts["tied"] += 1
             return
+        if self.case.cuts is None and ours.threshold is not None:
+            ours = replace(ours, threshold=self._middle_of_gap(ours, our_rows))
         our_gain, our_error = self._gain(ours, rows, bounds)
         their_gain, their_error = self._gain(theirs, rows, bounds)
         assert abs(ours.gain - our_gain) <= 1e-9 * (our_error / U + our_gain), (ours, our_gain)
@@ -316,6 +318,16 @@ class _Comparison:
             return not (np.nanmin(column) < theirs.threshold <= np.nanmax(column))
         sees_missing = np.isnan(self.case.x[rows, ours.feature]).any()
         return ours.threshold == theirs.threshold and (not sees_missing or ours.missing_left == theirs.missing_left)
+
+    def _middle_of_gap(self, node: Node, rows: np.ndarray) -> float:
+        """Return the threshold that XGBoost writes where ours is: the middle of the two values, in float32."""
+        values = np.unique(self.case.x[rows, node.feature])
+        values = values[~np.isnan(values)]
+        above = np.searchsorted(values, np.float64(node.threshold))
+        assert 0 < above < len(values), node
+        low, high = values[above - 1], values[above]
+        middle = (low + high) * np.float32(0.5)
+        return float(high if middle == low else middle)
 
     def _equivalent_thresholds(self, node: Node, rows: np.ndarray, counted: np.ndarray) -> list[float]:
         """Return, ascending, the candidate thresholds that separate the rows of positive weight like the node's own."""

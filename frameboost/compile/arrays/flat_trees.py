@@ -320,8 +320,10 @@ def _carried(edges: Sequence[Physical], trained: FeatureType, scored: FeatureTyp
 
     Edges above the type's largest value are dropped: no value reaches them, so no code does.
     """
-    if trained == scored or trained.is_categorical:
+    if trained.is_categorical:
         return edges
+    if scored == trained or (scored.is_float and trained.is_float):
+        return scored.edges(edges)
     carried = []
     for edge in edges:
         if isinstance(edge, float) and math.isinf(edge):

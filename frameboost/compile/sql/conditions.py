@@ -163,7 +163,7 @@ class FeatureColumn:
 
         NaN is larger than all other numbers in DuckDB. ``number`` is the type of these two.
         """
-        value = self.value if self.feature.type.name == "float32" else f"CAST({self.value} AS DOUBLE)"
+        value = f"CAST({self.value} AS DOUBLE)"
         missing = "-Infinity" if missing_left else "NaN"
         return f"CASE WHEN {self.is_present()} THEN {value} ELSE CAST('{missing}' AS {number}) END"
 

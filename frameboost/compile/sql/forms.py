@@ -95,8 +95,7 @@ def filled_columns(
             if kind.name == "string":
                 values[f"{f}_text"] = column.value
             elif f"{f}_{left:d}" not in values and (integers or kind.is_float) and column.compares_numbers(tree, node):
-                number = "FLOAT" if kind.name == "float32" else "DOUBLE"
-                values[f"{f}_{left:d}"] = column.as_number(left, number)
+                values[f"{f}_{left:d}"] = column.as_number(left, "DOUBLE")
     if not values:
         return columns
     names = stages.name(dict(sorted(values.items())))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+import numpy as np
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.node_bins import NodeBins, collect_bins
@@ -33,6 +34,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
 
     _fine: list[Bins]  # bins of all features, many and fine
     _fine_codes: str | None = None  # the table of their codes
+    _highest: dict[int, list[float]]  # the highest value of each, of features of floats
     _ranked: RankedColumns | None = None
 
     def load_columns(self) -> list[Bins]:
@@ -82,21 +84,31 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
                 for i, (b, column, sample) in enumerate(zip(self._unbinned, self.columns, samples, strict=True))
             ]
             self._fine_codes = store_codes(self.session, self._fine, self.columns, self.bins)
+            floats = [i for i in numbers if self.columns[i].type.is_float]
+            self._highest = {i: self._highest_values(i) for i in floats}
         layout = SlotLayout(self._fine)
         rows = f"{self._fine_codes} POSITIONAL JOIN {self.pair.table}"
         query = HistogramQuery(self.session, layout, rows, self.pair.numbers)
         ((_, h),) = query.run(1, None, 0, everywhere=True).transpose(0, 2, 1)
-        cuts = weighted_cuts(
+        found = weighted_cuts(
             self.session, dict(enumerate(self.columns)), {i: self._fine[i] for i in numbers},
             {i: h[layout.offsets[i] :][: self._fine[i].count] for i in numbers},
-            max_bin, rows=f"{self.bins} POSITIONAL JOIN {rows}", h=self.pair.h,
+            max_bin, rows=f"{self.bins} POSITIONAL JOIN {rows}", h=self.pair.h, highest=self._highest,
         )  # fmt: skip
-        bins = [replace(b, cuts=cuts[i]) if i in cuts else b for i, b in enumerate(self._unbinned)]
+        bins = [found.get(i, b) for i, b in enumerate(self._unbinned)]
         self.layout = SlotLayout(bins)
         if self._codes is not None:
             self.session.drop(self._codes)
         self._codes = store_codes(self.session, bins, self.columns, self.bins)
         return bins
+
+    def _highest_values(self, feature: int) -> list[float]:
+        """Return the highest value of each fine bin of a feature of floats."""
+        rows = f"{self.bins} POSITIONAL JOIN {self._fine_codes}"
+        bin_, value = f"bin_{feature}", f"value_{feature}"
+        statement = f"SELECT {bin_} AS bin, MAX({value}) AS highest FROM {rows} WHERE {value} IS NOT NULL GROUP BY 1"
+        by_bin = dict(self.session.rows(statement))
+        return [float(by_bin.get(number, np.nan)) for number in range(self._fine[feature].count)]
 
     def follow_tree(self) -> None:
         """See `Engine.follow_tree`; rows that follow a tree of other bins, as by dropout, are in a table."""
@@ -118,11 +130,16 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
                 value=f"bin_{i}" if is_categorical else f"value_{i}",
                 max_bin=b.count + 1 if is_categorical else max_bin - b.has_missing,
                 physical="start" if is_categorical else physical_sql(column.type, "start"),
+                highest="stop" if is_categorical else physical_sql(column.type, "stop"),
             )  # fmt: skip
-            rows = self.session.rows(statement)
             entries = (
-                (node_of[number], start if is_categorical or start is None else from_database(column.type, start), G, H)
-                for number, start, G, H in rows
+                (
+                    node_of[number],
+                    *(end if is_categorical or end is None else from_database(column.type, end) for end in ends),
+                    G,
+                    H,
+                )
+                for number, *ends, G, H in self.session.rows(statement)
             )
             found.append(collect_bins(b, nodes, entries))
         return found

@@ -26,6 +26,7 @@ __all__ = [
     "Sample",
     "SqlColumn",
     "batches_of",
+    "bins_between",
     "count_values",
     "from_database",
     "propose_bins",
@@ -133,6 +134,7 @@ class CountedRows:
             "is_present": is_present(column.type, column.sql),
             "sample": self.sample,
             "physical": physical_sql(column.type, "value"),
+            "highest": physical_sql(column.type, "highest"),
             "count": "COUNT(*)" if self.n is None else "CAST(SUM(n) AS BIGINT)",
             "values": "value" if self.n is None else "value, n",
         }
@@ -156,13 +158,20 @@ def propose_bins(
     if is_diverse and rows.n_rows >= FEWEST_ROWS and rows.read_again:
         near = cell_cuts(session, column.type, sample, most, parts)
         if near is not None:
-            return Bins(feature, tuple(from_database(column.type, cut) for cut in near.tolist()), has_missing=missing)
-    by_rank = session.rows(render("propose_cuts_by_rank", **parts)) if is_diverse and rows.n is None else []
-    if by_rank and by_rank[-1][1] > most:
-        found = [cut for cut, _ in by_rank[1:]]
-    else:
-        found = [cut for (cut,) in session.rows(render("propose_cuts", **parts))]
-    return Bins(feature, tuple(from_database(column.type, cut) for cut in found), has_missing=missing)
+            return bins_between(feature, column.type, *near.tolist(), missing=missing)
+    found = session.rows(render("propose_cuts_by_rank", **parts)) if is_diverse and rows.n is None else []
+    if not found or found[-1][2] <= most:
+        found = session.rows(render("propose_cuts", **parts))
+    lowest, highest = ([row[side] for row in found] for side in (0, 1))
+    return bins_between(feature, column.type, highest[:-1], lowest[1:], missing=missing)
+
+
+def bins_between(
+    feature: Feature, kind: FeatureType, below: Sequence[object], cuts: Sequence[object], *, missing: bool
+) -> Bins:
+    """Return the bins of a feature from results of `physical_sql`: the cuts, and for each the value before it."""
+    starts, before = (tuple([from_database(kind, value) for value in values]) for values in (cuts, below))
+    return Bins(feature, starts, missing, before if kind.is_float else ())
 
 
 def sample_columns(

@@ -44,7 +44,7 @@ def cell_cuts(
     max_bin: int,
     parts: Mapping[str, object],
 ) -> npt.NDArray[np.generic] | None:
-    """Return the cuts of a column by `cut_positions`, or None if another way is needed, or faster.
+    """Return the gaps at the cuts of a column (see `gaps_at`), or None if another way is needed, or faster.
 
     ``sample`` has some of its values, ascending; ``parts`` are the parts of a statement over the column.
     """
@@ -65,14 +65,15 @@ def cell_cuts(
     bits = (asked + ord("0")).tobytes().decode()
     read = session.columns(render("values_of_cells", cell=cell, cells=bits, **parts)) if asked.any() else {"value": []}
     values, counts = count_distinct(np.asarray(read["value"], dtype=lowest.dtype), read.get("n"))
-    # Rows of the other cells count as rows of its lowest value, which changes no part.
+    # Rows of the other cells count as rows of its lowest value, which changes no part; below the next is the highest.
+    upper = np.append(values, highest[~is_asked])
     values, counts = np.append(values, lowest[~is_asked]), np.append(counts, n[~is_asked])
     if len(values) <= max_bin:  # too few to tell whether each value may have a bin of its own
         return None
     order = np.argsort(values)
     counts = counts[order].astype(np.int64)
     at = cut_positions(np.cumsum(counts) - counts, total, max_bin)
-    return np.asarray(values[order][at])
+    return np.stack([upper[order][at - 1], values[order][at]])
 
 
 def _cell(kind: FeatureType, sample: npt.NDArray[Any]) -> str | None:

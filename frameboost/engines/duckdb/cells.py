@@ -60,6 +60,7 @@ class Cells:
             return None
         found = None
         with np.errstate(all="ignore"):
+            cuts = kind.edges(cuts)
             numbers = np.array(cuts, dtype=np.float64)
             for size in _SIZES:
                 scale = float(size / (numbers[-1] - numbers[0]))

@@ -42,11 +42,12 @@ def fine_bins(bins: Bins, column: SqlColumn, sample: Sample, max_bin: int) -> Bi
 
 def weighted_cuts(
     session: DuckDBSession, columns: Mapping[int, SqlColumn], fine: Mapping[int, Bins], sums: Mapping[int, FloatArray],
-    max_bin: int, *, rows: str, h: str,
-) -> dict[int, tuple[Physical, ...]]:  # fmt: skip
-    """Return the cuts of numeric features, by number, as `weighted_cuts_of` finds them among all values.
+    max_bin: int, *, rows: str, h: str, highest: Mapping[int, Sequence[float]],
+) -> dict[int, Bins]:  # fmt: skip
+    """Return the bins of numeric features, by number, with the cuts that `weighted_cuts_of` finds among all values.
 
-    ``rows`` are the tables of values, fine bins and ``h``, joined by position; ``sums`` has h by fine bin.
+    ``rows`` are the tables of values, fine bins and ``h``, joined by position; ``sums`` has h by fine bin. ``highest``
+    has the highest value of each fine bin, of features of floats.
     """
     most = {i: max_bin - b.has_missing for i, b in fine.items()}
     asked = {i: undecided_bins(sums[i], most[i]) for i in fine}
@@ -55,7 +56,7 @@ def weighted_cuts(
         features = [i for i in fine if columns[i].type == kind and len(asked[i])]
         if features:
             values |= _read(session, columns, fine, {i: asked[i] for i in features}, rows, h)
-    return {i: _cuts(b, sums[i], asked[i], values[i], most[i], columns[i]) for i, b in fine.items()}
+    return {i: _bins(b, sums[i], asked[i], values[i], most[i], columns[i], highest.get(i, ())) for i, b in fine.items()}
 
 
 def undecided_bins(sums: FloatArray, max_bin: int) -> npt.NDArray[np.int64]:
@@ -116,17 +117,21 @@ def _bit_string(numbers: Sequence[int] | npt.NDArray[np.int64], size: int) -> st
     return bits.tobytes().decode()
 
 
-def _cuts(
-    fine: Bins, sums: FloatArray, asked: npt.NDArray[np.int64], values: _ValuesOfBins, max_bin: int, column: SqlColumn
-) -> tuple[Physical, ...]:
-    """Return the cuts, given the values in the bins ``asked`` for; of other bins only the lowest value can be one."""
+def _bins(
+    fine: Bins, sums: FloatArray, asked: npt.NDArray[np.int64], values: _ValuesOfBins, max_bin: int, column: SqlColumn,
+    highest: Sequence[float],
+) -> Bins:  # fmt: skip
+    """Return the bins, given the values in the bins ``asked`` for; of other bins only the lowest value can be a cut."""
     whole = np.setdiff1d(np.arange(len(sums)), asked)
     bins = np.concatenate([values.bins, whole])
     order = np.argsort(bins, kind="stable")
     weights = np.concatenate([values.h, sums[whole]])[order]
     at = weighted_cuts_of(weights, max_bin)
     n_values = len(values.bins)
-    return tuple(
-        from_database(column.type, values.value_at(place)) if place < n_values else fine.cuts[int(bins[place]) - 1]
-        for place in order[at].tolist()
-    )
+
+    def value(place: int, of_bin: Callable[[int], Physical]) -> Physical:
+        return from_database(column.type, values.value_at(place)) if place < n_values else of_bin(int(bins[place]))
+
+    cuts = tuple([value(place, lambda bin_: fine.cuts[bin_ - 1]) for place in order[at].tolist()])
+    before = order[at - 1].tolist() if column.type.is_float else []
+    return replace(fine, cuts=cuts, below=tuple([value(place, highest.__getitem__) for place in before]))

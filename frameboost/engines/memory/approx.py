@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from frameboost.binning.arrays import Codes, sort_column
-from frameboost.binning.bins import Bins, codes_by_rank, weighted_cut_positions
+from frameboost.binning.bins import Bins, codes_by_rank, gaps_at, weighted_cut_positions
 from frameboost.binning.node_bins import NodeBins
+from frameboost.binning.value_counts import in_numpy
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact_kernels import category_histogram
@@ -65,9 +65,10 @@ class GlobalApproxEngine(MemoryEngine):
 
         self.workers.over(len(self.features), propose)
         bins = [
-            replace(bins, cuts=tuple(distinct.gather(at).to_list()))
+            bins if bins.feature.type.is_categorical
+            else Bins.of_gaps(bins.feature, gaps_at(in_numpy(distinct), at), has_missing=bins.has_missing)
             for (bins, distinct), at in zip(self._ranked, cuts, strict=True)
-        ]
+        ]  # fmt: skip
         self._store_codes(bins, cuts)
         self._is_binned = True
         return bins
@@ -127,21 +128,25 @@ class LocalApproxEngine(PresortedEngine):
     def _bins(self, feature: int, place_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
         distinct = self.distinct[feature]
         most = min(max_bin - self.bins[feature].has_missing, len(distinct))
-        histogram, starts = np.zeros((n_nodes, most + 1, 2)), np.empty((n_nodes, most), dtype=np.int64)
+        histogram = np.zeros((n_nodes, most + 1, 2))
+        starts, befores = np.empty((2, n_nodes, most), dtype=np.int64)
         counts = np.zeros(n_nodes, dtype=np.int64)
         bin_nodes(
             self.sorted_rows[feature], self.ranks[feature], len(distinct), self.node_of, self.gradient_pairs, place_of,
-            most, histogram, starts, counts,
+            most, histogram, starts, befores, counts,
         )  # fmt: skip
         # Drop the bins that no node has.
         histogram = np.delete(histogram, slice(int(counts.max()), most), axis=1)
-        cuts = [distinct.gather(own[1:count]).to_list() for own, count in zip(starts, counts.tolist(), strict=True)]
-        return NodeBins(histogram, cuts)
+        cuts, below = (
+            [distinct.gather(own[1:count]).to_list() for own, count in zip(ranks, counts.tolist(), strict=True)]
+            for ranks in (starts, befores)
+        )
+        return NodeBins(histogram, cuts, below)
 
     def _categories(self, feature: int, place_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
         histogram = np.zeros((n_nodes, self.bins[feature].count + 1, 2))
         category_histogram(self.ranks[feature], self.node_of, self.gradient_pairs, place_of, histogram)
-        return NodeBins(histogram, [()] * n_nodes)
+        return NodeBins(histogram, [()] * n_nodes, [()] * n_nodes)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""

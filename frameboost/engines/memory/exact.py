@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from frameboost.binning.bins import Bins
+from frameboost.binning.thresholds import thresholds_of_gaps
 from frameboost.engines.memory.exact_kernels import category_histogram, fill_block, part_block, scan_column
 from frameboost.engines.memory.presorted import PresortedEngine
 from frameboost.schema.types import FeatureType, Physical
@@ -15,7 +16,10 @@ from frameboost.splits.gain import bounded_score
 from frameboost.splits.search_kernels import scan_histograms
 from frameboost.splits.split import Penalties, Split, SplitLimits, Stats
 
-__all__ = ["ExactEngine", "midpoint"]
+__all__ = ["ExactEngine"]
+
+# A split whose threshold is still to be chosen, and the gap that it is in.
+_Found = tuple[Split, tuple[Physical, Physical] | None]
 
 
 class ExactEngine(PresortedEngine):
@@ -58,7 +62,7 @@ class ExactEngine(PresortedEngine):
         """See `ColumnBlockEngine.best_splits`."""
         part = self._parting()
 
-        def scan(feature: int) -> list[Split | None]:
+        def scan(feature: int) -> list[_Found | None]:
             is_categorical = self.features[feature].type.is_categorical
             if not is_categorical:
                 part(feature)
@@ -69,14 +73,16 @@ class ExactEngine(PresortedEngine):
 
         found = self.workers.each(range(len(self.features)), scan)
         # Ties go to the lowest feature: max keeps the first.
-        return [
-            max((s for s in of_node if s is not None), key=lambda s: s.gain, default=None)
+        best = [
+            max((s for s in of_node if s is not None), key=lambda s: s[0].gain, default=None)
             for of_node in zip(*found, strict=True)
         ]
+        thresholds = thresholds_of_gaps([each and each[1] for each in best])
+        return [each and each[0]._replace(threshold=t) for each, t in zip(best, thresholds, strict=True)]
 
     def _numeric(
         self, feature: int, nodes: Sequence[int], totals: Sequence[Stats], p: Penalties, limits: SplitLimits
-    ) -> list[Split | None]:
+    ) -> list[_Found | None]:
         n = len(totals)
         G, H = np.array([t.G for t in totals]), np.array([t.H for t in totals])
         parent = np.array([
@@ -90,7 +96,7 @@ class ExactEngine(PresortedEngine):
             limits.allowed[:, feature].copy(), G, H, limits.monotone[feature], limits.bounds,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, parent, best, stats,
         )  # fmt: skip
-        splits: list[Split | None] = []
+        splits: list[_Found | None] = []
         for total, (is_split, below, above, missing_left), (gain, GL, HL) in zip(
             totals, best.tolist(), stats.tolist(), strict=True
         ):
@@ -99,15 +105,15 @@ class ExactEngine(PresortedEngine):
                 continue
             values = self.distinct[feature]
             is_presence = above < 0
-            threshold = None if is_presence else midpoint(self.features[feature].type, values[below], values[above])
+            gap = None if is_presence else _gap(self.features[feature].type, values[below], values[above])
             left = Stats(GL, HL)
             bound = len(values) if is_presence else above
-            splits.append(Split(feature, gain, left, total - left, bool(missing_left), bin=bound, threshold=threshold))
+            splits.append((Split(feature, gain, left, total - left, bool(missing_left), bin=bound), gap))
         return splits
 
     def _categorical(
         self, feature: int, nodes: Sequence[int], totals: Sequence[Stats], p: Penalties, limits: SplitLimits
-    ) -> list[Split | None]:
+    ) -> list[_Found | None]:
         place_of = np.full(self.n_nodes, -1, dtype=np.int64)
         place_of[list(nodes)] = np.where(limits.allowed[:, feature], np.arange(len(nodes)), -1)
         n_codes = self.bins[feature].count + 1
@@ -122,14 +128,17 @@ class ExactEngine(PresortedEngine):
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
         )  # fmt: skip
-        return [
-            None
-            if choice[0] < 0
-            else categorical_split(histogram, feature, choice[1], bool(choice[2]), gain, Stats(GL, HL), total, p)
-            for total, histogram, choice, (gain, GL, HL) in zip(
-                totals, histograms, best.tolist(), stats.tolist(), strict=True
-            )
-        ]
+        found: list[_Found | None] = []
+        for total, histogram, choice, (gain, GL, HL) in zip(
+            totals, histograms, best.tolist(), stats.tolist(), strict=True
+        ):
+            chosen = None
+            if choice[0] >= 0:
+                category, missing_left = choice[1], bool(choice[2])
+                left = Stats(GL, HL)
+                chosen = categorical_split(histogram, feature, category, missing_left, gain, left, total, p), None
+            found.append(chosen)
+        return found
 
     def _parting(self) -> Callable[[int], None]:
         """Compute the ranges of the new children; return a function that partitions a column's block."""
@@ -154,22 +163,9 @@ class ExactEngine(PresortedEngine):
         return part
 
 
-def midpoint(kind: FeatureType, below: Physical, above: Physical) -> Physical:
-    """Return a threshold t between two neighbouring values: below < t <= above.
+def _gap(kind: FeatureType, below: Physical, above: Physical) -> tuple[Physical, Physical]:
+    """Return the gap that the threshold is in: of floats the two neighbours, otherwise up to their midpoint.
 
-    For floats it is the first of these that fits: the upper of two adjacent float32; the midpoint in float32, as in
-    XGBoost; the midpoint in float64; the upper value. For other types it is the midpoint of the physical values,
-    rounded up.
+    Physical values that are integers are split at the midpoint, rounded up, as XGBoost does.
     """
-    if not kind.is_float:
-        return -((-int(below) - int(above)) // 2)
-    low, high = float(below), float(above)
-    with np.errstate(over="ignore", invalid="ignore"):
-        single_high = np.float32(high)
-        in_single = float((np.float32(low) + single_high) * np.float32(0.5))
-    if in_single == low and float(single_high) == high:
-        return high
-    for middle in (in_single, low / 2 + high / 2):
-        if low < middle <= high:
-            return middle + 0.0
-    return high
+    return (below, above) if kind.is_float else (below, -((-int(below) - int(above)) // 2))

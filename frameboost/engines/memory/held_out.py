@@ -51,7 +51,7 @@ class HeldOutEngine(ArrayEngine):
             return np.asarray(split.goes_left(self.bins[split.feature].count + 1)[values.to_numpy()])
         if split.threshold is None:
             return values.is_not_null().to_numpy()
-        below = values < pl.Series([split.threshold], dtype=feature.type.physical_dtype)
+        below = values < pl.Series(feature.type.edges([split.threshold]), dtype=feature.type.physical_dtype)
         return below.fill_null(split.missing_left).to_numpy()
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:

@@ -13,7 +13,7 @@ from frameboost.engines.memory.exact_kernels import move_rows
 from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
-from frameboost.schema.types import Physical
+from frameboost.schema.types import Physical, float32_at_least
 from frameboost.splits.split import Split
 
 __all__ = ["PresortedEngine", "rank_of"]
@@ -96,4 +96,5 @@ def rank_of(distinct: pl.Series, threshold: Physical | None) -> int:
     """Return the rank of the lowest of the distinct values that is not below a threshold; past all ranks for None."""
     if threshold is None:
         return len(distinct)
-    return int(distinct.search_sorted(pl.Series([threshold], dtype=distinct.dtype), side="left").item())
+    edge = float32_at_least([threshold])[0] if distinct.dtype == pl.Float32 else threshold
+    return int(distinct.search_sorted(pl.Series([edge], dtype=distinct.dtype), side="left").item())

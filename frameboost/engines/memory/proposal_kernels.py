@@ -32,7 +32,7 @@ def sum_below(ranks, weights, below):  # type: ignore[no-untyped-def]
 
 @kernel
 def bin_nodes(  # type: ignore[no-untyped-def]
-    sorted_rows, ranks, missing, node_of, gradients, place_of, max_bin, out, starts, counts
+    sorted_rows, ranks, missing, node_of, gradients, place_of, max_bin, out, starts, befores, counts
 ):
     """Bin one feature in every open node on its own, cut as by `frameboost.binning.bins.weighted_cut_positions`.
 
@@ -59,6 +59,8 @@ def bin_nodes(  # type: ignore[no-untyped-def]
         float64 (open nodes, max_bin + 1, 2), zero at first, written: sums of g and h, the missing bin last.
     starts
         int64 (open nodes, max_bin), written: the rank of the lowest value in each bin.
+    befores
+        int64 (open nodes, max_bin), written: the rank of the value before it in the node, -1 for the first.
     counts
         int64 (open nodes,), zero at first, written: the number of bins of each node.
     """
@@ -91,7 +93,7 @@ def bin_nodes(  # type: ignore[no-untyped-def]
             continue
         rank = np.int64(ranks[row])
         if rank != last[place]:
-            last[place] = rank
+            before_it, last[place] = last[place], rank
             if n_values[place] <= max_bin:
                 own = part[place] + 1
             elif total[place] > 0.0:
@@ -101,6 +103,7 @@ def bin_nodes(  # type: ignore[no-untyped-def]
             if own != part[place]:
                 part[place] = own
                 starts[place, counts[place]] = rank
+                befores[place, counts[place]] = before_it
                 counts[place] += 1
         out[place, counts[place] - 1, 0] += gradients[row, 0]
         out[place, counts[place] - 1, 1] += gradients[row, 1]

@@ -14,7 +14,7 @@ from frameboost.engines.memory.sampling_kernels import hash_of, keep_drawn
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_kernels import do_alone, share_out
 from frameboost.splits.category_kernels import fill_named
-from frameboost.splits.gain import MIN_GAIN, leaf_weight
+from frameboost.splits.gain import leaf_weight
 
 __all__ = [
     "BIN", "DEPTHWISE", "FEATURE", "GAIN", "LEFT", "LOSSGUIDE", "MISSING_LEFT", "NODES", "N_FIELDS", "N_SUMS", "PLACES",
@@ -70,7 +70,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
         The largest depth, the most leaves, and `DEPTHWISE`, `LOSSGUIDE` or `SYMMETRIC`.
     scoring
         The parameters max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
-        min_child_weight and gamma, and the factor of leaf values.
+        min_child_weight, the least gain of a split, and the factor of leaf values.
     histograms
         float64 (places, slots, 2), written.
     splits_alone, summed
@@ -226,7 +226,7 @@ def _keep_splits(  # type: ignore[no-untyped-def]
     n_sharing = counts[_OPEN] if policy == SYMMETRIC else 1
     for k in range(counts[_OPEN]):
         node = open_[k]
-        if best[k, 0] >= 0 and stats[k, 0] > MIN_GAIN and stats[k, 0] >= scoring[7]:
+        if best[k, 0] >= 0 and stats[k, 0] >= scoring[7]:
             for i in range(3):
                 nodes[node, FEATURE + i], sums[node, GAIN + i] = best[k, i], stats[k, i]
             sums[node, GAIN] /= n_sharing

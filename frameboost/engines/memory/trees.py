@@ -81,7 +81,7 @@ class TreeKernels:
         self._scoring = (
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
-            shape.gamma,
+            shape.least_gain,
         )  # fmt: skip
         # The operating system gives memory to a place when it is first written to.
         self._histograms = np.empty((FIRST_NODES // 4 + 1, layout.n_slots, 2))

@@ -55,7 +55,8 @@ class PolarsApproxEngine(PolarsEngine):
             if not each.feature.type.is_categorical:
                 distinct, ranks = self._ranks(i)
                 at = weighted_cuts_of(np.bincount(ranks, h, len(distinct) + 1)[:-1], max_bin - each.has_missing)
-                bins[i] = replace(each, cuts=tuple(_plain(distinct.gather(at))))
+                below = tuple(_plain(distinct.gather(at - 1))) if each.feature.type.is_float else ()
+                bins[i] = replace(each, cuts=tuple(_plain(distinct.gather(at))), below=below)
                 values = pl.Series(codes_by_rank(at, len(distinct), bins[i].missing)[ranks])
             codes.append(values.cast(code_dtype(bins[i])).alias(str(i)))
         self.layout = SlotLayout(bins)
@@ -81,24 +82,31 @@ class PolarsApproxEngine(PolarsEngine):
             for i, b in enumerate(self.bins)
         ])  # fmt: skip
         return [
-            collect_bins(b, nodes, zip(table["node"], _plain(table["start"]), table["g"], table["h"], strict=True))
+            collect_bins(
+                b,
+                nodes,
+                zip(table["node"], _plain(table["start"]), _plain(table["stop"]), table["g"], table["h"], strict=True),
+            )
             for b, table in zip(self.bins, found, strict=True)
         ]
 
     def goes_left(self, split: Split) -> pl.Expr:
         """See `PolarsEngine.goes_left`."""
-        value = pl.col(f"value_{split.feature}")
+        value, kind = pl.col(f"value_{split.feature}"), self.features[split.feature].type
         if split.categories is not None:
             is_named = value.is_in(list(split.categories))
             return ~is_named if split.missing_left else is_named
         if split.threshold is None:
             return value.is_not_null()
-        dtype = self.features[split.feature].type.physical_dtype
-        return (value < pl.lit(pl.Series([split.threshold], dtype=dtype)).first()).fill_null(split.missing_left)
+        (edge,), dtype = kind.edges([split.threshold]), kind.physical_dtype
+        return (value < pl.lit(pl.Series([edge], dtype=dtype)).first()).fill_null(split.missing_left)
 
 
 def _bins_of_nodes(rows: pl.LazyFrame, max_bin: int) -> pl.LazyFrame:
-    """Return each node's bins as `binning.bins.weighted_cut_positions` cuts them: node, start (NULL: missing), g, h."""
+    """Return each node's bins as `binning.bins.weighted_cut_positions` cuts them.
+
+    Columns: ``node``; ``start`` and ``stop``, the lowest and the highest value, NULL if missing; ``g``, ``h``.
+    """
     # Missing values form a group of their own beside the node's present ones.
     group = ["node", "is_missing"]
     by_value = rows.group_by("node", "value").agg(pl.col("g", "h").sum()).sort("node", "value")
@@ -113,7 +121,8 @@ def _bins_of_nodes(rows: pl.LazyFrame, max_bin: int) -> pl.LazyFrame:
         .otherwise(0)
     )
     parts = by_value.with_columns(part=part).group_by(*group, "part", maintain_order=True)
-    return parts.agg(pl.col("value").first().alias("start"), pl.col("g", "h").sum())
+    ends = pl.col("value").first().alias("start"), pl.col("value").last().alias("stop")
+    return parts.agg(*ends, pl.col("g", "h").sum())
 
 
 def _plain(values: pl.Series) -> list[Any]:

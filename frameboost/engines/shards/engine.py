@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.binning.value_counts import cut_intervals, cuts_of_counts, cuts_within
+from frameboost.binning.value_counts import cut_intervals, gaps_of_counts, gaps_within
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.frame.scores import ScoreTable
@@ -147,25 +148,25 @@ class ShardedEngine:
             found[i] = Bins(feature, has_missing=missing[i])
         for start in range(0, len(numbers), _FEATURES_AT_ONCE):
             batch = numbers[start : start + _FEATURES_AT_ONCE]
-            for i, cuts in self._cuts(batch, [max_bin - missing[i] for i in batch]).items():
-                found[i] = Bins(self.features[i], tuple(cuts), has_missing=missing[i])
+            for i, gaps in self._gaps(batch, [max_bin - missing[i] for i in batch]).items():
+                found[i] = Bins.of_gaps(self.features[i], gaps, has_missing=missing[i])
         return [found[i] for i in range(len(self.features))]
 
-    def _cuts(self, features: Sequence[int], max_bins: Sequence[int]) -> dict[int, list[Any]]:
-        """Return the cuts of some features (see `frameboost.binning.value_counts`)."""
+    def _gaps(self, features: Sequence[int], max_bins: Sequence[int]) -> dict[int, npt.NDArray[Any]]:
+        """Return the gaps at the cuts of some features (see `frameboost.binning.value_counts`)."""
         parts = self._ask("summaries", features, max(_SUMMARY, 2 * max(max_bins)))
         summaries = dict(zip(features, zip(*parts, strict=True), strict=True))
-        cuts, intervals = {}, {}
+        gaps, intervals = {}, {}
         for feature, max_bin in zip(features, max_bins, strict=True):
             own = summaries[feature]
             if all(summary.is_complete for summary in own):
-                cuts[feature] = cuts_of_counts(own, max_bin)
+                gaps[feature] = gaps_of_counts(own, max_bin)
             else:
                 intervals[feature] = cut_intervals(own, sum(summary.n_rows for summary in own), max_bin)
         if intervals:
             within = self._ask("values_within", intervals)
-            cuts |= {i: cuts_within(own, [part[i] for part in within]) for i, own in intervals.items()}
-        return cuts
+            gaps |= {i: gaps_within(own, [part[i] for part in within]) for i, own in intervals.items()}
+        return gaps
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""

@@ -50,7 +50,7 @@ def test_cuts_are_those_of_all_values(monkeypatch, max_bin):
     con = duckdb.connect()
     con.register("arrived", frame.to_arrow())
     con.execute("CREATE TABLE t AS FROM arrived")
-    session = DuckDBSession(con.table("t"))
+    session = DuckDBSession(con.table("t"), is_table=True)
     kinds = [FeatureType(str(dtype).lower()) for dtype in frame.dtypes]
     asked = [SqlColumn(f'"{name}"', kind) for name, kind in zip(frame.columns, kinds, strict=True)]
     samples = sample_columns(session, asked, max_bin)
@@ -62,6 +62,7 @@ def test_cuts_are_those_of_all_values(monkeypatch, max_bin):
         at = cut_positions(np.cumsum(counts) - counts, int(counts.sum()), max_bin - missing)
         found = propose_bins(session, rows, Feature(values.name, kind), column, max_bin, missing=missing, sample=sample)
         assert list(found.cuts) == present[at].tolist(), values.name
+        assert list(found.below) == (present[at - 1].tolist() if kind.is_float else []), values.name
     n_calls = len(found_by_cells)
     query = DuckDBSession(con.sql("FROM t"))
     rows = CountedRows.of_source(query, N_ROWS)

@@ -312,12 +312,15 @@ def test_bin_nodes(seed, max_bin, is_light):
         pairs[:, 1] = 0.0  # then nothing tells values apart
     place_of = np.array([1, -1, 0])
     order = np.argsort(np.where(ranks == missing, -1, ranks.astype(int)), kind="stable").astype(np.uint32)
-    out, starts, counts = np.zeros((2, max_bin + 1, 2)), np.zeros((2, max_bin), dtype=np.int64), np.zeros(2, np.int64)
-    bin_nodes(order, ranks, missing, node_of, pairs, place_of, max_bin, out, starts, counts)
+    out, counts = np.zeros((2, max_bin + 1, 2)), np.zeros(2, np.int64)
+    starts, befores = np.zeros((2, 2, max_bin), dtype=np.int64)
+    bin_nodes(order, ranks, missing, node_of, pairs, place_of, max_bin, out, starts, befores, counts)
     for node, place in ((0, 1), (2, 0)):
         mine = node_of == node
         first_ranks, sums = naive_bin_nodes(ranks[mine], missing, pairs[mine], max_bin)
         assert starts[place, : counts[place]].tolist() == first_ranks
+        below = [max((r for r in ranks[mine].tolist() if r < first), default=-1) for first in first_ranks]
+        assert befores[place, : counts[place]].tolist() == below
         assert out[place].tolist() == sums.tolist()
 
 

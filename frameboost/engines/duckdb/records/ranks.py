@@ -8,15 +8,14 @@ distinct values are 5 and 7, and its ranks 1, 2, 0, 1. If 7 is a cut, the codes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning.bins import Bins, codes_by_rank, weighted_cuts_of
+from frameboost.binning.bins import Bins, codes_by_rank, gaps_at, weighted_cuts_of
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.duckdb.binning import SqlColumn, from_database
+from frameboost.engines.duckdb.binning import SqlColumn, bins_between
 from frameboost.engines.duckdb.cells import NUMBERS
 from frameboost.engines.duckdb.records.layout import Records
 from frameboost.expressions.duckdb_sql import physical_sql
@@ -98,7 +97,7 @@ class RankedColumns:
     def bins(self, positions: Sequence[IntArray]) -> list[Bins]:
         """Return the bins, given which distinct values are cuts."""
         return [
-            replace(own, cuts=tuple(from_database(column.type, cut) for cut in distinct[at].tolist()))
+            bins_between(own.feature, column.type, *gaps_at(distinct, at).tolist(), missing=own.has_missing)
             for own, column, distinct, at in zip(self._bins, self._columns, self._distinct, positions, strict=True)
         ]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import Codes, cuts_beside
+from frameboost.binning.arrays import Codes, gaps_beside
 from frameboost.binning.bins import Bins
 from frameboost.binning.codes import sample_of
 from frameboost.data.sources import SparseSource
@@ -62,8 +62,8 @@ class SparseMatrixEngine(MemoryEngine):
         has_missing = bool(is_missing.any())
         looked_at = values if sampled is None else values[sampled[rows]]
         present = looked_at[looked_at == looked_at]
-        cuts = cuts_beside(present, 0, n_sampled - len(looked_at), max_bin - has_missing)
-        return Bins(self.features[number], tuple(cuts.tolist()), has_missing=has_missing)
+        gaps = gaps_beside(present, 0, n_sampled - len(looked_at), max_bin - has_missing)
+        return Bins.of_gaps(self.features[number], gaps, has_missing=has_missing)
 
     def sparse_features(self, bins: Sequence[Bins]) -> dict[int, int]:
         """See `MemoryEngine.sparse_features`."""

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.arrays import Codes, bin_column
-from frameboost.binning.bins import Bins, cut_positions
-from frameboost.binning.cell_cuts import cuts_by_cells
+from frameboost.binning.bins import Bins, gaps_of_distinct
+from frameboost.binning.cell_cuts import gaps_by_cells
 from frameboost.binning.codes import category_values, with_one_zero
 from frameboost.binning.value_counts import count_distinct, in_numpy
 from frameboost.engines.memory.row_order import take_all
@@ -20,12 +20,11 @@ from frameboost.engines.memory.star.tables import StarTable
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
-from frameboost.schema.types import Physical
 from frameboost.splits.split import IntArray
 
 _Values = npt.NDArray[Any]
 
-__all__ = ["CodedTable", "code_table", "cuts_of", "part_keys", "propose_attribute"]
+__all__ = ["CodedTable", "code_table", "gaps_of", "part_keys", "propose_attribute"]
 
 
 def propose_attribute(feature: Feature, number: int, table: StarTable, max_bin: int) -> Bins:
@@ -39,18 +38,16 @@ def propose_attribute(feature: Feature, number: int, table: StarTable, max_bin: 
     counts = table.sampled_references
     is_seen = (counts > 0) & values.is_not_null().to_numpy()
     seen = in_numpy(values.filter(pl.Series(is_seen)))
-    return Bins(feature, tuple(cuts_of(seen, counts[is_seen], max_bin - (missing > 0))), has_missing=missing > 0)
+    return Bins.of_gaps(feature, gaps_of(seen, counts[is_seen], max_bin - (missing > 0)), has_missing=missing > 0)
 
 
-def cuts_of(values: _Values, counts: IntArray, max_bin: int) -> list[Physical]:
-    """Return the cuts of a column that has each of the values so many times (see `cut_positions`)."""
-    by_cells = cuts_by_cells(values, counts, max_bin)
-    if by_cells is None:
-        distinct, counts = count_distinct(values, counts)
-        distinct = distinct if distinct.dtype.hasobject else with_one_zero(distinct)
-        by_cells = distinct[cut_positions(np.cumsum(counts) - counts, int(counts.sum()), max_bin)]
-    chosen: list[Physical] = by_cells.tolist()
-    return chosen
+def gaps_of(values: _Values, counts: IntArray, max_bin: int) -> _Values:
+    """Return the gaps at the cuts of a column that has each of the values so many times (see `gaps_of_distinct`)."""
+    by_cells = gaps_by_cells(values, counts, max_bin)
+    if by_cells is not None:
+        return by_cells
+    distinct, counts = count_distinct(values, counts)
+    return gaps_of_distinct(distinct if distinct.dtype.hasobject else with_one_zero(distinct), counts, max_bin)
 
 
 # Share of the rows of a dimension from which on those that no fact refers to are kept: to leave them out takes a copy.
