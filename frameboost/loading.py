@@ -154,7 +154,8 @@ def from_lightgbm(model: Any) -> Model:
     Columns are found by LightGBM's feature names, in which every space is an underscore. A column of pandas categories
     is a column of strings (or integers) here. Other categories are integers: LightGBM truncates a fraction, while here
     1.5 is an unknown category. The labels of ``LGBMClassifier`` are numbered in the order of its ``classes_``. The
-    cover of a node is its number of rows, as in LightGBM's ``pred_contrib``.
+    cover of a node is its number of rows, as in LightGBM's ``pred_contrib``. Linear leaves (``linear_tree``) read
+    numbers rounded to less than a millionth of their range in training, and clipped half a range or more outside of it.
 
     Parameters
     ----------
@@ -167,8 +168,8 @@ def from_lightgbm(model: Any) -> Model:
     ModelFileError
         If the text is damaged, or is not a model of LightGBM's.
     ParameterError
-        If it is another kind of object, or the model has linear leaves, an unknown objective, or categories that are
-        neither strings nor integers, or whose column is not known.
+        If it is another kind of object, or the model has linear leaves of more than five features, an unknown
+        objective, or categories that are neither strings, integers nor Booleans, or whose column is not known.
 
     Examples
     --------
@@ -269,7 +270,7 @@ def from_sklearn(estimator: Any) -> Model:
     ------
     ParameterError
         If it is another kind of object, is not fitted, starts from another model's predictions (``init``), predicts
-        several columns of classes, or has categories that are neither strings nor integers.
+        several columns of classes, or has categories that are neither strings, integers nor Booleans.
 
     Examples
     --------

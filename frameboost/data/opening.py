@@ -112,7 +112,11 @@ def _opened(data: Any, argument: str, *, once: bool) -> LocalSource:
     if is_frame_of("pandas", data):
         _refuse_duplicates([str(name) for name in data.columns])
         source = _read(pl.from_pandas, data, ((str(name), data[[name]]) for name in data.columns))
-        categories = (str(name) for name, dtype in data.dtypes.items() if str(dtype) == "category")
+        categories = (
+            str(name)
+            for name, dtype in data.dtypes.items()
+            if str(dtype) == "category" or str(dtype).startswith("dictionary<")  # of an ArrowDtype
+        )
         return replace(source, categorical=no_strings(source, categories))
     if hasattr(type(data), "__arrow_c_stream__") and not isinstance(data, pl.Series):
         names = getattr(data, "column_names", [])

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from frameboost.interop.float32 import float64_thresholds
 from frameboost.schema.types import Physical
+from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.tree import LEAF, Tree
 
 __all__ = ["LeafNode", "SplitNode", "above_float32", "at_most", "build_tree"]
@@ -23,6 +24,7 @@ class LeafNode:
 
     value: float
     cover: float = 1.0
+    linear: LinearLeaf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ def build_tree(root: Any, look_up: Callable[[Any], SplitNode | LeafNode], output
     def of_splits(name: str, in_leaf: Any) -> tuple[Any, ...]:
         return tuple(getattr(node, name) if isinstance(node, SplitNode) else in_leaf for node in nodes)
 
+    linear = tuple([node.linear if isinstance(node, LeafNode) else None for node in nodes])
     return Tree(
         feature=of_splits("feature", LEAF),
         threshold=of_splits("threshold", None),
@@ -79,6 +82,7 @@ def build_tree(root: Any, look_up: Callable[[Any], SplitNode | LeafNode], output
         value=tuple(node.value for node in nodes),
         output=output,
         with_missing=of_splits("with_missing", False),
+        linear=linear if any(linear) else (),
     )
 
 

@@ -64,8 +64,9 @@ class Constraints:
         for name, direction in (parameters.monotone_constraints or {}).items():
             number = _number("monotone_constraints", name, number_of)
             if features[number].type.is_categorical:
+                what = "strings" if features[number].type.name == "string" else "categories"
                 raise ParameterError(
-                    f"monotone_constraints names {shown(name)}, which holds strings; only columns with an order have a "
+                    f"monotone_constraints names {shown(name)}, which holds {what}; only columns with an order have a "
                     "direction"
                 )
             monotone[number] = direction

@@ -323,9 +323,10 @@ def test_zeros_that_are_missing_in_some_splits_only():
 
 
 def test_what_is_not_supported():
-    X, y = numbers(np.random.default_rng(13))
-    with pytest.raises(fb.ParameterError, match="linear_tree"):
-        from_lightgbm(train({"linear_tree": True}, X[:, :2], y))
+    rng = np.random.default_rng(13)
+    wide = rng.normal(size=(500, 9))
+    with pytest.raises(fb.ParameterError, match=r"linear leaves \(linear_tree\) over [6-9] features, and at most 5"):
+        from_lightgbm(train({"linear_tree": True, "num_leaves": 30}, wide, wide.sum(axis=1)))
     with pytest.raises(fb.ParameterError, match=r"or an estimator of LightGBM's, or a file of one, not \{\}"):
         from_lightgbm({})
     with pytest.raises(FileNotFoundError):
@@ -461,6 +462,27 @@ def test_objectives_have_several_names_in_files(objective, name):
         booster.predict(np.zeros((1, len(found.features)))),
         found.predict(pl.DataFrame({f.name: [0] for f in found.ensemble.features})).to_numpy(),
     )
+
+
+@cases("parameters", [
+    {}, {"learning_rate": 0.5, "num_leaves": 4}, {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7},
+    {"objective": "multiclass", "num_class": 3},
+])  # fmt: skip
+def test_linear_leaves(parameters):
+    rng = np.random.default_rng(23)
+    X = rng.normal(size=(600, 3)) * [1, 1e-3, 1e6] + [0, 5, 5e8]
+    X[::9, 0] = np.nan
+    y = np.nan_to_num(X[:, 0]) * 2 + X[:, 1] * 1e3 + X[:, 2] / 1e6 - 5500
+    y = np.clip(np.round(y), 0, 2) if "num_class" in parameters else y
+    booster = train({"linear_tree": True, "num_leaves": 8, **parameters}, X, y)
+    # Also rows that lack a number, and some outside of the range of training.
+    rows = np.r_[X[:200], np.where(rng.random((200, 3)) < 0.3, np.nan, X[200:400]), X[:100] * [1.3, 1, 1.0005]]
+    model = from_lightgbm(booster)
+    assert model.ensemble.is_linear
+    frame, expected = pl.DataFrame(rows, schema=model.features), booster.predict(rows)
+    found = model.predict(frame)
+    np.testing.assert_allclose(found.to_numpy(), expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+    assert frame.select(prediction=model.expr())["prediction"].to_list() == found.to_list()
 
 
 def test_the_end_of_trees_may_be_missing_but_no_part_of_a_tree():

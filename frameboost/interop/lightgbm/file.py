@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from frameboost.checks.json_fields import shown_json
@@ -33,7 +33,8 @@ _OF_SPLITS = {
 class LightGBMTree:
     """A tree: lists over its splits, lists over its leaves, and the category sets of its splits.
 
-    A child of 0 or more is a split's number; a negative child is the leaf ``~child``.
+    A child of 0 or more is a split's number; a negative child is the leaf ``~child``. Of a linear tree ``linear`` has
+    for each leaf a constant, and slopes by feature.
     """
 
     split_feature: list[int]
@@ -47,7 +48,7 @@ class LightGBMTree:
     leaf_value: list[float]
     leaf_count: list[float]
     sets: list[tuple[int, ...]]
-    is_linear: bool
+    linear: list[tuple[float, dict[int, float]]]
 
 
 @dataclass(frozen=True)
@@ -187,8 +188,25 @@ def _tree(lines: list[str], number: int, n_features: int) -> LightGBMTree:
         leaf_value=fields.numbers("leaf_value", n_leaves),
         leaf_count=_leaf_counts(fields, n_leaves),
         sets=_sets(fields),
-        is_linear="is_linear" in fields and fields.whole("is_linear") != 0,
+        linear=_linear(fields, n_leaves, n_features),
     )
+
+
+def _linear(fields: _Fields, n_leaves: int, n_features: int) -> list[tuple[float, dict[int, float]]]:
+    """Return the constants and slopes of leaves; an empty list if the tree is not linear."""
+    if "is_linear" not in fields or fields.whole("is_linear") == 0:
+        return []
+    sizes = fields.wholes("num_features", n_leaves, 0)
+    features = fields.wholes("leaf_features", sum(sizes), 0, n_features - 1)
+    slopes = fields.numbers("leaf_coeff", sum(sizes))
+    pairs = iter(zip(features, slopes, strict=True))
+    found = [
+        (constant, dict(islice(pairs, size)))
+        for constant, size in zip(fields.numbers("leaf_const", n_leaves), sizes, strict=True)
+    ]
+    if any(len(own) < size for (_, own), size in zip(found, sizes, strict=True)):
+        raise ModelFileError(f"{fields.where}: leaf_features names a feature twice in a leaf")
+    return found
 
 
 def _leaf_counts(fields: _Fields, n_leaves: int) -> list[float]:

@@ -7,6 +7,8 @@ Differences to frameboost, and how each is translated:
 - Each split has a missing type. NaN: NaN goes to the default side. None: NaN is replaced by 0.0. Zero: NaN and numbers
   within 1e-35 of 0 go to the default side.
 - Categories are integers, and a split is a bit set: categories in the set go left, all others and NaN right.
+- A linear leaf has a constant and slopes of the numbers as they are; a row that lacks one of them has the leaf's other
+  value. Here numbers are rounded to 2^-22 of their range in training, and clipped some way outside of it.
 - A random forest averages its trees; here each leaf is divided by the number of trees.
 """
 
@@ -18,9 +20,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from frameboost.checks.json_fields import is_finite
 from frameboost.checks.messages import shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ModelFileError, ParameterError
+from frameboost.expressions.grid import bit_step
 from frameboost.interop.ensemble_checks import category_codes, checked_ensemble, native_loss
 from frameboost.interop.lightgbm.file import LightGBMFile, LightGBMTree, parse_lightgbm
 from frameboost.interop.model_argument import bytes_of_file, comes_from, unreadable
@@ -29,11 +33,14 @@ from frameboost.losses.foreign import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.schema.feature import ZERO, Feature
 from frameboost.schema.types import FeatureType
+from frameboost.trees.linear_leaf import MOST_STEPS, MOST_TERMS, LinearLeaf, LinearTerm, may_have_slope
 from frameboost.trees.tree import Tree
 
 __all__ = ["read_lightgbm"]
 
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
+_WIDEST = 2.0**350  # range of a feature that linear leaves have slopes of
+_RANGE = re.compile(r"\[([^:]+):([^:]+)\]")
 _NONE, _ZERO, _NAN = 0, 1, 2
 
 # Objectives of one output whose prediction is the margin itself, and which frameboost does not have.
@@ -75,12 +82,11 @@ _SOFT_PLUS = f"GREATEST(margin, 0) + CASE WHEN 1 + {_U} = 1 THEN {_U} ELSE LN(1 
 def read_lightgbm(model: Any) -> Ensemble:
     """Return a model of LightGBM's as an ensemble that predicts the same (see `frameboost.from_lightgbm`)."""
     file = parse_lightgbm(_text(model))
-    if any(tree.is_linear for tree in file.trees):
-        raise ParameterError("the LightGBM model has linear functions (linear_tree) for leaves, not supported")
     columns = _columns(file)
+    terms = _terms(file, columns)
     share = len(file.trees) // file.n_outputs if file.is_average else 1
     trees = [
-        _tree(tree, columns, share, number % file.n_outputs, f"damaged LightGBM model, tree {number}")
+        _tree(tree, columns, terms, share, number % file.n_outputs, f"damaged LightGBM model, tree {number}")
         for number, tree in enumerate(file.trees)
     ]
     loss, parameters = _loss(file)
@@ -172,7 +178,58 @@ def _pandas_column(name: str, values: list[Any], named: set[int]) -> _LightGBMCo
 # --- trees ------------------------------------------------------------------------------------------------------------
 
 
-def _tree(tree: LightGBMTree, columns: Sequence[_LightGBMColumn], share: int, output: int, where: str) -> Tree:
+def _terms(file: LightGBMFile, columns: Sequence[_LightGBMColumn]) -> dict[int, LinearTerm]:
+    """Return the grid of each feature that leaves have slopes of, as a term of slope 1 (see `linear_leaf`).
+
+    It has the numbers of training, and as many beside them.
+    """
+    terms = {}
+    for f in sorted({f for tree in file.trees for _, slopes in tree.linear for f in slopes}):
+        feature, span = columns[f].feature, _RANGE.fullmatch(file.infos[f])
+        if span is None or not may_have_slope(feature):
+            raise ParameterError(
+                f"the LightGBM model has linear leaves (linear_tree) over feature {shown(feature.name)}, whose range "
+                "it does not tell"
+            )
+        try:
+            low, high = map(float, span.groups())
+        except ValueError:
+            low = high = math.nan
+        if not is_finite(high - low) or high - low > _WIDEST:
+            raise ModelFileError(f"damaged LightGBM model: feature_infos of {shown(feature.name)} is no range")
+        # A step for which both the numbers and the centre of the grid have few enough steps.
+        step = bit_step(max(high - low, max(abs(low), abs(high)) * 2.0**-29, 1 / _WIDEST), MOST_STEPS.bit_length() - 1)
+        most = MOST_STEPS * step
+        terms[f] = LinearTerm(f, 1.0, step, round((low / 2 + high / 2) / step) * step, -most, most)
+    return terms
+
+
+def _linear_leaf(
+    constant: float, slopes: Mapping[int, float], terms: Mapping[int, LinearTerm], share: int
+) -> LinearLeaf:
+    if len(slopes) > MOST_TERMS:
+        raise ParameterError(
+            f"the LightGBM model has linear leaves (linear_tree) over {len(slopes)} features, and at most {MOST_TERMS} "
+            "can be had here; train it with fewer leaves, or a max_depth"
+        )
+    own = tuple(terms[f]._replace(slope=slope / share) for f, slope in slopes.items())
+    return LinearLeaf((constant + sum(slope * terms[f].centre for f, slope in slopes.items())) / share, own)
+
+
+def _tree(
+    tree: LightGBMTree, columns: Sequence[_LightGBMColumn], terms: Mapping[int, LinearTerm], share: int, output: int,
+    where: str,
+) -> Tree:  # fmt: skip
+    def leaf(number: int) -> LeafNode:
+        value, linear = tree.leaf_value[number], None
+        if tree.linear:
+            constant, slopes = tree.linear[number]
+            if slopes:
+                linear = _linear_leaf(constant, slopes, terms, share)
+            else:
+                value = constant
+        return LeafNode(value / share, tree.leaf_count[number], linear)
+
     def look_up(number: int) -> SplitNode | LeafNode:
         question: dict[str, Any] | bool = True
         while number >= 0:
@@ -181,7 +238,7 @@ def _tree(tree: LightGBMTree, columns: Sequence[_LightGBMColumn], share: int, ou
                 break
             number = (tree.left_child if question else tree.right_child)[number]
         if isinstance(question, bool):
-            return LeafNode(tree.leaf_value[~number] / share, tree.leaf_count[~number])
+            return leaf(~number)
         return SplitNode(
             tree.split_feature[number], tree.left_child[number], tree.right_child[number], **question,
             gain=tree.split_gain[number], cover=tree.internal_count[number],
