@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -21,7 +22,7 @@ from frameboost.engines.description import EngineDescription, EngineRequest
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.tree_columns import TreeColumns, trees_on_grid
-from frameboost.errors import ParameterError
+from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.fold_models import mean_of_folds
 from frameboost.joins.recorded import recorded_joins
@@ -54,6 +55,8 @@ from frameboost.training.evaluation_log import Callback, EvaluationLog
 from frameboost.training.ranking_checks import check_queries, with_group
 
 __all__ = ["fit"]
+
+_MOST_CLASSES = 10_000
 
 _Added = Mapping[str, Any]  # the arguments that name an offset, by their names
 
@@ -234,7 +237,13 @@ def _loss(
         return objective.loss(), settings
     if objective.startswith("multi:") and settings.num_class is None:
         largest = rows.aggregate({"label": Aggregate("max", Expression("label", ("label",)))})["label"]
-        usable = largest is not None and largest == largest and 1 <= largest < 10_000
+        if largest is not None and _MOST_CLASSES <= largest < math.inf:
+            raise DataError(
+                f"target {shown(roles['label'])} holds {largest:.15g}, and objective {shown(objective)} has a class "
+                f"for each number from 0 to the largest, at most {_MOST_CLASSES:,}; number the classes from 0, or give "
+                "labels as strings"
+            )
+        usable = largest is not None and largest >= 1  # which NaN is not
         settings = replace(settings, num_class=int(largest) + 1 if usable and largest is not None else 2)
     return get_loss(objective, settings.as_dict()), settings
 

@@ -170,7 +170,7 @@ def aft_loss(aft_loss_distribution: str, aft_loss_distribution_scale: float) -> 
         label_condition=Expression(
             f"label >= 0 AND ({_OPEN} OR (upper >= label AND upper > 0))", ("label", "upper")
         ),
-        label_requirement="times of 0 or more, no later than label_upper_bound",
+        label_requirement="times of 0 or more whose label_upper_bound is greater than 0 and no earlier",
     )  # fmt: skip
 
 

@@ -198,6 +198,7 @@ def _checked_summary(
         for label in loss.labels:
             condition = loss.label_condition.renamed({"label": label})
             wanted[f"{label}_wrong"] = Aggregate("sum", _is_violated(condition))
+            wanted[f"{label}_example"] = Aggregate("min", _violating(condition, label))
     for role in roles:
         if role.startswith("base_") or role == EXPOSURE:
             is_known = Expression(f"{role} - {role} = 0" + f" AND {role} > 0" * (role == EXPOSURE), (role,))
@@ -259,14 +260,29 @@ def _check_labels(loss: Loss, label: str, target: str, summary: dict[str, float]
     if loss.label_condition is not None and (n_wrong := int(summary[f"{label}_wrong"])):
         raise DataError(
             f"target {shown(target)} holds other values than {loss.label_requirement} in {n_wrong:,} "
-            f"of {n_rows:,} rows (it ranges from {lowest:g} to {highest:g}); "
-            f"objective {shown(loss.name)} needs those"
+            f"of {n_rows:,} rows, such as {summary[f'{label}_example']:.15g}; objective {shown(loss.name)} needs those"
+            f"{_way_of_labels(loss, lowest, highest)}"
         )
+
+
+def _way_of_labels(loss: Loss, lowest: float, highest: float) -> str:
+    """Return the end of the message that labels are none of a loss: what takes them."""
+    if loss.name.startswith("binary:") and lowest >= 0 and highest <= 1:
+        return "; 'reg:logistic' takes shares from 0 to 1"
+    if loss.name.startswith("binary:"):
+        return "; give 0 and 1 in place of other numbers, or labels as strings"
+    return "; number them from 0, or give labels as strings" if loss.name.startswith("multi:") else ""
 
 
 def count_violations(engine: Engine, condition: Expression) -> int:
     """Return the number of rows of which the condition is not true."""
     return int(engine.aggregate({"wrong": Aggregate("sum", _is_violated(condition))})["wrong"] or 0)
+
+
+@cache
+def _violating(condition: Expression, label: str) -> Expression:
+    columns = tuple(dict.fromkeys((*condition.columns, label)))
+    return Expression(f"CASE WHEN ({_is_violated(condition).text}) = 1 THEN {label} END", columns)
 
 
 @cache

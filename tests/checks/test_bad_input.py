@@ -60,8 +60,8 @@ def refused(engine: str, frame: pl.DataFrame, **options) -> str:
         (good().with_columns(y=pl.Series([0.0, 1e200, 1.0, 1.0])), {},
          "target 'y' holds values beyond ±1e+150; rescale it"),
         (good().with_columns(y=pl.Series([1, 2, 1, 3])), {"objective": "binary:logistic"},
-         "target 'y' holds other values than 0 and 1 (or false and true) in 2 of 4 rows (it ranges from 1 to 3); "
-         "objective 'binary:logistic' needs those"),
+         "target 'y' holds other values than 0 and 1 (or false and true) in 2 of 4 rows, such as 2; "
+         "objective 'binary:logistic' needs those; give 0 and 1 in place of other numbers, or labels as strings"),
         (good().with_columns(w=pl.Series([1.0, -2.5, 1.0, 1.0])), {"weight": "w"},
          "weight 'w' holds negative values (down to -2.5); weights are 0 or more"),
         (good().with_columns(w=pl.Series([1.0, None, 1.0, 1.0])), {"weight": "w"},

@@ -50,8 +50,8 @@ def is_one_sentence(message: str) -> bool:
         (good().with_columns(y=pl.lit(None, dtype=pl.Float64)), {},
          "target 'y' is NULL or NaN in 4 of 4 rows; drop those rows first"),
         (good().with_columns(y=pl.Series([0.0, 0.5, 1.0, 1.0])), {"objective": "binary:logistic"},
-         "target 'y' holds other values than 0 and 1 (or false and true) in 1 of 4 rows (it ranges from 0 to 1); "
-         "objective 'binary:logistic' needs those"),
+         "target 'y' holds other values than 0 and 1 (or false and true) in 1 of 4 rows, such as 0.5; "
+         "objective 'binary:logistic' needs those; 'reg:logistic' takes shares from 0 to 1"),
         (good().with_columns(y=pl.date(2013, 1, 1)), {},
          "target column 'y' has type {date}; it must be numeric or Boolean, or strings that are labels of classes"),
         (good().with_columns(w=pl.date(2013, 1, 1)), {"weight": "w"},
@@ -68,6 +68,39 @@ def test_what_cannot_be_trained_on_is_refused_by_every_engine_alike(engine, fram
         message = message.replace(name, type_name)
     assert refused(engine, frame, **options) == message
     assert is_one_sentence(message)
+
+
+OF_LABELS = [
+    ("survival:aft", [0.0, 0.0, 1.0, 2.0], "times of 0 or more whose label_upper_bound is greater than 0 and no "
+     "earlier in 2 of 4 rows, such as 0; objective 'survival:aft' needs those"),
+    ("multi:softprob", [0.0, 1.5, 2.0, 2.0], "the classes 0 to 2 in 1 of 4 rows, such as 1.5; objective "
+     "'multi:softprob' needs those; number them from 0, or give labels as strings"),
+    ("binary:logitraw", [0.0, 0.3, 1.0, 1.0], "0 and 1 (or false and true) in 1 of 4 rows, such as 0.3; objective "
+     "'binary:logitraw' needs those; 'reg:logistic' takes shares from 0 to 1"),
+    ("binary:hinge", [-1.0, 1.0, 1.0, -1.0], "0 and 1 (or false and true) in 2 of 4 rows, such as -1; objective "
+     "'binary:hinge' needs those; give 0 and 1 in place of other numbers, or labels as strings"),
+    ("reg:gamma", [0.0, 1.0, 1.0, 2.0], "numbers greater than 0 in 1 of 4 rows, such as 0; objective 'reg:gamma' needs "
+     "those"),
+    ("reg:squaredlogerror", [-1.5, 1.0, -2.0, 2.0], "numbers greater than -1 in 2 of 4 rows, such as -2; objective "
+     "'reg:squaredlogerror' needs those"),
+]  # fmt: skip
+
+
+@cases(("objective", "labels", "message"), OF_LABELS)
+def test_labels_that_a_loss_does_not_take_are_shown(objective, labels, message):
+    data = good().with_columns(y=pl.Series(labels))
+    bound = {"label_upper_bound": "y"} if objective == "survival:aft" else {}
+    for rows in (data, duckdb.from_arrow(data.to_arrow())):
+        with pytest.raises(fb.DataError) as error:
+            fb.fit(rows, "y", objective=objective, features=["x"], **bound)
+        assert str(error.value) == f"target 'y' holds other values than {message}"
+
+
+def test_a_label_of_a_million_is_no_class():
+    with pytest.raises(
+        fb.DataError, match=r"^target 'y' holds 1000000, and objective 'multi:softprob' has a class for"
+    ):
+        fb.fit(good().with_columns(y=pl.Series([0, 1, 2, 1_000_000])), "y", objective="multi:softprob")
 
 
 def test_a_target_without_a_type_is_refused():
