@@ -43,21 +43,25 @@ from frameboost.trees.linear_leaf import refuse_linear
 __all__ = ["DatabaseModel", "database_model"]
 
 _FORM = word(*FORMS)
+# What drivers take for parameters in any text, in strings as well, and how it is escaped.
+_ESCAPES = {"format": ("%", "%%"), "pyformat": ("%", "%%"), "sqlalchemy": (r"(?<![:\w\\]):(?=\w+(?!:))", r"\\:")}
 
 
 def database_model(
     ensemble: Ensemble, dialect: str, columns: Mapping[str, str] | None = None,
     base_margin: str | Sequence[str] | None = None, limits: Mapping[str, int | None] | None = None,
-    tables: Tables | None = None,
+    tables: Tables | None = None, paramstyle: str | None = None,
 ) -> DatabaseModel:  # fmt: skip
     """Return an ensemble as one database runs it; `frameboost.Model.database` describes the arguments."""
+    if paramstyle not in (None, *_ESCAPES):
+        raise ParameterError(f"paramstyle must be one of {listed(_ESCAPES)} or None, not {shown(paramstyle)}")
     ensemble = ensemble.started_from(base_margin)
     spoken = get_dialect(dialect, limits)
     star = star_tables(ensemble, spoken, columns, tables)
     in_join = columns if star is None else star.names_in_join
     found = find_columns(ensemble.features, spoken, names_of_features(ensemble, in_join))
     offset_columns(ensemble, in_join or {}, spoken)  # raises
-    return DatabaseModel(ensemble, spoken, found, dict(in_join or {}), star)
+    return DatabaseModel(ensemble, spoken, found, dict(in_join or {}), star, paramstyle)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,6 +80,8 @@ class DatabaseModel:
         The names of columns that differ from the feature's name, by feature.
     star
         The tables that a query joins to the rows; None where they have all columns.
+    paramstyle
+        How a driver writes parameters, for which the text is escaped; None if it gets none.
 
     Examples
     --------
@@ -90,6 +96,7 @@ class DatabaseModel:
     columns: tuple[FeatureColumn, ...]
     column_names: Mapping[str, str]
     star: StarTables | None = None
+    paramstyle: str | None = None
 
     def __repr__(self) -> str:
         trees = counted(len(self.ensemble.trees), "tree")
@@ -113,8 +120,10 @@ class DatabaseModel:
         """
         model = self._sql_model(output)
         if chosen_form(model, form, None) != "lists":
-            return self._expression(output)
-        return list_expression(model, lambda margins: output_sql(model.output, margins, self.dialect, model.starts))
+            return self._for_driver(self._expression(output))
+        return self._for_driver(
+            list_expression(model, lambda margins: output_sql(model.output, margins, self.dialect, model.starts))
+        )
 
     @checked(form=_FORM)
     def query(
@@ -134,7 +143,8 @@ class DatabaseModel:
         FROM [orders]
         WHERE x > 1
         """
-        return self._statement(Destination(), table, ScoringOptions(keep, where, output, name, form, trees, rows))
+        options = ScoringOptions(keep, where, output, name, form, trees, rows)
+        return self._for_driver(self._statement(Destination(), table, options))
 
     @checked(view=name_of("the name of a view"), form=_FORM)
     def create_view_sql(
@@ -163,7 +173,8 @@ class DatabaseModel:
         FROM "orders"
         """
         destination = Destination("view", self.dialect.quote_path(view))
-        return self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees, rows))
+        options = ScoringOptions(keep, where, output, name, form, trees, rows)
+        return self._for_driver(self._statement(destination, table, options))
 
     @checked(target=table, form=_FORM)
     def create_table_sql(
@@ -185,7 +196,8 @@ class DatabaseModel:
         FROM [orders]
         """
         destination = Destination("table", self.dialect.quote_path(target))
-        return self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees, rows))
+        options = ScoringOptions(keep, where, output, name, form, trees, rows)
+        return self._for_driver(self._statement(destination, table, options))
 
     @checked(column=column)
     def update_sql(self, table: str, column: str, *, where: str | None = None, output: OutputName = "mean") -> str:
@@ -220,7 +232,7 @@ class DatabaseModel:
         )  # fmt: skip
         if reason := exceeded_limit(text, [], self.dialect, in_one=False):
             raise ParameterError(f"the model does not fit into the statement: {reason}")
-        return text
+        return self._for_driver(text)
 
     # --- as a table of trees ------------------------------------------------------------------------------------------
 
@@ -246,7 +258,8 @@ class DatabaseModel:
         [(1, 0.0), (2, 0.0), (3, 8.0), (4, 8.0)]
         """
         refuse_linear("a table of the trees", is_linear=self.ensemble.is_linear)
-        return table_statements(name, self.ensemble.trees, self.columns, self.dialect)
+        statements = table_statements(name, self.ensemble.trees, self.columns, self.dialect)
+        return list(map(self._for_driver, statements))
 
     def table_frame(self) -> pl.DataFrame:
         """Return the table of `table_statements` as a frame, to be loaded from a file.
@@ -309,7 +322,9 @@ class DatabaseModel:
         number = self.ensemble.margin_number(output)
         base, trees, offsets = self.ensemble.base_margins[number], self.ensemble.trees_of(number), self._offsets()
         offset = offsets[number] if offsets else None
-        return explanation_query(self._source(table, keep), keep, top, base, trees, self.columns, self.dialect, offset)
+        source = self._source(table, keep)
+        query = explanation_query(source, keep, top, base, trees, self.columns, self.dialect, offset)
+        return self._for_driver(query)
 
     @checked(bins=whole(2, 100))
     def baseline(self, data: Any, bins: int = 10) -> pl.DataFrame:
@@ -359,7 +374,8 @@ class DatabaseModel:
         >>> drift.select("label, training_share, share, round(psi, 3)").fetchall()
         [('missing', 0.0, 0.0, 0.275), ('below 3', 0.5, 0.25, 0.275), ('from 3', 0.5, 0.75, 0.275)]
         """
-        return drift_statement(self._source(table), baseline, where, self.columns, self.dialect)
+        query = drift_statement(self._source(table), baseline, where, self.columns, self.dialect)
+        return self._for_driver(query)
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -519,6 +535,10 @@ class DatabaseModel:
             None if name is None else OffsetColumn(columns[name].name, offset.kind == EXPOSURE, self.dialect)
             for name in offset.columns
         ]
+
+    def _for_driver(self, text: str) -> str:
+        """Return a text such that a driver with parameters runs it as it is."""
+        return text if self.paramstyle is None else re.sub(*_ESCAPES[self.paramstyle], text)
 
     def _expression(self, output: str) -> str:
         model = self._sql_model(output)

@@ -31,6 +31,8 @@ class Expressions:
     real
         A float column, such that ``<`` is not true of NaN, whatever statistics the database has of the column. It may
         be NULL for NaN.
+    time
+        A column of timestamps, such that it compares with literals as these do.
     longest_list
         Values that ``IN`` takes; 0 for none, where a chain of OR is better, None for any number.
     list_is_value
@@ -66,6 +68,7 @@ class Expressions:
     is_false: str = "NOT {x}"
     text: str = "{x}"
     real: str = "{x}"
+    time: str = "{x}"
     longest_list: int | None = None
     list_is_value: bool = False
     branch: str = "CASE WHEN {c} THEN {t} ELSE {e} END"

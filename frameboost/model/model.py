@@ -407,7 +407,7 @@ class Model:
 
     # --- scoring in a database ----------------------------------------------------------------------------------------
 
-    @checked()
+    @checked(paramstyle=anything)
     def database(
         self,
         dialect: str = "duckdb",
@@ -416,6 +416,7 @@ class Model:
         base_margin: str | Sequence[str] | None = None,
         limits: Mapping[str, int | None] | None = None,
         tables: Tables | None = None,
+        paramstyle: Literal["format", "pyformat", "sqlalchemy"] | None = None,
     ) -> DatabaseModel:
         """Return the model for one database: it writes queries, views, tables, updates, files, explanations and drift.
 
@@ -438,6 +439,10 @@ class Model:
             Of a model that was trained on a star (`frameboost.join`), the tables of the dimensions that are not called
             as these, by dimension. Queries have the joins in them, and score the facts; with ``"joined"`` they score a
             table that has all columns.
+        paramstyle
+            How the driver that runs the text writes parameters, where it is given some: it then takes a ``%`` (psycopg,
+            pymysql: ``"format"``, ``"pyformat"``) or a ``:x`` (``sqlalchemy.text``: ``"sqlalchemy"``) in a category or
+            a name for one of them, so that these are escaped. Files (`to_sql`, `to_dbt`) are not changed.
 
         Raises
         ------
@@ -456,7 +461,7 @@ class Model:
          + CASE WHEN "X" < 3 THEN -4.0::float8 ELSE 4.0::float8 END) AS "prediction"
         FROM "orders"
         """
-        return database_model(self._ensemble, dialect, columns, base_margin, limits, tables)
+        return database_model(self._ensemble, dialect, columns, base_margin, limits, tables, paramstyle)
 
     def sql(
         self,

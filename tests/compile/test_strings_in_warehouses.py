@@ -1,5 +1,6 @@
 """Categories are compared by their characters alone: in columns of any type and collation, and in any mode of SQL."""
 
+import datetime as dt
 from contextlib import contextmanager
 
 import polars as pl
@@ -154,3 +155,36 @@ def test_headers_hold_nothing_that_is_replaced(tmp_path):
     model.database("duckdb").to_sql(tmp_path / "score.sql", "rows", keep=["id"])
     head = [line for line in (tmp_path / "score.sql").read_text().splitlines() if line.startswith("--")]
     assert not any(character in "".join(head) for character in "$&{%;")
+
+
+@pytest.mark.parametrize("database", databases("postgres", "mariadb"))
+@pytest.mark.parametrize("style", ["format", "pyformat"])
+def test_percent_signs_beside_parameters_of_a_driver(database, style):
+    warehouse = open_warehouse(database)
+    values = [c for c in CATEGORIES if warehouse.holds(STRING, c)]
+    warehouse.fill("percent", {"c": (STRING, values)})
+    written = tree_of_each().database(database, paramstyle=style)
+    with warehouse.con.cursor() as cursor:
+        cursor.execute(f"{written.query('percent', keep=['id'])} WHERE id >= %s", (0,))
+        found = dict(cursor.fetchall())
+    assert found == {i: float(CATEGORIES.index(c)) for i, c in enumerate(values)}
+    with pytest.raises(ParameterError, match="paramstyle must be one of 'format', 'pyformat', 'sqlalchemy' or None"):
+        tree_of_each().database(database, paramstyle="qmark")
+
+
+def test_colons_are_escaped_for_sqlalchemy():
+    model = made([Feature("c", STRING, (":a", "b::c", "d: e"))], [grown((0, {0, 1, 2}, "right", 1.0, 0.0))])
+    text = model.database("postgres", paramstyle="sqlalchemy").sql()
+    assert all(piece in text for piece in (r"'\:a'", "'b::c'", "'d: e'", '::text COLLATE "C"', "::float8"))
+
+
+def test_times_of_sqlite_have_a_blank_or_a_t():
+    warehouse = open_warehouse("sqlite")
+    warehouse.run("DROP TABLE IF EXISTS times")
+    rows = [f"SELECT {i} AS id, '2020-01-01{t}:00:00' AS t" for i, t in enumerate(["T09", " 09", "T11"])]
+    warehouse.run(f"CREATE TABLE times AS {' UNION ALL '.join(rows)} UNION ALL SELECT 3, NULL")
+    ten = int(dt.datetime(2020, 1, 1, 10, tzinfo=dt.UTC).timestamp()) * 10**6
+    for missing, of_null in (("right", 2.0), ("left", 1.0)):
+        model = made([Feature("t", FeatureType("timestamp[us]"))], [grown((0, ten, missing, 1.0, 2.0))], (0.0,))
+        query = model.database("sqlite").query("times", keep=["id"])
+        assert dict(warehouse.rows(query)) == {0: 1.0, 1: 1.0, 2: 2.0, 3: of_null}

@@ -56,6 +56,8 @@ class FeatureColumn:
         """The column in the form in which it is compared."""
         if self.feature.type.name == "string":
             return self.text or self.dialect.expressions.text.format(x=self.name)
+        if self.feature.type.family in ("timestamp", "timestamptz"):
+            return self.dialect.expressions.time.format(x=self.name)
         if self.feature.zero_is_missing:
             low, high = (self.dialect.number(sign * ZERO) for sign in (-1, 1))
             return f"(CASE WHEN {self.name} < {low} OR {self.name} > {high} THEN {self.name} END)"
