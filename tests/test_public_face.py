@@ -46,7 +46,7 @@ def test_the_public_names():
         "table_frame", "table_statements", "to_dbt", "to_sql", "update_sql",
     ]  # fmt: skip
     assert list(fb.DatabaseModel.__dataclass_fields__) == [
-        "ensemble", "dialect", "columns", "column_names", "star",
+        "ensemble", "dialect", "columns", "column_names", "star", "paramstyle",
     ]  # fmt: skip
     assert PROPERTIES == [
         "base_margin", "best_iteration", "best_score", "classes", "ensemble", "features", "history", "leaderboard",
