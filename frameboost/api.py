@@ -131,7 +131,7 @@ def fit(
         offset = offset_of(loss, added)
         _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
-        hint = hint_of_classes(source, target, objective, check_rows(training, loss, roles, goal.labels))
+        hint = hint_of_classes(source, target, objective, loss, check_rows(training, loss, roles, goal.labels))
         looked_at = metrics if held_out or eval_metric is not None else []
         check_queries(training, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
         others = {key: opened(method.open_held_out, part) for key, part in parts.items()}

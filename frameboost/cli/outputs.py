@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from frameboost.data.table_files import STDOUT, check_writable, write_text
+from frameboost.ensemble.model_file import dump_model
 from frameboost.model.model import Model
 
 __all__ = ["size_of", "write_model"]
@@ -11,7 +12,7 @@ __all__ = ["size_of", "write_model"]
 def write_model(model: Model, path: str) -> None:
     """Write a model as its name asks (see `Model.save`), or as JSON to standard output."""
     if path == STDOUT:
-        write_text(path, model.to_json())
+        write_text(path, dump_model(model.ensemble, training=True))
     else:
         check_writable(path)
         model.save(path)

@@ -58,7 +58,7 @@ def _why(model: Model, training: Source, given: argparse.Namespace) -> str:
     if len(given.target) > 1:
         return f"as the targets {listed(given.target)} are {adjective}"
     what = f"is {adjective}" if adjective else f"has {len(model.classes):,} labels"
-    if model._hint:  # which the fit has found by its own look at the labels
+    if model.ensemble.training.hint:  # which the fit has found by its own look at the labels
         what = "is 0 or 1; --objective binary:logistic would predict the probability of 1"
     return f"as target {shown(given.target[0])} {what}"
 

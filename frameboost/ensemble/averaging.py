@@ -13,6 +13,7 @@ import numpy as np
 
 from frameboost.ensemble.categories import over_the_same_categories
 from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.training_record import TrainingRecord
 from frameboost.ensemble.tree_columns import TreeColumns, trees_on_grid
 
 __all__ = ["average"]
@@ -53,7 +54,14 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float]) -> Ensemble
     bases = [float(np.dot(shares, margins)) for margins in zip(*(each.base_margins for each in same), strict=True)]
     parts = [TreeColumns.of(each.trees).times(float(share)) for each, share in zip(same, shares, strict=True)]
     base_margins, trees = trees_on_grid(bases, TreeColumns.joined(parts))
-    return replace(first, parameters=_common(same), base_margins=base_margins, trees=trees, interval=None)
+    return replace(
+        first,
+        parameters=_common(same),
+        base_margins=base_margins,
+        trees=trees,
+        interval=None,
+        training=TrainingRecord(),
+    )
 
 
 def _common(ensembles: Sequence[Ensemble]) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.data.feature_columns import find_features, find_numbers
 from frameboost.data.sources import Source
+from frameboost.ensemble.training_record import TrainingRecord
 from frameboost.ensemble.tree_columns import TreeColumns, are_linear
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
@@ -64,6 +65,8 @@ class Ensemble:
         The tables that the rows were joined to, if the model was trained on a star (see `frameboost.join`).
     offset
         The columns that are added to the margins of a row; None if margins are base margins and trees alone.
+    training
+        How it was trained, which is no matter to what it predicts.
     """
 
     loss: Loss
@@ -76,6 +79,7 @@ class Ensemble:
     interval: Interval | None = None
     joins: tuple[TableJoin, ...] = ()
     offset: Offset | None = None
+    training: TrainingRecord = field(default_factory=TrainingRecord, compare=False)
 
     def __repr__(self) -> str:
         trees, features = counted(len(self.trees), "tree"), counted(len(self.features), "feature")
@@ -236,5 +240,5 @@ class Ensemble:
 
     def rounds(self, start: int, stop: int) -> Ensemble:
         """Return the ensemble of the rounds from ``start`` up to, not including, ``stop``; they count from 0."""
-        n = self.trees_per_round
-        return replace(self, trees=self.trees[start * n : stop * n], interval=None)
+        n, training = self.trees_per_round, self.training.of_rounds(start, stop, self.n_rounds)
+        return replace(self, trees=self.trees[start * n : stop * n], interval=None, training=training)

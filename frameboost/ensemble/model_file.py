@@ -32,6 +32,7 @@ from frameboost.ensemble.interval_file import interval_fields, read_interval
 from frameboost.ensemble.joins_file import joins_fields, read_joins
 from frameboost.ensemble.linear_file import check_linear
 from frameboost.ensemble.plain_trees import are_plain
+from frameboost.ensemble.training_record import TrainingRecord, read_training, training_fields
 from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns, are_linear
 from frameboost.ensemble.tree_file import check_tree, read_float, read_tree, tree_fields, writable
 from frameboost.errors import FrameboostError, ModelFileError, ParameterError
@@ -67,6 +68,7 @@ _FIELDS_BUT_TREES = (
     "interval",
     "joins",
     "offset",
+    "training",
     "features",
 )
 _FIELDS = (*_FIELDS_BUT_TREES, "trees")
@@ -78,19 +80,22 @@ _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def dump_model(ensemble: Ensemble) -> str:
-    """Return the text of a model file, with a line for each feature and each tree, so that diff can compare models."""
+def dump_model(ensemble: Ensemble, *, training: bool = False) -> str:
+    """Return the text of a model file, with a line for each feature and each tree, so that diff can compare models.
+
+    Equal models have equal texts, but for how they were trained, which is left out without ``training``.
+    """
     trees = [tree_fields(tree, ensemble.loss.n_outputs) for tree in ensemble.trees]
-    return _text(ensemble, trees)
+    return _text(ensemble, trees, training=training)
 
 
 def dump_binary(ensemble: Ensemble) -> bytes:
     """Return the binary form of a model file."""
     trees = TreeColumns.of(ensemble.trees).fields(ensemble.loss.n_outputs)
-    return to_ubjson({_TEXT: _text(ensemble), _TREES: trees})
+    return to_ubjson({_TEXT: _text(ensemble, training=True), _TREES: trees})
 
 
-def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
+def _text(ensemble: Ensemble, *lists: Sequence[object], training: bool) -> str:
     """Return the text of a file, with the list of trees if it is given."""
     features = [
         {"name": f.name, "type": f.type.name}
@@ -114,6 +119,8 @@ def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
         head["joins"] = joins_fields(ensemble.joins)
     if ensemble.offset is not None:
         head["offset"] = ensemble.offset.arguments
+    if training and (fields := training_fields(ensemble.training)):
+        head["training"] = fields
     lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
     lines += [f'"features": {_lines(features)}', *(f'"trees": {_lines(trees)}' for trees in lists)]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -163,7 +170,10 @@ def read_model(data: bytes) -> Ensemble:
     interval = read_interval(document["interval"], loss) if "interval" in document else None
     joins = read_joins(read_list(document, "joins")) if "joins" in document else ()
     offset = _offset(document["offset"], loss, names) if "offset" in document else None
-    return Ensemble(loss, parameters, features, base_margins, trees, calibration, labels, interval, joins, offset)
+    training = read_training(document["training"]) if "training" in document else TrainingRecord()
+    return Ensemble(
+        loss, parameters, features, base_margins, trees, calibration, labels, interval, joins, offset, training
+    )
 
 
 def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:

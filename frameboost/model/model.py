@@ -52,7 +52,7 @@ class Model:
     ensemble
         The trees, their loss and their features.
     history
-        The metrics of each round of training.
+        The metrics of each round of training; this and the others are by default those of ``ensemble.training``.
     best_round, best_score
         What `best_iteration` and `best_score` return.
     hint
@@ -82,11 +82,11 @@ class Model:
         hint: str = "",
         leaderboard: pl.DataFrame | None = None,
     ) -> None:
-        self._ensemble = ensemble
-        self._leaderboard = pl.DataFrame() if leaderboard is None else leaderboard
-        self._history = pl.DataFrame(schema={"round": pl.Int64}) if history is None else history
-        self._best_round, self._best_score = best_round, best_score
-        self._hint = hint
+        given = {"history": history, "best_round": best_round, "best_score": best_score, "hint": hint or None,
+                 "leaderboard": leaderboard}  # fmt: skip
+        known = {name: value for name, value in given.items() if value is not None}
+        training = replace(ensemble.training, **known) if known else ensemble.training  # type: ignore[arg-type]
+        self._ensemble = replace(ensemble, training=training) if known else ensemble
 
     @cached_property
     def _predictor(self) -> Predictor:
@@ -218,7 +218,7 @@ class Model:
     def history(self) -> pl.DataFrame:
         """The metrics of each round: ``round`` from 1, then a column for each set of rows and metric.
 
-        It is not in the model's file, so it is empty in a loaded model, and in one that evaluated nothing.
+        It has no metrics if nothing was evaluated. Slices from the first round have the metrics of their rounds.
 
         Examples
         --------
@@ -228,15 +228,15 @@ class Model:
         >>> model.history.rows(named=True)
         [{'round': 1, 'valid_rmse': 2.0}, {'round': 2, 'valid_rmse': 1.0}]
         """
-        return self._history.clone()
+        return self._ensemble.training.history.clone()
 
     @property
     def leaderboard(self) -> pl.DataFrame:
         """What `frameboost.auto` tried to make the model, those settings first that have the largest part in it.
 
         Columns: ``trial`` (the name of the settings), the metric (the mean over folds, on held-out rows), ``weight``
-        (the part in the model), ``fits``, ``rounds`` (the mean of the fits), ``seconds`` and ``settings``. It is not in
-        the model's file, so it is empty in a loaded model, and in one of `frameboost.fit`.
+        (the part in the model), ``fits``, ``rounds`` (the mean of the fits), ``seconds`` and ``settings``. It is
+        empty in a model of `frameboost.fit`.
 
         Examples
         --------
@@ -245,13 +245,14 @@ class Model:
         >>> fb.auto(df, "y", quality=1).leaderboard.columns
         ['trial', 'rmse', 'weight', 'fits', 'rounds', 'seconds', 'settings']
         """
-        return self._leaderboard.clone()
+        return self._ensemble.training.leaderboard.clone()
 
     @property
     def best_iteration(self) -> int | None:
         """The round, from 1, with the best last metric on the last validation rows; None without any.
 
-        Early stopping drops the trees of later rounds; otherwise ``model[:model.best_iteration]`` does.
+        Early stopping drops the trees of later rounds; otherwise ``model[:model.best_iteration]`` does. None in a slice
+        without that round.
 
         Examples
         --------
@@ -260,7 +261,7 @@ class Model:
         >>> fb.fit(df, "y", valid="late", early_stopping_rounds=2, learning_rate=1, reg_lambda=0).best_iteration
         1
         """
-        return self._best_round
+        return self._ensemble.training.best_round
 
     @property
     def best_score(self) -> float | None:
@@ -273,7 +274,7 @@ class Model:
         >>> fb.fit(df, "y", valid="late", early_stopping_rounds=2, learning_rate=1, reg_lambda=0).best_score
         0.0
         """
-        return self._best_score
+        return self._ensemble.training.best_score
 
     @property
     def trees(self) -> pl.DataFrame:
@@ -961,8 +962,7 @@ class Model:
         >>> model.calibrate(df, "y", method="isotonic").predict(df[:4]).to_list()
         [0.0, 0.0, 1.0, 1.0]
         """
-        ensemble = calibrated_ensemble(self._predictor, data, target, weight, method)
-        return Model(ensemble, history=self._history, best_round=self._best_round, best_score=self._best_score)
+        return Model(calibrated_ensemble(self._predictor, data, target, weight, method))
 
     @checked(target=column, groups=column)
     def conform(
@@ -1019,8 +1019,7 @@ class Model:
         """
         predictor = self._predictor.started_from(base_margin)
         interval = conformed_ensemble(predictor, data, target, coverage, groups).interval
-        ensemble = replace(self._ensemble, interval=interval)
-        return Model(ensemble, history=self._history, best_round=self._best_round, best_score=self._best_score)
+        return Model(replace(self._ensemble, interval=interval))
 
     @checked()
     def refit(
@@ -1070,11 +1069,16 @@ class Model:
     # --- as a value ---------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return summary(self._ensemble) + (f"\n{self._hint}" if self._hint else "")
+        hint = self._ensemble.training.hint
+        return summary(self._ensemble) + (f"\n{hint}" if hint else "")
 
     def _repr_html_(self) -> str:
         return html_summary(
-            self._ensemble, self._history, importance_frame(self._ensemble, "total_gain"), self._best_round, self._hint
+            self._ensemble,
+            self.history,
+            importance_frame(self._ensemble, "total_gain"),
+            self.best_iteration,
+            self._ensemble.training.hint,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -1091,6 +1095,8 @@ class Model:
 
     def to_json(self) -> str:
         """Return the text of the model file (``docs/model-file.md``); equal models have equal texts.
+
+        It says what the model is. `save` adds how it was trained: `history`, `best_iteration`, `leaderboard`.
 
         Examples
         --------
@@ -1122,7 +1128,7 @@ class Model:
         if Path(path).suffix == ".ubj":
             write_bytes(path, dump_binary(self._ensemble))
         else:
-            write_text(path, self.to_json())
+            write_text(path, dump_model(self._ensemble, training=True))
 
     @checked()
     def to_xgboost(self, path: str | Path) -> None:

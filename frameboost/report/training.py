@@ -14,6 +14,6 @@ def training(material: Material) -> Section:
     """Return the section."""
     model = material.model
     if long_history(model.history).is_empty():
-        text = "There are no learning curves: the history is not in a model's file, only in the model that "
-        return Section("training", "How it was trained", [paragraph(text, code("fit"), " returned.", kind="note")])
+        text = "There are no learning curves: nothing was evaluated while the model was trained, as it is with "
+        return Section("training", "How it was trained", [paragraph(text, code("valid="), ".", kind="note")])
     return Section("training", "How it was trained", [Chart(plots.learning_curves(model))])

@@ -190,4 +190,4 @@ def _of_second_class(margins: FloatArray) -> FloatArray:
 def _labelled(model: Model, classes: Array) -> Model:
     """Return the model with the labels of the classes, if they are strings or Booleans."""
     ensemble = replace(model.ensemble, labels=class_labels(classes, model.ensemble.loss))
-    return Model(ensemble, history=model.history, best_round=model.best_iteration, best_score=model.best_score)
+    return Model(ensemble)

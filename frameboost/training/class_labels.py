@@ -16,6 +16,7 @@ from frameboost.data.sources import FrameSource, RelationSource, Source, check_n
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.custom import Objective
+from frameboost.losses.loss import Loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 
@@ -145,10 +146,11 @@ def _of_strings(
 
 
 def hint_of_classes(
-    source: Source, target: str | Sequence[str], objective: object, label_range: tuple[float, float]
+    source: Source, target: str | Sequence[str], objective: object, loss: Loss, label_range: tuple[float, float]
 ) -> str:
-    """Say that a target of integers which are 0 or 1 may be two classes, as it was trained as a number by default."""
-    if objective is not None or label_range != (0, 1):  # first, as types of many columns take long to tell
+    """Say that a target of integers which are 0 or 1 may be two classes, if it was trained as a number by default."""
+    # First, as types of many columns take long to tell; strings and Booleans are integers by now, of classes.
+    if objective is not None or loss.classes or label_range != (0, 1):
         return ""
     kind = source.types().get(target) if isinstance(target, str) else None
     if kind is None or not kind.is_integer:

@@ -85,7 +85,9 @@ def refitted(
         rows.start_margins({name: plus(Expression(repr(base), ()), added.get(name)) for name, base in starts})
         trees = _Refitter(rows, ensemble, decay_rate, is_weighted=weight is not None).run()
     base_margins, on_grid = on_leaf_grid(ensemble.base_margins, trees)
-    return replace(ensemble, base_margins=base_margins, trees=on_grid, interval=None)
+    return replace(
+        ensemble, base_margins=base_margins, trees=on_grid, interval=None, training=ensemble.training.without_rounds()
+    )
 
 
 def _why_not(ensemble: Ensemble) -> str | None:
