@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frameboost.data.table_files import STDOUT, check_writable, write_text
-from frameboost.ensemble.model_file import dump_model
+from frameboost.ensemble.model_file import with_training
 from frameboost.model.model import Model
 
 __all__ = ["size_of", "write_model"]
@@ -12,7 +12,7 @@ __all__ = ["size_of", "write_model"]
 def write_model(model: Model, path: str) -> None:
     """Write a model as its name asks (see `Model.save`), or as JSON to standard output."""
     if path == STDOUT:
-        write_text(path, dump_model(model.ensemble, training=True))
+        write_text(path, with_training(model.to_json(), model.ensemble.training))
     else:
         check_writable(path)
         model.save(path)

@@ -48,7 +48,7 @@ from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import NodeValues, are_on_leaf_grid, largest_leaves, largest_values, on_leaf_grid
 from frameboost.trees.tree import Tree
 
-__all__ = ["BINARY_START", "FORMAT", "VERSION", "dump_binary", "dump_model", "read_model"]
+__all__ = ["BINARY_START", "FORMAT", "VERSION", "dump_binary", "dump_model", "read_model", "with_training"]
 
 FORMAT = "frameboost"
 VERSION = 1
@@ -74,28 +74,35 @@ _FIELDS_BUT_TREES = (
 _FIELDS = (*_FIELDS_BUT_TREES, "trees")
 IntArray = npt.NDArray[np.int64]
 _MOST_TARGETS = 10_000
+_FEATURES = '\n"features": ['  # where that line starts, as no string in JSON has a line's end in it
 _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def dump_model(ensemble: Ensemble, *, training: bool = False) -> str:
+def dump_model(ensemble: Ensemble) -> str:
     """Return the text of a model file, with a line for each feature and each tree, so that diff can compare models.
 
-    Equal models have equal texts, but for how they were trained, which is left out without ``training``.
+    It does not say how the model was trained, so that equal models have equal texts.
     """
     trees = [tree_fields(tree, ensemble.loss.n_outputs) for tree in ensemble.trees]
-    return _text(ensemble, trees, training=training)
+    return _text(ensemble, trees)
+
+
+def with_training(text: str, record: TrainingRecord) -> str:
+    """Return the text of a model file with a line that says how the model was trained, if that is known."""
+    fields = training_fields(record)
+    return text.replace(_FEATURES, f'\n"training": {to_text(fields)},{_FEATURES}', 1) if fields else text
 
 
 def dump_binary(ensemble: Ensemble) -> bytes:
     """Return the binary form of a model file."""
     trees = TreeColumns.of(ensemble.trees).fields(ensemble.loss.n_outputs)
-    return to_ubjson({_TEXT: _text(ensemble, training=True), _TREES: trees})
+    return to_ubjson({_TEXT: with_training(_text(ensemble), ensemble.training), _TREES: trees})
 
 
-def _text(ensemble: Ensemble, *lists: Sequence[object], training: bool) -> str:
+def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
     """Return the text of a file, with the list of trees if it is given."""
     features = [
         {"name": f.name, "type": f.type.name}
@@ -119,8 +126,6 @@ def _text(ensemble: Ensemble, *lists: Sequence[object], training: bool) -> str:
         head["joins"] = joins_fields(ensemble.joins)
     if ensemble.offset is not None:
         head["offset"] = ensemble.offset.arguments
-    if training and (fields := training_fields(ensemble.training)):
-        head["training"] = fields
     lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
     lines += [f'"features": {_lines(features)}', *(f'"trees": {_lines(trees)}' for trees in lists)]
     return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -47,15 +47,12 @@ class TrainingRecord:
     leaderboard: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def of_rounds(self, start: int, stop: int, n_rounds: int) -> TrainingRecord:
-        """Return the record of a slice of a model of so many rounds: metrics are those of its first rounds."""
+        """Return the record of a slice of a model of so many rounds: of first ones the best, if it is one of them."""
         if (start, stop) == (0, n_rounds):
             return self
-        first = self.without_rounds()
-        if start > 0:
-            return first
-        is_kept = self.best_round is not None and self.best_round <= stop
-        best = {"best_round": self.best_round, "best_score": self.best_score} if is_kept else {}
-        return replace(first, history=self.history.filter(pl.col("round") <= stop), **best)  # type: ignore[arg-type]
+        if start > 0 or self.best_round is None or self.best_round > stop:
+            return self.without_rounds()
+        return replace(self.without_rounds(), best_round=self.best_round, best_score=self.best_score)
 
     def without_rounds(self) -> TrainingRecord:
         """Return the record of a model whose leaves are others: without metrics."""

@@ -23,7 +23,8 @@ from frameboost.database.registration import register
 from frameboost.database.scoring_options import Form, Rows, SqlOutput
 from frameboost.database.star_tables import Tables
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.ensemble.model_file import dump_binary, dump_model
+from frameboost.ensemble.model_file import dump_binary, dump_model, with_training
+from frameboost.ensemble.training_record import TrainingRecord
 from frameboost.errors import ParameterError
 from frameboost.evaluation.evaluation import Evaluation, evaluate_model
 from frameboost.interop.xgboost.writer import to_xgboost
@@ -52,7 +53,7 @@ class Model:
     ensemble
         The trees, their loss and their features.
     history
-        The metrics of each round of training; this and the others are by default those of ``ensemble.training``.
+        The metrics of each round of training. Without this and the others they are those of ``ensemble.training``.
     best_round, best_score
         What `best_iteration` and `best_score` return.
     hint
@@ -84,9 +85,8 @@ class Model:
     ) -> None:
         given = {"history": history, "best_round": best_round, "best_score": best_score, "hint": hint or None,
                  "leaderboard": leaderboard}  # fmt: skip
-        known = {name: value for name, value in given.items() if value is not None}
-        training = replace(ensemble.training, **known) if known else ensemble.training  # type: ignore[arg-type]
-        self._ensemble = replace(ensemble, training=training) if known else ensemble
+        known: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        self._ensemble = replace(ensemble, training=TrainingRecord(**known)) if known else ensemble
 
     @cached_property
     def _predictor(self) -> Predictor:
@@ -218,7 +218,7 @@ class Model:
     def history(self) -> pl.DataFrame:
         """The metrics of each round: ``round`` from 1, then a column for each set of rows and metric.
 
-        It has no metrics if nothing was evaluated. Slices from the first round have the metrics of their rounds.
+        It has no metrics if nothing was evaluated, and in a slice of a model.
 
         Examples
         --------
@@ -1128,7 +1128,7 @@ class Model:
         if Path(path).suffix == ".ubj":
             write_bytes(path, dump_binary(self._ensemble))
         else:
-            write_text(path, dump_model(self._ensemble, training=True))
+            write_text(path, with_training(self.to_json(), self._ensemble.training))
 
     @checked()
     def to_xgboost(self, path: str | Path) -> None:

@@ -99,8 +99,8 @@ def _why_not(ensemble: Ensemble) -> str | None:
         return "has slopes in its leaves (linear_tree=True)"
     if not ensemble.loss.is_trainable or "learning_rate" not in ensemble.parameters:
         return (
-            "is an average of models, was trained on with another learning rate or penalty, or comes from another "
-            "library, so that those of its trees are not known"
+            "is an average of models or comes from another library, or was trained on with another learning rate or "
+            "penalty, so that those of its trees are not known"
         )
     return None
 

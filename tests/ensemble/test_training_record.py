@@ -50,11 +50,12 @@ def test_a_file_has_the_record(tmp_path, name):
 
 
 def test_models_made_of_it_keep_what_is_true_of_them():
-    model = fb.Model(OF_FIT.ensemble, leaderboard=BOARD, best_round=3, best_score=0.5)
+    record = replace(OF_FIT.ensemble.training, leaderboard=BOARD, best_round=3, best_score=0.5)
+    model = fb.Model(replace(OF_FIT.ensemble, training=record))
     hint = "target 'y' is 0 or 1: objective='binary:logistic' would predict the probability of 1"
     assert repr(model).splitlines()[-1] == hint
     for made, rounds, best in (
-        (model[:5], 5, 3), (model[:3], 3, 3), (model[:2], 2, None), (model[1:], 0, None), (model[:4][:3], 3, 3),
+        (model[:5], 5, 3), (model[:3], 0, 3), (model[:2], 0, None), (model[1:], 0, None), (model[:4][:3], 0, 3),
         (model.conform(ROWS, "y"), 5, 3), (model.refit(ROWS, "y"), 0, None),
     ):  # fmt: skip
         assert (made.history.height, made.best_iteration) == (rounds, best)
@@ -62,9 +63,7 @@ def test_models_made_of_it_keep_what_is_true_of_them():
         assert made.best_score == (None if best is None else 0.5)
         assert made.leaderboard.equals(BOARD)
         assert repr(made).splitlines()[-1] == hint
-    late = fb.Model(
-        fb.fit(ROWS, "late", features=["x"], n_estimators=2, train_metrics=True).ensemble, leaderboard=BOARD
-    )
+    late = fb.fit(ROWS, "late", features=["x"], n_estimators=2, valid=ROWS)
     assert_same_record(fb.Model(replace(late.calibrate(ROWS, "late").ensemble, calibration=None)), late)
 
 

@@ -141,10 +141,11 @@ def test_one_row_and_rows_as_dicts(model, tmp_path):
         assert set(sections(reported(model, tmp_path, data, "y"))) == LABELLED | {"calibration"}
 
 
-def test_a_model_from_a_file_has_no_learning_curves(model, tmp_path):
-    assert "chart-" in sections(reported(model, tmp_path))["training"]
+def test_a_model_that_was_evaluated_has_learning_curves(model, tmp_path):
     model.save(tmp_path / "m.json")
-    assert "no learning curves" in sections(reported(fb.load(tmp_path / "m.json"), tmp_path))["training"]
+    for each in (model, fb.load(tmp_path / "m.json")):
+        assert "chart-" in sections(reported(each, tmp_path))["training"]
+    assert "no learning curves" in sections(reported(model[1:], tmp_path))["training"]
 
 
 def test_the_sql_scores(model, tmp_path):
