@@ -40,7 +40,7 @@ from frameboost.losses.outputs import leaf_output
 from frameboost.prediction.predictor import OutputName
 from frameboost.trees.linear_leaf import refuse_linear
 
-__all__ = ["DatabaseModel", "database_model"]
+__all__ = ["DatabaseModel", "database_model", "source_model"]
 
 _FORM = word(*FORMS)
 # What drivers take for parameters in any text, in strings as well, and how it is escaped.
@@ -62,6 +62,12 @@ def database_model(
     found = find_columns(ensemble.features, spoken, names_of_features(ensemble, in_join))
     offset_columns(ensemble, in_join or {}, spoken)  # raises
     return DatabaseModel(ensemble, spoken, found, dict(in_join or {}), star, paramstyle)
+
+
+def source_model(ensemble: Ensemble) -> DatabaseModel:
+    """Return an ensemble as DuckDB runs it over a source of rows, which has all columns of a star."""
+    tables: Tables | None = "joined" if ensemble.joins else None
+    return database_model(ensemble, "duckdb", tables=tables)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
-from frameboost.database.database_model import database_model
+from frameboost.database.database_model import source_model
 from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import ParameterError, printable
 from frameboost.evaluation.calibration_curve import calibration_curve
@@ -259,7 +259,7 @@ def _counts_in_duckdb(
     assert not isinstance(source, FrameSource)
     name = free_name("prediction", source.names())
     with closed_after(DuckDBSession(source.relation)) as session:
-        model = database_model(predictor.ensemble, "duckdb")
+        model = source_model(predictor.ensemble)
         kept = list(dict.fromkeys([*roles.values(), *by]))
         query = model.query(session.source, keep=kept, output=output, name=name, rows=session.estimated_rows())  # type: ignore[arg-type]
         scored = source.relation.query(session.source[1:-1], query)

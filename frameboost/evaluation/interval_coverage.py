@@ -10,7 +10,7 @@ import polars as pl
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource, LocalSource, read_relation
-from frameboost.database.database_model import database_model
+from frameboost.database.database_model import source_model
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.cleanup import closed_after
@@ -61,7 +61,7 @@ def _in_duckdb(predictor: Predictor, source: LocalSource, roles: Mapping[str, st
     assert not isinstance(source, FrameSource)
     name = free_name("prediction", source.names())
     with closed_after(DuckDBSession(source.relation)) as session:
-        model = database_model(predictor.ensemble, "duckdb")
+        model = source_model(predictor.ensemble)
         kept = list(dict.fromkeys([*roles.values(), *by]))
         query = model.query(session.source, keep=kept, output="interval", name=name, rows=session.estimated_rows())
         scored = source.relation.query(session.source[1:-1], query)

@@ -15,7 +15,7 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
-from frameboost.database.database_model import database_model
+from frameboost.database.database_model import source_model
 from frameboost.engines.contract import Engine
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
@@ -239,7 +239,7 @@ def _in_duckdb(
     with closed_after(session):
         name = free_name("prediction", source.names())
         keep = list(dict.fromkeys([*roles.values(), *by]))
-        model = database_model(predictor.ensemble, "duckdb")
+        model = source_model(predictor.ensemble)
         rows = None if "qid" in roles else session.estimated_rows()  # rows of a query stay in their order
         query = model.query(session.source, keep=keep, output="margin", name=name, rows=rows)
         margins = predictor.ensemble.loss.margins

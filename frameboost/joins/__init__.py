@@ -1,6 +1,7 @@
 """Several tables as one, `frameboost.join`: facts, and what is known of their keys.
 
 - `star`: the public face: `join`, and the `Star` that it returns
+- `table_names`: the name of the table that a relation is
 - `dimension`: a table that is joined by its key, and the names of its columns
 - `keys`: types of keys that can be equal, and keys that occur once
 - `frames`: a star of polars frames as a source

@@ -18,6 +18,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.aggregation import COUNT, FUNCTIONS, Aggregation, Value
 from frameboost.joins.aggregation_sql import KEY, aggregates_sql, facts_sql, rows_sql
+from frameboost.joins.table_names import table_name
 from frameboost.schema.polars_columns import column
 
 __all__ = ["Aggregates", "aggregate", "aggregated"]
@@ -33,6 +34,7 @@ class Aggregates:
 
     source: LocalSource
     aggregation: Aggregation
+    name: str | None = None  # that of the table, if it has one
 
     def __repr__(self) -> str:
         return f"Aggregates: {listed(self.aggregation.values, None)} by {listed(self.aggregation.by)}"
@@ -93,7 +95,7 @@ def aggregate(
     if time is None and any(value.function == "last" for value in values.values()):
         raise ParameterError("'last' needs time, the column of times by which a row is the last")
     _check_columns(source, (*keys, *([] if time is None else [time])), values)
-    return Aggregates(source, Aggregation(keys, values, time))
+    return Aggregates(source, Aggregation(keys, values, time), table_name(table))
 
 
 def _functions(columns: object) -> dict[str, tuple[str, ...]]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from frameboost.data.sources import LocalSource
 from frameboost.joins.aggregation import Aggregation
 
-__all__ = ["FACTS", "Dimension", "needed"]
+__all__ = ["FACTS", "KEY_COPY", "PLACE", "Dimension", "needed", "with_key_copied"]
 
 FACTS = -1
 """The number of the facts among the tables of a star; dimensions count from 0."""
+PLACE = "dimension {}"
+"""The name of a dimension that has none, by its place."""
+KEY_COPY = "frameboost_key"
+"""The name of a copy of a column of a key, unless the facts have it."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class Dimension:
         the columns are of several tables.
     aggregation
         How its rows are made of a table with many rows a key, if they are.
+    written_on
+        The names of ``left_on`` in the user's tables, where the star has copies of these columns under other names.
     rows_for
         Returns its rows for some facts, if these decide on them, as their times do on aggregates of earlier rows.
     """
@@ -52,6 +58,7 @@ class Dimension:
     parent: int | None
     aggregation: Aggregation | None = None
     rows_for: Callable[[LocalSource], LocalSource] | None = None
+    written_on: tuple[str, ...] = ()
 
 
 def needed(dimensions: Sequence[Dimension], names: Collection[str] | None) -> list[Dimension]:
@@ -64,3 +71,14 @@ def needed(dimensions: Sequence[Dimension], names: Collection[str] | None) -> li
             found.insert(0, dimension)
             wanted.update(dimension.left_on)
     return found
+
+
+def with_key_copied(dimensions: Sequence[Dimension], name: str, copy: str) -> list[Dimension]:
+    """Return the dimensions with a copy of a column in their keys, so that the column itself may be changed."""
+    return [
+        replace(
+            each, left_on=tuple(copy if left == name else left for left in each.left_on),
+            written_on=each.written_on or each.left_on,
+        )
+        for each in dimensions
+    ]  # fmt: skip

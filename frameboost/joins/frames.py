@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from frameboost.data.shares import free_name
 from frameboost.data.sources import FrameSource, LocalSource
-from frameboost.joins.dimension import Dimension, needed
+from frameboost.joins.dimension import KEY_COPY, Dimension, needed, with_key_copied
 from frameboost.schema.polars_columns import column
 
 __all__ = ["StarFrame", "dimension_frame", "joined", "key_exprs", "key_names", "star_frame"]
@@ -54,6 +55,14 @@ class StarFrame(FrameSource):
             return kept
         facts = kept.frame.select(map(column, self.facts.collect_schema().names()))
         return star_frame(replace(self.own_rows(), frame=facts), self.dimensions)
+
+    def with_codes(self, name: str, labels: Sequence[str]) -> FrameSource:
+        """See `FrameSource.with_codes`; dimensions are joined by the labels, not by their codes."""
+        if not any(name in each.left_on for each in self.dimensions) or name not in self.own_rows().names():
+            return super().with_codes(name, labels)
+        copy = free_name(KEY_COPY, self.names())
+        facts = self.own_rows().map(lambda frame: frame.with_columns(column(name).alias(copy)))
+        return star_frame(facts.with_codes(name, labels), with_key_copied(self.dimensions, name, copy))
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """See `FrameSource.to_frame`; dimensions that have none of the columns are not joined."""

@@ -55,7 +55,9 @@ def recorded_joins(source: object, features: Collection[str]) -> tuple[TableJoin
             dimension.name,
             tuple(
                 KeyColumn(left, right, dtype == pl.String)
-                for left, right, dtype in zip(dimension.left_on, dimension.right_on, dimension.key_types, strict=True)
+                for left, right, dtype in zip(
+                    dimension.written_on or dimension.left_on, dimension.right_on, dimension.key_types, strict=True
+                )
             ),
             dict(dimension.columns),
             dimension.aggregation,

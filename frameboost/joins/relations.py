@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import duckdb
 
+from frameboost.data.shares import free_name
 from frameboost.data.sources import LocalSource, RelationSource
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.joins.dimension import Dimension, needed
+from frameboost.joins.dimension import KEY_COPY, Dimension, needed, with_key_copied
 
 __all__ = ["StarRelation", "joined_relation", "star_relation"]
 
@@ -56,10 +57,18 @@ class StarRelation(RelationSource):
         return self.own_rows().labels(name, most) if name in self.facts.columns else super().labels(name, most)
 
     def with_codes(self, name: str, labels: Sequence[str]) -> RelationSource:
-        """See `RelationSource.with_codes`; a star, if the column is one of the facts."""
-        if name in self.facts.columns:
-            return self.with_own_rows(self.own_rows().with_codes(name, labels))
-        return super().with_codes(name, labels)
+        """See `RelationSource.with_codes`; a star, if the column is one of the facts.
+
+        Dimensions are joined by the labels, not by their codes.
+        """
+        if name not in self.facts.columns:
+            return super().with_codes(name, labels)
+        facts, dimensions = self.own_rows(), self.dimensions
+        if any(name in each.left_on for each in dimensions):
+            copy = free_name(KEY_COPY, self.names())
+            with_copy = facts.relation.project(f"*, {quote_identifier(name)} AS {quote_identifier(copy)}")
+            facts, dimensions = facts.derived(with_copy), tuple(with_key_copied(dimensions, name, copy))
+        return star_relation(facts.with_codes(name, labels), dimensions)
 
 
 def star_relation(facts: RelationSource, dimensions: Sequence[Dimension]) -> StarRelation:

@@ -21,10 +21,11 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.aggregates import Aggregates, aggregated
 from frameboost.joins.aggregation import Aggregation
-from frameboost.joins.dimension import FACTS, Dimension, needed
+from frameboost.joins.dimension import FACTS, PLACE, Dimension, needed
 from frameboost.joins.frames import star_frame
 from frameboost.joins.keys import check_unique, key_types
 from frameboost.joins.relations import star_relation
+from frameboost.joins.table_names import table_name
 from frameboost.schema.polars_columns import column
 
 __all__ = ["Star", "join"]
@@ -73,7 +74,9 @@ def join(
         What the names of the columns that ``right`` adds begin with in the join: with ``"weather."`` its ``temp`` is
         ``weather.temp``. A key on which a later dimension is joined is named with its prefix too.
     name : str, optional
-        What messages and queries call the dimension; by default the alias of a relation, or else its place.
+        What messages and queries call the dimension; by default the table or view that a relation is, or the alias
+        that it was given, or else its place. Of other rows than those of a table, such as some of them, queries need
+        the name of a table that has them (``Model.query(tables=...)``).
     before : str, optional
         Of aggregates, the column of the facts' own times: each fact sees only the rows before its time, so that nothing
         of the future leaks into training.
@@ -149,7 +152,8 @@ class Star:
         [('SEA', 'JFK', 433, 13)]
         """
         table = right.source if isinstance(right, Aggregates) else right
-        own_name = name or _name_of(table, len(self._dimensions) + 1)
+        own_name = name or (right.name if isinstance(right, Aggregates) else table_name(right))
+        own_name = own_name or PLACE.format(len(self._dimensions) + 1)
         source = _of_kind(open_source(table, "right", once=False), self._facts, own_name)
         if isinstance(right, Aggregates):
             right = replace(right, source=source)
@@ -308,14 +312,6 @@ def _names(argument: str, value: On) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise ParameterError(f"{argument} names a column twice: {listed(names)}")
     return names
-
-
-def _name_of(table: Any, number: int) -> str:
-    """Return what messages call a table: the alias of a relation, or its place."""
-    alias = getattr(table, "alias", None) if isinstance(table, duckdb.DuckDBPyRelation) else None
-    if isinstance(alias, str) and not alias.startswith("unnamed_relation"):
-        return alias
-    return f"dimension {number}"
 
 
 def _of_kind(dimension: LocalSource, facts: LocalSource, name: str) -> LocalSource:

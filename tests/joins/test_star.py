@@ -305,3 +305,69 @@ def test_other_ways_to_train(target, how):
     assert without_joins(star.of_frames().pipe(fb.fit, target=target, **how)) == expected
     with duckdb.connect() as con:
         assert without_joins(star.of_relations(con).pipe(fb.fit, target=target, **how)) == expected
+
+
+# --- what has the key -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", [["1", "2", "3", "4"], ["9E", "1e3", "x'y", " "]], ids=["digits", "text"])
+@pytest.mark.parametrize("kind", ["frame", "relation"])
+def test_a_key_may_be_the_target(kind, labels):
+    """The dimension is joined by labels: v tells the class, which numbers of the classes would not find."""
+    facts = pl.DataFrame({"k": labels * 20, "w": [1.0] * 40 + [2.0] * 40})
+    dimension = pl.DataFrame({"k": labels, "v": [10.0, 20.0, 30.0, 40.0]})
+    options = {"n_estimators": 1, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0, "features": ["v"]}
+    with duckdb.connect() as con:
+        con.register("facts", facts.to_arrow())
+        con.register("dimension", dimension.to_arrow())
+        con.execute("CREATE TABLE f AS FROM facts; CREATE TABLE d AS FROM dimension")
+        tables = (facts, dimension) if kind == "frame" else (con.table("f"), con.table("d"))
+        star = fb.join(*tables, on="k", name="d")
+        expected = fb.fit(facts.join(dimension, on="k"), "k", **options)
+        for model in (
+            fb.fit(star, "k", **options), fb.fit(star, "k", weight="w", **options),
+            fb.fit(star, "k", folds=2, **options),
+            fb.fit(star, "k", valid=f"w > 1 AND k = '{labels[0]}'", **options),
+        ):  # fmt: skip
+            assert model.predict(star, output="class").to_list() == facts["k"].to_list()
+            assert [(key.left, key.right) for key in model.ensemble.joins[0].keys] == [("k", "k")]
+        assert fb.fit(star, "k", **options).ensemble.trees == expected.ensemble.trees
+        assert dict(model.evaluate(star, "k").metrics.rows())["merror"] == 0
+        query = model.query("f", keep=["k"], output="class")
+        assert con.sql(f"SELECT COUNT(*) FROM ({query}) WHERE prediction <> k").fetchall() == [(0,)]
+        assert fb.cv(star, "k", folds=2, **options).height == 1
+
+
+# --- names of tables --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_queries_join_the_tables_that_relations_are():
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE f AS SELECT range AS id, range % 3 AS y FROM range(60)")
+        con.execute("ATTACH ':memory:' AS other; CREATE SCHEMA other.s")
+        con.execute('CREATE TABLE other.s."o.rd" AS SELECT range AS id, range % 3 AS v FROM range(60)')
+        con.execute('CREATE TABLE ord AS FROM other.s."o.rd"; CREATE VIEW seen AS FROM ord')
+        con.execute("CREATE TEMP TABLE mine AS FROM ord")
+        for table in (
+            con.table("ord"), con.view("seen"), con.table("seen"), con.table('other.s."o.rd"'), con.table("mine"),
+            con.sql("FROM ord"), con.sql('SELECT id, v FROM other.s."o.rd"'), con.table("main.ord"),
+        ):  # fmt: skip
+            for right in (table, fb.aggregate(table, "id", {"v": "max"})):
+                model = fb.fit(fb.join(con.table("f"), right, on="id", prefix="d_"), "y", n_estimators=2)
+                assert con.sql(model.query("f")).count("*").fetchall() == [(60,)]
+        for rows in (
+            con.table("ord").filter("v > 0"),
+            con.sql("SELECT id, v + 1 AS v FROM ord"),
+            con.table("ord").limit(9),
+        ):
+            for right in (rows, fb.aggregate(rows, "id", {"v": "max"})):
+                star = fb.join(con.table("f"), right, on="id", prefix="d_")
+                model = fb.fit(star, "y", n_estimators=2)
+                with pytest.raises(fb.ParameterError, match=r"^dimension 1 of the model is rows without a table's"):
+                    model.query("f")
+                assert con.sql(model.query("f", tables={"dimension 1": "ord"})).count("*").fetchall() == [(60,)]
+                assert model.evaluate(star, "y").metrics["value"][0] >= 0
+        named = fb.join(con.table("f"), con.table("ord").filter("v > 0").set_alias("late"), on="id")
+        assert "late" in fb.fit(named, "y", n_estimators=2).query("f")
