@@ -14,7 +14,7 @@
 - `evaluation_log`: metrics, early stopping and callbacks
 - `checkpoint`, `checkpoint_file`, `checkpoint_facts`: rounds that are saved, their file, and which fit they are of
 - `class_labels`: labels of classes, and their numbers
-- `data_checks`, `ranking_checks`: checks before training
+- `data_checks`, `ranking_checks`, `result_checks`: checks before training, and warnings after it
 - `refit`, `calibration`, `calibration_kernels`: new leaf values and a new link for a trained model
 - `conformal`: prediction intervals for a trained model, from scores of rows that it has not seen
 """

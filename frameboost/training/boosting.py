@@ -20,10 +20,11 @@ from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss
-from frameboost.metrics.terms import define_predictions
+from frameboost.metrics.terms import define_predictions, define_terms
 from frameboost.parameters.learning_rates import shrinkage_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
+from frameboost.splits.gain import MIN_GAIN
 from frameboost.splits.split import Penalties, SplitLimits, Stats
 from frameboost.training.base_margins import base_margins, plus
 from frameboost.training.checkpoint import Checkpoint, SavedRound, repeated
@@ -36,6 +37,7 @@ from frameboost.training.grower import GrownTree, TreeGrower
 from frameboost.training.grown_arrays import GrownArrays, as_tree, as_trees
 from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.node import OpenNode
+from frameboost.training.result_checks import check_result
 from frameboost.training.sampling import FeatureSampler, sample_rows
 from frameboost.training.splitter import SplitSearch, SplitSettings
 from frameboost.training.tree_methods import Binning, HeldOutT, TrainingT, TreeMethod
@@ -44,6 +46,13 @@ from frameboost.training.whole_trees import WholeTreeGrower, are_grown_whole
 from frameboost.trees.tree import Tree
 
 __all__ = ["FitEngines", "boost"]
+
+# Gradients within this share of what one of a step to margin 0 would be are rounding.
+_ROUNDING = 2.0**-40
+# Squares below have lost digits.
+_SMALLEST_SQUARE = 1e-290
+# Expressions of more characters take long to evaluate several times, as those of the likelihood of censored times do.
+_LONGEST = 1000
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,7 @@ def boost(
     settings = SplitSettings(penalties, _limits(constraints, features), parameters.gamma, workers, loss.n_outputs)
     search = method.prepare(engine, engines.held_out, Binning(parameters.max_bin, given_bins), settings)
     base = _start_margins(engines, loss, parameters)
+    settings.min_gain = _min_gain(engine, loss)
     linear = LinearLeaves(search.bins, parameters) if parameters.linear_tree else None
     grower: TreeGrower | WholeTreeGrower | VectorTreeGrower
     if is_for_all_outputs(parameters, loss):
@@ -142,7 +152,10 @@ def boost(
         on_round(round_ + 1 - first)
         if stop:
             break
-    return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in search.bins), base, rounds.kept())
+    kept = rounds.kept()
+    if not engines.continues:
+        check_result(engine, loss, parameters, kept, search.bins, settings.min_gain)
+    return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in search.bins), base, kept)
 
 
 def _resume(
@@ -306,6 +319,30 @@ def _start_margins(engines: FitEngines[TrainingT, HeldOutT], loss: Loss, paramet
         engine.start_margins({name: plus(start, engines.offsets.get(name)) for name, start in starts.items()})
         define_predictions(engine, loss)
     return base
+
+
+def _min_gain(engine: Engine, loss: Loss) -> float:
+    """Return the gain that is no more than rounding: 10⁻⁶, or less where no row could gain 1 in a leaf of its own.
+
+    A row gains g²/h there, which says how large targets and weights are. Gradients that are rounding, as those of a
+    fitted model, don't. Where the squares are too small for floats, no gain is enough. Losses whose terms are sums over
+    other rows, as those of queries, have gradients of a size of their own.
+    """
+    if not all(isinstance(term, Expression) for term in loss.terms.values()):
+        return MIN_GAIN
+    define_terms(engine, loss.terms)
+    gains = {}
+    for margin, each in zip(loss.margins, loss.outputs[: 1 if loss.classes else None], strict=False):
+        g, h = f"({each.gradient.text})", f"({each.hessian.text})"
+        if len(g) + len(h) > _LONGEST:
+            return MIN_GAIN
+        names = dict.fromkeys((*each.gradient.columns, *each.hessian.columns, margin, "weight"))
+        is_known = f"{h} > 0 AND ABS{g} > {_ROUNDING!r} * {h} * ABS({margin})"
+        gains[margin] = Aggregate(
+            "max", Expression(f"CASE WHEN {is_known} THEN weight * {g} * {g} / {h} END", tuple(names))
+        )
+    most = max((value for value in engine.aggregate(gains).values() if value is not None), default=1.0)
+    return MIN_GAIN * min(most, 1.0) if most > _SMALLEST_SQUARE else math.inf
 
 
 def _penalties(p: Parameters) -> Penalties:

@@ -141,6 +141,7 @@ def auto(
     added = [name for key in ("base_margin", "exposure") if options.get(key) for name in _names(options[key])]
     features = _features(source, [*_names(target), *added], groups, roles, options)
     objective = options.get("objective") or (_BINARY if is_of_zeros_and_ones(source, target) else None)
+    is_assumed = objective is not None and not options.get("objective")
     goal = read_target(source, {}, target, objective, options.get("num_class"), None, options.pop("positive", None))
     options |= {"objective": goal.objective, "num_class": goal.num_class, "features": features, "seed": seed}
     plan = _plan(quality, options, may_have_slopes=_may_have_slopes(goal, target, options))
@@ -178,7 +179,9 @@ def auto(
         ensemble, values, weights = _joined(search, found, margins, None if time is None else _rows(rows))
         interval = margins.interval(list(weights.values()), coverage)
     board = leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
-    return Model(replace(ensemble, labels=goal.labels, interval=interval), leaderboard=board)
+    hint = f"target {shown(target)} is 0 or 1, taken for two classes; objective='reg:squarederror' predicts a number"
+    ensemble = replace(ensemble, labels=goal.labels, interval=interval)
+    return Model(ensemble, leaderboard=board, hint=hint if is_assumed else "")
 
 
 # --- before the search ------------------------------------------------------------------------------------------------

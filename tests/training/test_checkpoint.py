@@ -210,6 +210,7 @@ def test_other_orders_of_the_rows_go_on_without_samples(tmp_path):
     check_same(fit(MORE.reverse(), checkpoint=tmp_path / "fit.json"), fit())
 
 
+@pytest.mark.filterwarnings("ignore:eval_metric")
 def test_metrics_that_are_no_numbers_are_kept(tmp_path):
     path = tmp_path / "fit.json"
     options = {"eval_metric": [fb.Metric("nothing", "SUM(CASE WHEN label > 1000 THEN 1 ELSE 0 END) / 0"), "rmse"]}

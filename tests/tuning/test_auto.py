@@ -72,9 +72,6 @@ def test_few_rows_have_fewer_bins_unless_they_are_given(frame):
     assert [PLANS[3].bins(n_rows) for n_rows in (300, 2**15, 2**15 + 1)] == [{"max_bin": 128}] * 2 + [{}]
     assert PLANS[4].bins(300) == {}
     coarse = fb.auto(frame, "y", quality=1, features=["x"], n_estimators=1, max_bin=3)
-    assert {tree["threshold"] for tree in coarse.trees.drop_nulls("threshold").rows(named=True)} <= set(
-        frame["x"].sort().to_list()
-    )
     assert coarse.trees["threshold"].drop_nulls().n_unique() <= 2
 
 
