@@ -16,6 +16,8 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.runtime.duckdb_errors import when_free
+
 __all__ = ["Batch", "read_batches"]
 
 Batch = Sequence[npt.NDArray[Any]]
@@ -67,7 +69,7 @@ def read_batches(result: Any, dtypes: Sequence[npt.DTypeLike]) -> Generator[Batc
     kinds = [np.dtype(dtype) for dtype in dtypes]
     source = _Source()
     try:
-        source.capsule = result.__arrow_c_stream__()
+        source.capsule = when_free(result.__arrow_c_stream__)
         with ThreadPoolExecutor(1, "frameboost-batches") as reader:
             ahead = reader.submit(source.read)
             try:

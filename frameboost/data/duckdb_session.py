@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -16,7 +17,7 @@ from frameboost.data.arrow_batches import Batch, read_batches
 from frameboost.data.query_plans import Step, estimated_rows, plan_steps
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import LeftBehindError
-from frameboost.runtime.duckdb_errors import first_duckdb_error
+from frameboost.runtime.duckdb_errors import first_duckdb_error, when_free
 from frameboost.runtime.interrupts import defer_signals
 
 __all__ = ["SHOWN", "DuckDBSession", "OwnDatabaseSession"]
@@ -64,12 +65,12 @@ class DuckDBSession:
     def run(self, command: str) -> None:
         """Run one statement that returns no rows, such as one that creates a table."""
         with first_duckdb_error():
-            self._query(command)
+            when_free(lambda: self._query(command))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run one query; return its rows."""
         with first_duckdb_error():
-            rows: list[tuple[Any, ...]] = self._result(query).fetchall()
+            rows: list[tuple[Any, ...]] = when_free(lambda: self._result(query).fetchall())
         return rows
 
     def estimated_rows(self) -> int | None:
@@ -78,15 +79,19 @@ class DuckDBSession:
 
     def plan(self) -> list[Step]:
         """Return the steps of the source's plan, without running it."""
-        with first_duckdb_error():
+
+        def explain() -> str:
             found = self._relation.query(self._view[1:-1], f"EXPLAIN (FORMAT json) FROM {self._view}")
             assert found is not None
-            return plan_steps(found.fetchall()[0][1])
+            return str(found.fetchall()[0][1])
+
+        with first_duckdb_error():
+            return plan_steps(when_free(explain))
 
     def columns(self, query: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
         with first_duckdb_error():
-            return dict(self._result(query).fetchnumpy())
+            return when_free(lambda: dict(self._result(query).fetchnumpy()))
 
     def batches(self, query: str, dtypes: Sequence[npt.DTypeLike]) -> Generator[Batch, None, None]:
         """Run one query, which reads tables made here; yield its columns in batches (see `read_batches`).
@@ -94,7 +99,7 @@ class DuckDBSession:
         Every batch must be read before another statement is run.
         """
         with first_duckdb_error():
-            result = self._beside().query(self._nothing[1:-1], query)
+            result = when_free(lambda: self._beside().query(self._nothing[1:-1], query))
             yield from read_batches(result, dtypes)
 
     def _result(self, query: str) -> Any:
@@ -189,7 +194,7 @@ class DuckDBSession:
         """Run a statement that reads another relation of the same connection, by the name ``session.other``."""
         self._beside()
         with first_duckdb_error():
-            relation.query(self.other[1:-1], command)
+            when_free(lambda: relation.query(self.other[1:-1], command))
 
     def drop(self, table: str) -> None:
         """Drop a table made under a name from `table`."""
@@ -253,7 +258,8 @@ class DuckDBSession:
         """Drop a table or a view; retry if another thread interrupts the connection meanwhile."""
         for attempt in range(_ATTEMPTS):
             try:
-                (self._aside or self._relation).query(f"{self._prefix}last", f"DROP {kind} IF EXISTS {name}")
+                drop = partial((self._aside or self._relation).query, f"{self._prefix}last")
+                when_free(partial(drop, f"DROP {kind} IF EXISTS {name}"))
                 return
             except duckdb.InterruptException:
                 if attempt == _ATTEMPTS - 1:

@@ -27,8 +27,10 @@ from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.predicates import changing_functions, words_of
 from frameboost.data.query_plans import Step, is_repeatable, step_without_order
 from frameboost.data.sources import RelationSource
+from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import closed_after
+from frameboost.runtime.duckdb_errors import has_unread_result
 
 __all__ = ["repeatable_source"]
 
@@ -42,8 +44,17 @@ def repeatable_source(relation: duckdb.DuckDBPyRelation) -> RelationSource:
     The same relation is copied once in an outermost public call. Outside of one, where nobody would drop the copy, it
     is not copied.
     """
-    # The relation is kept beside its source, so that no other one gets its id.
-    return once_in_call(id(relation), lambda: (_repeatable(relation), relation))[0]
+    try:
+        # The relation is kept beside its source, so that no other one gets its id.
+        return once_in_call(id(relation), lambda: (_repeatable(relation), relation))[0]
+    except duckdb.Error as error:
+        if not has_unread_result(error):
+            raise
+        raise DataError(
+            "the connection of the relation has a result that is not read to its end, as after "
+            "con.execute(...).fetchone(); fetch the rest of it first, or give a relation of another connection, such "
+            "as con.cursor().table('flights')"
+        ) from error
 
 
 def _repeatable(relation: duckdb.DuckDBPyRelation) -> RelationSource:

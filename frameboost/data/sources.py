@@ -22,7 +22,7 @@ from frameboost.data.spark_source import SparkSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import EXACT_TEXT, IS_NUMBER, is_present, quote_identifier
-from frameboost.runtime.duckdb_errors import first_duckdb_error
+from frameboost.runtime.duckdb_errors import first_duckdb_error, when_free
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
@@ -270,7 +270,8 @@ class RelationSource:
         quoted = quote_identifier(name)
         distinct = self.relation.project(quoted).filter(f"{quoted} IS NOT NULL").distinct().limit(most)
         is_enum = self.type_names()[name].startswith("ENUM(")
-        found = [str(label) for (label,) in (distinct.order(quoted) if is_enum else distinct).fetchall()]
+        rows = when_free((distinct.order(quoted) if is_enum else distinct).fetchall)
+        found = [str(label) for (label,) in rows]
         return found if is_enum else sorted(found)
 
     def with_codes(self, name: str, labels: Sequence[str]) -> RelationSource:
@@ -364,7 +365,8 @@ def _is_collated(relation: duckdb.DuckDBPyRelation, strings: Sequence[str]) -> b
 def read_relation(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     """Return the rows of a relation, through Arrow without pyarrow, unlike its ``pl()``."""
     with first_duckdb_error():
-        return pl.from_dataframe(relation, rechunk=False)  # pl.DataFrame caches the type: a "leak" to DuckDB at exit
+        # pl.DataFrame caches the type: a "leak" to DuckDB at exit
+        return when_free(lambda: pl.from_dataframe(relation, rechunk=False))
 
 
 _UNTYPED = "NULL"  # DuckDB's type of a literal NULL

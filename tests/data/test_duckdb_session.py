@@ -393,6 +393,42 @@ def test_a_model_is_not_lost_for_what_its_last_callback_left(con, frame):
     assert made_by_fits(con) == []
 
 
+def test_a_result_that_is_not_read_to_its_end_is_told_before_any_work(con):
+    con.execute("FROM range(1000000)").fetchone()
+    star = fb.join(con.table("flights"), con.table("mine"), left_on="int16", right_on="x")
+    for data in (con.table("flights"), con.table("flights").filter("random() < 2")):
+        with pytest.raises(fb.DataError, match="has a result that is not read to its end, as after") as error:
+            fb.fit(data, "amount", **SHAPE)
+        assert not hasattr(error.value, "__notes__")
+    with pytest.raises(fb.DataError):
+        fb.fit(star, "amount", **SHAPE)
+    assert con.fetchone() == (1,), "the result stays the user's"
+    con.execute("SELECT 1").fetchall()
+    assert made_by_fits(con) == []
+
+
+@pytest.mark.slow
+def test_another_thread_may_use_the_connection(con, frame):
+    stopped = threading.Event()
+
+    def count():
+        while not stopped.wait(0.02):
+            try:
+                con.execute("SELECT COUNT(*) FROM flights").fetchall()
+            except duckdb.Error as error:  # it does not wait for the fit
+                assert "connection" in str(error)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        model = fb.fit(con.table("flights"), "amount", **SHAPE)
+    finally:
+        stopped.set()
+        thread.join()
+    assert model == fb.fit(frame, "amount", **SHAPE)
+    assert made_by_fits(con) == []
+
+
 def test_callbacks_may_query_the_connection(con, frame):
     seen = []
     fb.fit(
