@@ -28,6 +28,8 @@ from frameboost.trees.tree import Tree
 __all__ = ["Checkpoint", "SavedRound", "repeated"]
 
 _CLOSE = 1e-9
+# Of labels up to 1e150; sums of larger ones might overflow.
+_LARGEST_VALUE = 1e160
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -196,5 +198,10 @@ def _read_round(
     trees = [read_tree(tree, number, features, n_outputs) for number, tree in enumerate(read_list(item, "trees", "it"))]
     if [tree.output for tree in trees] != [output for output in range(n_outputs) for _ in range(parallel)]:
         fail("it", "trees", f"{parallel} for each of {n_outputs} outputs in turn", [tree.output for tree in trees])
+    for tree in trees:
+        linear = [leaf for leaf in tree.linear if leaf is not None]
+        slopes = [value for leaf in linear for value in (leaf.constant, *(term.slope for term in leaf.terms))]
+        if largest := [value for value in (*tree.value, *slopes) if abs(value) > _LARGEST_VALUE]:
+            fail("it", "trees", f"values within ±{_LARGEST_VALUE:g}", largest[0])
     numbers = {name: _NOT_FINITE[value] if isinstance(value, str) else float(value) for name, value in metrics.items()}
     return SavedRound(trees, numbers, stopped_at)

@@ -11,6 +11,8 @@ from typing import Any
 import polars as pl
 
 import frameboost as fb
+from frameboost import plots
+from frameboost.joins.star import Star
 from frameboost.parameters.parameters import Parameters
 
 __all__ = ["PRELUDE", "EntryPoint", "entry_points"]
@@ -29,6 +31,8 @@ shape = dict(features=["x", "s"], n_estimators=2, max_depth=2, verbose=False)
 model = fb.fit(df, "y", objective="binary:logistic", **shape)
 classes = fb.fit(df, "y", objective="multi:softprob", **shape)
 model.save(folder / "model.json")
+star = fb.join(df, df.select("s").unique().drop_nulls().with_columns(n=1), on="s", name="kinds")
+of_star = fb.fit(star, "y", features=["x", "n"], n_estimators=2, verbose=False)
 """
 
 _VALID = {
@@ -44,6 +48,9 @@ _VALID_BY_FUNCTION = {
     "FrameBoost": {"y": "df['y'].to_numpy()"},
     "create_table_sql": {"target": "'scored'"},
     "fb.aggregate": {"table": "df", "by": "'s'", "columns": "{'x': 'sum'}", "time": "'w'"},
+    "star.join": {"right": "df.select('s').unique().drop_nulls().with_columns(m=1)", "on": "'s'"},
+    "plots.importance": {}, "plots.waterfall": {"row": "df.head(1)"},
+    "plots.drift": {"data": "df.with_columns(t=dt.date(2024, 1, 1))", "time": "'t'"},
     "fb.join": {"left": "df", "right": "df.select('s').unique().drop_nulls().with_columns(n=1)", "on": "'s'"},
     "auto": {"checkpoint": "folder / 'search'", "groups": "'s'", "time": "'x'"},
     "Metric": {"name": "'mine'", "sql": "'avg(abs(label - prediction))'"},
@@ -115,6 +122,10 @@ def entry_points() -> list[EntryPoint]:
             instances = _INSTANCES.get(item) or [_constructor_call(f"fb.{name}")]
             found += [_entry(f"{instance}.{method}", function, bound=True)
                       for instance in instances for method, function in _methods(item)]  # fmt: skip
+    for name in plots.__all__:
+        found.append(_entry(f"fb.plots.{name}", getattr(plots, name), bound=False))
+    found += [_entry("star.join", Star.join, bound=True), _entry("of_star.query", fb.Model.query, bound=True),
+              _entry("of_star.database", fb.Model.database, bound=True)]  # fmt: skip
     for frame, space in (("df", pl.DataFrame.boost), ("df.lazy()", pl.LazyFrame.boost)):
         found += [_entry(f"{frame}.boost.{method}", function, bound=True) for method, function in _methods(space)]
     found += [

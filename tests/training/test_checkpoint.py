@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.engines.duckdb import engine as duckdb_engine
 from frameboost.engines.memory import engine as memory_engine
+from frameboost.training import checkpoint_file
 from frameboost.training.checkpoint_file import CheckpointFile
 
 ENGINES = ["numba", "polars", "duckdb"]
@@ -598,3 +599,25 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
 def test_cross_validation_has_no_checkpoint(tmp_path):
     with pytest.raises(fb.ParameterError, match="cv takes no checkpoint"):
         fb.cv(MORE, "y", features=FEATURES, checkpoint=tmp_path / "fit.json")
+
+
+@pytest.mark.parametrize("n_estimators", [2, 4])  # the checkpoint is of a finished fit, or one to go on with
+@pytest.mark.parametrize("value", [1e308, -1e308])
+@pytest.mark.parametrize("node", [0, -1], ids=["root", "leaf"])
+def test_values_that_no_fit_has_are_damage(tmp_path, node, value, n_estimators):
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 2.0, 3.0, 5.0]})
+    path = tmp_path / "c"
+    options = {"checkpoint": path, "checkpoint_every": 1, "max_depth": 1}
+    fb.fit(frame, "y", n_estimators=2, **options)
+    lines, before = [], ""
+    for number, line in enumerate(path.read_text().splitlines()):
+        content = json.loads(line)
+        del content["check"]
+        if number:
+            content["rounds"][0]["trees"][0]["value"][node] = value
+        body = json.dumps(content)
+        before = checkpoint_file._check_of(before, body.encode())
+        lines.append(f'{body[:-1]}, "check": "{before}"}}')
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(fb.ModelFileError, match=r"damaged: .*values within ±1e\+160"):
+        fb.fit(frame, "y", n_estimators=n_estimators, **options)
