@@ -33,7 +33,9 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
     try:
         import pyarrow  # noqa: F401, DuckDB makes its batches with it
     except ImportError as error:
-        raise ParameterError("form='udf' needs pyarrow; install it, or take form='macro'") from error
+        raise ParameterError(
+            "form='udf' needs pyarrow: pip install 'frameboost[arrow]'; form='macro' does not"
+        ) from error
     features = predictor.ensemble.features
     _refuse_types(features)
     wanted = predictor.ensemble.output(output)

@@ -703,7 +703,7 @@ def test_invalid_options_of_register_are_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(fb.ParameterError) as error:
         model.register(con, "f", form="udf")
-    assert str(error.value) == "form='udf' needs pyarrow; install it, or take form='macro'"
+    assert str(error.value) == "form='udf' needs pyarrow: pip install 'frameboost[arrow]'; form='macro' does not"
     assert con.execute("SELECT count(*) FROM duckdb_functions() WHERE function_name = 'f'").fetchall() == [(0,)]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.schema.types import FeatureType
+from tests.support.hostile import HOSTILE_NAMES
 from tests.support.random_models import NAMES, TYPES, random_values, to_polars
 
 __all__ = ["HEADER", "Column", "as_frame", "frame_text", "random_columns", "shrink_columns"]
@@ -22,8 +23,10 @@ from tests.support.random_models import to_duckdb, to_polars
 nan, inf = math.nan, math.inf
 """
 # Plain names, and names that need quoting or are used by the package itself.
-_NAMES = [*(name for name in NAMES if name), "x", "y_", "label", "margin", "weight", "prediction", "row", "node", "^x$",
-          "*", "x0", "frameboost_", "é", "fold", "bias"]  # fmt: skip
+_NAMES = list(dict.fromkeys([
+    *filter(None, NAMES), *HOSTILE_NAMES, "x", "y_", "label", "margin", "weight", "prediction", "row", "node", "^x$",
+    "*", "x0", "frameboost_", "é", "fold", "bias",
+]))  # fmt: skip
 _ZONES = ["Europe/Paris", "Asia/Kathmandu", "America/New_York", "UTC"]
 
 
