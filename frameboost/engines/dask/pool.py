@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import polars as pl
 from dask.delayed import Delayed
 from distributed import Actor, CancelledError, Client, Future, KilledWorker, wait
 from distributed.comm.addressing import get_address_host
@@ -19,7 +20,17 @@ from frameboost.engines.contract import HistogramEngine
 from frameboost.engines.dask.packing import unpacked
 from frameboost.engines.dask.reduction import Branch, branches
 from frameboost.engines.dask.replay import ReplayLog
-from frameboost.engines.dask.worker import LOST, Order, Outcome, Relay, Room, ShardActor, ShardPlan, hand_over
+from frameboost.engines.dask.worker import (
+    LOST,
+    Order,
+    Outcome,
+    Relay,
+    Room,
+    ShardActor,
+    ShardPlan,
+    Source,
+    hand_over,
+)  # fmt: skip
 from frameboost.engines.description import EngineDescription
 from frameboost.engines.shards.merging import is_sum
 from frameboost.engines.shards.pool import Call, one_after_another
@@ -169,6 +180,46 @@ class DaskShards:
             shard.n_losses = 0
         return [results[number] for number in sorted(results)]
 
+    @property
+    def n_places(self) -> int:
+        """See `ShardPool.n_places`: one for each worker that holds shards."""
+        return len({id(shard.host) for shard in self._shards})
+
+    def gather(self, finish: Sequence[Callable[[list[pl.DataFrame]], Any]]) -> list[Any]:
+        """See `ShardPool.gather`; pieces go from worker to worker."""
+        while True:
+            if not all(shard.is_open for shard in self._shards):
+                self.run([[Call("count_rows")]] * len(self._shards))
+            groups = defaultdict(list)
+            for shard in self._shards:
+                groups[self._host(shard)].append(shard.number)
+            hosts, sent = list(groups), []
+            for place, each in enumerate(finish):
+                root = hosts[place % len(hosts)]
+                sources = [Source(host.actor, groups[host]) for host in hosts if host is not root]
+                sent.append((root, self._asked(root, "gather", groups[root], place, sources, each)))
+            lost: set[int] = set()
+            results: list[Any] = []
+            for root, answer in sent:
+                outcome = self._outcome(root, answer)
+                if outcome is not None and outcome.error is not None:
+                    raise outcome.error
+                lost |= {groups[root][0]} if outcome is None else set(outcome.lost)
+                results += [] if outcome is None else outcome.results
+            if not lost:
+                return results
+            for host in hosts:
+                if groups[host][0] in lost:
+                    self._lose([shard for shard in self._shards if shard.number in groups[host]], host)
+
+    def _asked(self, host: _Host, method: str, *arguments: Any) -> Any:
+        """Call a method of the actor of a host; return the answer to wait for, None if the host is lost."""
+        try:
+            return None if host.actor is None else getattr(host.actor, method)(*arguments)
+        except LOST:
+            self._check_client()
+            return None
+
     def _branches(self, groups: Mapping[_Host, Sequence[DaskShard]], method: str) -> Sequence[Branch[_Host]]:
         """Return how the hosts are asked: each directly, or for sums from many of them along a tree."""
         if is_sum(method) and all(shard.is_open for shards in groups.values() for shard in shards):
@@ -190,11 +241,7 @@ class DaskShards:
         if any(host.actor is None for host in branch):
             return None
         first = relay(branch)
-        try:
-            return first.actor.run(first.orders, first.relays)
-        except LOST:
-            self._check_client()
-            return None
+        return self._asked(branch.root, "run", first.orders, first.relays)
 
     @staticmethod
     def _order(shard: DaskShard, calls: Sequence[Call]) -> Order:
@@ -348,10 +395,13 @@ class DaskShards:
         """Return the number of threads of each worker that is there, waiting for one if there is none."""
         self._check_client()
         deadline = time.monotonic() + self._timeout
+        waiting: Future[Any] | None = None
         while time.monotonic() < deadline:
             found: dict[str, int] = self._client.nthreads()  # type: ignore[no-untyped-call]
             if found:
                 return found
+            if waiting is None:  # adaptive clusters start workers where there are tasks
+                waiting = self._client.submit(int, pure=False)
             with contextlib.suppress(TimeoutError):
                 self._client.wait_for_workers(1, timeout=self._timeout)
         lost = (

@@ -26,19 +26,21 @@ from frameboost.engines.shards.pool import Call
 __all__ = ["ReplayLog"]
 
 _READS = frozenset({
-    "count_rows", "query_names", "aggregate", "count_missing", "all_categories", "values_within", "node_histograms",
-    "weights_up_to", "score_sums",
+    "count_rows", "aggregate", "count_missing", "all_categories", "values_within", "node_histograms",
+    "weights_up_to",
 })  # fmt: skip
 _QUANTILES = frozenset({"start_quantiles", "values_in_nodes"})
+_TABLES = frozenset({"start_queries", "start_scores", "divide"})
 # The earlier calls that a call makes obsolete.
 _OBSOLETE = {
     "summaries": frozenset({"summaries"}),
-    "bin_columns": frozenset({"summaries"}),
     "sum_pairs": frozenset({"sum_pairs"}),
-    "compute_gradients_on": frozenset({"compute_gradients_on", *_QUANTILES}),
+    "compute_gradients_on": frozenset({"compute_gradients_on", *_QUANTILES, *_TABLES}),
     "start_tree": _QUANTILES,
     "follow_tree": _QUANTILES,
     "start_quantiles": _QUANTILES,
+    "start_scores": _TABLES,
+    "bin_columns": frozenset({"summaries", "start_queries", "divide"}),
 }
 _END_OF_TREE = frozenset({"compute_gradients_on", "start_tree", "follow_tree"})
 

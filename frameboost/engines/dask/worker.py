@@ -39,8 +39,8 @@ from frameboost.splits.split import Split
 from frameboost.version import __version__
 
 __all__ = [
-    "LOST", "Order", "Outcome", "Relay", "Room", "ShardActor", "ShardPlan", "hand_over", "hold_rows", "no_room",
-    "versions",
+    "LOST", "Order", "Outcome", "Relay", "Room", "ShardActor", "ShardPlan", "Source", "hand_over", "hold_rows",
+    "no_room", "versions",
 ]  # fmt: skip
 
 
@@ -89,6 +89,14 @@ class Relay:
     actor: Any
     orders: Sequence[Order]
     relays: Sequence[Relay] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """Another worker, by its actor, and the numbers of its shards."""
+
+    actor: Any
+    numbers: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -142,16 +150,19 @@ class ShardActor:
         self._storages: dict[int, Storage] = {}
         self._shards: dict[int, Shard] = {}
         self._partitions: dict[int, Sequence[Any]] = {}
+        self._gathered: dict[int, list[pl.DataFrame]] = {}  # pieces of other workers' tables
 
     def run(self, orders: Sequence[Order], relays: Sequence[Relay] = ()) -> Outcome:
         """Carry out orders, and add up what other workers answer to theirs.
 
         The shards take turns, each with all threads.
         """
-        answers = [_sent(relay) for relay in relays]
+        answers = [_answer(relay.actor.run, relay.orders, relay.relays) for relay in relays]
         try:
             results = []
             opened = self._open([order for order in orders if order.plan is not None])
+            if any(call.method == "divide" for order in orders for call in order.calls):
+                self._gathered.clear()
             for order in orders:
                 if order.number in opened:
                     self._shards[order.number] = opened[order.number]()
@@ -171,6 +182,36 @@ class ShardActor:
         sums = merged(orders[0].calls[-1].method, results)
         return Outcome([packed(each) if isinstance(each, np.ndarray) else each for each in sums], lost=lost)
 
+    async def pieces(self, numbers: Sequence[int], place: int) -> list[pl.DataFrame]:
+        """Return a piece of the tables of some shards; beside calls of other methods, which may wait for each other."""
+        return [self._shards[number].piece(place) for number in numbers]
+
+    def gather(
+        self, numbers: Sequence[int], place: int, sources: Sequence[Source], finish: Callable[[list[pl.DataFrame]], Any]
+    ) -> Outcome:
+        """Return what ``finish`` makes of a piece of all shards' tables, those of ``numbers`` on this worker.
+
+        The pieces of others are kept until the tables are divided anew.
+        """
+        if place not in self._gathered:
+            answers = [_answer(source.actor.pieces, source.numbers, place) for source in sources]
+            found: list[pl.DataFrame] = []
+            lost = []
+            for source, answer in zip(sources, answers, strict=True):
+                pieces = _waited(answer)
+                if pieces is None:
+                    lost.append(source.numbers[0])
+                else:
+                    found += pieces
+            if lost:
+                return Outcome(lost=lost)
+            self._gathered[place] = found
+        own = [self._shards[number].piece(place) for number in numbers]
+        try:
+            return Outcome([finish([*own, *self._gathered[place]])])
+        except Exception as error:
+            return Outcome(error=error)
+
     def take(self, number: int, partitions: Sequence[Any]) -> None:
         """Keep the pandas partitions of a shard until it is opened."""
         self._partitions[number] = partitions
@@ -178,6 +219,7 @@ class ShardActor:
     def close(self) -> None:
         """Close the shards."""
         self._partitions.clear()
+        self._gathered.clear()
         while self._shards:
             self._shards.popitem()[1].close()
 
@@ -378,20 +420,25 @@ def hand_over(actor: str, number: int, *partitions: Any) -> None:
     held.take(number, partitions)
 
 
-def _sent(relay: Relay) -> Any:
-    """Pass orders on; return the answer to wait for, None if the worker is gone."""
+def _answer(method: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a method of an actor; return the answer to wait for, None if its worker is gone."""
     try:
-        return relay.actor.run(relay.orders, relay.relays)
+        return method(*arguments)
+    except LOST:
+        return None
+
+
+def _waited(answer: Any) -> Any:
+    """Wait for an answer; return None if the worker is gone."""
+    try:
+        return None if answer is None else answer.result()
     except LOST:
         return None
 
 
 def _received(relay: Relay, answer: Any) -> Outcome:
     """Wait for an answer; if the worker is gone, so are the answers to what it passed on."""
-    try:
-        outcome: Outcome | None = None if answer is None else answer.result()
-    except LOST:
-        outcome = None
+    outcome: Outcome | None = _waited(answer)
     return Outcome(lost=_workers_of(relay)) if outcome is None else outcome
 
 

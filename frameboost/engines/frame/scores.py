@@ -25,18 +25,29 @@ class ScoreTable:
         Each distinct ``score``, and the sums ``positive`` and ``negative`` of its rows, in any order.
     n_rows
         The number of rows.
+    above, totals
+        The sums of rows with higher scores than all of these, and of all rows, where these are not all scores: by
+        ``positive`` and ``negative``.
     """
 
-    def __init__(self, sums: pl.DataFrame, n_rows: int) -> None:
+    def __init__(
+        self,
+        sums: pl.DataFrame,
+        n_rows: int,
+        above: Mapping[str, float] | None = None,
+        totals: Mapping[str, float] | None = None,
+    ) -> None:
         self._sums = sums
         self.n_rows = n_rows
+        self._above = above or dict.fromkeys(_SIDES, 0.0)
+        self._totals = totals or {side: float(sums[side].sum()) for side in _SIDES}
 
     @cached_property
     def _steps(self) -> pl.DataFrame:
         """The scores, the highest first, with the sums over the rows above each, and over all."""
-        above = [(pl.col(side).cum_sum() - pl.col(side)).alias(f"{side}_above") for side in _SIDES]
+        above = [(pl.col(side).cum_sum() - pl.col(side) + self._above[side]).alias(f"{side}_above") for side in _SIDES]
         # As arrays: polars divides by a column that it knows to be constant by way of 1 / constant, which rounds twice.
-        totals = [pl.Series(f"{side}_total", np.full(len(self._sums), self._sums[side].sum())) for side in _SIDES]
+        totals = [pl.Series(f"{side}_total", np.full(len(self._sums), self._totals[side])) for side in _SIDES]
         return self._sums.sort("score", descending=True).with_columns(*above, *totals)
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:

@@ -18,6 +18,7 @@ from frameboost.binning.value_counts import cut_intervals, gaps_of_counts, gaps_
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.frame.scores import ScoreTable
+from frameboost.engines.shards.gathering import GatheredScores, first_shared
 from frameboost.engines.shards.merging import merged_aggregates, merged_scores, sum_histograms, sum_stats
 from frameboost.engines.shards.pool import Call, ShardPool
 from frameboost.engines.shards.quantiles import interpolated_quantiles, weighted_quantiles
@@ -108,15 +109,23 @@ class ShardedEngine:
 
     def _check_queries(self, group: str) -> None:
         """Raise `DataError` if rows of one query are in several shards."""
-        held: set[str] = set()
-        for names in self._ask("query_names"):
-            own = set(names.drop_nulls().to_list())
-            if divided := sorted(held & own):
-                raise DataError(
-                    f"rows of {shown(divided[0])} in group {shown(group)} lie in several shards; put those of a query "
-                    "into one, such as by sorting the data by that column before it is divided"
-                )
-            held |= own
+        parts = self._ask("start_queries", _SUMMARY)
+        if all(is_whole for _, is_whole in parts):
+            found = [first_shared([names for names, _ in parts])]
+        else:
+            self._divide(parts)
+            found = self._pool.gather([first_shared] * self._pool.n_places)
+        if shared := sorted(name for name in found if name is not None):
+            raise DataError(
+                f"rows of {shown(shared[0])} in group {shown(group)} lie in several shards; put those of a query into "
+                "one, such as by sorting the data by that column before it is divided"
+            )
+
+    def _divide(self, parts: Sequence[tuple[pl.DataFrame, bool]]) -> list[pl.DataFrame]:
+        """Divide the shards' tables, given what they started with, into a piece for each place; return their sums."""
+        keys = pl.concat(part.to_series(0) for part, _ in parts).sort()
+        n = self._pool.n_places
+        return self._ask("divide", keys.gather([len(keys) * k // n for k in range(1, n)]))
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
@@ -239,4 +248,7 @@ class ShardedEngine:
 
     def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
         """See `Engine.by_score`."""
-        return ScoreTable(merged_scores(self._ask("score_sums", score, positive, negative)), self.n_rows)
+        parts = self._ask("start_scores", score, positive, negative, _SUMMARY)
+        if all(is_whole for _, is_whole in parts):
+            return ScoreTable(merged_scores([scores for scores, _ in parts]), self.n_rows)
+        return GatheredScores(self._pool, self._divide(parts), self.n_rows)

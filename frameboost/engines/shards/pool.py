@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
+
+import polars as pl
 
 from frameboost.engines.shards.shard import Shard
 from frameboost.expressions.places import Places
@@ -34,6 +36,13 @@ class ShardPool(Protocol):
         Where sums are asked (see `frameboost.engines.shards.merging.merged`), those of several shards may be one.
         """
 
+    @property
+    def n_places(self) -> int:
+        """The number of places that `gather` brings pieces to at the same time."""
+
+    def gather(self, finish: Sequence[Callable[[list[pl.DataFrame]], Any]]) -> list[Any]:
+        """Bring piece k of all shards' tables (see `Shard.divide`) to one place; return what ``finish[k]`` gives."""
+
     def keep(self, numbers: Sequence[int]) -> None:
         """Keep only the shards of these numbers."""
 
@@ -55,6 +64,7 @@ class LocalShards:
 
     def __init__(self, shards: Sequence[Shard], n_threads: int) -> None:
         self._shards = list(shards)
+        self._n_threads = n_threads
         self._executor = ThreadPoolExecutor(n_threads)
         self._step = 1
 
@@ -76,6 +86,16 @@ class LocalShards:
         finally:
             for each in found:
                 each.cancel()  # after an error
+
+    @property
+    def n_places(self) -> int:
+        """See `ShardPool.n_places`."""
+        return self._n_threads
+
+    def gather(self, finish: Sequence[Callable[[list[pl.DataFrame]], Any]]) -> list[Any]:
+        """See `ShardPool.gather`."""
+        places = range(len(finish))
+        return list(self._executor.map(lambda k: finish[k]([shard.piece(k) for shard in self._shards]), places))
 
     def keep(self, numbers: Sequence[int]) -> None:
         """See `ShardPool.keep`."""

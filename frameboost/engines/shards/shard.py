@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from frameboost.binning.bins import Bins
 from frameboost.binning.value_counts import Interval, Summary, ValueCounts, Within
@@ -18,6 +20,8 @@ from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray
 
 __all__ = ["Shard"]
+
+_SAMPLED_KEYS = 255  # of a table, by which it is divided
 
 
 class Shard:
@@ -40,6 +44,8 @@ class Shard:
         self._counts: dict[int, ValueCounts] = {}
         self._n_slots = 0
         self._node_values: NodeValues | None = None
+        self._table = pl.DataFrame()
+        self._pieces: list[tuple[int, int]] = []
 
     def run(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> Any:
         """Carry out calls, of methods of the shard or of its engine; return the result of the last."""
@@ -91,6 +97,37 @@ class Shard:
         out = np.empty((len(nodes), n_slots, 2))
         self._engine.histograms(nodes, out, np.arange(len(nodes)))
         return out
+
+    # --- tables by key ------------------------------------------------------------------------------------------------
+
+    def start_scores(self, score: Scalar, positive: Scalar, negative: Scalar, most: int) -> tuple[pl.DataFrame, bool]:
+        """Keep the sums of each distinct score as the table; return it, or a sample if it is long; and which it is."""
+        sums = self._engine.score_sums(score, positive, negative)
+        return self._start_table(sums.with_columns(pl.col("score") + 0.0), most)  # which turns -0.0 into 0.0
+
+    def start_queries(self, most: int) -> tuple[pl.DataFrame, bool]:
+        """Keep the names of queries as the table; return what `start_scores` does."""
+        return self._start_table(self._engine.query_names().alias("query").drop_nulls().to_frame(), most)
+
+    def _start_table(self, table: pl.DataFrame, most: int) -> tuple[pl.DataFrame, bool]:
+        table = table.sort(table.columns[0])
+        if len(table) <= most:
+            self._table = table
+            return table, True
+        self._table = self._storage.kept_frame(table)
+        return table[:: -(-len(table) // _SAMPLED_KEYS)].select(table.columns[0]), False
+
+    def divide(self, bounds: pl.Series) -> pl.DataFrame:
+        """Divide the table into pieces, each from one of the ascending bounds on; return the sums of each piece."""
+        keys, *values = self._table.get_columns()
+        places = [0, *keys.search_sorted(bounds, side="left").to_list(), len(keys)]
+        self._pieces = list(pairwise(places))
+        return pl.DataFrame({each.name: [each[a:b].sum() for a, b in self._pieces] for each in values})
+
+    def piece(self, number: int) -> pl.DataFrame:
+        """Return a piece of the table."""
+        start, stop = self._pieces[number]
+        return self._table[start:stop]
 
     # --- quantiles ----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from frameboost.checks.messages import counted, reason
 from frameboost.data.spark_source import SparkSource
 from frameboost.engines.spark.driver import Driver, Stage
 from frameboost.engines.spark.task import Content, content, end, parse_name
-from frameboost.errors import ClusterError
+from frameboost.errors import ClusterError, DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,6 +94,8 @@ class SparkJob:
         """Wait until all tasks hold their rows; return the content of each partition."""
         deadline = time.monotonic() + _SECONDS_WITHOUT_SLOTS
         while True:
+            if not self._thread.is_alive() and self._error is None:  # a DataFrame without partitions has no tasks
+                raise DataError("the data has no rows; training needs at least 2")
             self.check()
             workers = self._workers()
             stage = next((self._driver.stage(number) for number, _ in workers), None)

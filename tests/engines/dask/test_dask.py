@@ -13,6 +13,7 @@ import pytest
 import frameboost as fb
 from frameboost.engines.dask import pool as dask_pool
 from frameboost.engines.dask.cluster import check_versions
+from frameboost.engines.shards import engine as sharded
 from frameboost.runtime import available_memory
 from tests.support.cases import cases
 from tests.support.frames import every_type
@@ -81,6 +82,32 @@ def test_rows_that_do_not_fit_into_the_memory_of_workers(client, frame, tmp_path
         client.restart()
     assert len(seen) == 6
     assert all(counts[worker] > before[worker] for counts in seen for worker in before)
+
+
+@pytest.mark.slow
+def test_tables_of_scores_and_queries_are_merged_on_the_workers(monkeypatch, cluster, client):
+    monkeypatch.setattr(sharded, "_SUMMARY", 8)  # tables that are longer stay where they are
+    frame = every_type(600, seed=7).with_columns(day=pl.int_range(600) // 12, rank=pl.col("amount").rank() * 4 // 601)
+    killed, shares = [], {"features": ["float64", "int16"], "base_margin": "amount", **SHAPE}
+
+    def kill(number: int, _: object) -> None:
+        if number == 2 and not killed:
+            killed.append(next(worker.pid for worker in cluster.workers.values() if worker.pid))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    for target, more in (
+        ("late", {"objective": "binary:logistic", "eval_metric": ["auc", "aucpr"], "train_metrics": True}),
+        ("rank", {"objective": "rank:ndcg", "group": "day"}),
+    ):
+        options = {**shares, **more}
+        model = fb.fit(frame, target, engine=fb.Dask(client, shards=3), callbacks=[kill], **options)
+        whole = fb.fit(frame, target, **options)
+        assert model.to_json() == whole.to_json()
+        assert model.history.equals(whole.history)
+    assert killed
+    with pytest.raises(fb.DataError, match=r"rows of '0' in group 'day' lie in several shards; put those of a query"):
+        fb.fit(frame.sort("day", pl.col("float64")).with_columns(day=pl.int_range(600) % 50), target,
+               engine=fb.Dask(client, shards=3), **options)  # fmt: skip
 
 
 @pytest.mark.slow
