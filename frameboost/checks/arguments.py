@@ -332,7 +332,7 @@ def checked(**own: Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 token = _outermost.set(outermost)
                 try:
                     return function(*args, **kwargs)
-                except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+                except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
                     for explain in EXPLAINERS:
                         explain(error, (*args, *kwargs.values()))
                     raise

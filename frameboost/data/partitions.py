@@ -23,6 +23,10 @@ from frameboost.schema.types import FeatureType
 __all__ = ["PartitionReader", "PartitionedSource", "open_training_data"]
 
 
+# From here on not every integer is a float64, so that one may have been rounded.
+_FIRST_ROUNDED = 1 << 53
+
+
 @dataclass(frozen=True)
 class PartitionedSource(FrameSource):
     """A Dask DataFrame.
@@ -119,12 +123,23 @@ class PartitionReader:
                 values.append(column(name).cast(dtype))
             elif found[name].null_count() == len(found):
                 values.append(pl.lit(None, dtype).alias(name))
+            elif _is_same_number(found[name], dtype):
+                values.append(column(name).cast(dtype))
             else:
                 raise DataError(
                     f"column {shown(name)} has type {own[name]} in partition {number} of the Dask DataFrame, which "
                     f"says {dtype}; {_remedy(name)}"
                 )
-        return found.lazy().select(values)
+        return found.lazy().with_columns(values).select(map(column, self.schema))
+
+
+def _is_same_number(values: pl.Series, dtype: pl.DataType) -> bool:
+    """Whether all values are numbers of another type: pandas makes floats of integers in a partition that has NULL."""
+    if not (values.dtype.is_numeric() and dtype.is_numeric()):
+        return False
+    if values.dtype.is_float() and not values.is_between(-_FIRST_ROUNDED, _FIRST_ROUNDED, closed="none").all():
+        return False
+    return values.cast(dtype, strict=False).cast(values.dtype, strict=False).eq_missing(values).all()
 
 
 def _labels_of(reader: PartitionReader, partition: Any, name: str, most: int) -> list[str]:

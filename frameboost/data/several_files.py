@@ -264,6 +264,8 @@ def name_file(error: BaseException, arguments: Iterable[object]) -> None:
 
     Polars reads lazily, so that its errors come long after a file was opened, and do not say which it is.
     """
+    if isinstance(error, OSError):  # maybe of a file that is written
+        return
     for argument in arguments:
         several = argument.values() if isinstance(argument, Mapping) else [argument]
         for files in filter(None, map(TableFiles.of, several)):
@@ -280,4 +282,15 @@ def name_file(error: BaseException, arguments: Iterable[object]) -> None:
                     raise DataError(f"{path} can't be read: {why or reason(error)}") from error
 
 
-EXPLAINERS.append(name_file)
+def _say_unreachable(error: BaseException, _: Iterable[object]) -> None:
+    """Raise `DataError` for a file of a lazy frame that polars can't open, such as of an address that is wrong."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    is_of_polars = last is not None and "polars" in Path(last.tb_frame.f_code.co_filename).parts
+    if is_of_polars and (isinstance(error, OSError) or "object-store" in str(error)):
+        says = f"a file of the data can't be read: {reason(error)}"
+        raise DataError(f"{says}; check its address and your rights") from error
+
+
+EXPLAINERS += [name_file, _say_unreachable]

@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import frameboost as fb
 from frameboost.data.scans import scanned_formats
 from tests.support.cases import cases
 
@@ -56,3 +57,22 @@ def test_what_needs_other_rows(path, change):
 
 def test_what_cannot_be_read(path):
     assert scanned_formats(pl.scan_parquet(path.with_name("none.parquet"))) is None
+
+
+@pytest.mark.parametrize("scan", [
+    lambda: pl.scan_parquet("no-such-folder/rows.parquet", schema={"x": pl.Float64, "y": pl.Float64}),
+    lambda: [pl.LazyFrame({"x": [1.0], "y": [1.0]}), pl.scan_csv("no-such-folder/rows.csv")],
+])  # fmt: skip
+def test_a_lazy_frame_over_a_file_that_is_not_there_is_told(scan):
+    with pytest.raises(fb.DataError, match=r"^a file of the data can't be read: .*no-such-folder"):
+        fb.fit(scan(), "y", n_estimators=1, verbose=False)
+
+
+def test_an_error_of_another_file_stays_what_it_is(tmp_path):
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0]})
+
+    def fail(*_: object) -> None:
+        (tmp_path / "absent.txt").read_text()
+
+    with pytest.raises(FileNotFoundError):
+        fb.fit(frame, "y", n_estimators=1, callbacks=[fail], verbose=False)

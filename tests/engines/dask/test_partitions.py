@@ -6,6 +6,7 @@ from datetime import date, timedelta
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import frameboost as fb
@@ -126,6 +127,51 @@ def test_types_are_those_of_the_pandas_frame():
         delayed, reader = opened.read_by(["flag", "day", "text"])
         found = reader.read([part.compute() for part in delayed]).collect()
     assert found.equals(open_training_data(frame).frame.select("flag", "day", "text").collect())
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask's with pandas 3
+def test_integers_with_null_are_integers_in_every_partition(tmp_path):
+    whole = pl.DataFrame({"x": [1, 2, None, 4, 5, 6, None, None], "y": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]})
+    for number, part in enumerate(whole.iter_slices(2)):  # one without NULL, two with some, one with nothing else
+        part.write_parquet(tmp_path / f"{number}.parquet")
+    whole[:0].write_parquet(tmp_path / "4.parquet")
+    with dask.config.set(scheduler="synchronous"):
+        opened = open_training_data(dd.read_parquet(tmp_path))
+        delayed, reader = opened.read_by(["x", "y"])
+        read = reader.read([part.compute() for part in delayed]).collect()
+        assert {part.compute()["x"].dtype.kind for part in delayed} == {"i", "f"}  # as pandas reads each
+    assert read.equals(whole)
+    assert opened.types()["x"].name == "int64"
+
+
+@pytest.mark.parametrize(("dtype", "own", "expected"), [
+    ("int64", [1.0, None], [1, None]),
+    ("int8", [1.0, 300.0], None),
+    ("int64", [1.5, None], None),
+    ("int64", [2.0**53, None], None),  # which may be 2^53 + 1, rounded
+    ("float64", [1, 2], [1.0, 2.0]),
+    ("float64", [2**53 + 1, 2], None),
+    ("string", [1, 2], None),
+])  # fmt: skip
+def test_numbers_of_another_type_are_taken_if_they_are_the_same(dtype, own, expected):
+    meta = pd.DataFrame({"x": pd.array([], dtype=dtype)})
+    collection = dd.from_map(lambda _: pd.DataFrame({"x": own}), [0], meta=meta, enforce_metadata=False)
+    delayed, reader = open_training_data(collection).read_by(["x"])
+    partition = delayed[0].compute(scheduler="synchronous")
+    if expected is not None:
+        assert reader.read([partition]).collect()["x"].to_list() == expected
+        return
+    with pytest.raises(fb.DataError, match=r"column 'x' has type .* in partition 1 of the Dask DataFrame, which says"):
+        reader.read([partition])
+
+
+def test_partitions_without_a_value_keep_their_rows():
+    meta = pd.DataFrame({"x": pd.array([], dtype="Int64"), "s": pd.array([], dtype="string")})
+    empty, nothing = pd.DataFrame({"x": [], "s": []}), pd.DataFrame({"x": [None] * 3, "s": [None] * 3}, dtype=object)
+    collection = dd.from_map(lambda part: part, [empty, nothing], meta=meta, enforce_metadata=False)
+    delayed, reader = open_training_data(collection).read_by(["x", "s"])
+    read = reader.read([part.compute(scheduler="synchronous") for part in delayed]).collect()
+    assert read.equals(pl.DataFrame({"x": [None] * 3, "s": [None] * 3}, schema={"x": pl.Int64, "s": pl.String}))
 
 
 def test_objects_of_several_types_are_refused():
