@@ -287,7 +287,7 @@ def _say_unreachable(error: BaseException, _: Iterable[object]) -> None:
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    is_of_polars = last is not None and "polars" in Path(last.tb_frame.f_code.co_filename).parts
+    is_of_polars = last is not None and Path(pl.__file__).parent in Path(last.tb_frame.f_code.co_filename).parents
     if is_of_polars and (isinstance(error, OSError) or "object-store" in str(error)):
         says = f"a file of the data can't be read: {reason(error)}"
         raise DataError(f"{says}; check its address and your rights") from error
