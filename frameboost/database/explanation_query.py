@@ -25,7 +25,8 @@ def explanation_query(
     """Return the SELECT that `DatabaseModel.explain_query` describes, over the trees of one output and its offset."""
     features = [column.feature for column in columns]
     asked = sorted({feature for tree in trees for feature in tree.asked()})
-    stages = Stages(dialect, source, keep, [columns[f].name for f in asked], None)
+    read = [*(columns[f].name for f in asked), *([] if offset is None or top is not None else [offset.name])]
+    stages = Stages(dialect, source, keep, read, None)
     steps, bias = contribution_trees(len(features), base_margin, trees)
     if top is None:
         check_bias(features, ignore_case=True)
