@@ -207,7 +207,7 @@ class Model:
         Examples
         --------
         >>> import polars as pl, frameboost as fb
-        >>> df = pl.DataFrame({"x": [1, 2, 3], "y": [0, 1, 2]})
+        >>> df = pl.DataFrame({"x": [1, 2, 3] * 4, "y": [0, 1, 2] * 4})
         >>> model = fb.fit(df, "y", objective="multi:softprob", n_estimators=3)
         >>> model.n_rounds, model.n_trees
         (3, 9)

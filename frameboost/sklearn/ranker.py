@@ -40,7 +40,7 @@ class FrameBoostRanker(Estimator):
     --------
     >>> import polars as pl, frameboost as fb
     >>> X = pl.DataFrame({"clicks": [5, 0, 2, 1, 7, 3]})
-    >>> ranker = fb.FrameBoostRanker(n_estimators=3)
+    >>> ranker = fb.FrameBoostRanker(n_estimators=3, min_child_weight=0)
     >>> ranker.fit(X, y=[2, 0, 1, 0, 2, 1], qid=[1, 1, 1, 2, 2, 2]).predict(X).shape
     (6,)
     """
