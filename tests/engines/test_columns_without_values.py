@@ -72,7 +72,8 @@ def test_no_setting_minds_them(options):
     options = {**SHAPE, "n_estimators": 1, **options}
     expected = fb.fit(FRAME, "y", **{k: v for k, v in options.items() if k not in ("cuts", "monotone_constraints")})
     assert fb.fit(EMPTY, "y", **options).predict(EMPTY).equals(expected.predict(FRAME))
-    alone = fb.fit(EMPTY.select("e0", "e10", "y"), "y", **options | {"monotone_constraints": None, "cuts": None})
+    with pytest.warns(fb.FrameboostWarning, match="no tree has a split"):
+        alone = fb.fit(EMPTY.select("e0", "e10", "y"), "y", **options | {"monotone_constraints": None, "cuts": None})
     assert set(alone.trees["feature"]) == {None}
 
 

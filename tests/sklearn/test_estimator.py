@@ -105,7 +105,8 @@ def test_a_column_without_values_is_not_split_on():
     assert regressor.model_.features == ["x"]
     assert regressor.feature_importances_.tolist() == [0.0, 0.0, 1.0]
     assert regressor.predict(X).shape == (40,)
-    alone = fb.FrameBoostRegressor(**SHAPE).fit(X[["nan"]], y)
+    with pytest.warns(fb.FrameboostWarning, match="no tree has a split"):
+        alone = fb.FrameBoostRegressor(**SHAPE).fit(X[["nan"]], y)
     assert alone.predict(X[["nan"]]).tolist() == pytest.approx([19.5] * 40)
 
 
