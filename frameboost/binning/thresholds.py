@@ -97,7 +97,8 @@ def thresholds_between(below: npt.ArrayLike, values: npt.ArrayLike) -> FloatArra
         low32, high32 = (ends.astype(np.float32).astype(np.float64) for ends in (low, high))
     may_be_value = ((np.floor(low) == low) & (np.floor(high) == high)) | (high == 0.0)
     in_float32 = np.maximum(low, low32), np.minimum(high, high32)
-    apart = low + _half_step(low), high - _half_step(high)
+    with np.errstate(over="ignore"):
+        apart = low + _half_step(low), high - _half_step(high)
     middle, no_number = low / 2 + high / 2, np.full(len(low), np.nan)
     # From the widest margin to none; the float32 of a number below the second one may be that of the value below.
     first = tuple(np.where(may_be_value, *ends) for ends in zip(in_float32, apart, strict=True))
