@@ -111,7 +111,8 @@ def thresholds_between(below: npt.ArrayLike, values: npt.ArrayLike) -> FloatArra
         left = np.flatnonzero(np.isnan(found) & (gap[0] < gap[1]))
         if len(left):
             found[left] = _shortest(*(each[left] for each in gap))
-    return found + 0.0
+    # Between the largest float and infinity there is nothing but the latter.
+    return np.where(np.isnan(found), np.asarray(values, np.float64), found) + 0.0
 
 
 def _half_step(numbers: FloatArray) -> FloatArray:
