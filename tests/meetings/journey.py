@@ -1,0 +1,443 @@
+"""A meeting from its rows to its scores, and what must hold on the way."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+
+import frameboost as fb
+from frameboost.schema.types import FeatureType
+from tests.fuzz.same_models import difference
+from tests.meetings.covering import Meeting
+from tests.meetings.rows import CONTAINERS, LABELS, feature_names, rows
+from tests.meetings.table import GROWTHS, LOSSES, Loss
+from tests.support.random_models import to_duckdb
+from tests.support.stars import without_joins
+from tests.support.warehouses import open_warehouse
+
+__all__ = ["check"]
+
+_SHAPE = {"n_estimators": 8, "learning_rate": 0.5, "max_depth": 4, "min_child_weight": 0.0, "verbose": False}
+# Containers whose rows are in another order, by which rows are sampled and folds dealt.
+_REORDERED = ("shuffled query",)
+# Of columns that pandas stores as another type, where they have missing values: floats, objects, times.
+_RETYPED_BY_PANDAS = ("integers", "Booleans", "dates", "decimals")
+
+
+@dataclass(frozen=True)
+class _Journey:
+    """A meeting, its rows as a plain frame, and where it may keep tables and files."""
+
+    meeting: Meeting
+    frame: pl.DataFrame
+    con: duckdb.DuckDBPyConnection
+    folder: Path
+
+    def __getitem__(self, factor: str) -> str:
+        return self.meeting[factor]
+
+    @property
+    def loss(self) -> Loss:
+        return LOSSES[self["loss"]]
+
+    @property
+    def target(self) -> Any:
+        return LABELS.get(self.loss.label, "y")
+
+    @property
+    def features(self) -> list[str]:
+        return feature_names(self["columns"])
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The columns that a fit and its consumers are told, by argument."""
+        names = {"weights": ("weight", "weight"), "offset": ("base_margin", "offset"), "exposure": ("exposure",) * 2}
+        return dict([names[self["extra"]]] if self["extra"] in names else [])
+
+    @property
+    def weight(self) -> dict[str, str]:
+        return {name: column for name, column in self.roles.items() if name == "weight"}
+
+    @property
+    def group(self) -> dict[str, str]:
+        return {"group": "query"} if self["loss"] == "ranks" else {}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The objective, the shape of the trees and the way they grow."""
+        growth = GROWTHS[self["growth"]]
+        return {"objective": self.loss.objective, **(self.loss.options or {}), **growth, **_SHAPE}
+
+    @property
+    def is_exact(self) -> bool:
+        return self.loss.exact and self["maker"] != "auto"
+
+    @property
+    def depends_on_order(self) -> bool:
+        return self["growth"] == "forest" or self["maker"] in ("folds", "auto") or self["loss"] == "ranks"
+
+
+def check(meeting: Meeting, folder: Path) -> str:
+    """Carry a meeting out; return ``""``, or the sentence by which it was refused."""
+    frame = rows(meeting["columns"], LOSSES[meeting["loss"]].label)
+    with duckdb.connect() as con:
+        journey = _Journey(meeting, frame, con, folder)
+        try:
+            data = CONTAINERS[meeting["container"]](frame, meeting["columns"], con, folder)
+            model = _made(journey, data, meeting["engine"])
+            _check_fit(journey, model)
+            after = _AFTERWARDS[meeting["afterwards"]](journey, model)
+            _check_scores(journey, after)
+        except fb.FrameboostError as refusal:
+            sentence = str(refusal)
+            assert 20 < len(sentence) < 2000, sentence
+            return sentence
+        assert frame.equals(rows.__wrapped__(meeting["columns"], LOSSES[meeting["loss"]].label)), (
+            "the user's frame was changed"
+        )
+    return ""
+
+
+# --- the fit ----------------------------------------------------------------------------------------------------------
+
+
+def _made(journey: _Journey, data: Any, engine: str) -> fb.Model:
+    """Return the model that the meeting makes of the rows."""
+    options = journey.options
+    if journey["maker"] == "estimator":
+        return _estimated(journey, data, options)
+    options |= journey.roles | {"features": journey.features}
+    options |= {"shards": 2} if engine == "shards" else {"engine": engine}
+    if journey["extra"] == "valid":
+        options |= {"valid": "late", "early_stopping_rounds": 5}
+    if journey["maker"] == "auto":
+        unset = ("max_depth", "learning_rate", "min_child_weight")
+        return fb.auto(data, journey.target, quality=1, **{k: v for k, v in options.items() if k not in unset})
+    if journey["maker"] == "folds":
+        options |= {"folds": 2, "early_stopping_rounds": 5}
+    return fb.fit(data, journey.target, **options)
+
+
+def _estimated(journey: _Journey, data: Any, options: dict[str, Any]) -> fb.Model:
+    classifier = "string" in journey.loss.label or journey.loss.label in ("Boolean", "three numbers")
+    kind = fb.FrameBoostClassifier if classifier else fb.FrameBoostRegressor
+    names = {name: value for name, value in options.items() if value is not None and name != "verbose"}
+    engine = {} if journey["engine"] == "auto" else {"engine": journey["engine"]}
+    weight = {"sample_weight": journey.frame["weight"].to_numpy()} if journey["extra"] == "weights" else {}
+    estimator = kind(**names, **engine).fit(data[journey.features], journey.frame["y"].to_numpy(), **weight)
+    return estimator.model_
+
+
+def _check_fit(journey: _Journey, model: fb.Model) -> None:
+    """Hold the model to that of the plain frame by the kernels, and to what is in the rows."""
+    if journey["container"] in _REORDERED and journey.depends_on_order:
+        return
+    columns = "strings" if journey["columns"] == "integer categories" else journey["columns"]
+    plain = journey.frame
+    if columns != journey["columns"]:  # the same categories, as strings of one digit
+        plain = plain.with_columns(pl.col("kind").cast(pl.String))
+    reference = _made(journey, plain, "numba")
+    is_retyped = journey["container"] == "pandas" and columns in _RETYPED_BY_PANDAS
+    if columns == journey["columns"] and journey["maker"] != "estimator" and not is_retyped:
+        own, other = (fb.Model(model.ensemble), fb.Model(reference.ensemble))
+        if "star" in journey["container"]:
+            assert not journey.is_exact or without_joins(own) == without_joins(other)
+        else:
+            differing = difference(own, other, exact=journey.is_exact)
+            assert not differing, f"not the model of the plain frame: {differing[-2000:]}"
+    _same(_margins(model, journey.frame), _margins(reference, plain), "the plain frame's model")
+    if journey["afterwards"] != "slice":
+        _check_learnt(journey, model)
+
+
+def _check_learnt(journey: _Journey, model: fb.Model) -> None:
+    """Hold predictions on the training rows to their labels."""
+    given = journey.frame
+    predictions = _scored(model.predict(given))
+    label = journey.loss.label
+    is_small = journey["maker"] == "auto"  # it trains on few of these few rows, with small steps
+    labels = journey.frame.select(journey.target if isinstance(journey.target, list) else [journey.target])
+    if label == "grade":
+        assert np.corrcoef(predictions[:, 0], labels["y"].to_numpy())[0, 1] > 0.5
+    elif label in ("two strings", "Boolean", "three strings", "three numbers"):
+        right = np.mean([str(a) == str(b) for a, b in zip(model.predict(given, "class"), labels["y"], strict=True)])
+        assert right > (0.6 if is_small else 0.8), f"{right:.0%} of the labels are predicted"
+    elif journey["loss"] == "quantiles":
+        below = (labels["y"].to_numpy()[:, None] < predictions).mean(axis=0)
+        assert below[0] < 0.35 and below[2] > 0.65, below
+    else:
+        values = labels.to_numpy().astype(float)
+        errors = np.mean((predictions[:, : values.shape[1]] - values) ** 2) / np.var(values, axis=0).mean()
+        assert errors < (0.97 if is_small else 0.75), f"the squared errors are {errors:.0%} of the variance"
+    if label == "count" and journey["extra"] != "weights" and journey["maker"] != "folds":
+        assert abs(predictions.sum() / journey.frame["y"].sum() - 1) < 0.2
+    if journey["growth"] == "monotone" and journey["afterwards"] != "calibrate":
+        _check_monotone(journey, model)
+
+
+def _check_monotone(journey: _Journey, model: fb.Model) -> None:
+    low, high = (
+        journey.frame.with_columns(price=pl.lit(value).cast(journey.frame["price"].dtype)) for value in (2.0, 9.0)
+    )
+    lows, highs = (_margins(model, frame) for frame in (low, high))
+    assert (lows <= highs).all()
+
+
+# --- what happens to the model ----------------------------------------------------------------------------------------
+
+
+def _kept(journey: _Journey, model: fb.Model, other: fb.Model) -> fb.Model:
+    """Hold a copy to the original: all that it says of itself."""
+    assert other == model
+    for name in ("features", "objective", "n_trees", "n_rounds", "parameters", "best_iteration", "best_score"):
+        assert getattr(other, name) == getattr(model, name), name
+    assert repr(other) == repr(model)
+    assert other.history.equals(model.history) or model.history.width == 1  # without metrics
+    return other
+
+
+def _from_file(journey: _Journey, model: fb.Model) -> fb.Model:
+    path = journey.folder / ("model.ubj" if journey["engine"] == "polars" else "model.json")
+    model.save(path)
+    return _kept(journey, model, fb.load(path))
+
+
+def _sliced(journey: _Journey, model: fb.Model) -> fb.Model:
+    sliced = model[: max(1, model.n_rounds // 2)]
+    assert sliced.n_rounds == max(1, model.n_rounds // 2)
+    return sliced
+
+
+def _refitted(journey: _Journey, model: fb.Model) -> fb.Model:
+    training = journey.frame
+    if journey["extra"] == "valid":
+        training = training.filter(~pl.col("late"))
+    again = model.refit(training, journey.target, **journey.weight, **journey.group)
+    if journey["growth"] != "forest" and journey["maker"] == "fit":
+        _same(_margins(again, training), _margins(model, training), "the model refitted to its rows")
+    if journey["growth"] == "monotone":
+        turned = training.with_columns(price=11 - pl.col("price"))
+        _check_monotone(journey, model.refit(turned, journey.target, **journey.group))
+    return again
+
+
+def _calibrated(journey: _Journey, model: fb.Model) -> fb.Model:
+    return model.calibrate(journey.frame, journey.target)
+
+
+def _conformed(journey: _Journey, model: fb.Model) -> fb.Model:
+    sure = model.conform(journey.frame, journey.target, coverage=0.8)
+    ends = sure.predict(journey.frame, output="interval").struct.unnest()
+    label = journey.frame["y"]
+    assert ((ends["lower"] <= label) & (label <= ends["upper"])).mean() >= 0.8
+    return sure
+
+
+def _continued(journey: _Journey, model: fb.Model) -> fb.Model:
+    options = journey.options | {"n_estimators": 2} | journey.weight
+    longer = fb.fit(journey.frame, journey.target, init_model=model, **options)
+    assert longer.n_rounds == model.n_rounds + 2
+    return longer
+
+
+def _through_xgboost(journey: _Journey, model: fb.Model) -> fb.Model:
+    path = journey.folder / "xgboost.json"
+    model.to_xgboost(path)
+    back = fb.from_xgboost(path)
+    ours, theirs = (_margins(m, journey.frame) for m in (model, back))
+    np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-4)
+    return model
+
+
+_AFTERWARDS: dict[str, Callable[[_Journey, fb.Model], fb.Model]] = {
+    "nothing": lambda journey, model: model,
+    "file": _from_file,
+    "pickle": lambda journey, model: _kept(journey, model, pickle.loads(pickle.dumps(model))),
+    "slice": _sliced,
+    "refit": _refitted,
+    "calibrate": _calibrated,
+    "conform": _conformed,
+    "continue": _continued,
+    "XGBoost": _through_xgboost,
+}
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+def _margins(model: fb.Model, frame: pl.DataFrame) -> np.ndarray:
+    return _scored(model.predict(frame, output="margin"))
+
+
+def _scored(column: pl.Series) -> np.ndarray:
+    """Return predictions as an array (rows, outputs)."""
+    if isinstance(column.dtype, pl.Struct):
+        return column.struct.unnest().to_numpy().astype(float)
+    values = np.array(column.to_list(), dtype=float)
+    return values[:, None] if values.ndim == 1 else values
+
+
+def _same(one: np.ndarray, other: np.ndarray, what: str, rtol: float = 1e-9) -> None:
+    np.testing.assert_allclose(one, other, rtol=rtol, atol=1e-12, err_msg=f"scores are not those of {what}")
+
+
+def _check_scores(journey: _Journey, model: fb.Model) -> None:
+    expected = _margins(model, journey.frame)
+    assert expected.shape[0] == len(journey.frame) and np.isfinite(expected).all()
+    output = journey["output"]
+    scored = _OUTPUTS[output](journey, model) if output in _OUTPUTS else _in_database(journey, model)
+    if scored is not None:
+        is_rounded = journey["growth"] == "slopes" and output == "explain"
+        _same(scored, expected, output, 1e-6 if is_rounded else 1e-9)
+    _check_copies(journey, model, journey.frame, expected)
+
+
+def _check_copies(journey: _Journey, model: fb.Model, frame: pl.DataFrame, expected: np.ndarray) -> None:
+    """Hold the model on float32 copies, on a row without a value, and on other offsets, to what must be."""
+    if journey["growth"] != "slopes":
+        # A value that no threshold was chosen by may be one itself, which float32 may round down.
+        thresholds = model.trees.filter(pl.col("feature") == "price")["threshold"].cast(pl.Float64, strict=False)
+        is_between = ~frame["price"].is_in(thresholds.implode()).fill_null(value=False)
+        narrow = frame.with_columns(pl.col("price").cast(pl.Float32)).filter(is_between)
+        _same(_margins(model, narrow), expected[is_between.to_numpy()], "float32 copies")
+    nothing = pl.DataFrame({name: [None] for name in journey.features})
+    roles = {name: frame[name][:1] for name in ("offset", "exposure") if journey["extra"] == name}
+    typed = frame[:1].with_columns(pl.lit(None, frame[name].dtype).alias(name) for name in journey.features)
+    _same(_margins(model, nothing.with_columns(**roles)), _margins(model, typed), "missing values")
+    if journey["extra"] == "offset":
+        moved = _margins(model, frame.with_columns(pl.col("offset") + 1))
+        np.testing.assert_allclose(moved, expected + 1, rtol=1e-9)
+    if journey["extra"] == "exposure":
+        moved = _margins(model, frame.with_columns(pl.col("exposure") * 2))
+        np.testing.assert_allclose(moved, expected + math.log(2), rtol=1e-9)
+
+
+def _by_expression(journey: _Journey, model: fb.Model) -> np.ndarray:
+    return _scored(journey.frame.select(model.expr("margin")).to_series())
+
+
+def _database(model: fb.Model, dialect: str = "duckdb") -> fb.DatabaseModel:
+    """Return the model for tables that have all columns, those of a star as well."""
+    return model.database(dialect, **{"tables": "joined"} if model.ensemble.joins else {})
+
+
+def _query(journey: _Journey, model: fb.Model, **form: Any) -> np.ndarray:
+    """Return what a query over the rows, in a table that ignores case where the meeting is of one, says."""
+    CONTAINERS["NOCASE table" if journey["container"] == "NOCASE table" else "relation"](
+        journey.frame, journey["columns"], journey.con, journey.folder
+    )
+    database = _database(model)
+    if form.get("form") == "table":
+        for statement in database.table_statements("trees"):
+            journey.con.execute(statement)
+    if form.pop("view", False):
+        journey.con.execute(database.create_view_sql("scored", "given_rows", keep=["id"], output="margin", name="m"))
+        statement = "SELECT * FROM scored"
+    else:
+        statement = database.query("given_rows", keep=["id"], output="margin", name="m", **form)
+    found = journey.con.execute(f"SELECT * FROM ({statement}) ORDER BY id").fetchnumpy()
+    return np.column_stack([values for name, values in found.items() if name != "id"])
+
+
+def _by_function(journey: _Journey, model: fb.Model, form: str) -> np.ndarray:
+    to_duckdb(journey.con, journey.frame, "given_rows")
+    model.register(journey.con, "score", output="margin", form=form)
+    names = [*model.features, *(name for name in ("offset", "exposure") if journey["extra"] == name)]
+    arguments = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    found = journey.con.execute(f"SELECT score({arguments}) AS m FROM given_rows ORDER BY id").fetchall()
+    return _scored(pl.Series([value for (value,) in found]))
+
+
+def _by_contributions(journey: _Journey, model: fb.Model) -> np.ndarray:
+    """Return the sums of contributions, which are the margins."""
+    if model.ensemble.n_outputs > 1:
+        several = [model.explain(journey.frame, approx=True, output=i) for i in range(model.ensemble.n_outputs)]
+        return np.column_stack([one.sum_horizontal().to_numpy() for one in several])
+    return model.explain(journey.frame, approx=True).sum_horizontal().to_numpy()[:, None]
+
+
+def _check_drift(journey: _Journey, model: fb.Model) -> None:
+    """The rows of training have not drifted."""
+    database = _database(model)
+    to_duckdb(journey.con, journey.frame, "given_rows")
+    drift = journey.con.sql(database.drift_query("given_rows", database.baseline(journey.frame))).pl()
+    assert drift["psi"].is_finite().all() and drift["psi"].max() < 1e-9
+
+
+def _check_evaluation(journey: _Journey, model: fb.Model) -> None:
+    """Rows in a database are as good as those of the frame."""
+    # Rows of a query with equal margins are ranked by their positions.
+    other = "relation" if journey["loss"] == "ranks" else "shuffled query"
+    data = CONTAINERS["NOCASE table" if journey["container"] == "NOCASE table" else other](
+        journey.frame, journey["columns"], journey.con, journey.folder
+    )
+    one, other = (
+        model.evaluate(rows, journey.target, **journey.weight, **journey.group).metrics
+        for rows in (data, journey.frame)
+    )
+    assert one["metric"].to_list() == other["metric"].to_list()
+    np.testing.assert_allclose(one["value"].to_numpy(), other["value"].to_numpy(), rtol=1e-6, atol=1e-9)
+
+
+def _by_dbt(journey: _Journey, model: fb.Model) -> np.ndarray:
+    """Return what the dbt model says, rendered by Jinja as dbt does."""
+    import jinja2
+
+    paths = _database(model).to_dbt(journey.folder, "scored", "given_rows", keep=["id"], output="margin")
+    to_duckdb(journey.con, journey.frame, "given_rows")
+    macros = "".join(path.read_text(encoding="utf-8") for path in paths if path.parent.name == "macros")
+    text = next(path for path in paths if path.suffix == ".sql" and path.parent.name == "models").read_text("utf-8")
+    environment = jinja2.Environment(extensions=["jinja2.ext.do"])
+    sql = environment.from_string(macros + text).render(
+        ref=lambda name: name, config=lambda **kw: "", is_incremental=lambda: False, this="scored",
+        adapter=None, target=None, var=lambda name, default=None: default,
+    )  # fmt: skip
+    found = journey.con.execute(f"SELECT * FROM ({sql}) ORDER BY id").fetchnumpy()
+    return np.column_stack([values for name, values in found.items() if name != "id"])
+
+
+def _in_database(journey: _Journey, model: fb.Model) -> np.ndarray:
+    """Return what a query says in another database, whose table is filled by its own driver."""
+    database, frame = open_warehouse(journey["output"]), journey.frame
+    columns = {feature.name: (feature.type, _physical(frame[feature.name])) for feature in model.ensemble.features}
+    numbers = FeatureType("float64")
+    columns |= {name: (numbers, frame[name].to_list()) for name in ("offset", "exposure") if journey["extra"] == name}
+    for kind, values in columns.values():
+        if not all(database.holds(kind, value) for value in values if value is not None):
+            return _margins(model, frame)
+    database.fill("given_rows", columns)
+    query = _database(model, journey["output"]).query("given_rows", keep=["id"], output="margin", name="m")
+    return np.array([row[1:] for row in sorted(database.rows(query))], dtype=float)
+
+
+def _physical(column: pl.Series) -> list[Any]:
+    if isinstance(column.dtype, pl.Decimal):
+        return [None if v is None else int(v.scaleb(column.dtype.scale)) for v in column]
+    if isinstance(column.dtype, pl.Enum) or column.dtype == pl.Boolean:
+        return column.to_list()
+    return column.to_physical().to_list()
+
+
+_OUTPUTS: dict[str, Callable[[_Journey, fb.Model], np.ndarray | None]] = {
+    "predict": lambda journey, model: _margins(model, journey.frame.lazy()),
+    "expr": _by_expression,
+    "case": lambda journey, model: _query(journey, model, form="case"),
+    "lists": lambda journey, model: _query(journey, model, form="lists"),
+    "staged": lambda journey, model: _query(journey, model, form="staged"),
+    "table": lambda journey, model: _query(journey, model, form="table", trees="trees"),
+    "view": lambda journey, model: _query(journey, model, view=True),
+    "macro": lambda journey, model: _by_function(journey, model, "macro"),
+    "udf": lambda journey, model: _by_function(journey, model, "udf"),
+    "explain": _by_contributions,
+    "drift": _check_drift,
+    "evaluate": _check_evaluation,
+    "dbt": _by_dbt,
+}

@@ -1,0 +1,164 @@
+"""The rows of a meeting: as a polars frame, and as each container that `fit` takes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+import frameboost as fb
+from tests.support.random_models import to_duckdb
+
+__all__ = ["CONTAINERS", "LABELS", "feature_names", "rows"]
+
+N_ROWS = 240
+_HOSTILE = 'it\'s "x" </script> ${y} {{ z }} \x1b[31m %s'
+# Six values of each type, whose order is not that of their effects on the label. Strings are told apart by case only,
+# by accent only, and have quotes.
+_VALUES: dict[str, tuple[list[Any], Any]] = {
+    "integers": ([3, 1, 10, 7, 2, 5], pl.Int16),
+    "strings": (["a", "A", "é", "e", "it's", "\\"], pl.String),
+    "Enum": (["a", "A", "é", "e", "it's", "\\"], pl.Enum(["\\", "a", "A", "é", "e", "it's"])),
+    "integer categories": ([3, 1, 9, 7, 2, 5], pl.Int64),
+    "Booleans": ([True, False, True, False, True, False], pl.Boolean),
+    "dates": ([dt.date(2013, month, 1) for month in (3, 1, 10, 7, 2, 5)], pl.Date),
+    "decimals": ([Decimal(f"{v}.25") for v in (3, 1, 10, 7, 2, 5)], pl.Decimal(9, 2)),
+}
+_EFFECTS = np.array([0.0, 4.0, 2.0, 6.0, 1.0, 5.0])
+LABELS = {"two numbers": ["y", "y2"]}  # of other labels "y"
+
+
+def feature_names(columns: str) -> list[str]:
+    """Return the columns that are features."""
+    other = {"hostile names": [_HOSTILE], "named prediction": ["prediction"], "no value": ["empty"]}
+    return ["price", *other.get(columns, ["kind"] if columns in _VALUES else [])]
+
+
+@cache
+def rows(columns: str, label: str) -> pl.DataFrame:
+    """Return the rows: features, labels, a weight, an offset, an exposure and a query; ``id`` numbers them."""
+    rng = np.random.default_rng(7)
+    price, level = (rng.integers(100, 1000, N_ROWS) / 100).round(2), rng.integers(0, 6, N_ROWS)
+    name = next(iter(feature_names(columns)[1:]), None)
+    values, dtype = _VALUES.get(columns, _VALUES["strings"])
+    if columns == "Booleans":
+        level %= 2
+    effect = _EFFECTS[level] if name and columns != "no value" else np.zeros(N_ROWS)
+    absent = rng.random(N_ROWS) < 0.15
+    price = np.where(absent, np.nan, price)
+    signal = np.where(absent, 5.0, np.nan_to_num(price)) + effect  # 1 to 16
+    offset = (rng.integers(-8, 9, N_ROWS) / 4).round(2)
+    exposure = rng.integers(1, 9, N_ROWS) / 4
+    scale = 1e-7 if label == "tiny number" else 1.0
+    frame = pl.DataFrame({
+        "id": range(N_ROWS), "price": price, "weight": rng.integers(1, 4, N_ROWS) / 1.0, "offset": offset * scale,
+        "exposure": exposure, "query": np.arange(N_ROWS) // 8, "late": rng.random(N_ROWS) < 0.25,
+        **_labels(rng, label, signal, offset, exposure, scale),
+    })  # fmt: skip
+    if columns != "NaN":
+        frame = frame.with_columns(pl.col("price").fill_nan(None))
+    if columns == "float32":
+        frame = frame.with_columns(pl.col("price").cast(pl.Float32))
+    if columns == "no value":
+        return frame.with_columns(empty=pl.lit(None, pl.Float64))
+    if name is not None:
+        told = [None if gone else values[i] for gone, i in zip(rng.random(N_ROWS) < 0.1, level, strict=True)]
+        frame = frame.with_columns(pl.Series(name, told, dtype=dtype))
+    return frame
+
+
+def _labels(
+    rng: np.random.Generator, label: str, signal: np.ndarray, offset: np.ndarray, exposure: np.ndarray, scale: float
+) -> dict[str, Any]:
+    noise = rng.normal(size=len(signal)) / 4
+    if label == "count":
+        return {"y": rng.poisson(exposure * np.exp(signal / 6 - 0.5))}
+    if label == "grade":
+        return {"y": np.digitize(signal, [4.0, 7.0, 10.0])}
+    if label in ("two strings", "Boolean"):
+        late = signal + noise > 6
+        return {"y": late if label == "Boolean" else np.where(late, "it's </b>", "${no}")}
+    if label.startswith("three"):
+        kind = np.digitize(signal + noise, [4.5, 8.0])
+        return {"y": kind if label == "three numbers" else np.array(["low", "high", "10"])[kind]}
+    if label == "two numbers":
+        return {"y": signal + noise, "y2": 9 - signal}
+    return {"y": (signal + offset + noise) * scale}
+
+
+# --- containers -------------------------------------------------------------------------------------------------------
+
+
+def _table(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+    to_duckdb(con, frame, "given_rows")
+    return con.table("given_rows")
+
+
+def _nocase(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+    _table(frame, con)
+    columns = con.execute("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = 'given_rows'")
+    for name, kind in columns.fetchall():
+        if kind == "VARCHAR":
+            quoted = name.replace('"', '""')
+            con.execute(f'ALTER TABLE given_rows ALTER "{quoted}" TYPE VARCHAR COLLATE NOCASE')
+    return con.table("given_rows")
+
+
+def _parquet(frame: pl.DataFrame, folder: Path) -> Path:
+    frame.write_parquet(folder / "rows.parquet")  # by polars, whose statistics leave NaN out
+    return folder / "rows.parquet"
+
+
+def _dictionaries(frame: pl.DataFrame, columns: str) -> pa.Table:
+    table = frame.to_arrow()
+    if columns == "integer categories":
+        place = table.column_names.index("kind")
+        table = table.set_column(place, "kind", table.column("kind").dictionary_encode())
+    return table
+
+
+def _star(frame: pl.DataFrame, columns: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return facts and a dimension, which has the second feature, or the price where there is no other."""
+    names = feature_names(columns)[-1:]
+    keys = frame.select(names).unique(maintain_order=True).with_row_index("key")
+    facts = frame.join(keys, on=names, how="left", nulls_equal=True, maintain_order="left")
+    return facts.drop(names), keys
+
+
+def _pandas(frame: pl.DataFrame, columns: str) -> Any:
+    converted = frame.to_pandas()
+    return converted.astype({"kind": "category"}) if columns == "integer categories" else converted
+
+
+def _joined_relations(frame: pl.DataFrame, columns: str, con: duckdb.DuckDBPyConnection) -> Any:
+    facts, keys = _star(frame, columns)
+    to_duckdb(con, facts.drop("position", strict=False), "facts")
+    to_duckdb(con, keys.drop("position", strict=False), "keys")
+    return fb.join(con.table("facts"), con.sql("SELECT * EXCLUDE (position) FROM keys"), on="key")
+
+
+# Of a frame, the kind of its columns, a connection and a folder.
+CONTAINERS: dict[str, Callable[[pl.DataFrame, str, duckdb.DuckDBPyConnection, Path], Any]] = {
+    "polars": lambda frame, columns, con, folder: frame,
+    "lazy": lambda frame, columns, con, folder: frame.lazy(),
+    "pandas": lambda frame, columns, con, folder: _pandas(frame, columns),
+    "arrow": lambda frame, columns, con, folder: _dictionaries(frame, columns),
+    "relation": lambda frame, columns, con, folder: _table(frame, con),
+    "shuffled query": lambda frame, columns, con, folder: _table(frame, con).query(
+        "shuffled", "SELECT * FROM shuffled ORDER BY random()"
+    ),
+    "NOCASE table": lambda frame, columns, con, folder: _nocase(frame, con),
+    "Parquet relation": lambda frame, columns, con, folder: con.read_parquet(str(_parquet(frame, folder))),
+    "Parquet file": lambda frame, columns, con, folder: _parquet(frame, folder),
+    "two frames": lambda frame, columns, con, folder: [frame[:100], frame[100:]],
+    "star": lambda frame, columns, con, folder: fb.join(*_star(frame, columns), on="key"),
+    "star of relations": lambda frame, columns, con, folder: _joined_relations(frame, columns, con),
+}

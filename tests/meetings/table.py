@@ -1,0 +1,130 @@
+"""The factors of a meeting and their values; and which values do not go together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import frameboost as fb
+
+__all__ = ["COMMONEST", "DATABASES", "FACTORS", "GROWTHS", "LOSSES", "Loss", "go_together"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An objective and the kind of label that it takes; ``exact`` if the loss needs only + - × ÷ and √."""
+
+    objective: Any
+    label: str
+    exact: bool = False
+    options: Mapping[str, Any] | None = None
+
+
+LOSSES = {
+    "squared": Loss("reg:squarederror", "number", exact=True),
+    "absolute": Loss("reg:absoluteerror", "number", exact=True),
+    "quantiles": Loss("reg:quantileerror", "number", exact=True, options={"quantile_alpha": [0.1, 0.5, 0.9]}),
+    "tiny": Loss("reg:squarederror", "tiny number", exact=True),
+    "own": Loss(fb.Objective("margin - label", "1", "margin", "rmse"), "number", exact=True),
+    "poisson": Loss("count:poisson", "count"),
+    "yes or no": Loss("binary:logistic", "two strings"),
+    "Boolean": Loss(None, "Boolean"),
+    "three strings": Loss(None, "three strings"),
+    "three numbers": Loss("multi:softmax", "three numbers"),
+    "two targets": Loss("reg:squarederror", "two numbers", exact=True),
+    "normal": Loss("dist:normal", "number"),
+    "ranks": Loss("rank:ndcg", "grade", options={"group": "query"}),
+}
+GROWTHS: dict[str, dict[str, Any]] = {
+    "depthwise": {},
+    "leafwise": {"grow_policy": "lossguide", "max_leaves": 12},
+    "symmetric": {"grow_policy": "symmetric"},
+    "slopes": {"linear_tree": True},
+    "vector": {"multi_strategy": "multi_output_tree"},
+    "dart": {"booster": "dart", "rate_drop": 0.3},
+    "forest": {"num_parallel_tree": 2, "subsample": 0.8, "colsample_bynode": 0.8},
+    "approx": {"tree_method": "approx"},
+    "exact": {"tree_method": "exact"},
+    "monotone": {"monotone_constraints": {"price": 1}},
+    "few bins": {"max_bin": 5},
+}
+DATABASES = ("postgres", "sqlite", "clickhouse", "mariadb")
+FACTORS: dict[str, tuple[str, ...]] = {
+    "loss": tuple(LOSSES),
+    "output": (
+        "predict", "expr", "case", "lists", "staged", "table", "view", "macro", "udf", "explain", "drift", "evaluate",
+        "dbt", *DATABASES,
+    ),
+    "container": (
+        "polars", "lazy", "pandas", "arrow", "relation", "shuffled query", "NOCASE table", "Parquet relation",
+        "Parquet file", "two frames", "star", "star of relations",
+    ),
+    "columns": (
+        "floats", "float32", "NaN", "integers", "strings", "Enum", "integer categories", "Booleans", "dates",
+        "decimals", "no value", "hostile names", "named prediction",
+    ),
+    "growth": tuple(GROWTHS),
+    "afterwards": ("nothing", "file", "pickle", "slice", "refit", "calibrate", "conform", "continue", "XGBoost"),
+    "extra": ("none", "weights", "offset", "exposure", "valid"),
+    "engine": ("auto", "numba", "polars", "duckdb", "shards"),
+    "maker": ("fit", "folds", "auto", "estimator"),
+}  # fmt: skip
+# Every three of these meet as well.
+COMMONEST = {
+    "loss": ("squared", "Boolean"), "output": ("predict", "case"), "container": ("polars", "relation"),
+    "columns": ("floats", "strings"), "afterwards": ("nothing", "file"),
+}  # fmt: skip
+
+_IN_DUCKDB = ("relation", "shuffled query", "NOCASE table", "Parquet relation", "star of relations")
+_TWO_CLASSES = ("yes or no", "Boolean")
+_SEVERAL_MARGINS = ("quantiles", "three strings", "three numbers", "two targets", "normal")
+_REGRESSIONS = ("squared", "absolute", "quantiles", "tiny", "own", "poisson", "normal")
+# Two factors, and whether two values of them do not go together.
+_APART: list[tuple[str, str, Callable[[str, str], bool]]] = [
+    # what does not exist
+    ("columns", "container", lambda c, k: c == "integer categories" and k not in ("pandas", "arrow")),
+    ("columns", "engine", lambda c, e: c == "integer categories" and e == "duckdb"),
+    ("loss", "extra", lambda loss, extra: extra == "exposure" and loss != "poisson"),
+    ("loss", "extra", lambda loss, extra: extra == "offset" and loss in (*_SEVERAL_MARGINS, "poisson")),
+    ("loss", "extra", lambda loss, extra: extra == "weights" and loss == "ranks"),  # weights of queries
+    ("engine", "container", lambda e, k: e == "duckdb" and k not in _IN_DUCKDB),
+    ("engine", "container", lambda e, k: e == "shards" and "star" in k),
+    ("growth", "afterwards", lambda g, a: g == "vector" and a == "calibrate"),
+    ("growth", "extra", lambda g, e: g == "vector" and e in ("offset", "exposure")),
+    ("extra", "afterwards", lambda e, a: e == "exposure" and a == "calibrate"),
+    ("maker", "engine", lambda m, e: m == "estimator" and e in ("duckdb", "shards")),
+    # what is refused, as the documentation says
+    ("loss", "growth", lambda loss, g: g == "slopes" and loss in ("absolute", "quantiles", "three strings",
+                                                                  "three numbers", "two targets", "normal", "ranks")),
+    ("loss", "growth", lambda loss, g: g == "vector" and loss not in ("three strings", "three numbers", "two targets",
+                                                                      "quantiles")),
+    ("loss", "growth", lambda loss, g: g == "monotone" and loss in ("absolute", "quantiles")),
+    ("growth", "engine", lambda g, e: e == "shards" and g in ("approx", "exact", "slopes", "vector")),
+    ("growth", "engine", lambda g, e: g == "exact" and e in ("polars", "duckdb")),
+    ("growth", "container", lambda g, k: g == "exact" and k in _IN_DUCKDB),
+    ("growth", "afterwards", lambda g, a: g == "dart" and a in ("refit", "continue")),
+    ("growth", "afterwards", lambda g, a: g in ("slopes",) and a in ("refit", "XGBoost")),
+    ("growth", "output", lambda g, o: g == "slopes" and o in ("table", "lists")),
+    ("loss", "afterwards", lambda loss, a: a == "calibrate" and loss not in _TWO_CLASSES),
+    ("loss", "afterwards", lambda loss, a: a == "conform" and loss not in _REGRESSIONS),
+    ("loss", "afterwards", lambda loss, a: a == "XGBoost" and loss in ("own", "normal", "yes or no", "three strings")),
+    ("maker", "growth", lambda m, g: m == "auto" and g in ("dart", "exact", "approx", "symmetric", "leafwise",
+                                                                      "vector")),
+    ("maker", "extra", lambda m, e: m in ("auto", "folds") and e == "valid"),
+    ("maker", "extra", lambda m, e: m in ("auto", "estimator") and e in ("offset", "exposure")),
+    ("maker", "extra", lambda m, e: m == "estimator" and e == "valid"),
+    ("maker", "loss", lambda m, loss: m == "estimator" and loss in ("ranks", "two targets", "own")),
+    ("maker", "container", lambda m, k: m == "estimator" and k not in ("polars", "pandas")),
+    ("maker", "afterwards", lambda m, a: m in ("folds", "auto") and a in ("slice", "refit", "continue")),
+    ("extra", "afterwards", lambda e, a: e in ("offset", "exposure") and a == "XGBoost"),
+    ("columns", "afterwards", lambda c, a: c in ("decimals", "dates", "hostile names", "integer categories")
+     and a == "XGBoost"),
+]  # fmt: skip
+
+
+def go_together(meeting: Mapping[str, str]) -> bool:
+    """Whether the values of a meeting, of some factors or all, go together."""
+    return not any(
+        one in meeting and other in meeting and apart(meeting[one], meeting[other]) for one, other, apart in _APART
+    )
