@@ -9,7 +9,7 @@ import polars as pl
 
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.data.opening import open_source
-from frameboost.data.shares import draws_of_groups, free_name, with_draws
+from frameboost.data.shares import draws_of_groups, free_name, with_draws, with_window
 from frameboost.data.sources import FrameSource, LocalSource, SparseSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.draws import draw_key
@@ -125,9 +125,9 @@ def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: in
     if isinstance(drawn, FrameSource):
         number = (pl.col(name).rank("dense").cast(pl.Int64) - 1) % folds
         return FrameSource(drawn.frame.with_columns(number), categorical=drawn.categorical), name
-    quoted = quote_identifier(name)
-    number_sql = f"(dense_rank() OVER (ORDER BY {quoted} ASC) - 1) % {folds}"
-    return drawn.derived(drawn.relation.project(f"* REPLACE ({number_sql} AS {quoted})")), name
+    quoted, place = quote_identifier(name), free_name("number", drawn.names())
+    numbered = with_window(drawn, f"(dense_rank() OVER (ORDER BY {quoted} ASC) - 1) % {folds}", place)
+    return numbered.derived(numbered.relation.project(f"* EXCLUDE ({quoted})")), place
 
 
 def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
@@ -141,12 +141,11 @@ def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
             yield _rows_of(source, source.frame.filter(~is_part)), _rows_of(source, source.frame.filter(is_part))
         return
     by, place = quote_identifier(name), free_name("fold", source.names())
-    quoted = quote_identifier(place)
-    ranked = source.relation.project(f"*, dense_rank() OVER (ORDER BY {by} ASC) AS {quoted}")
-    count = ranked.aggregate(f"MAX({quoted})").fetchall()[0][0] or 0
+    ranked = with_window(source, f"dense_rank() OVER (ORDER BY {by} ASC)", place)
+    count = ranked.relation.aggregate(f"MAX({quote_identifier(place)})").fetchall()[0][0] or 0
     _check_count(count, name)
     for number in range(1, count + 1):
-        yield _divided(source.derived(ranked), place, number)
+        yield _divided(ranked, place, number)
 
 
 def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, Any]]:
@@ -162,13 +161,13 @@ def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, 
         for fold in range(1, folds + 1):
             yield _divided(FrameSource(parted, categorical=source.categorical), part, fold, "<")
         return
-    quoted, by = quote_identifier(part), quote_identifier(name)
+    by = quote_identifier(name)
     if missing := source.relation.filter(f"{by} IS NULL").aggregate("COUNT(*)").fetchall()[0][0]:
         raise DataError(f"time column {shown(name)} is NULL in {missing:,} rows")
     rank_text = f"(rank() OVER (ORDER BY {by} ASC) - 1) * {folds + 1} // COUNT(*) OVER ()"
-    parted_rows = source.relation.project(f"*, {rank_text} AS {quoted}")
+    parted_rows = with_window(source, rank_text, part)
     for fold in range(1, folds + 1):
-        yield _divided(source.derived(parted_rows), part, fold, "<")
+        yield _divided(parted_rows, part, fold, "<")
 
 
 def _check_count(count: int, name: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from frameboost.checks.messages import did_you_mean, listed, shown
-from frameboost.data.shares import free_name, queries_of, split_by_queries
+from frameboost.data.shares import free_name, queries_of, split_by_queries, with_window
 from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import is_missing, literal, physical_sql, quote_identifier
@@ -161,8 +161,9 @@ def _split_at(
     if group is None:
         return (source.derived(source.relation.filter(f"NOT ({condition})")),
                 source.derived(source.relation.filter(condition)))  # fmt: skip
-    name = quote_identifier(free_name("held", source.names()))
-    marked = source.relation.project(f"*, bool_or({condition}) OVER (PARTITION BY {quote_identifier(group)}) AS {name}")
+    place = free_name("held", source.names())
+    name, is_held = quote_identifier(place), f"bool_or({condition}) OVER (PARTITION BY {quote_identifier(group)})"
+    marked = with_window(source, is_held, place).relation
     parts = (marked.filter(f"{no}{name}").project(f"* EXCLUDE ({name})") for no in ("NOT ", ""))
     training, part = map(source.derived, parts)
     return training, part

@@ -31,6 +31,7 @@ __all__ = [
     "split_by_queries",
     "split_by_query_draw",
     "with_draws",
+    "with_window",
 ]
 
 
@@ -61,12 +62,10 @@ def split_by_query_draw(source: LocalSource, group: str, share: float, key: int)
     if isinstance(source, FrameSource):
         queries = queries_of(source, group)
         return split_by_queries(source, group, queries.filter(_draws_by_rank(queries, key) < share))
-    name = quote_identifier(free_name("draw", source.names()))
-    by = quote_identifier(group)
-    rank = f"dense_rank() OVER (ORDER BY {f'CAST({by} AS VARCHAR)' if kind.is_categorical else by} ASC NULLS LAST) - 1"
-    ranked = source.relation.project(f"*, {draw_sql(rank, key)} AS {name}")
-    training, part = (ranked.filter(f"{name} {sign} {share!r}::DOUBLE") for sign in (">=", "<"))
-    return source.derived(_without(training, name)), source.derived(_without(part, name))
+    name = free_name("draw", source.names())
+    ranked, quoted = _with_draws_of_groups(source, group, kind, key, name).relation, quote_identifier(name)
+    training, part = (ranked.filter(f"{quoted} {sign} {share!r}::DOUBLE") for sign in (">=", "<"))
+    return source.derived(_without(training, quoted)), source.derived(_without(part, quoted))
 
 
 def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tuple[LocalSource, int, int]:
@@ -86,9 +85,27 @@ def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tup
     by = quote_identifier(group)
     text = f"CAST({by} AS VARCHAR)" if kind.is_categorical else by
     counts = source.relation.aggregate(f"COUNT(DISTINCT {text}), COUNT(*) - COUNT({by})").fetchall()[0]
+    return _with_draws_of_groups(source, group, kind, key, name), *counts
+
+
+def _with_draws_of_groups(
+    source: RelationSource, group: str, kind: FeatureType, key: int, name: str
+) -> RelationSource:  # fmt: skip
+    by = quote_identifier(group)
+    text = f"CAST({by} AS VARCHAR)" if kind.is_categorical else by
     rank = f"dense_rank() OVER (ORDER BY {text} ASC NULLS LAST) - 1"
-    drawn_rows = source.relation.project(f"*, {draw_sql(rank, key)} AS {quote_identifier(name)}")
-    return source.derived(drawn_rows), *counts
+    return with_window(source, draw_sql(rank, key), name)
+
+
+def with_window(source: RelationSource, sql: str, name: str) -> RelationSource:
+    """Return the rows with one more column, of a window function, in their order: windows leave them in another one.
+
+    By their positions samples are drawn, and rows of a query with equal margins are ranked.
+    """
+    position = quote_identifier(free_name("position", [*source.names(), name]))
+    numbered = source.relation.project(f"*, row_number() OVER () AS {position}")
+    ordered = numbered.project(f"*, {sql} AS {quote_identifier(name)}").order(position)
+    return source.derived(_without(ordered, position))
 
 
 def queries_of(source: FrameSource, group: str) -> pl.Series:

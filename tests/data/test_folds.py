@@ -1,6 +1,7 @@
 """Folds of groups: the rows of a group stay together, in a frame as in a relation."""
 
 import duckdb
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.data.folds import fold_parts
 from frameboost.data.opening import open_source
+from tests.support.cases import cases
 from tests.support.examples import examples
+from tests.support.random_models import to_duckdb
 
 CON = duckdb.connect()
 GROUPS = st.one_of(
@@ -19,9 +22,9 @@ GROUPS = st.one_of(
 
 def dealt(data: object, folds: int, groups: str, seed: int) -> list[tuple[list[int], list[int]]]:
     def rows(part) -> list[int]:
-        frame = part.pl() if isinstance(part, duckdb.DuckDBPyRelation) else part.collect()
-        assert frame.columns == ["row", "who"]
-        return sorted(frame["row"].to_list())
+        source = open_source(part)
+        assert source.names() == ["row", "who"]
+        return source.to_frame(["row"]).collect()["row"].to_list()
 
     return [(rows(a), rows(b)) for a, b in fold_parts(open_source(data), folds, None, seed, groups)]
 
@@ -57,3 +60,17 @@ def test_groups_that_cannot_be_dealt(who, message):
     source = open_source(pl.DataFrame({"row": range(6), "who": who}))
     with pytest.raises(fb.DataError, match=message):
         list(fold_parts(source, 3, None, 0, "who"))
+
+
+@pytest.mark.slow
+@cases("options", [{"valid": 0.3}, {"valid": "last 20%", "time": "t"}, {"folds": 2}, {"folds": "part"}])
+def test_rows_of_a_database_stay_in_their_order(options):
+    # Rows of a query are ranked by their positions where margins are equal, and samples are drawn by these.
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({name: rng.integers(0, high, 300) for name, high in zip("xzqt", (5, 4, 30, 20), strict=True)})
+    frame = frame.with_columns(y=(pl.col("x") + pl.col("z")) // 3, part=pl.col("q") % 3)
+    con = duckdb.connect()
+    to_duckdb(con, frame, "rows_in_order")
+    shape = {"n_estimators": 4, "max_depth": 2, "min_child_weight": 0, "subsample": 0.5, "verbose": False}
+    options = {**options, **shape, "objective": "rank:ndcg", "group": "q", "features": ["x", "z"]}
+    assert fb.fit(frame, "y", **options) == fb.fit(con.table("rows_in_order"), "y", **options)
