@@ -49,8 +49,12 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
             "init_model comes from another library, and treats missing values or codes as fit does not"
         )
     given = find_features(source, initial.features)
+    categorical = {feature.name for feature in initial.features if feature.type != feature.type.values}
+    if isinstance(source, FrameSource):  # numbers of another container are the categories that they were
+        source = replace(source, categorical=source.categorical | categorical)
+        categorical = set()
     for feature in initial.features:
-        if given[feature.name] != feature.type.values:
+        if given[feature.name] != feature.type.values or feature.name in categorical:
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
                 "the model to train on from; give it the same type"
