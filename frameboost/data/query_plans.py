@@ -68,7 +68,8 @@ def _step(node: dict[str, Any]) -> Step:
     name, more = node["name"].strip(), node["extra_info"]
     if any("sample" in key.lower() for key in more):
         name = "SAMPLE"
-    found = _DATABASE.match(more.get("Table", ""))
+    table = more.get("Table", "")  # a list of lines, of a name that has several
+    found = _DATABASE.match(table if isinstance(table, str) else "\n".join(table))
     database = None if found is None else found[2] or found[1].replace('""', '"')
     return Step(name, database, name == "FILTER" or "Filters" in more, int(more.get(_CARDINALITY, 0)))
 

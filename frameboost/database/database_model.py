@@ -53,7 +53,7 @@ def database_model(
     tables: Tables | None = None, paramstyle: str | None = None,
 ) -> DatabaseModel:  # fmt: skip
     """Return an ensemble as one database runs it; `frameboost.Model.database` describes the arguments."""
-    if paramstyle not in (None, *_ESCAPES):
+    if paramstyle is not None and not (isinstance(paramstyle, str) and paramstyle in _ESCAPES):
         raise ParameterError(f"paramstyle must be one of {listed(_ESCAPES)} or None, not {shown(paramstyle)}")
     ensemble = ensemble.started_from(base_margin)
     spoken = get_dialect(dialect, limits)

@@ -60,11 +60,12 @@ def _check_distinct(keep: Sequence[str] | None, predictions: Sequence[str], *, a
     """Raise `ParameterError` if two columns of the query would have one name; of ``SELECT *`` nothing is known."""
     if keep is None:
         return
-    found: set[str] = set()
-    for name in (*keep, *predictions):
+    kept: set[str] = set()
+    for number, name in enumerate((*keep, *predictions)):
         known = name.lower() if any_case else name
-        if known in found:
+        if known in kept:
             raise ParameterError(
                 f"the query would have column {shown(name)} twice; leave it out of keep, or change name"
             )
-        found.add(known)
+        if number < len(keep):  # of labels that are one name the outputs tell more
+            kept.add(known)
