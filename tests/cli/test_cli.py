@@ -376,7 +376,7 @@ def test_show_writes_floats_short_and_asks_for_what_is_missing(here, capsys):
         tree
         == """\
   "x" IS NOT NULL?
-    yes: "x" < 0.3?
+    yes: "x" < 0.2?
       yes: 4.25
       no or missing: 3.25
     no: -3.75
@@ -511,10 +511,10 @@ def test_train_refuses_bad_input(here, capsys, line, says):
     ("show list.json", "not a model that can be read here"),
     ("show pickle.pkl", "it is a pickle, which is not opened"),
     ("show model.cbm", "CatBoost's own binary format"),
-    ("show dump.json", "LightGBM's JSON dump"),
-    ("show .", ".: Is a directory"),
+    ("show dump.json", "it is the JSON of LightGBM's dump_model"),
+    ("show .", "'.' is a folder"),
     ("show damaged.ubj", "damaged.ubj: "),
-    ("show damaged.txt", "damaged.txt: damaged LightGBM model: the line 'end of trees' is missing"),
+    ("show damaged.txt", "damaged.txt: damaged LightGBM model: feature_names is missing"),
     ("show damaged_cat.json", "damaged_cat.json: not a CatBoost model"),
     ("show delay.json --importance gian", "importance must be one of"),
     ("sql delay.json --dialect snowflak", "dialect must be one of 'duckdb'"),

@@ -271,6 +271,9 @@ def test_trees_of_a_single_leaf(fast_warehouse, tmp_path, form):
 def test_all_columns_are_kept_where_none_is_named(warehouse):
     model, frame = model_of_all_outputs("reg:squarederror")
     fill(warehouse, frame)
-    rows = sorted(warehouse.rows(model.query("t", warehouse.name)), key=lambda row: row[0])
+    rows = warehouse.rows(model.query("t", warehouse.name))
+    if warehouse.name == "sqlite":  # where of two columns of one name the first is meant
+        rows = [(*row[1:], row[0]) for row in rows]
+    rows = sorted(rows, key=lambda row: row[0])
     assert [row[:3] for row in rows] == frame.select("id", "x", "place").rows()
     assert [row[3] for row in rows] == model.predict(frame).to_list()

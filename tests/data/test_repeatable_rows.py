@@ -153,7 +153,6 @@ _USES = {
 }  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore:no tree has a split")  # of three rows
 @pytest.mark.parametrize("use", [
     pytest.param(use, id=name, marks=() if name in ("fit", "condition") else pytest.mark.slow)
     for name, use in _USES.items()

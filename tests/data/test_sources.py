@@ -114,7 +114,8 @@ def test_numbers_of_another_type_are_compared_exactly():
     assert model.predict(pl.DataFrame({"x": [2.0**53, 2.0**53 + 2]})).to_list() == [0.0, 2.0]
     floats = pl.DataFrame({"x": [0.25, 0.5], "y": [0.0, 2.0]}, schema_overrides={"x": pl.Float32})
     model = fb.fit(floats, "y", n_estimators=1, learning_rate=1, reg_lambda=0, min_child_weight=0)
-    for values in ([0, 1], [0.4999999999999999, 0.5], [False, True]):
+    # The threshold is 0.4, between the two.
+    for values in ([0, 1], [0.3999999999999999, 0.4], [False, True]):
         frame = pl.DataFrame({"x": values})
         if frame["x"].dtype == pl.Boolean:
             with pytest.raises(fb.DataError, match="has type Boolean"):
@@ -140,7 +141,6 @@ FROM_PANDAS = {
     "objects of text": (pd.Series(["a", None, "b", float("nan")], dtype=object), pl.Series(["a", None, "b", None])),
     "string": (pd.array(["a", None, "b", "ä"], dtype="string"), pl.Series(["a", None, "b", "ä"])),
     "category": (pd.Categorical(["z", "y", None, "y"]), pl.Series(["z", "y", None, "y"])),
-    "category of numbers": (pd.Categorical([30, 10, None, 10]), pl.Series([30, 10, None, 10])),
     "Int64": (pd.array([2**60 + 1, 2**60, None, 7], dtype="Int64"), pl.Series([2**60 + 1, 2**60, None, 7])),
     "Float64": (pd.array([1.5, None, 2.0, 3.0], dtype="Float64"), pl.Series([1.5, None, 2.0, 3.0])),
     "NaN": (pd.array([1.5, float("nan"), 2.0, 3.0]), pl.Series([1.5, None, 2.0, 3.0])),

@@ -136,9 +136,8 @@ def test_rows_without_a_certain_order_are_not_drawn():
             with pytest.raises(fb.DataError, match=rf"have no certain order \(its plan has '[A-Z_]*{step}'\)"):
                 use(rows, "y", **options)
     assert fb.fit(without["GROUP_BY"], "y", valid="last 20%", time="x", **SHAPE).n_rounds == 2
-    assert (
-        fb.fit(con.sql("FROM t USING SAMPLE 50%"), "y", valid=0.5, **SHAPE).n_rounds == 2
-    )  # no two fits have its rows
+    sample = con.sql("FROM t USING SAMPLE 50 PERCENT (bernoulli)")
+    assert fb.fit(sample, "y", valid=0.5, **SHAPE).n_rounds == 2  # no two fits have its rows
     con.execute("SET preserve_insertion_order = false")
     with pytest.raises(fb.DataError, match=r"^rows have no certain position while preserve_insertion_order is off; "):
         fb.fit(con.table("t"), "y", valid=0.5)

@@ -58,7 +58,6 @@ def test_they_are_kept_and_never_split(engine, trees):
     assert model.trees.equals(trees)
 
 
-@pytest.mark.filterwarnings("ignore:no tree has a split")
 @pytest.mark.parametrize(
     "options",
     [

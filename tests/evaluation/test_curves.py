@@ -165,7 +165,7 @@ def test_rows_are_read_once_and_checked():
         return str(error.value)
 
     assert message(df[:0]) == "the data has no rows"
-    assert message(df.with_columns(y=None)).startswith("target column 'y' has type Null")
+    assert message(df.with_columns(y=None)).startswith("target 'y' is NULL, NaN or infinite in 4 of 4 rows")
     missing = "target 'y' is NULL, NaN or infinite in 1 of 4 rows; drop those rows first"
     assert message(df.with_columns(y=pl.Series([None, 1.0, 2.0, 3.0]))) == missing
     assert message(df, weight="s") == "weight column 's' has type String; it must be numeric or Boolean"

@@ -548,7 +548,7 @@ def test_labels_that_a_loss_does_not_know_are_refused(objective, wrong, needs, e
 @pytest.mark.parametrize("upper", [1.5, 0.0, -1.0])
 def test_times_must_lie_in_order(upper):
     rows = pl.DataFrame({"x": [1, 2, 3], "low": [2.0, 1.0, 0.0], "high": [upper, 1.0, None]})
-    with pytest.raises(fb.DataError, match=r"no later than label_upper_bound in 1 of 3 rows"):
+    with pytest.raises(fb.DataError, match=r"label_upper_bound is greater than 0 and no earlier in 1 of 3 rows"):
         fb.fit(rows, "low", objective="survival:aft", label_upper_bound="high")
 
 

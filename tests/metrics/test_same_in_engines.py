@@ -29,6 +29,7 @@ def frame():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:eval_metric 'nan' is nan")
 @cases(
     ("target", "metrics", "more", "engines"),
     [

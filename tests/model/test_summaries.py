@@ -39,7 +39,7 @@ def test_a_tree_by_hand():
 @pytest.mark.parametrize(
     ("values", "threshold", "condition"),
     [
-        ([1.5, 2.5], 2.5, '"x" < 2.5e0'),
+        ([1.5, 2.5], 2.0, '"x" < 2.0e0'),
         ([Decimal("1.25"), Decimal("2.50")], 2.5, "\"x\" < CAST('2.50' AS DECIMAL(38, 2))"),
         ([dt.date(2013, 7, 1), dt.date(2013, 7, 2)], 15_888.0, "\"x\" < DATE '2013-07-02'"),
         ([dt.timedelta(seconds=1), dt.timedelta(seconds=2)], 2e6, '"x" < to_microseconds(2000000)'),

@@ -185,7 +185,7 @@ def test_names_and_categories_are_escaped(hostile_page):
     assert html.escape(SCRIPT) in hostile_page
     assert html.escape('\\" + warn(1) + "') in hostile_page
     assert any(SCRIPT in json.dumps(chart) for chart in charts(hostile_page))
-    query = re.search(r"<pre><code>(SELECT.*?)</code>", sections(hostile_page)["sql"], re.DOTALL)[1]
+    query = re.search(r"<pre><code>((?:SELECT|WITH).*?)</code>", sections(hostile_page)["sql"], re.DOTALL)[1]
     con = duckdb.connect()
     con.register("your_table", hostile().rows.to_arrow())
     assert con.sql(html.unescape(query)).columns[-1] == "prediction"
@@ -372,8 +372,10 @@ def test_all_numbers_start_from_the_base_margin(tmp_path):
     material = gather(model, STARTED, Wanted("y", base_margin="start"))
     assert np.array_equal(material.predictions.predictions, predicted)
     segments, _ = worst_segments(material, material.metrics[0])
+    con = duckdb.connect()
+    con.register("rows_of_report", STARTED)
     for segment in segments:
-        of_segment = STARTED.sql(f"SELECT * FROM self WHERE {segment.sql}")
+        of_segment = con.sql(f"FROM rows_of_report WHERE {segment.sql}").pl()
         expected = model.evaluate(of_segment, "y", base_margin="start", eval_metric="rmse").metrics["value"][0]
         assert segment.value == pytest.approx(expected)
 

@@ -97,7 +97,6 @@ def test_nan_and_infinities_are_values_of_an_array():
     np.testing.assert_allclose(regressor.predict(X), y)
 
 
-@pytest.mark.filterwarnings("ignore:no tree has a split")
 def test_a_column_without_values_is_not_split_on():
     X = pl.DataFrame({"none": [None] * 40, "nan": [np.nan] * 40, "x": range(40)}, schema_overrides={"nan": pl.Float32})
     y = np.arange(40.0)
@@ -168,7 +167,6 @@ def test_parameters_of_a_wrong_type_are_refused_by_name(kind, parameter, value):
         estimator.fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
 
 
-@pytest.mark.filterwarnings("ignore:no tree has a split")
 def test_importances_are_shares_of_the_mean_gain(frame, X):
     regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, frame["amount"])
     gains = dict(regressor.model_.importance("gain").rows())

@@ -45,7 +45,6 @@ ROOT = Path(__file__).parents[2]
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore:no tree has a split")  # of the few rows of some checks
 def test_scikit_learns_own_checks(estimator):
     checks = check_estimator(estimator, on_skip=None, on_fail=None)
     assert len(checks) > 40

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
+from frameboost.binning.thresholds import thresholds_between
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import Stats
 from frameboost.training.histograms import HistogramPool
@@ -53,7 +54,8 @@ class Twin:
 
     def thresholds(self, feature: int, rows: list[int]) -> list[float | None]:
         values = sorted({v for r in rows if (v := self.x[r, feature]) == v})
-        between = [(a + b) / 2 for a, b in pairwise(values)] if self.cuts is None else self.cuts
+        gaps = np.array([*pairwise(values)]).reshape(-1, 2).T
+        between = thresholds_between(*gaps).tolist() if self.cuts is None else self.cuts
         # Something must lie below a threshold; a histogram doesn't see what weighs nothing.
         seen = [v for r in rows if (v := self.x[r, feature]) == v and (self.cuts is None or self.w[r] > 0)]
         return [t for t in between if seen and min(seen) < t] + [None] * bool(seen)
@@ -165,7 +167,7 @@ def test_a_lower_threshold_comes_before_missing_right(tree_method):
     best = max(gains.values())
     assert [key for key, gain in gains.items() if gain == best] == [(1.5, False), (2.5, True)]
     root = fb.fit(frame, "y", tree_method=tree_method, max_depth=1, features=["x"], **BY_HAND).trees.row(0, named=True)
-    assert (root["threshold"], root["missing"]) == (2.0 if tree_method == "hist" else 1.5, "right")
+    assert (root["threshold"], root["missing"]) == (2.0, "right")
 
 
 def test_a_threshold_above_all_values_comes_before_presence():
@@ -185,10 +187,12 @@ def test_presence_is_asked_for_where_only_that_helps(tree_method):
 
 
 @METHODS
-@pytest.mark.parametrize("size, leaves", [(7.05e-4, 1), (7.09e-4, 2)])
+@pytest.mark.parametrize("size, leaves", [(4.98e-4, 1), (5.02e-4, 2)])
 def test_a_gain_of_at_most_1e_minus_6_makes_no_split(tree_method, size, leaves):
-    # ∓s, one row each: the gain is s² + s² - 0, and 1e-6 the least that counts. 2 · 7.05e-4² is 0.994e-6.
-    frame = pl.DataFrame({"x": [1.0, 2.0], "y": [-size, size]})
+    # G of the sides is -2s and 2s, H is 2: the gain is 2s² + 2s² - 0, and 1e-6 the least that counts where some label
+    # is 1 or more away. 4 · 4.98e-4² is 0.992e-6.
+    labels = [1 - size, -1 - size, 1 + size, -1 + size]
+    frame = pl.DataFrame({"x": [1.0, 1.0, 2.0, 2.0], "y": labels})
     assert fb.fit(frame, "y", tree_method=tree_method, **BY_HAND).trees["feature"].null_count() == leaves
 
 

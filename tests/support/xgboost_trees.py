@@ -264,8 +264,8 @@ class _Comparison:
             assert min(abs(gain - threshold) for threshold in self.min_gains) <= error, (ours, theirs, gain, error)
             self.counts["tied"] += 1
             return
-        if self.case.cuts is None and ours.threshold is not None:
-            ours = replace(ours, threshold=self._middle_of_gap(ours, our_rows))
+        if ours.threshold is not None:
+            ours = replace(ours, threshold=self._as_xgboosts(ours, our_rows))
         our_gain, our_error = self._gain(ours, rows, bounds)
         their_gain, their_error = self._gain(theirs, rows, bounds)
         assert abs(ours.gain - our_gain) <= 1e-9 * (our_error / U + our_gain), (ours, our_gain)
@@ -319,8 +319,11 @@ class _Comparison:
         sees_missing = np.isnan(self.case.x[rows, ours.feature]).any()
         return ours.threshold == theirs.threshold and (not sees_missing or ours.missing_left == theirs.missing_left)
 
-    def _middle_of_gap(self, node: Node, rows: np.ndarray) -> float:
-        """Return the threshold that XGBoost writes where ours is: the middle of the two values, in float32."""
+    def _as_xgboosts(self, node: Node, rows: np.ndarray) -> float:
+        """Return the threshold that XGBoost writes where ours is: a cut, or the middle of two values in float32."""
+        if self.case.cuts is not None:
+            cuts = np.sort(self.case.cuts[f"x{node.feature}"])
+            return float(cuts[np.searchsorted(cuts, node.threshold)])
         values = np.unique(self.case.x[rows, node.feature])
         values = values[~np.isnan(values)]
         above = np.searchsorted(values, np.float64(node.threshold))

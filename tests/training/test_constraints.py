@@ -281,7 +281,6 @@ def test_missing_may_lie_anywhere(tree_method):
 
 
 @METHODS
-@pytest.mark.filterwarnings("ignore:no tree has a split")
 def test_a_label_against_the_direction_teaches_nothing(tree_method):
     frame = pl.DataFrame({"x": [float(i) for i in range(30)], "y": [-float(i) for i in range(30)]})
     model = fb.fit(frame, "y", tree_method=tree_method, monotone_constraints={"x": 1}, n_estimators=3)

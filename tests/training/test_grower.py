@@ -67,7 +67,6 @@ STEPS = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [-1.0, 1.0, 9.0, 9.0]})
 
 
 @METHODS
-@pytest.mark.filterwarnings("ignore:no tree has a split")
 def test_gamma_is_compared_with_the_gain_without_its_half(tree_method):
     # -1, 1 | 9, 9: 0/2 + 324/2 - 324/4 = 81, then -1 | 1: 1 + 1 - 0 = 2. The papers' gain of it is ½·2 = 1.
     for gamma, leaves in ((0.0, 3), (1.5, 3), (2.0, 3), (2.1, 2), (81.0, 2), (81.1, 1)):
@@ -75,7 +74,6 @@ def test_gamma_is_compared_with_the_gain_without_its_half(tree_method):
         assert model.trees["feature"].null_count() == leaves, gamma
 
 
-@pytest.mark.filterwarnings("ignore:no tree has a split")
 def test_exact_prunes_after_growing_and_hist_refuses_while_growing():
     # Exclusive or: no first split gains anything much, but the second ones do.
     frame = pl.DataFrame({"a": [0, 0, 1, 1], "b": [0, 1, 0, 1], "y": [0.0, 8.0, 8.1, 0.0]}).cast(pl.Float64)
@@ -98,7 +96,6 @@ def test_rows_of_pruned_leaves_get_the_renewed_value_of_their_ancestor():
 
 
 @METHODS
-@pytest.mark.filterwarnings("ignore:no tree has a split")
 def test_min_child_weight_bounds_the_hessian_of_each_child(tree_method):
     frame = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [0.0, 0.0, 0.0, 8.0], "w": [1.0, 1.0, 1.0, 0.5]})
     options = HAND | {"weight": "w", "max_depth": 1, "tree_method": tree_method}

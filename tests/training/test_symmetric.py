@@ -81,7 +81,6 @@ def test_a_leaf_below_min_child_weight_has_its_parents_value():
     assert (model.trees["value"] + model.base_margin).to_list()[3:] == [0.0, 0.0, 5.0, 9.0]
 
 
-@pytest.mark.filterwarnings("ignore:no tree has a split")
 def test_max_leaves_and_gamma_end_a_tree_by_whole_levels():
     frame = every_type(600, seed=3)
     options = {"features": list(FEATURES_BY_TYPE), **SHAPE}

@@ -76,7 +76,6 @@ def test_splits_are_pruned_from_the_bottom_as_xgboost_prunes_them(gamma, least):
 
 @pytest.mark.parametrize("tree_method", ["exact", "hist"])
 @pytest.mark.parametrize("weight, leaf", [(0.25, 0.0), (0.5, 4 / 3)])
-@pytest.mark.filterwarnings("ignore:no tree has a split")
 def test_a_root_lighter_than_min_child_weight_has_no_say(tree_method, weight, leaf):
     # G = ∓3w at base score 1, H = 3w: with w = ¼ that is less than 1, with w = ½ it is not, but a child's is.
     x, y = np.array([[1.0], [2.0], [3.0]], dtype=np.float32), np.array([2.0, 3.0, 2.0])

@@ -88,7 +88,8 @@ def test_rows_that_do_not_fit_into_the_memory_of_workers(client, frame, tmp_path
 def test_tables_of_scores_and_queries_are_merged_on_the_workers(monkeypatch, cluster, client):
     monkeypatch.setattr(sharded, "_SUMMARY", 8)  # tables that are longer stay where they are
     frame = every_type(600, seed=7).with_columns(day=pl.int_range(600) // 12, rank=pl.col("amount").rank() * 4 // 601)
-    killed, shares = [], {"features": ["float64", "int16"], "base_margin": "amount", **SHAPE}
+    killed = []
+    shares = {"features": ["float64", "int16"], "base_margin": "amount", "min_child_weight": 0.0, **SHAPE}
 
     def kill(number: int, _: object) -> None:
         if number == 2 and not killed:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frameboost.data import arrow_batches
 from frameboost.data.arrow_batches import read_batches
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.batch_kernels import add_codes
-from frameboost.engines.duckdb import arrow_batches
 from frameboost.engines.duckdb.batch_sums import LARGE, sums_by_key_pay
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.engines.duckdb.star.kernels import add_codes_of_keys, add_sums_of_keys

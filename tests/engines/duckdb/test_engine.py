@@ -283,7 +283,6 @@ def test_dates_without_end_lie_past_all_others(type_name, engine):
         ("uuid()", "UUID"),
         ("'{}'::JSON", "JSON"),
         ("1::BIGNUM", "BIGNUM"),
-        ("NULL", "NULL"),
     ],
 )
 def test_a_column_of_any_other_type_is_named_with_its_type(con, expression, type_name):

@@ -142,7 +142,8 @@ def test_dimensions_as_large_as_the_facts_are_joined(monkeypatch, stars_without_
     kinds = pl.DataFrame({"kind_id": np.arange(5), "size": [3.0, None, 1.0, 4.0, 2.0]})
     with duckdb.connect() as con:
         for name, frame in (("facts", facts), ("orders", orders), ("kinds", kinds)):
-            con.register(name, frame)
+            con.register("given", frame)
+            con.execute(f"CREATE TABLE {name} AS FROM given")
         star = fb.join(con.table("facts"), con.table("orders"), on="id")
         joined = fb.fit(star, "y", **SMALL)
         assert not stars_without_join
