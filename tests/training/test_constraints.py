@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
+from frameboost.binning.thresholds import thresholds_between
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -96,7 +97,9 @@ def twin_tree(x, y, w, cuts, p, directions, sets):
                 continue
             column = x[rows, feature]
             values = np.unique(column[~np.isnan(column)])
-            between = (values[1:] + values[:-1]) / 2 if cuts is None else [c for c in cuts if (column < c).any()]
+            between = (
+                thresholds_between(values[:-1], values[1:]) if cuts is None else [c for c in cuts if (column < c).any()]
+            )
             for threshold in [*between, None] if len(values) else ():
                 for missing_left in (False, True):
                     goes = ~np.isnan(column) if threshold is None else column < threshold
