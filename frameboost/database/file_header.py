@@ -48,7 +48,7 @@ def header(
         lines.append(f"         {_in_comment(name)}: {kind}, {column.dialect.type_of(kind)}{role}")
     if ensemble.offset is not None:
         added = "LN(exposure)" if ensemble.offset.kind == "exposure" else "the base_margin"
-        lines.append(f"offset   {added} is added to the margin; where it is NULL, so is the prediction")
+        lines.append(f"offset   {added} is added to the margin; where it is NULL or NaN, the prediction is NULL")
     if fine := ensemble.needs_float64():
         names = ", ".join(_in_comment(column_names.get(name, name)) for name in fine)
         lines.append(f"note     as float32, {names} may take the other branch next to a threshold")

@@ -34,7 +34,7 @@ class Offset:
     ----------
     kind
         ``"base_margin"``: columns are added as they are. ``"exposure"``: the logarithm of a column is added, which is
-        NULL where the column is not above 0.
+        NULL where the column is not above 0. NaN is NULL, in either.
     columns
         For each margin its column; None where nothing is added.
     """
@@ -62,8 +62,10 @@ class Offset:
         return {self.kind: names[0] if len(names) == 1 else names}
 
     def exprs(self) -> list[pl.Expr | None]:
-        """Return what is added to each margin as polars expressions."""
-        return [None if name is None else self._expr(column(name).cast(pl.Float64)) for name in self.columns]
+        """Return what is added to each margin as polars expressions, null where the column is NULL or NaN."""
+        return [
+            None if name is None else self._expr(column(name).cast(pl.Float64).fill_nan(None)) for name in self.columns
+        ]
 
     def _expr(self, values: pl.Expr) -> pl.Expr:
         return pl.when(values > 0).then(values.log()) if self.kind == EXPOSURE else values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 
 import duckdb
@@ -177,13 +178,13 @@ def test_functions_take_the_columns_of_the_offset_after_the_features():
 
 def test_where_the_offset_is_no_number_there_is_no_score():
     rows = ROWS.with_columns(
-        years=pl.when(pl.col("id") > 2).then(pl.col("years")).otherwise(pl.Series([None, 0.0, -1.0] * 40))
+        years=pl.when(pl.col("id") > 3).then(pl.col("years")).otherwise(pl.Series([None, 0.0, -1.0, math.nan] * 30))
     )
     with pytest.warns(
         UserWarning, match=r"^exposure 'years' is 0 or negative in 2 of 120 rows, whose predictions are NULL"
     ):
         predicted = CLAIMS.predict(rows)
-    expected = [None] * 3 + CLAIMS.predict(ROWS)[3:].to_list()
+    expected = [None] * 4 + CLAIMS.predict(ROWS)[4:].to_list()
     assert predicted.to_list() == expected
     assert rows.select(CLAIMS.expr()).to_series().to_list() == expected
     con = duckdb.connect()
@@ -202,9 +203,23 @@ def test_where_the_offset_is_no_number_there_is_no_score():
         lambda: CLAIMS.partial_dependence(rows, "x"),
     ):  # fmt: skip
         with pytest.raises(
-            fb.DataError, match="exposure 'years' is 0, negative, NULL, NaN or infinite in 3 of 120 rows"
+            fb.DataError, match="exposure 'years' is 0, negative, NULL, NaN or infinite in 4 of 120 rows"
         ):
             call()
+
+
+def test_a_class_beside_an_offset_that_is_no_number_is_unknown():
+    late = fb.fit(ROWS, "late", base_margin="m", **SHAPE)
+    rows = ROWS.head(3).with_columns(m=pl.Series([None, math.nan, 1.0]))
+    con = duckdb.connect()
+    con.register("t", rows)
+    for output in ("class", "mean", "margin"):
+        expected = [None, None, late.predict(rows, output)[2]]
+        assert late.predict(rows, output).to_list() == rows.select(late.expr(output)).to_series().to_list() == expected
+        for form in ("case", "staged"):
+            query = late.query("t", keep=["id"], output=output, form=form)
+            assert [value for _, value in con.sql(query).order("id").fetchall()] == expected
+    assert late.explain(rows)["bias"].to_list()[:2] == [None, None]
 
 
 def test_a_table_without_the_column_is_refused_by_its_name(tmp_path):

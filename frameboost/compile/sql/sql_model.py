@@ -39,17 +39,25 @@ class OffsetColumn:
     @property
     def value(self) -> str:
         """What is added; NULL unless `is_known`."""
-        number = self.dialect.cast(self.name, "float64")
-        if not self.is_exposure:
+        number = self._number
+        if self.is_exposure:
+            number = self.dialect.call("LN", [number])
+        elif self.dialect.expressions.is_number is None:
             return number
-        return f"CASE WHEN {self.is_known} THEN {self.dialect.call('LN', [number])} END"
+        return f"CASE WHEN {self.is_known} THEN {number} END"
 
     @property
     def is_known(self) -> str:
-        """The condition under which a number is added."""
+        """The condition under which a number is added: the column is neither NULL nor NaN, and an exposure above 0."""
+        is_number = self.dialect.expressions.is_number
         if self.is_exposure:
-            return f"{self.dialect.cast(self.name, 'float64')} > {self.dialect.number(0.0)}"
-        return f"{self.name} IS NOT NULL"
+            is_above = f"{self._number} > {self.dialect.number(0.0)}"
+            return is_above if is_number is None else f"{is_above} AND ({is_number.format(x=self._number)})"
+        return f"{self.name} IS NOT NULL" if is_number is None else f"({is_number.format(x=self._number)})"
+
+    @property
+    def _number(self) -> str:
+        return self.dialect.cast(self.name, "float64")
 
 
 @dataclass(frozen=True)
