@@ -232,7 +232,8 @@ def _loss(document: Mapping[str, Any], parameters: Parameters) -> Loss:
 def _check_classes(document: Mapping[str, Any], num_class: int | None) -> None:
     """Check that there are a margin and a tree for each class, before a loss of that many classes is made."""
     margins = document.get("base_margin")
-    if num_class is None or not isinstance(margins, list) or len(margins) != num_class:
+    n_margins = len(margins) if isinstance(margins, list) else 1
+    if num_class is None or n_margins != num_class:
         fail("damaged model", "base_margin", f"a list of {num_class} finite numbers", margins)
     _check_outputs(document, num_class)
 

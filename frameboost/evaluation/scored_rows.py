@@ -134,6 +134,8 @@ def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None,
         )
     predicted = predictor.of_numbers().predict(frame, output)
     predictions = predicted.to_numpy().astype(np.float64)
+    if ensemble.loss.classes == 1 and output != "class":
+        predictions = predictions[:, None]
     names = tuple(map(str, predictor.ensemble.labels))
     return ScoredRows(labels[counts], predictions[counts], weights[counts], names)
 

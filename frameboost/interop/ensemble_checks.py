@@ -75,6 +75,8 @@ def class_labels(given: Any, loss: Loss) -> Labels:
         return (False, True)
     if not all(isinstance(label, str) and _is_text(label) for label in found):
         return ()
+    if len(found) == 1 < loss.classes:  # other libraries train two classes of one label, the second has no name
+        return ()
     if len(found) != loss.classes or len(set(found)) < len(found):
         raise ModelFileError(f"damaged model: it has {loss.classes} classes, and the labels {listed(found)}")
     return tuple(found)

@@ -216,6 +216,8 @@ def argmax_class(classes: int, names: Sequence[str] = ()) -> Expression:
     """
     margins = margin_names(classes)
     values = names or [str(k) for k in range(classes)]
+    if classes == 1:  # of as many rows as the margin
+        return Expression(f"CASE WHEN {margins[0]} IS NOT NULL THEN {values[0]} END", (*margins, *names))
     has_largest = classes > _MOST_COMPARED
     cases = []
     for k, margin in enumerate(margins[:-1]):

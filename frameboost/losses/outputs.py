@@ -121,7 +121,7 @@ def output_of(
     if name == "probability" and loss.classes and loss.name != "binary:hinge":
         shares = loss.evaluated or links if calibration is None else links
         texts = tuple(label for label in labels if isinstance(label, str))
-        if texts and len(shares) == 1:
+        if len(texts) == 2 and len(shares) == 1:
             first = Expression(f"1 - ({shares[0].text})", shares[0].columns)
             return Output(margins, loss.link_terms, (first, *shares), names=texts)
         return Output(margins, loss.link_terms, shares, names=texts)

@@ -83,7 +83,7 @@ def _predicts(ensemble: Ensemble) -> str:
     if len(loss.labels) > 1:
         return f"{len(loss.labels)} targets"
     if loss.classes:
-        return f"{loss.classes} classes"
+        return counted(loss.classes, "class", "classes")
     if loss.is_distribution:
         return "a mean and a standard deviation"
     return "a number" if loss.n_outputs == 1 else f"{loss.n_outputs} numbers"

@@ -354,8 +354,8 @@ class Model:
         base_margin
             Columns of base margins, one for each output, by other names than in training. A model that was trained with
             ``base_margin`` or ``exposure`` takes the columns from the data by itself (`offset`). Where one is NULL
-            or NaN, or an exposure is not above 0, the prediction is NULL. Without them in training, as in models of other
-            libraries, the columns take the place of `Model.base_margin`.
+            or NaN, or an exposure is not above 0, the prediction is NULL. Without them in training, as in models of
+            other libraries, the columns take the place of `Model.base_margin`.
 
         Returns
         -------

@@ -160,4 +160,4 @@ def _spread(ensemble: Ensemble) -> str:
 def _classes(ensemble: Ensemble) -> str:
     """Return the labels of the classes, if they are strings, in parentheses."""
     labels = [label for label in ensemble.labels if isinstance(label, str)]
-    return f" ({len(labels)} classes: {listed(labels, _LABELS_SHOWN)})" if labels else ""
+    return f" ({counted(len(labels), 'class', 'classes')}: {listed(labels, _LABELS_SHOWN)})" if labels else ""

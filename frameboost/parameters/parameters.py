@@ -170,7 +170,7 @@ class Parameters:
         None,
         "Number of classes of the multi:* objectives, labelled from 0. By default the largest label plus 1, or the "
         "number of labels that are strings.",
-        low=2,
+        low=1,
         high=10_000,
     )
     quantile_alpha: tuple[float, ...] = declared(

@@ -74,7 +74,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
             The features.
         y : array-like of shape (n_samples,)
-            The labels, of at least two classes.
+            The labels. If all are one, a warning says so, and it is predicted.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, 0 or more.
         eval_set : list of (X, y), optional
@@ -98,10 +98,6 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
 
     def _objective_for(self, n_classes: int) -> Any:
         """Return the objective, which must be one for that many classes."""
-        if n_classes < 2:
-            raise ValueError(
-                f"y has only one class ({shown(self.classes_.tolist()[0])}); there must be at least two classes"
-            )
         objective = self._objective("binary:logistic" if n_classes == 2 else "multi:softprob")
         family = str(objective).partition(":")[0]
         if family not in ("binary", "multi"):
@@ -110,6 +106,8 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
             )
         if family == "binary" and n_classes > 2:
             raise ParameterError(f"objective {shown(objective)} is for two classes; y has {n_classes:,} classes")
+        if n_classes == 1:
+            return "multi:softprob"  # of which the second class need not be known
         return objective
 
     def _weigh_classes(self, roles: dict[str, Array]) -> None:
@@ -149,7 +147,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes, in the order of ``classes_``, for X's rows."""
         check_is_fitted(self)
-        return _of_each_class(self._output(X, self._probability))
+        return self._of_each_class(self._output(X, self._probability))
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the margins for X's rows: of the second of two classes, or a column for each class."""
@@ -165,7 +163,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         """Yield the probabilities for X's rows after the first round, after two, and so on."""
         check_is_fitted(self)
         for scores in self._staged(X, self._probability):
-            yield _of_each_class(scores)
+            yield self._of_each_class(scores)
 
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Yield the margins for X's rows after the first round, after two, and so on."""
@@ -176,10 +174,11 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         for probabilities in self.staged_predict_proba(X):
             yield self.classes_[probabilities.argmax(axis=1)]
 
-
-def _of_each_class(scores: FloatArray) -> FloatArray:
-    """Return the probabilities of the classes, where of two classes there is that of the second."""
-    return scores if scores.ndim == 2 else np.column_stack([1.0 - scores, scores])
+    def _of_each_class(self, scores: FloatArray) -> FloatArray:
+        """Return the probabilities of the classes, where of two classes there is that of the second."""
+        if scores.ndim == 2:
+            return scores
+        return scores[:, None] if len(self.classes_) == 1 else np.column_stack([1.0 - scores, scores])
 
 
 def _of_second_class(margins: FloatArray) -> FloatArray:

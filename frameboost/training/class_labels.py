@@ -71,7 +71,7 @@ def read_target(
     ParameterError
         If the objective, the number of classes or the positive class does not go with the labels.
     DataError
-        If the target has fewer than two labels, or rows to validate on or to train on from a model have others.
+        If the target has no label, or rows to validate on or to train on from a model have others.
     """
     names = [target] if isinstance(target, str) else list(target)
     if len(names) == 1 and _family(source, names[0]) == "string":
@@ -119,12 +119,9 @@ def _of_strings(
     if initial is not None:
         _check_same(initial.labels, labels, target, "init_model")
         labels = [str(label) for label in initial.labels]
-    if len(labels) < 2:
-        raise DataError(
-            f"target {shown(target)} is {shown(labels[0])} in every row that has a label; there must be at least two "
-            "classes"
-        )
     chosen = objective or (_BINARY if len(labels) == 2 and num_class is None else _MULTICLASS)
+    if len(labels) == 1 and str(chosen).startswith("binary:"):
+        chosen = _MULTICLASS  # as the second label is not known; `check_rows` warns
     if str(chosen).startswith("binary:") and len(labels) > 2:
         raise ParameterError(
             f"objective {shown(chosen)} is for two classes; target {shown(target)} has {len(labels):,}: "
@@ -217,7 +214,7 @@ def _has_rows(source: Source) -> bool:
 
 def _check_count(labels: Sequence[str], target: str) -> None:
     if not labels:
-        raise DataError(f"target {shown(target)} has no label in any row; there must be at least two classes")
+        raise DataError(f"target {shown(target)} has no label in any row")
     if len(labels) > _MOST_LABELS:
         raise DataError(
             f"target {shown(target)} has more than {_MOST_LABELS:,} labels, which are too many classes; is it the "
@@ -238,6 +235,8 @@ def _with_positive_last(
             f"positive={shown(positive)} is no label of target {shown(target)}, which has {listed(labels, 4)}"
             f"{did_you_mean(positive, labels)}"
         )
+    if len(labels) == 1:
+        return labels
     if not objective.startswith("binary:"):
         raise ParameterError(
             f"positive={shown(positive)} is for two classes and an objective such as {shown(_BINARY)}; with "

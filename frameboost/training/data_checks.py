@@ -173,9 +173,8 @@ def check_rows(
             everywhere = summary[f"{label}_lowest"] == summary[f"{label}_highest"]
             where = "" if everywhere else f" wherever weight {shown(roles.get('weight'))} is not 0"
             value = shown(names[int(lowest)]) if names else f"{lowest:g}"
-            warn(
-                f"target {shown(roles[label])} is constant (always {value}){where}; all that there is to learn is that"
-            )
+            always = "" if loss.classes == 1 and not names else f" (always {value})"  # the label is known to the caller
+            warn(f"target {shown(roles[label])} is constant{always}{where}; all that there is to learn is that")
     return summary[f"{label}_lowest"], summary[f"{label}_highest"]
 
 

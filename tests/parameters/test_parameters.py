@@ -83,7 +83,7 @@ def test_a_name_like_no_other_lists_them_all():
         ("max_delta_step", -1, "max_delta_step must be a finite number of at least 0, not -1"),
         ("max_bin", 1, "max_bin must be an integer of at least 2 and at most 65535, not 1"),
         ("max_bin", 65_536, "max_bin must be an integer of at least 2 and at most 65535, not 65536"),
-        ("num_class", 10**9, "num_class must be an integer of at least 2 and at most 10000, not 1000000000"),
+        ("num_class", 10**9, "num_class must be an integer of at least 1 and at most 10000, not 1000000000"),
         ("num_parallel_tree", 2 * 10**8,
          "num_parallel_tree must be an integer of at least 1 and at most 1,000,000, not 200000000"),
         ("seed", 2**63, f"seed must be an integer of at least 0 and at most {2**63 - 1:,}, not {2**63}"),

@@ -1,4 +1,4 @@
-"""y of two dimensions."""
+"""y of two dimensions, and of one class."""
 
 import numpy as np
 import pandas as pd
@@ -89,3 +89,15 @@ def test_probabilities_and_margins_of_every_objective_are_those_of_the_classes(o
     if objective == "multi:softmax":
         as_shares = fb.FrameBoostClassifier(objective="multi:softprob", **SHAPE).fit(X, y)
         np.testing.assert_array_equal(as_shares.predict_proba(X), probabilities)
+
+
+@pytest.mark.parametrize("objective", [None, "binary:logistic", "multi:softmax"])
+@pytest.mark.parametrize("label", ["a", 5, True])
+def test_one_class_is_predicted(label, objective):
+    X, y = numbers()[0], np.array([label] * 200)
+    with pytest.warns(fb.FrameboostWarning, match="target 'y' is constant; all that there is to learn is that"):
+        classifier = fb.FrameBoostClassifier(objective=objective, **SHAPE).fit(X, y)
+    assert classifier.classes_.tolist() == [label]
+    assert classifier.predict(X).tolist() == [label] * 200
+    assert classifier.predict_proba(X).tolist() == [[1.0]] * 200
+    assert classifier.score(X, y) == 1.0

@@ -201,10 +201,8 @@ def tiny(**columns: list) -> pl.DataFrame:
          "objective 'binary:logistic' is for two classes; target 'y' has 3: 'a', 'b', 'c'; leave objective out, or "
          "give 'multi:softprob'"),
         (tiny(), {"num_class": 4}, "num_class is 4, but target 'y' has 3 labels"),
-        (tiny(y=["it's"] * 4), {},
-         'target \'y\' is "it\'s" in every row that has a label; there must be at least two classes'),
         (tiny(y=[None] * 4).cast({"y": pl.String}), {},
-         "target 'y' has no label in any row; there must be at least two classes"),
+         "target 'y' has no label in any row"),
         (tiny(y=["a", None, "b", None]), {},
          "target 'y' is NULL or NaN in 2 of 4 rows; drop those rows first"),
         (tiny(y=[True, None, False, None]), {},
@@ -335,3 +333,34 @@ def test_the_model_file_has_the_labels():
     document = json.loads(fb.fit(frame, "x", features=["noise"], **SHAPE).to_json())
     with pytest.raises(fb.ModelFileError, match=r'^damaged model: "labels" must be '):
         read_model(json.dumps({**document, labels: ["a", "b"]}).encode())
+
+
+ONE_CLASS = rows(60).with_columns(kind=pl.lit("it's"))
+MAKERS = {
+    "fit": lambda data, **options: fb.fit(data, "kind", features=["x"], **options),
+    "folds": lambda data: fb.fit(data, "kind", features=["x"], folds=2, **SHAPE),
+    "auto": lambda data: fb.auto(data, "kind", features=["x"], quality=1, n_estimators=3),
+    "binary": lambda data: fb.fit(data, "kind", features=["x"], objective="binary:logistic", positive="it's", **SHAPE),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_one_label_is_predicted(maker, tmp_path):
+    """LightGBM, XGBoost and random forests train on a single class as well; CatBoost refuses it."""
+    with pytest.warns(fb.FrameboostWarning, match="target 'kind' is constant"):
+        model = MAKERS[maker](ONE_CLASS)
+    assert (model.objective, model.classes) == ("multi:softprob", ["it's"])
+    model.save(tmp_path / "m.json")
+    assert fb.load(tmp_path / "m.json") == model
+    con = duckdb.connect()
+    con.register("t", ONE_CLASS)
+    for output, value in {"mean": 1.0, "class": "it's", "probability": {"it's": 1.0}}.items():
+        for found in (model.predict(ONE_CLASS, output), ONE_CLASS.select(model.expr(output)).to_series()):
+            assert found.to_list() == [value] * 60
+    for output, value in {"mean": 1.0, "class": "it's", "probability": 1.0}.items():
+        assert con.sql(model.query("t", keep=[], output=output)).fetchall() == [(value,)] * 60
+    for data in (ONE_CLASS, con.table("t")):
+        errors = dict(model.evaluate(data, "kind").metrics.rows())
+        assert (errors["mlogloss"], errors["merror"]) == (0.0, 0.0)
+    with pytest.raises(fb.DataError, match="label 'other', which the model does not know; its classes are"):
+        model.evaluate(ONE_CLASS.with_columns(kind=pl.lit("other")), "kind")
