@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +21,10 @@ from frameboost.data.table_files import (
     files_of,
     is_columnar,
     is_table,
+    mixed_types,
     problem_of_text,
     read_table,
+    short_row,
 )
 from frameboost.errors import DataError
 from frameboost.schema.polars_columns import column
@@ -115,8 +119,8 @@ def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.Duck
     """
     options = {"table": files.table, "content": files.content, "read_only": files.read_only, "kind": files.kind,
                "null_values": files.null_values}  # fmt: skip
-    paths = [path for given in files.paths for path in files_of(given, argument)] if files.content is None else None
-    tables = {path: read_table(path, types=files.types, **options) for path in paths or files.paths}  # type: ignore[arg-type]
+    paths = _all_paths(files, argument)
+    tables = {path: read_table(path, types=files.types, **options) for path in dict.fromkeys(paths)}  # type: ignore[arg-type]
     if len(tables) == 1 and isinstance(first := next(iter(tables.values())), duckdb.DuckDBPyRelation):
         return first
     frames = {path: table for path, table in tables.items() if isinstance(table, pl.LazyFrame)}
@@ -128,16 +132,61 @@ def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.Duck
     texts = {path: frame for path, frame in frames.items() if (files.kind or format_of_path(path)) in TEXTS}
     if types := _common_types(texts):
         frames |= {path: read_table(path, types={**types, **files.types}, **options) for path in texts}  # type: ignore
+    if not files.types:  # else they have been opened before, to know which
+        _warn_of_repeated(paths)
+        _warn_of_short_rows(files, frames)
     if not files.are_typed:
-        _warn_of_tokens({path: frames[path] for path in texts})
-    found = [
-        Part(
+        _warn_of_tokens({path: frames[path] for path in texts}, _warn_of_mixed_types(files, texts))
+    found = {
+        path: Part(
             frame, shown_path(path), files.content is None, is_columnar(path),
             dictionaries_in(path) if files.content is None else frozenset(),
         )
         for path, frame in frames.items()
-    ]  # fmt: skip
-    return _filled(found) if files.fill_missing else found
+    }  # fmt: skip
+    parts = [found[path] for path in paths]
+    return _filled(parts) if files.fill_missing else parts
+
+
+def _all_paths(files: TableFiles, argument: str) -> list[str]:
+    """Return the path of each file, in order; one that is named twice is there twice."""
+    if files.content is not None:
+        return list(files.paths)
+    return [path for given in files.paths for path in files_of(given, argument)]
+
+
+def _warn_of_repeated(paths: Sequence[str]) -> None:
+    counts = Counter(path if "://" in path else str(Path(path).resolve()) for path in paths)
+    path, count = max(counts.items(), key=itemgetter(1))
+    if count > 1:
+        warn(f"{shown_path(path)} is {count} times among the files of the data, so each of its rows is there as often")
+
+
+def _warn_of_short_rows(files: TableFiles, frames: Mapping[str, pl.LazyFrame]) -> None:
+    for path, frame in frames.items():
+        kind = files.kind or format_of_path(path)
+        if kind not in SEPARATORS or "://" in path:  # where it would be read once more
+            continue
+        if where := short_row(frame, path, kind, files.content):
+            warn(f"{shown_path(path)} has a row that is too short: {where}; what such rows lack is read as NULL")
+
+
+def _warn_of_mixed_types(files: TableFiles, texts: Mapping[str, pl.LazyFrame]) -> set[str]:
+    """Give a warning of each column of NDJSON with strings and other values, and return these columns."""
+    warned: set[str] = set()
+    for path, frame in texts.items():
+        if (files.kind or format_of_path(path)) != "ndjson" or "://" in path:
+            continue
+        for name, (value, text) in mixed_types(frame, path, files.content).items():
+            if name not in warned:
+                way = "; if that means that a value is missing, on the command line give --null-values with it"
+                warn(
+                    f"column {shown(name)} of {shown_path(path)} is read as strings, of which each is a category: it "
+                    f"has strings, such as {shown(text)}, and others, such as {shown(value)}; write values of one type"
+                    f"{way if text.strip().lower() in _MISSING else ''}"
+                )
+            warned.add(name)
+    return warned
 
 
 def _common_types(frames: Mapping[str, pl.LazyFrame]) -> dict[str, pl.DataType]:
@@ -221,13 +270,16 @@ def text_among_numbers(frame: pl.LazyFrame, name: str) -> str:
     return "" if example is None else f" (such as {shown(example)})"
 
 
-def _warn_of_tokens(texts: Mapping[str, pl.LazyFrame]) -> None:
+def _warn_of_tokens(texts: Mapping[str, pl.LazyFrame], warned: Container[str]) -> None:
     """Give a warning of each column of files of text that has numbers and a few tokens, such as NA, which are none.
 
-    One such token makes a column of numbers one of strings, whose every number is a category.
+    One such token makes a column of numbers one of strings, whose every number is a category. Columns of which another
+    warning has told (``warned``) are left out.
     """
     schemas = {path: frame.collect_schema() for path, frame in texts.items()}
     for name in dict.fromkeys(name for own in schemas.values() for name, dtype in own.items() if dtype == pl.String):
+        if name in warned:
+            continue
         several = [texts[path].select(column(name)) for path, own in schemas.items() if own.get(name) == pl.String]
         text = column(name).str.strip_chars()
         kind = pl.when(_is_number(text)).then(1).when(_is_number(text.str.replace_all(",", ""))).then(2).otherwise(0)
@@ -269,16 +321,13 @@ def name_file(error: BaseException, arguments: Iterable[object]) -> None:
     for argument in arguments:
         several = argument.values() if isinstance(argument, Mapping) else [argument]
         for files in filter(None, map(TableFiles.of, several)):
-            if files.content is not None:
-                paths: list[str] = []
-            else:
-                paths = [path for given in files.paths for path in files_of(given, "data")]
-            for path in paths or files.paths:
+            paths = _all_paths(files, "data")
+            for path in paths:
                 kind = files.kind or format_of_path(path)
                 if kind not in TEXTS:
                     continue
                 why = problem_of_text(path, kind, files.content)
-                if why or len(paths or files.paths) == 1:
+                if why or len(paths) == 1:
                     raise DataError(f"{path} can't be read: {why or reason(error)}") from error
 
 

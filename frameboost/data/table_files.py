@@ -23,20 +23,22 @@ import duckdb
 import polars as pl
 import polars.selectors as cs
 
-from frameboost.checks.messages import listed, reason, shown
+from frameboost.checks.messages import counted, listed, reason, shown
 from frameboost.data.atomic_files import atomic_path, is_special
 from frameboost.data.duckdb_tables import check_new_table, write_duckdb_table
 from frameboost.data.file_formats import DATABASE, FORMATS, SEPARATORS, SUFFIXES, TEXTS, format_of_path
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
+from frameboost.schema.polars_columns import column
 
 __all__ = [
-    "STDOUT", "check_format", "check_writable", "dictionaries_in", "files_of", "is_columnar", "is_table", "output_path",
-    "problem_of_text",
-    "read_table", "table_in_database", "write_table", "write_text",
+    "STDOUT", "check_format", "check_writable", "dictionaries_in", "files_of", "is_columnar", "is_table",
+    "mixed_types", "output_path", "problem_of_text", "read_table", "short_row", "table_in_database", "write_table",
+    "write_text",
 ]  # fmt: skip
 
 STDOUT = "-"
+_LINES_TO_PARSE = 1000
 _LONGEST_HEADER = 1 << 24  # of a schema of many columns
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _IN_DATABASE = re.compile(r"(.+)::([^:]+)", re.DOTALL)
@@ -203,11 +205,12 @@ def _check_header(path: str, kind: str, names: Sequence[str], source: str | byte
         )
 
 
-def problem_of_text(path: str, kind: str, content: bytes | None = None) -> str | None:
+def problem_of_text(path: str, kind: str, content: bytes | None = None, *, is_short: bool = False) -> str | None:
     r"""Return what is wrong with a file of text, and in which line, where polars does not; None if nothing is found.
 
     >>> problem_of_text("-", "csv", b"x,y\n1,2\n1,2,3\n"), problem_of_text("-", "csv", b"x,y\n1,\xff\n")
     ('line 3 has 3 fields, and the header has 2', 'line 2 is not UTF-8')
+    With ``is_short`` a row with fewer fields than the header is wrong in place of one with more.
     """
     try:
         with Path(path).open("rb") if content is None else io.BytesIO(content) as raw:
@@ -216,7 +219,7 @@ def problem_of_text(path: str, kind: str, content: bytes | None = None) -> str |
             if start.startswith(_ZSTD):
                 return None
             lines = _decoded(gzip.GzipFile(fileobj=raw) if start.startswith(_GZIP) else raw)
-            return _of_objects(lines) if kind == "ndjson" else _of_fields(lines, SEPARATORS[kind])
+            return _of_objects(lines) if kind == "ndjson" else _of_fields(lines, SEPARATORS[kind], is_short=is_short)
     except _NotTextError as error:
         return str(error)
     except (csv.Error, OSError, EOFError, zlib.error):  # polars says why
@@ -224,21 +227,102 @@ def problem_of_text(path: str, kind: str, content: bytes | None = None) -> str |
 
 
 def _of_objects(lines: Iterable[str]) -> str | None:
+    first: dict[str, tuple[str, int]] = {}  # of each column its kind of value, and the line that has it
     for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         try:
-            is_object = not line.strip() or isinstance(json.loads(line), dict)
+            values = json.loads(line)
         except (ValueError, RecursionError):
-            is_object = False
-        if not is_object:
+            values = None
+        if not isinstance(values, dict):
             return f"line {number} is no JSON object"
+        for name, value in values.items():
+            kind = _KINDS.get(type(value), "")
+            before, at = first.setdefault(name, (kind, number)) if kind else ("", 0)
+            if kind != before and not {kind, before} <= _AS_STRINGS:
+                return f"column {shown(name)} is {kind} in line {number} and {before} in line {at}"
     return None
 
 
-def _of_fields(lines: Iterable[str], separator: str) -> str | None:
+# What messages call the types of JSON; polars reads columns with both of the latter as strings.
+_KINDS = {
+    int: "a number", float: "a number", bool: "true or false", str: "a string", list: "a list", dict: "an object",
+}  # fmt: skip
+_AS_STRINGS = frozenset(["a number", "a string"])
+
+
+def mixed_types(frame: pl.LazyFrame, path: str, content: bytes | None = None) -> dict[str, tuple[object, str]]:
+    """Return the columns of NDJSON that are read as strings and have other values too, with one of each."""
+    found: dict[str, tuple[object, str]] = {}
+    lines = _lines(path if content is None else content).drop_nulls()
+    for name, dtype in frame.collect_schema().items():
+        if dtype != pl.String:
+            continue
+        # The names of inner objects and parts of strings look alike, so that a few of the lines are parsed.
+        key = re.escape(json.dumps(name, ensure_ascii=False))
+
+        def values(start: str, key: str = key, name: str = name) -> Iterator[object]:
+            looks_like = pl.col("line").str.contains(rf"{key}\s*:\s*{start}")
+            some = lines.filter(looks_like).head(_LINES_TO_PARSE).collect(engine="streaming")["line"]
+            return (_value_in(line, name) for line in some)
+
+        other = next((value for value in values("[-0-9tf]") if isinstance(value, int | float)), None)
+        text = None if other is None else next((value for value in values('"') if isinstance(value, str)), None)
+        if text is not None:
+            found[name] = (other, text)
+    return found
+
+
+def _value_in(line: str, name: str) -> object:
+    try:
+        return json.loads(line).get(name)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _lines(source: str | bytes) -> pl.LazyFrame:
+    """Return the lines of a file of text as the column ``line``, in which an empty one is NULL."""
+    return pl.scan_csv(
+        source, separator="\1", quote_char=None, has_header=False, infer_schema=False, truncate_ragged_lines=True
+    ).select(pl.first().alias("line"))
+
+
+def _of_fields(lines: Iterable[str], separator: str, *, is_short: bool) -> str | None:
     rows = csv.reader(lines, delimiter=separator)
     width = len(next(rows, []))
-    wrong = next((len(row) for row in rows if len(row) > width), None)
-    return None if wrong is None else f"line {rows.line_num} has {wrong} fields, and the header has {width}"
+    wrong = next((len(row) for row in rows if (len(row) < width if is_short else len(row) > width)), None)
+    return None if wrong is None else f"line {rows.line_num} has {counted(wrong, 'field')}, and the header has {width}"
+
+
+def short_row(frame: pl.LazyFrame, path: str, kind: str, content: bytes | None = None) -> str | None:
+    """Return where a file of separated values, which ``frame`` reads, has a row of fewer fields than the header.
+
+    None if nowhere.
+    """
+    line, width = pl.col("line"), len(frame.collect_schema())
+    n_separators = line.str.count_matches(SEPARATORS[kind], literal=True).fill_null(0)
+    is_short = n_separators < width - 1
+    found = (
+        _lines(path if content is None else content)
+        .with_row_index("number", offset=1)
+        .select(
+            pl.col("number").filter(is_short).first(),
+            n_separators.filter(is_short).first().alias("n"),
+            line.filter(is_short).first().is_null().alias("is_empty"),
+            line.str.contains('"', literal=True).any().alias("has_quotes"),
+        )
+        .collect(engine="streaming")
+        .row(0, named=True)
+    )
+    if found["number"] is None:
+        return None
+    if found["has_quotes"]:  # a value may go over several lines, and a short row has nothing in the last column
+        lacks_last = frame.select(column(frame.collect_schema().names()[-1]).is_null().any())
+        may_be_short = lacks_last.collect(engine="streaming").item()
+        return problem_of_text(path, kind, content, is_short=True) if may_be_short else None
+    fields = 0 if found["is_empty"] else found["n"] + 1
+    return f"line {found['number']} has {counted(fields, 'field')}, and the header has {width}"
 
 
 class _NotTextError(Exception):
@@ -282,8 +366,7 @@ def _scan(
         # Types are inferred from all rows, as a column may be whole in the first rows and not in the last.
         if kind == "ndjson":
             frame = pl.scan_ndjson(source, infer_schema_length=looked_at, schema_overrides=dict(overrides))
-            is_null = cs.string().is_in(list(null_values))
-            return frame.with_columns(pl.when(~is_null).then(cs.string())) if null_values else frame
+            return _with_nulls(frame, null_values) if null_values else frame
         return pl.scan_csv(
             source, separator=SEPARATORS[kind], infer_schema_length=looked_at, try_parse_dates=True,
             schema_overrides=dict(overrides), null_values=["", *null_values] if null_values else None,
@@ -294,6 +377,20 @@ def _scan(
     # The names of CSV are in its first line; those of NDJSON may be in any.
     names = scanned({}, None if kind == "ndjson" else 0).collect_schema().names()
     return scanned({name: types[name] for name in names if name in types})
+
+
+def _with_nulls(frame: pl.LazyFrame, tokens: Sequence[str]) -> pl.LazyFrame:
+    """Return a table of NDJSON with NULL for some strings; columns that are otherwise numbers are numbers."""
+    text, is_null = cs.string(), cs.string().is_in(list(tokens))
+    of_type = {dtype: text.cast(dtype, strict=False) for dtype in (pl.Int64(), pl.Float64())}
+    is_of = [(is_null | cast.is_not_null() | text.is_null()).all() for cast in of_type.values()]
+    whole, fractional = (frame.select(each).collect(engine="streaming").row(0, named=True) for each in is_of)
+    has_token = frame.select(is_null.any()).collect(engine="streaming").row(0, named=True)
+    types = {
+        name: pl.Int64() if whole[name] else pl.Float64()
+        for name in has_token if has_token[name] and fractional[name]
+    }  # fmt: skip
+    return frame.with_columns(pl.when(~is_null).then(text)).cast(types)  # type: ignore[arg-type]
 
 
 def _relation(path: str, table: str | None, *, read_only: bool) -> duckdb.DuckDBPyRelation:

@@ -9,7 +9,8 @@ import pytest
 
 import frameboost as fb
 from frameboost.cli import main
-from frameboost.data.table_files import problem_of_text
+from frameboost.data.opening import open_source
+from frameboost.data.table_files import problem_of_text, read_table
 from tests.support.cases import cases
 
 ROWS = [f"{i},{i * 7 % 50}" for i in range(100)]
@@ -84,6 +85,49 @@ def test_other_columns_give_no_warning(content, tmp_path):
         fb.fit(written(tmp_path, content), "y", n_estimators=1)
 
 
+SAID = [
+    ("t.csv", csv([*ROWS, "1"]) + b"2,3\n", "'t.csv' has a row that is too short: line 102 has 1 field, and the"),
+    ("t.csv", csv(["", *ROWS]), "line 2 has 0 fields, and the header has 2; what such rows lack is read as NULL"),
+    ("t.csv.gz", gzip.compress(csv([*ROWS, "1"])), "line 102 has 1 field"),
+    ("t.tsv", b'x\ty\n1\t2\n"a\nb"\t2\n3\n', "line 5 has 1 field, and the header has 2"),  # a value of two lines
+    ("t.ndjson", b'{"x":1,"y":1}\n{"x":"b","y":2}\n', "has strings, such as 'b', and others, such as 1; write"),
+    ("t.ndjson", b'{"x":"true","y":1}\n{"x":true,"y":2}\n', "has strings, such as 'true', and others, such as True"),
+    ("t.ndjson", b'{"x":0.5,"y":1}\n{"x":"NA","y":2}\n', "that a value is missing, on the command line give --null"),
+]  # fmt: skip
+
+
+@cases(("name", "content", "message"), SAID)
+def test_what_is_read_otherwise_than_it_is_written_gives_a_warning(name, content, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(fb.FrameboostWarning) as seen:
+        open_source(written(tmp_path, content, name).removeprefix(f"{tmp_path}/"))
+    (warning,) = [str(each.message) for each in seen]
+    assert message in warning
+
+
+@cases("content", [b'x,y\n"a\nb",2\n', b'x,y\n"a,b",\n"c\n",1\n', b"x\n1\n\n2\n", b"x,y\n1,\n,2\n"])
+def test_rows_with_all_fields_give_no_warning(content, tmp_path):
+    open_source(written(tmp_path, content))
+
+
+def test_ndjson_with_tokens_for_null_has_numbers(tmp_path):
+    lines = b'{"a":1,"b":"NA","s":"NA"}\n{"a":"NA","b":"2","s":"x"}\n{"a":null,"b":"2.5","s":"3"}\n'
+    frame = read_table(written(tmp_path, lines, "t.ndjson"), null_values=["NA"]).collect()
+    assert frame.rows() == [(1, None, None), (None, 2.0, "x"), (None, 2.5, "3")]
+    assert frame.dtypes == [pl.Int64, pl.Float64, pl.String]
+
+
+def test_a_file_that_is_named_twice_is_read_twice(tmp_path, monkeypatch):
+    path = written(tmp_path, csv(ROWS), "a.csv")
+    monkeypatch.chdir(tmp_path)
+    for data in ([path, "a.csv"], [path, "*.csv"], (path, path)):
+        with pytest.warns(
+            fb.FrameboostWarning, match=r"a\.csv' is 2 times among the files of the data, so each of its"
+        ):
+            source = open_source(data)
+        assert source.frame.collect()["x"].to_list() == [*range(100), *range(100)]
+
+
 def test_decimal_commas_are_named(tmp_path):
     path = written(tmp_path, csv([f'"{i},5",{i}' for i in range(40)]))
     with pytest.warns(fb.FrameboostWarning, match=r"numbers with commas, such as '\d+,5'; .* decimal_comma=True\)$"):
@@ -101,7 +145,11 @@ REFUSED = [
     ("t.csv", b"", "empty CSV"),
     ("t.ndjson", b'{"x": 1, "y": 2}\n{"x": 1, "y"\n', "line 2 is no JSON object"),
     ("t.ndjson", b'[{"x": 1, "y": 2}]', "line 1 is no JSON object"),
-    ("t.ndjson", b'{"x":1,"y":2}\n{"x":true,"y":3}\n{"x":2.5,"y":4}\n', "cannot parse 'true'"),
+    (
+        "t.ndjson",
+        b'{"x":1,"y":2}\n{"x":true,"y":3}\n{"x":2.5,"y":4}\n',
+        "column 'x' is true or false in line 2 and a number in line 1",
+    ),
     ("t.parquet", b"PAR1", "parquet"),
     ("t.arrow", b"ARROW1" * 9, ""),
     ("t.duckdb", b"x" * 99, ""),
