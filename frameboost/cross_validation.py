@@ -11,14 +11,13 @@ import polars as pl
 from frameboost.api import fit
 from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.errors import ParameterError
-from frameboost.fold_models import fold_models
+from frameboost.fold_models import fold_models, for_several_fits
 from frameboost.metrics.built_in import larger_is_better
-from frameboost.parameters.aliases import under_our_names
 
 __all__ = ["cv"]
 
 
-@checked()
+@checked(fit)
 def cv(
     data: Any,
     target: str | Sequence[str],
@@ -69,14 +68,16 @@ def cv(
     [1.12, 0.56]
     """
     own = {"seed": seed or None, "early_stopping_rounds": early_stopping_rounds}
-    options = under_our_names({name: value for name, value in own.items() if value is not None} | options)
+    options = for_several_fits({name: value for name, value in own.items() if value is not None} | options)
     seed, early_stopping_rounds = options.pop("seed", 0), options.pop("early_stopping_rounds", None)
     for name, value in (("seed", seed), ("early_stopping_rounds", early_stopping_rounds or 1)):
         BY_NAME[name](name, value)  # which may have come by another name
     for name in ("valid", "init_model", "callbacks", "checkpoint"):
         if name in options:
             raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")
-    models, _ = fold_models(fit, data, target, folds, time, seed, {"verbose": False, "train_metrics": True} | options)
+    models, _, _ = fold_models(
+        fit, data, target, folds, time, seed, {"verbose": False, "train_metrics": True} | options
+    )
     histories = [model.history for model in models]
     table = _summary(histories)
     if early_stopping_rounds is None:

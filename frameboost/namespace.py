@@ -29,7 +29,7 @@ class FrameNamespace:
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
 
-    @checked()
+    @checked(fit)
     def fit(self, target: str, **keywords: Any) -> Model:
         """Train a model on the frame; the keywords are those of `frameboost.fit`.
 
@@ -90,7 +90,7 @@ class LazyFrameNamespace:
     def __init__(self, frame: pl.LazyFrame) -> None:
         self._frame = frame
 
-    @checked()
+    @checked(fit)
     def fit(self, target: str, **keywords: Any) -> Model:
         """Train a model on the query's rows; the keywords are those of `frameboost.fit`.
 

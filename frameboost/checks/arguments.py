@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import numbers
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from contextvars import ContextVar
@@ -28,8 +29,8 @@ from frameboost.errors import ParameterError
 
 __all__ = [
     "BY_NAME", "EXPLAINERS", "Check", "anything", "checked", "column", "columns", "flag", "in_call", "instance_of",
-    "is_iterable", "is_text", "name_of", "names", "number", "once_in_call", "slice_of_rounds", "table",
-    "until_call_returns", "whole", "word",
+    "is_iterable", "is_text", "name_of", "names", "not_negative", "number", "once_in_call", "slice_of_rounds", "table",
+    "until_call_returns", "when_call_returns", "whole", "word",
 ]  # fmt: skip
 
 # PATH_MAX of Linux. The operating system's error for a longer path would have all of it in its message.
@@ -181,9 +182,10 @@ def rows(argument: str, value: object) -> None:
     """Require a number of rows, or an open connection of DuckDB, which knows it."""
     if isinstance(value, duckdb.DuckDBPyConnection):
         return
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not 0 <= int(value) < 2**63:
         raise ParameterError(
-            f"{argument} must be an integer of at least 0 or a DuckDB connection that has the table, not {shown(value)}"
+            f"{argument} must be an integer from 0 to {2**63 - 1} or a DuckDB connection that has the table, "
+            f"not {shown(value)}"
         )
 
 
@@ -196,6 +198,13 @@ def number(low: float, high: float) -> Check:
             raise ParameterError(f"{argument} must be a number from {low:g} to {high:g}, not {shown(value)}")
 
     return check
+
+
+def not_negative(argument: str, value: object) -> None:
+    """Require a finite number of 0 or more, as a float64 holds it."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= sys.float_info.max:  # type: ignore[operator]
+        raise ParameterError(f"{argument} must be a finite number of at least 0, not {shown(value)}")
 
 
 def slice_of_rounds(argument: str, value: object) -> None:
@@ -297,10 +306,13 @@ BY_NAME: Mapping[str, Check] = {
 }
 
 
-def checked(**own: Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def checked(
+    passed_to: Callable[..., object] | None = None, /, **own: Check
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that checks a function's arguments, by ``own`` checks or by `BY_NAME`.
 
-    None passes where it is the default. Missing and unknown arguments are left to Python.
+    None passes where it is the default. Missing and unknown arguments are left to Python. Those that a ``**`` argument
+    takes for another function, ``passed_to``, are checked as that function's.
 
     Examples
     --------
@@ -316,7 +328,10 @@ def checked(**own: Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         declared = inspect.signature(function).parameters.values()
-        named = [p for p in declared if p.name != "self" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        taken = {p.name for p in declared} | {"self"}
+        others = [] if passed_to is None else inspect.signature(passed_to).parameters.values()
+        named = [p for p in (*declared, *(p for p in others if p.name not in taken)) if p.name != "self"]
+        named = [p for p in named if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         checks = {p.name: own.get(p.name) or BY_NAME[p.name] for p in named}
         may_be_none = {p.name for p in named if p.default is None}
         positional = [p.name for p in declared if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -328,16 +343,16 @@ def checked(**own: Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
                     checks[name](name, value)
             if _outermost.get() is not None:
                 return function(*args, **kwargs)
-            with _Call() as outermost:
-                token = _outermost.set(outermost)
-                try:
-                    return function(*args, **kwargs)
-                except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-                    for explain in EXPLAINERS:
-                        explain(error, (*args, *kwargs.values()))
-                    raise
-                finally:
-                    _outermost.reset(token)
+            outermost = _Call()
+            try:
+                _outermost.set(outermost)
+                return function(*args, **kwargs)
+            except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+                for explain in EXPLAINERS:
+                    explain(error, (*args, *kwargs.values()))
+                raise
+            finally:
+                outermost.end()
 
         return call
 
@@ -354,6 +369,16 @@ class _Call(ExitStack):
         super().__init__()
         self.known: dict[object, Any] = {}
 
+    def end(self) -> None:
+        """Close what has been opened; Ctrl-C may come between any two statements, and even before the first."""
+        try:
+            _outermost.set(None)
+        finally:
+            try:
+                self.close()
+            finally:
+                self.close()
+
 
 # That of this thread, or of this asynchronous task.
 _outermost: ContextVar[_Call | None] = ContextVar("outermost", default=None)
@@ -369,6 +394,17 @@ def until_call_returns(resource: AbstractContextManager[R]) -> R:
     call = _outermost.get()
     assert call is not None
     return call.enter_context(resource)
+
+
+def when_call_returns(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Have a function be called when the outermost public call returns, if there is one.
+
+    Ctrl-C may come between the end of a block and the first statement of what is to clean up. What must not be left
+    behind even then is also cleaned up here, as one signal does not come twice.
+    """
+    call = _outermost.get()
+    if call is not None:
+        call.callback(function, *args, **kwargs)
 
 
 def once_in_call(key: object, make: Callable[[], R]) -> R:

@@ -487,12 +487,13 @@ class DatabaseModel:
         >>> [f"{path.parent.name}/{path.name}" for path in paths]
         ['models/scored_orders.sql', 'models/scored_orders.yml', 'macros/scored_orders.sql']
         """
-        check_dbt_names(name, source, *([] if materialized is None else [materialized]))
+        for argument, text in {"name": name, "source": source, "materialized": materialized or "view"}.items():
+            check_dbt_names(argument, text)
         asked = Materialization.checked(materialized, unique_key, where, keep)
         # Placeholders for the relations, which dbt fills in: of the rows, and of the dimensions.
         stand_in = secrets.token_hex(16)
         joined = {secrets.token_hex(16): table for table in (self.star.table_names if self.star else ())}
-        check_dbt_names(*joined.values())
+        check_dbt_names("tables", *joined.values())
         star = None if self.star is None else self.star.called({table: name for name, table in joined.items()})
         condition = f"{secrets.token_hex(16)} IS NULL"  # stands for the condition on the rows of later runs
         query = replace(self, star=star)._statement(

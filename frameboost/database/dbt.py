@@ -101,13 +101,15 @@ class Materialization:
         return found
 
 
-def check_dbt_names(*names: str) -> None:
+def check_dbt_names(argument: str, *names: str) -> None:
     """Raise `ParameterError` if a name can't be that of a dbt model or macro."""
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ParameterError(f"a dbt model is named with letters, digits and underscores, not {shown(name)}")
+            raise ParameterError(
+                f"{argument} must be a name as dbt's are, of letters, digits and underscores, not {shown(name)}"
+            )
         if name in _TAKEN:
-            raise ParameterError(f"the name {shown(name)} means something else in dbt's templates; give another one")
+            raise ParameterError(f"{argument} {shown(name)} means something else in dbt's templates; give another one")
 
 
 def write_dbt(

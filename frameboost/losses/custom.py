@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from frameboost.checks.arguments import name_of
+from frameboost.checks.messages import shown
+from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.loss import Derivatives, Loss, Start
 
@@ -52,6 +54,8 @@ class Objective:
         for role, text, columns in (
             ("gradient", self.gradient, _ROW), ("hessian", self.hessian, _ROW), ("link", self.link, ("margin",))
         ):  # fmt: skip
+            if not isinstance(text, str):
+                raise ParameterError(f"{role} must be a SQL expression, a string, not {shown(text)}")
             Expression(text, columns).required_number(f"the {role} of the objective,")
         name_of("the name of a metric")("metric", self.metric)
 

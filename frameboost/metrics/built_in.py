@@ -17,7 +17,7 @@ from frameboost.losses.loss import Loss, RunningSum, prediction_names
 from frameboost.metrics.metric import CurveMetric, Metric
 from frameboost.metrics.ranking import RANKING_METRICS, ranking_metric
 
-__all__ = ["METRICS", "AnyMetric", "get_metrics", "larger_is_better", "why_not_finite"]
+__all__ = ["METRICS", "AnyMetric", "get_metrics", "larger_is_better", "metrics_of", "why_not_finite"]
 
 AnyMetric = Metric | CurveMetric
 
@@ -218,8 +218,7 @@ def why_not_finite(name: str) -> str:
 
 def larger_is_better(name: str, wanted: Any = None) -> bool:
     """Whether larger values of the metric of that name are better; ``wanted`` are the user's metrics."""
-    items = [wanted] if isinstance(wanted, str | Metric) or not is_iterable(wanted) else list(wanted)
-    for item in items:
+    for item in [] if wanted is None else metrics_of(wanted):
         if isinstance(item, Metric) and item.name == name:
             return item.maximize
     return re.split("[@-]", name)[0] in _MAXIMISED or name == "interval-regression-accuracy"
@@ -235,15 +234,26 @@ def get_metrics(wanted: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[
     """
     if wanted is None:
         wanted = loss.metric
-    items = [wanted] if isinstance(wanted, str | Metric) or not is_iterable(wanted) else list(wanted)
-    metrics = [_metric(item, loss, parameters) for item in items]
+    metrics = [_metric(item, loss, parameters) for item in metrics_of(wanted)]
     names = [metric.name for metric in metrics]
     for name in names:
         if names.count(name) > 1:
             raise ParameterError(f"eval_metric has {shown(name)} {names.count(name)} times")
-    if not metrics:
-        raise ParameterError("eval_metric is an empty list; name at least one metric")
     return metrics
+
+
+def metrics_of(wanted: Any) -> list[Any]:
+    """Return what the user gives as ``eval_metric``, one or several, as a list.
+
+    Raises
+    ------
+    ParameterError
+        If there is none.
+    """
+    items = [wanted] if isinstance(wanted, str | Metric) or not is_iterable(wanted) else list(wanted)
+    if not items:
+        raise ParameterError("eval_metric is an empty list; name at least one metric")
+    return items
 
 
 def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:

@@ -106,7 +106,7 @@ def _features(ensemble: Ensemble, importance: pl.DataFrame) -> str:
     largest = max((float(share) for share in shares if math.isfinite(share)), default=0.0)
     lines, cell = [], "text-align:left;border:none;padding:0 8px 0 0"
     for name, share in importance.head(_FEATURES_SHOWN).rows():
-        width = round(100 * share / largest) if largest > 0 and math.isfinite(share) and share > 0 else 0
+        width = round(100 * (share / largest)) if largest > 0 and math.isfinite(share) and share > 0 else 0
         lines.append(
             f'<tr style="background:none"><td style="{cell}">{_escaped(name)}</td>'
             f'<td style="{cell};opacity:.7">{_escaped(str(types[name]))}</td>'

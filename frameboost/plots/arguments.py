@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from frameboost.checks.arguments import instance_of
-from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.model.model import Model
 
-__all__ = ["a_model", "class_name", "margin_title", "one_target", "output_name", "output_number", "positive"]
+__all__ = ["a_model", "class_name", "margin_title", "one_target", "output_name", "output_number"]
 
 a_model = instance_of(Model, "a frameboost.Model (an estimator's is its model_)")
 
@@ -45,13 +44,6 @@ def one_target(model: Model, what: str) -> None:
         raise ParameterError(
             f"{what} is for models of one target, not of {len(model.ensemble.loss.labels)}; train one for each"
         )
-
-
-def positive(argument: str, value: object) -> None:
-    """Require a finite number of 0 or more."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < float("inf"):  # type: ignore[operator]
-        raise ParameterError(f"{argument} must be a finite number of 0 or more, not {shown(value)}")
 
 
 def class_name(name: str) -> str:

@@ -82,7 +82,8 @@ def partial_dependence(
         If the model has no such feature or output.
     """
     names = [feature] if isinstance(feature, str) else list(feature) if isinstance(feature, list | tuple) else []
-    if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
+    are_names = all(isinstance(name, str) for name in names) and 1 <= len(names) <= 2
+    if not are_names or len(set(names)) < len(names):
         raise ParameterError(f"feature must be a feature of the model, or two in a list, not {shown(feature)}")
     n_outputs = len(model.ensemble.output(output).values)
     own_names = [output_name(model, place) if n_outputs > 1 else str(place) for place in range(n_outputs)]

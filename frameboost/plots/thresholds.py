@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from frameboost.checks.arguments import checked, column
+from frameboost.checks.arguments import checked, column, not_negative
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.evaluation.scored_rows import ScoredRows, TwoClasses, score_rows, scores_for_ranking
@@ -22,7 +22,7 @@ from frameboost.evaluation.threshold_curves import (
     threshold_costs as costs_frame,
 )
 from frameboost.model.model import Model
-from frameboost.plots.arguments import a_model, class_name, one_target, positive
+from frameboost.plots.arguments import a_model, class_name, one_target
 from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import thinned
 from frameboost.plots.theme import (
@@ -106,7 +106,7 @@ def precision_recall(model: Model, data: Any, target: str, *, weight: str | None
     return _unit_square(frame, names, ("recall", "precision"), ("recall", "precision"), base)
 
 
-@checked(model=a_model, target=column, false_positive=positive, false_negative=positive)
+@checked(model=a_model, target=column, false_positive=not_negative, false_negative=not_negative)
 @with_drawable_text
 def threshold_costs(
     model: Model, data: Any, target: str, *, false_positive: float = 1.0, false_negative: float = 1.0,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
+from frameboost.checks.arguments import not_negative
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.interop.ensemble_checks import class_labels
@@ -116,11 +116,8 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
             return
         if isinstance(self.class_weight, Mapping):
             for label, factor in self.class_weight.items():
-                if not isinstance(factor, Real) or not 0 <= float(factor) < float("inf"):
-                    raise ParameterError(
-                        f"class_weight of {shown(label)} must be a finite number of at least 0, not {shown(factor)}"
-                    )
-        elif self.class_weight != "balanced":
+                not_negative(f"class_weight of {shown(label)}", factor)
+        elif not isinstance(self.class_weight, str) or self.class_weight != "balanced":
             raise ParameterError(
                 f"class_weight must be a dict of label to factor, 'balanced' or None, not {shown(self.class_weight)}"
             )

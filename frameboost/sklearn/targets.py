@@ -52,7 +52,10 @@ def check_queries(qid: Any, name: str = "qid") -> Array:
 
 def check_weights(sample_weight: Any, name: str = "sample_weight") -> FloatArray:
     """Return the weights of rows: finite numbers, 0 or more."""
-    weight: FloatArray = column_or_1d(sample_weight, dtype=np.float64)
+    try:
+        weight: FloatArray = column_or_1d(sample_weight, dtype=np.float64)
+    except OverflowError as error:  # of Python's integers
+        raise ParameterError(f"{name} holds a number beyond any float64; weights must be finite numbers") from error
     assert_all_finite(weight, input_name=name)
     if (weight < 0).any():
         raise DataError(f"{name} has negative weights, the lowest {weight.min():g}; a weight must be 0 or more")

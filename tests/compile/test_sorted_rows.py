@@ -218,7 +218,9 @@ def test_a_connection_knows_how_many_rows_its_table_has(con, fitted):
     con.execute("CREATE OR REPLACE VIEW turned AS FROM many WHERE x0 % 2 = 0")
     assert model.query("turned", rows=con) == model.query("turned")
     assert model.query("many", rows=con, where="x0 % 2 = 0") == model.query("many", where="x0 % 2 = 0")
-    with pytest.raises(fb.ParameterError, match=r"^rows must be an integer of at least 0 or a DuckDB connection that "):
+    with pytest.raises(
+        fb.ParameterError, match=r"^rows must be an integer from 0 to 9223372036854775807 or a DuckDB connection that "
+    ):
         model.query("many", rows="many")
 
 

@@ -455,10 +455,11 @@ def test_an_incremental_model_says_which_rows(how, sentence, tmp_path):
 @cases("name", ["", "a b", "1a", "a-b", "a.b", "é", "a\n", "{{ x }}", "a;b", None, 3])
 def test_names_that_dbt_does_not_take(tmp_path, name):
     model, _ = small()
-    for given in ((name, "b"), ("a", name)):
+    for argument, given in (("name", (name, "b")), ("source", ("a", name))):
         with pytest.raises(fb.ParameterError) as error:
             model.database().to_dbt(tmp_path, *given)
-        assert str(error.value) == f"a dbt model is named with letters, digits and underscores, not {name!r}"
+        sentence = f"{argument} must be a name as dbt's are, of letters, digits and underscores, not {name!r}"
+        assert str(error.value) == sentence
     if name is not None:
         with pytest.raises(fb.ParameterError):
             model.database().to_dbt(tmp_path, "a", "b", materialized=name)

@@ -23,7 +23,7 @@ import polars as pl
 import frameboost as fb
 from tests.fuzz.entry_points import PRELUDE, EntryPoint, entry_points
 
-__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "script", "shrink"]
+__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "check_call", "every", "generate", "script", "shrink"]
 
 MAX_SECONDS, MAX_MEGABYTES = 30, 1000
 _MAX_CHARACTERS = 1000
@@ -99,6 +99,16 @@ def generate(rng: np.random.Generator) -> Case:
     return Case(entry.text, tuple(arguments.items()), tuple(wrong), entry.is_estimator)
 
 
+def every() -> Iterator[Case]:
+    """Yield each call with one wrong argument."""
+    for entry in entry_points():
+        for name in dict.fromkeys([*dict(entry.required), *entry.optional, *entry.keywords]):
+            for value in VALUES:
+                if value not in _TOO_SLOW.get(name, ()):
+                    arguments = dict(entry.required) | {name: value}
+                    yield Case(entry.text, tuple(arguments.items()), (name,), entry.is_estimator)
+
+
 # --- check ------------------------------------------------------------------------------------------------------------
 
 
@@ -106,10 +116,11 @@ def check(case: Case) -> None:
     namespace: dict[str, Any] = {}
     exec(PRELUDE, namespace)
     with contextlib.chdir(namespace["folder"]):
-        _check_call(case, namespace)
+        check_call(case, namespace)
 
 
-def _check_call(case: Case, namespace: dict[str, Any]) -> None:
+def check_call(case: Case, namespace: dict[str, Any]) -> None:
+    """Make the call, with the names that `PRELUDE` defines."""
     try:
         given = {name: eval(text, namespace) for name, text in case.arguments}
         before = {name: _snapshot(value) for name, value in given.items()}

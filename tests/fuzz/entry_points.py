@@ -72,7 +72,7 @@ _INSTANCES = {
 }
 _ESTIMATORS = ("FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor")
 # Methods of scikit-learn, and those of metrics and losses that engines call.
-_SKIPPED = ("loss", "evaluate", "over", "describe", "set_params", "get_params",
+_SKIPPED = ("loss", "over", "describe", "set_params", "get_params",
            "get_metadata_routing", "set_fit_request", "set_predict_request", "set_score_request")  # fmt: skip
 
 

@@ -380,7 +380,7 @@ def test_what_can_not_be_drawn_is_refused(models):
         assert "holds other values than 0 and 1" in message(function, "y", "y")
         assert "column 'z' is not in the data" in message(function, "two", "z")
     assert message(plots.threshold_costs, "three", "three").startswith("threshold_costs is for models of one output")
-    assert "a finite number of 0 or more, not -1" in message(plots.threshold_costs, "two", "two", false_positive=-1)
+    assert "a finite number of at least 0, not -1" in message(plots.threshold_costs, "two", "two", false_positive=-1)
     assert "objective 'reg:squarederror', which has none" in message(plots.confusion, "y", "y")
     assert "threshold is for two classes" in message(plots.confusion, "three", "three", threshold=0.5)
     assert "not of 'binary:logistic' with 1 output; calibration and confusion are for" in message(
