@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 from frameboost.binning.given_cuts import bins_from_cuts
-from frameboost.checks.arguments import checked
+from frameboost.checks.arguments import checked, when_call_returns
 from frameboost.checks.messages import shown
 from frameboost.data.held_out import HeldOut, held_out_sources
 from frameboost.data.partitions import open_training_data
@@ -54,7 +55,7 @@ from frameboost.training.data_checks import check_held_out, check_rows, find_rol
 from frameboost.training.evaluation_log import Callback, EvaluationLog
 from frameboost.training.ranking_checks import check_queries, with_group
 
-__all__ = ["fit"]
+__all__ = ["check_options", "fit"]
 
 _MOST_CLASSES = 10_000
 
@@ -120,6 +121,7 @@ def fit(
     source, held_out, settings = goal.source, goal.held_out, _for_target(goal, settings)
     parts = {key: part.like(source, chosen, roles, key) for key, part in held_out.items()}
     with unwrap_handler_errors(), defer_in_callbacks(), ExitStack() as open_engines, announce_compilation(verbose):
+        when_call_returns(open_engines.close)
         workers, budget = open_engines.enter_context(closing(Workers(settings.n_jobs))), MemoryBudget()
 
         def opened(open_: Callable[[EngineDescription, EngineRequest], Engine], rows: Source) -> Engine:
@@ -206,6 +208,12 @@ def _settings(objective: object, valid: object, keywords: dict[str, Any]) -> Par
     if not isinstance(objective, Objective) and (not isinstance(objective, str) or objective not in LOSSES):
         get_loss(objective, {})  # type: ignore[arg-type]  # which says what there is
     return _for_objective(objective, settings)  # type: ignore[arg-type]
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise what `fit` would raise of arguments for several fits, by the names here, without a look at the data."""
+    own = signature(fit).parameters
+    _settings(options.get("objective"), "folds", {name: value for name, value in options.items() if name not in own})
 
 
 def _for_target(goal: TrainingTarget, settings: Parameters) -> Parameters:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+import weakref
 from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from frameboost.checks.arguments import when_call_returns
 from frameboost.checks.messages import shortened
 from frameboost.data.arrow_batches import Batch, read_batches
 from frameboost.data.query_plans import Step, estimated_rows, plan_steps
@@ -61,6 +63,7 @@ class DuckDBSession:
         self._shown: dict[str, npt.NDArray[Any]] = {}
         self._closed = False
         self._reason: duckdb.Error | None = None  # why a table could not be dropped
+        when_call_returns(_close, weakref.ref(self))
 
     def run(self, command: str) -> None:
         """Run one statement that returns no rows, such as one that creates a table."""
@@ -264,6 +267,13 @@ class DuckDBSession:
             except duckdb.InterruptException:
                 if attempt == _ATTEMPTS - 1:
                     raise
+
+
+def _close(session: weakref.ref[DuckDBSession]) -> None:
+    """Close a session that is there still and open, as Ctrl-C came when it was to be closed."""
+    found = session()
+    if found is not None and not found._closed:
+        found.close()
 
 
 class OwnDatabaseSession(DuckDBSession):

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from frameboost.checks.arguments import once_in_call, when_call_returns
+
 __all__ = ["defer_in_callbacks", "defer_signals", "record_handler_errors", "unwrap_handler_errors"]
 
 _Handler = Callable[[int, FrameType | None], Any]
@@ -41,15 +43,24 @@ def unwrap_handler_errors() -> Iterator[None]:
         raise cause from None
 
 
+# What `_with_handlers` has replaced, the outermost first: the number, the handler and its replacement.
+_layers: list[list[tuple[int, _Handler, _Handler]]] = []
+
+
 @contextmanager
 def _with_handlers(wrap: Callable[[_Handler], _Handler | None]) -> Iterator[None]:
     """Replace the Python handlers of signals by ``wrap(handler)``; None keeps a handler.
 
-    Only the main thread receives signals; in other threads this does nothing.
+    Only the main thread receives signals; in other threads this does nothing. A handler may raise when the block is
+    left, just before this goes on: then the handlers are restored when the public function returns.
     """
     replaced: list[tuple[int, _Handler, _Handler]] = []
+    depth = None
     try:
         if threading.current_thread() is threading.main_thread():
+            once_in_call(_put_back_to, lambda: when_call_returns(_put_back_to, len(_layers)))
+            depth = len(_layers)
+            _layers.append(replaced)
             for number in _SIGNALS:
                 handler = signal.getsignal(number)
                 new = wrap(handler) if callable(handler) else None
@@ -58,7 +69,15 @@ def _with_handlers(wrap: Callable[[_Handler], _Handler | None]) -> Iterator[None
                     signal.signal(number, new)
         yield
     finally:
-        _put_back(replaced)
+        if depth is not None and any(layer is replaced for layer in _layers[depth : depth + 1]):
+            _put_back_to(depth)
+
+
+def _put_back_to(depth: int) -> None:
+    """Restore all handlers but those of the outermost layers, ``depth`` of them."""
+    while len(_layers) > depth:
+        _put_back(_layers[-1])
+        del _layers[-1:]
 
 
 def _put_back(replaced: list[tuple[int, _Handler, _Handler]]) -> None:

@@ -1,6 +1,7 @@
 """Signals during a fit: the exceptions of their handlers are raised, also while kernels run or compile."""
 
 import contextlib
+import gc
 import io
 import os
 import signal
@@ -130,6 +131,44 @@ def test_all_deferred_signals_are_handled(alarm):
         handled.append("all of it")
     assert handled == ["all of it"]
     assert isinstance(error.value.__context__, AlarmError)
+
+
+@pytest.mark.slow
+def test_ctrl_c_as_a_block_ends_leaves_no_handler_and_no_table(monkeypatch):
+    """Python looks for signals where a function begins, so also just before what is to restore the handlers."""
+    con, n_exits = duckdb.connect(), 0
+    con.execute("CREATE TABLE t AS SELECT i % 1000 AS x, i % 7 AS y FROM range(2000) AS r(i)")
+
+    def fit(interrupted_at):
+        nonlocal n_exits
+        n_exits = 0
+
+        def watched(function):
+            def call(*args):
+                nonlocal n_exits
+                n_exits += 1
+                if n_exits == interrupted_at:
+                    signal.raise_signal(signal.SIGINT)
+                return function(*args)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for kind in (contextlib.ExitStack, contextlib._GeneratorContextManager):
+                patch.setattr(kind, "__exit__", watched(kind.__exit__))
+            fb.fit(con.table("t"), "y", n_estimators=1, max_depth=2, verbose=False)
+            return n_exits
+
+    fit(0)  # imports and compiles
+    in_all = fit(0)
+    assert in_all > 20
+    for at in (*range(1, in_all - 20, in_all // 6), *range(in_all - 20, in_all + 1)):
+        with pytest.raises(KeyboardInterrupt) as error:  # whose traceback keeps what was interrupted alive
+            fit(at)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, f"at {at}: {error}"
+        assert con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("t",)]
+        del error
+        gc.collect()  # of a generator that is closed during the next fit, Python would drop an interrupt
 
 
 # --- compiling --------------------------------------------------------------------------------------------------------
