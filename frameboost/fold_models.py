@@ -14,10 +14,12 @@ from frameboost.data.sources import LocalSource
 from frameboost.ensemble.averaging import average
 from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import DataError, ParameterError
+from frameboost.joins.recorded import recorded_joins
 from frameboost.model.model import Model
+from frameboost.parameters.aliases import under_our_names
 from frameboost.training.class_labels import read_target
 
-__all__ = ["fold_models", "mean_of_folds"]
+__all__ = ["fold_models", "for_several_fits", "mean_of_folds"]
 
 _ROLES = ("weight", "group", "label_upper_bound", "base_margin", "exposure")
 _REFUSED = {
@@ -32,8 +34,8 @@ _REFUSED = {
 def fold_models(
     train: Callable[..., Model], data: Any, target: str | Sequence[str], folds: int | str, time: str | None, seed: int,
     options: Mapping[str, Any], groups: str | None = None,
-) -> tuple[Iterator[Model], Labels]:  # fmt: skip
-    """Return the models of the folds, each trained when it is asked for, and the labels of all rows.
+) -> tuple[Iterator[Model], Labels, LocalSource]:  # fmt: skip
+    """Return the models of the folds, each trained when it is asked for, the labels of all rows, and all rows.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ def fold_models(
     ParameterError, DataError
         As `frameboost.fit`; if there are fewer than 2 folds, or a fold has no rows.
     """
-    options = dict(options)
+    options = for_several_fits(options)
     source = open_source(data)
     features = _features(source, target, folds, options)
     if (positive := options.pop("positive", None)) is not None:  # the folds' labels are numbers
@@ -59,7 +61,19 @@ def fold_models(
     goal = read_target(source, {}, target, options.get("objective"), options.get("num_class"), None, positive)
     options |= {"features": features, "objective": goal.objective, "num_class": goal.num_class, "seed": seed}
     parts = fold_parts(cast("LocalSource", goal.source), folds, time, seed, groups)
-    return _trained(train, parts, target, options), goal.labels
+    return _trained(train, parts, target, options), goal.labels, source
+
+
+def for_several_fits(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of `fit` under the names here; what can be read only once, such as a generator, as a list."""
+    found = {name: _read_once(value) for name, value in under_our_names(options).items()}
+    if isinstance(cuts := found.get("cuts"), Mapping):
+        found["cuts"] = {name: _read_once(values) for name, values in cuts.items()}
+    return found
+
+
+def _read_once(value: Any) -> Any:
+    return list(value) if isinstance(value, Iterator) else value
 
 
 def _trained(
@@ -98,10 +112,11 @@ def mean_of_folds(
     groups = options.get("group") if isinstance(folds, int) else None
     seed = options.pop("seed", 0)
     BY_NAME["seed"]("seed", seed)
-    models, labels = fold_models(train, data, target, folds, None, seed, options, groups)
+    models, labels, source = fold_models(train, data, target, folds, None, seed, options, groups)
     ensembles = [model.ensemble for model in models]
     ensemble = average(ensembles, [1.0] * len(ensembles))
-    return Model(replace(ensemble, labels=labels))
+    # The folds of a star are joined rows where its dimensions have the labels or the folds.
+    return Model(replace(ensemble, labels=labels, joins=recorded_joins(source, ensemble.read_names)))
 
 
 def _features(source: LocalSource, target: str | Sequence[str], folds: int | str, options: dict[str, Any]) -> list[str]:

@@ -71,8 +71,9 @@ def _repeatable(relation: duckdb.DuckDBPyRelation) -> RelationSource:
             is_drawn = is_drawn or any(changing_functions(text, session.rows) for text in texts)
             files = not any(map(_URL.search, texts))
             stays = not is_drawn and is_repeatable(steps, tables=_tables_stay(session, steps), files=files)
+        unordered = "" if is_drawn else step_without_order(steps)
         if stays:
-            return RelationSource(relation)
+            return RelationSource(relation, unordered=unordered)
         until_call_returns(opened.pop_all())
         table = session.table("rows")
         session.run(f"CREATE TEMP TABLE {table} AS FROM {session.source}")
@@ -80,7 +81,7 @@ def _repeatable(relation: duckdb.DuckDBPyRelation) -> RelationSource:
     names = (name for name, kind in zip(copy.columns, relation.types, strict=True) if str(kind) == _NULL)
     if nulls := ", ".join(f"NULL AS {quote_identifier(name)}" for name in names):
         copy = copy.project(f"* REPLACE ({nulls})")
-    return RelationSource(copy, is_copy=True, unordered="" if is_drawn else step_without_order(steps))
+    return RelationSource(copy, is_copy=True, unordered=unordered)
 
 
 def _texts(session: DuckDBSession, query: str) -> list[str]:

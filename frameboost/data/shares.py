@@ -82,18 +82,15 @@ def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tup
         with_draw = _comparable(group, kind).replace_strict(groups, _draws_by_rank(groups, key), default=None)
         drawn = FrameSource(frame.with_columns(with_draw.alias(name)), categorical=source.categorical)
         return drawn, len(groups), n_missing
-    by = quote_identifier(group)
-    text = f"CAST({by} AS VARCHAR)" if kind.is_categorical else by
-    counts = source.relation.aggregate(f"COUNT(DISTINCT {text}), COUNT(*) - COUNT({by})").fetchall()[0]
+    text = _comparable_sql(group, kind)
+    counts = source.relation.aggregate(f"COUNT(DISTINCT {text}), COUNT(*) - COUNT({text})").fetchall()[0]
     return _with_draws_of_groups(source, group, kind, key, name), *counts
 
 
 def _with_draws_of_groups(
     source: RelationSource, group: str, kind: FeatureType, key: int, name: str
 ) -> RelationSource:  # fmt: skip
-    by = quote_identifier(group)
-    text = f"CAST({by} AS VARCHAR)" if kind.is_categorical else by
-    rank = f"dense_rank() OVER (ORDER BY {text} ASC NULLS LAST) - 1"
+    rank = f"dense_rank() OVER (ORDER BY {_comparable_sql(group, kind)} ASC NULLS LAST) - 1"
     return with_window(source, draw_sql(rank, key), name)
 
 
@@ -159,6 +156,12 @@ def _comparable(group: str, kind: FeatureType) -> pl.Expr:
     return column(group).cast(pl.String) if kind.is_categorical else column(group)
 
 
+def _comparable_sql(group: str, kind: FeatureType) -> str:
+    """Return the same in SQL."""
+    by = quote_identifier(group)
+    return f"CAST({by} AS VARCHAR)" if kind.is_categorical else by
+
+
 def _without(relation: duckdb.DuckDBPyRelation, quoted: str) -> duckdb.DuckDBPyRelation:
     return relation.project(f"* EXCLUDE ({quoted})")
 
@@ -174,7 +177,7 @@ def _check_order(source: RelationSource) -> None:
                 "rows have no certain position while preserve_insertion_order is off; SET preserve_insertion_order = "
                 "true, or name a column that tells which rows to hold out"
             )
-        step = source.unordered or step_without_order(session.plan())
+        step = step_without_order(session.plan()) if source.unordered is None else source.unordered
     if step:
         raise DataError(
             f"the rows of this query have no certain order (its plan has {shown(step)}), so that one may be drawn in "

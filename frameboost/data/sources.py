@@ -180,12 +180,13 @@ class RelationSource:
         Whether its rows are those of a temporary table, which is dropped when the public function returns (see
         `frameboost.data.repeatable_rows`).
     unordered
-        The step of the copied query's plan after which rows have no certain order, empty if there is none.
+        The step of the query's plan after which rows have no certain order, empty if there is none, None if the plan
+        has not been read.
     """
 
     relation: duckdb.DuckDBPyRelation
     is_copy: bool = False
-    unordered: str = ""
+    unordered: str | None = None
 
     def derived(self, relation: duckdb.DuckDBPyRelation) -> RelationSource:
         """Return a relation made of this one."""

@@ -9,22 +9,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from frameboost.api import fit
+from frameboost.api import check_options, fit
 from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.checks.messages import shown
 from frameboost.data.column_choice import chosen_names
 from frameboost.data.folds import fold_parts
 from frameboost.data.last_rows import LastRows
 from frameboost.data.opening import open_source
-from frameboost.data.sources import LocalSource, RelationSource
+from frameboost.data.sources import LocalSource
 from frameboost.engines.choose import choose_engine
 from frameboost.engines.contract import HistogramEngine
 from frameboost.ensemble.averaging import average
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
+from frameboost.fold_models import for_several_fits
+from frameboost.joins.recorded import recorded_joins
+from frameboost.metrics.built_in import metrics_of
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
-from frameboost.parameters.aliases import under_our_names
 from frameboost.runtime.installed import require_numba
 from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores
@@ -47,7 +49,7 @@ _LAST_ROWS = "last 20%"
 # Engines and arguments that leaves with slopes go with and don't go with; ``linear_tree`` is for all fits, or none.
 _WITH_SLOPES = ("auto", "numba", "polars", "duckdb")
 _WITHOUT_SLOPES = {"linear_tree", "booster", "monotone_constraints", "shards"}
-_ROLES = ("weight", "group", "label_upper_bound")
+_ROLES, _OFFSETS = ("weight", "group", "label_upper_bound"), ("base_margin", "exposure")
 _REFUSED = {
     "valid": "it holds out rows by itself: by groups=, by time=, or by a hash of their positions",
     "folds": "it deals the rows to folds by itself",
@@ -57,7 +59,7 @@ _REFUSED = {
 }
 
 
-@checked(checkpoint=BY_NAME["folder"])
+@checked(fit, checkpoint=BY_NAME["folder"])
 def auto(
     data: Any,
     target: str | Sequence[str],
@@ -132,16 +134,18 @@ def auto(
     if time is not None and groups is not None:
         raise ParameterError("groups does not go with time: the rows that are held out are the last ones")
     rows_needed(coverage)  # raises before any work starts
-    options = under_our_names(options)
+    options = for_several_fits(options)
+    check_options(options)
     _refuse(options)
     source = open_source(data)
     roles = {name: options.get(name) for name in _ROLES}
     for name in _names(target):
         find_column(source, name, "target")
-    added = [name for key in ("base_margin", "exposure") if options.get(key) for name in _names(options[key])]
+    added = [name for key in _OFFSETS if options.get(key) is not None for name in _names(options[key])]
     features = _features(source, [*_names(target), *added], groups, roles, options)
-    objective = options.get("objective") or (_BINARY if is_of_zeros_and_ones(source, target) else None)
-    is_assumed = objective is not None and not options.get("objective")
+    objective, is_assumed = options.get("objective"), False
+    if objective is None and is_of_zeros_and_ones(source, target):
+        objective, is_assumed = _BINARY, True
     goal = read_target(source, {}, target, objective, options.get("num_class"), None, options.pop("positive", None))
     options |= {"objective": goal.objective, "num_class": goal.num_class, "features": features, "seed": seed}
     plan = _plan(quality, options, may_have_slopes=_may_have_slopes(goal, target, options))
@@ -176,11 +180,12 @@ def auto(
         tell("choosing by held-out rows")
         found = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
         margins = HeldOutMargins(folds, found, target, metric, {k: v for k, v in roles.items() if v is not None})
-        ensemble, values, weights = _joined(search, found, margins, None if time is None else _rows(rows))
+        ensemble, values, weights = _joined(search, found, margins, None if time is None else rows)
         interval = margins.interval(list(weights.values()), coverage)
     board = leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
     hint = f"target {shown(target)} is 0 or 1, taken for two classes; objective='reg:squarederror' predicts a number"
-    ensemble = replace(ensemble, labels=goal.labels, interval=interval)
+    joins = recorded_joins(source, ensemble.read_names)
+    ensemble = replace(ensemble, labels=goal.labels, interval=interval, joins=joins)
     return Model(ensemble, leaderboard=board, hint=hint if is_assumed else "")
 
 
@@ -247,7 +252,7 @@ def _last_fold(source: LocalSource, time: str, group: str | None, columns: Seque
     last = LastRows.read(_LAST_ROWS)
     assert last is not None
     training, held_out = last.split(source, time, group)
-    return Fold(0, _rows(training), _rows(held_out), columns)
+    return Fold(0, training, held_out, columns)
 
 
 def _at_once(source: LocalSource, n_values: int, n_folds: int, options: Mapping[str, Any]) -> int:
@@ -257,10 +262,6 @@ def _at_once(source: LocalSource, n_values: int, n_folds: int, options: Mapping[
     if engine.threads_set_by or shards is not None or n_values > _MOST_VALUES_AT_ONCE:
         return 1
     return max(1, min(n_jobs or available_cores(), n_folds - 1))
-
-
-def _rows(source: LocalSource) -> Any:
-    return source if isinstance(source, RelationSource) else source.frame
 
 
 def _folder(checkpoint: str | os.PathLike[str] | None) -> Path | None:
@@ -273,7 +274,7 @@ def _folder(checkpoint: str | os.PathLike[str] | None) -> Path | None:
 
 def _last(eval_metric: Any) -> str | Metric | None:
     """Return the metric that early stopping watches, None for that of the objective."""
-    return eval_metric if eval_metric is None or isinstance(eval_metric, str | Metric) else list(eval_metric)[-1]
+    return None if eval_metric is None else metrics_of(eval_metric)[-1]
 
 
 # --- the search, and after it -----------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ class Fold:
     training
         The other rows.
     held_out
-        Its rows: a lazy frame or a relation.
+        Its rows, as a source or a lazy frame.
     columns
         The features and the columns with a role.
     """

@@ -371,3 +371,36 @@ def test_queries_join_the_tables_that_relations_are():
                 assert model.evaluate(star, "y").metrics["value"][0] >= 0
         named = fb.join(con.table("f"), con.table("ord").filter("v > 0").set_alias("late"), on="id")
         assert "late" in fb.fit(named, "y", n_estimators=2).query("f")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_relation", [False, True])
+@pytest.mark.parametrize(
+    "train",
+    [
+        lambda star, target, **how: fb.fit(star, target, folds=2, **how),
+        lambda star, target, **how: fb.fit(star, target, folds="part", **how),
+        lambda star, target, **how: fb.auto(star, target, quality=1, **how),
+        lambda star, target, **how: fb.auto(star, target, quality=1, time="when", **how),
+    ],
+    ids=["folds", "column", "auto", "time"],
+)
+def test_labels_and_folds_may_be_attributes(train, is_relation):
+    """The folds are then made of joined rows, and the model has the joins of the star all the same."""
+    facts = pl.DataFrame({"id": [i * 7 % 20 for i in range(200)], "x": [i * 31 % 97 for i in range(200)]})
+    things = pl.DataFrame({
+        "id": range(20), "kind": ["low", "high"] * 10, "size": [i % 7 for i in range(20)],
+        "part": [i % 2 for i in range(20)], "when": range(20),
+    })  # fmt: skip
+    with duckdb.connect() as con:
+        for name, frame in (("facts", facts), ("things", things)):
+            con.register(f"{name}_here", frame.to_arrow())
+            con.execute(f"CREATE TABLE {name} AS FROM {name}_here")
+        tables = (con.table("facts"), con.table("things")) if is_relation else (facts, things)
+        star = fb.join(*tables, on="id", name="things")
+        for target, objective in (("kind", "binary:logistic"), ("size", "reg:squarederror")):
+            features = ["x", "size" if target == "kind" else "kind"]
+            model = train(star, target, features=features, n_estimators=2, objective=objective, verbose=False)
+            assert model.ensemble.joins == fb.fit(star, target, features=features, n_estimators=1).ensemble.joins
+            query = model.query("facts", keep=["x"], tables={"things": "things"})
+            assert [row[-1] for row in con.sql(query).fetchall()] == model.predict(star).to_list()
