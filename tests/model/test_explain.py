@@ -472,15 +472,14 @@ def test_partial_dependence_on_two_features():
 
 
 def test_shapley_values_of_classes_are_xgboosts():
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=(200, 4)).astype(np.float32)
-    y = (x[:, 0] + np.abs(x[:, 1]) > 0.5).astype(int) + (x[:, 2] > 1)
+    rng = np.random.default_rng(5)
+    x = rng.integers(-30, 30, (200, 4))  # thresholds of whole numbers decide alike about values that a node has not
+    y = (x[:, 0] + np.abs(x[:, 1]) > 8).astype(int) + (x[:, 2] > 15)
     options = {"objective": "multi:softprob", "num_class": 3, "max_depth": 3, "tree_method": "exact"}
-    names = [f"x{i}" for i in range(4)]
-    theirs = xgboost.train(options, xgboost.DMatrix(x, y, feature_names=names), 4)
-    frame = pl.DataFrame(dict(zip(names, x.T, strict=True)))
-    model = fb.from_xgboost(theirs)  # whose thresholds decide about values that no row of the node has
-    expected = theirs.predict(xgboost.DMatrix(x, feature_names=names), pred_contribs=True)
+    theirs = xgboost.train(options, xgboost.DMatrix(x, y), 4)
+    frame = pl.DataFrame({f"x{i}": x[:, i] for i in range(4)}).with_columns(y=pl.Series(y))
+    model = fb.fit(frame, "y", n_estimators=4, **options)
+    expected = theirs.predict(xgboost.DMatrix(x), pred_contribs=True)
     for k in range(3):
         np.testing.assert_allclose(model.explain(frame, output=k).to_numpy(), expected[:, k], rtol=1e-4, atol=2e-6)
 
