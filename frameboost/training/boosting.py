@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Generic, cast
 
+import numpy as np
+
 from frameboost.binning.bins import Bins
 from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine, Sample
@@ -125,18 +127,17 @@ def boost(
     settings = SplitSettings(penalties, _limits(constraints, features), parameters.gamma, workers, loss.n_outputs)
     search = method.prepare(engine, engines.held_out, Binning(parameters.max_bin, given_bins), settings)
     base = _start_margins(engines, loss, parameters)
-    settings.min_gain = _min_gain(engine, loss)
+    settings.min_gains = _min_gains(engine, loss)
     linear = LinearLeaves(search.bins, parameters) if parameters.linear_tree else None
     grower: TreeGrower | WholeTreeGrower | VectorTreeGrower
     if is_for_all_outputs(parameters, loss):
+        settings.output = int(np.argmax(settings.min_gains))
         grower = VectorTreeGrower(engine, search, parameters, penalties, constraints, engines.held_out)
     elif are_grown_whole(engine, parameters, constraints, loss.n_outputs):
-        grower = WholeTreeGrower(
-            engine, search, parameters, penalties, settings.least_gain, features, engines.held_out, linear
-        )
+        grower = WholeTreeGrower(engine, search, parameters, settings, features, engines.held_out, linear)
     else:
         grower = TreeGrower(engine, search, parameters, constraints, engines.held_out, linear)
-    rounds = _Rounds(engines, loss, parameters, features, grower)
+    rounds = _Rounds(engines, loss, parameters, settings, features, grower)
     first, n_rounds = log.rounds_before, parameters.n_estimators
     if checkpoint is not None:
         n_rounds = _resume(checkpoint, rounds, search, base, log)
@@ -154,7 +155,7 @@ def boost(
             break
     kept = rounds.kept()
     if not engines.continues:
-        check_result(engine, loss, parameters, kept, search.bins, settings.min_gain)
+        check_result(engine, loss, parameters, kept, search.bins, settings.min_gains)
     return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in search.bins), base, kept)
 
 
@@ -205,12 +206,14 @@ class _Rounds:
         engines: FitEngines[TrainingT, HeldOutT],
         loss: Loss,
         parameters: Parameters,
+        settings: SplitSettings,
         features: FeatureSampler,
         grower: TreeGrower | WholeTreeGrower | VectorTreeGrower,
     ) -> None:
         self.engines = engines
         self.loss = loss
         self.parameters = parameters
+        self._settings = settings
         self._features = features
         self._grower = grower
         self._renewals = renewals_of(engines.training, loss, is_weighted=engines.is_weighted)
@@ -252,6 +255,7 @@ class _Rounds:
             yield from chain.from_iterable(zip(*of_growths, strict=True))
             return
         for output, margin in enumerate(self.loss.margins):
+            self._settings.output = output
             for place in range(output * parallel, (output + 1) * parallel):
                 totals = self._start_tree(round_, place, output)
                 yield self._grower.grow(totals, output, margin, self._renewals.get(output))
@@ -321,28 +325,32 @@ def _start_margins(engines: FitEngines[TrainingT, HeldOutT], loss: Loss, paramet
     return base
 
 
-def _min_gain(engine: Engine, loss: Loss) -> float:
-    """Return the gain that is no more than rounding: 10⁻⁶, or less where no row could gain 1 in a leaf of its own.
+def _min_gains(engine: Engine, loss: Loss) -> tuple[float, ...]:
+    """Return for each output the gain that is no more than rounding: 10⁻⁶, or less where no row could gain 1.
 
-    A row gains g²/h there, which says how large targets and weights are. Gradients that are rounding, as those of a
-    fitted model, don't. Where the squares are too small for floats, no gain is enough. Losses whose terms are sums over
-    other rows, as those of queries, have gradients of a size of their own.
+    A row gains g²/h in a leaf of its own, which says how large targets and weights are. Gradients that are rounding, as
+    those of a fitted model, don't. Where the squares are too small for floats, no gain is enough. Losses whose terms
+    are sums over other rows, as those of queries, have gradients of a size of their own.
     """
+    by_default = (MIN_GAIN,) * loss.n_outputs
     if not all(isinstance(term, Expression) for term in loss.terms.values()):
-        return MIN_GAIN
+        return by_default
     define_terms(engine, loss.terms)
     gains = {}
     for margin, each in zip(loss.margins, loss.outputs[: 1 if loss.classes else None], strict=False):
         g, h = f"({each.gradient.text})", f"({each.hessian.text})"
         if len(g) + len(h) > _LONGEST:
-            return MIN_GAIN
+            return by_default
         names = dict.fromkeys((*each.gradient.columns, *each.hessian.columns, margin, "weight"))
         is_known = f"{h} > 0 AND ABS{g} > {_ROUNDING!r} * {h} * ABS({margin})"
         gains[margin] = Aggregate(
             "max", Expression(f"CASE WHEN {is_known} THEN weight * {g} * {g} / {h} END", tuple(names))
         )
-    most = max((value for value in engine.aggregate(gains).values() if value is not None), default=1.0)
-    return MIN_GAIN * min(most, 1.0) if most > _SMALLEST_SQUARE else math.inf
+    found = engine.aggregate(gains)
+    most = [1.0 if (value := found.get(margin)) is None else value for margin in loss.margins]
+    if loss.classes:  # of which the first stands for all
+        most = most[:1] * loss.n_outputs
+    return tuple(MIN_GAIN * min(each, 1.0) if each > _SMALLEST_SQUARE else math.inf for each in most)
 
 
 def _penalties(p: Parameters) -> Penalties:

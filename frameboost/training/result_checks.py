@@ -24,9 +24,10 @@ _FAR_IN_LOGARITHMS = 2.0
 
 
 def check_result(
-    rows: Engine, loss: Loss, parameters: Parameters, trees: Sequence[Tree], bins: Sequence[Bins], min_gain: float
-) -> None:
-    """Warn of trees without a split, and of predictions beyond the labels of the training rows.
+    rows: Engine, loss: Loss, parameters: Parameters, trees: Sequence[Tree], bins: Sequence[Bins],
+    min_gains: Sequence[float],
+) -> None:  # fmt: skip
+    """Warn of trees without a split, all or those of a target, and of predictions far from the labels.
 
     Parameters
     ----------
@@ -36,28 +37,39 @@ def check_result(
         The trees of the model.
     bins
         The bins of the features.
-    min_gain
-        The gain that a split had to exceed.
+    min_gains
+        For each output the gain that a split had to exceed.
     """
     if loss.name in _SLOW and parameters.base_score is None and _is_far(rows, loss):
         return
     columns = TreeColumns.of(trees)
-    if (columns.nodes["feature"] == LEAF).all():
-        if _is_constant(rows, loss):  # which was said before training
+    is_leaf = columns.nodes["feature"] == LEAF
+    if is_leaf.all():
+        if _is_constant(rows, loss, loss.labels):  # which was said before training
             return
         heaviest = float(columns.nodes["cover"][columns.roots].max())
-        why = _without_hessian(rows, loss) if heaviest == 0.0 else _without_gain(parameters, bins, min_gain, heaviest)
+        why = (
+            _without_hessian(rows, loss)
+            if heaviest == 0.0
+            else _without_gain(parameters, bins, max(min_gains), heaviest)
+        )
         warn(f"no tree has a split, so all rows have the same prediction: {why}")
+    elif len(loss.labels) > 1:
+        for output, label in enumerate(loss.labels):
+            roots = columns.roots[columns.output == output]
+            if is_leaf[roots].all() and not _is_constant(rows, loss, [label]):
+                why = _without_gain(parameters, bins, min_gains[output], float(columns.nodes["cover"][roots].max()))
+                warn(f"no tree of target {output + 1} has a split, so all rows have the same prediction of it: {why}")
 
 
-def _is_constant(rows: Engine, loss: Loss) -> bool:
+def _is_constant(rows: Engine, loss: Loss, labels: Sequence[str]) -> bool:
     """Whether no label differs between rows that count."""
     ends: dict[str, Aggregate] = {}
-    for name in loss.labels:
+    for name in labels:
         counted = Expression(f"CASE WHEN weight > 0 THEN {name} END", (name, "weight"))
         ends |= {f"{function}_{name}": Aggregate(function, counted) for function in ("min", "max")}
     found = rows.aggregate(ends)
-    return "upper" not in loss.roles and all(found[f"min_{name}"] == found[f"max_{name}"] for name in loss.labels)
+    return "upper" not in loss.roles and all(found[f"min_{name}"] == found[f"max_{name}"] for name in labels)
 
 
 def _without_hessian(rows: Engine, loss: Loss) -> str:

@@ -48,8 +48,10 @@ class SplitSettings:
         Threads of the split search.
     n_outputs
         Number of outputs of the loss.
-    min_gain
-        The gain that is no more than rounding; known once the margins are set.
+    min_gains
+        For each output the gain that is no more than rounding; known once the margins are set.
+    output
+        The output whose tree is grown; the one of the largest gains where trees are for all.
     """
 
     penalties: Penalties
@@ -57,7 +59,13 @@ class SplitSettings:
     gamma: float
     workers: Workers
     n_outputs: int = 1
-    min_gain: float = MIN_GAIN
+    min_gains: tuple[float, ...] = (MIN_GAIN,)
+    output: int = 0
+
+    @property
+    def min_gain(self) -> float:
+        """The gain that is no more than rounding."""
+        return self.min_gains[self.output]
 
     @property
     def least_gain(self) -> float:

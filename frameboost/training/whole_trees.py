@@ -12,14 +12,14 @@ from frameboost.engines.contract import Engine, GrownNodes, TreeEngine, TreeShap
 from frameboost.engines.linear_contract import LinearEngine
 from frameboost.parameters.learning_rates import shrinkage_of
 from frameboost.parameters.parameters import Parameters
-from frameboost.splits.split import Penalties, Stats
+from frameboost.splits.split import Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.gradients import Renewal
 from frameboost.training.grower import GrownTree, add_values
 from frameboost.training.grown_arrays import BinThresholds, GrownArrays, as_tree
 from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.sampling import FeatureSampler
-from frameboost.training.splitter import SplitSearch
+from frameboost.training.splitter import SplitSearch, SplitSettings
 from frameboost.trees.tree import Tree
 
 __all__ = ["WholeTreeGrower", "are_grown_whole"]
@@ -50,10 +50,8 @@ class WholeTreeGrower:
         The engine over the training rows.
     search
         The split search over its columns, for their bins.
-    parameters, penalties
+    parameters, settings
         Shape and regularisation of the trees.
-    least_gain
-        The least gain of a split.
     features
         Says how the features of each tree are drawn.
     followers
@@ -67,18 +65,17 @@ class WholeTreeGrower:
         engine: Engine,
         search: SplitSearch,
         parameters: Parameters,
-        penalties: Penalties,
-        least_gain: float,
+        settings: SplitSettings,
         features: FeatureSampler,
         followers: Sequence[Engine] = (),
         linear: LinearLeaves | None = None,
     ) -> None:
         assert isinstance(engine, TreeEngine)
         p = parameters
-        self._trees, self._engine, self._penalties, self._features = engine, engine, penalties, features
+        self._trees, self._engine, self._penalties, self._features = engine, engine, settings.penalties, features
         self._linear = linear
         self.shrinkage = shrinkage_of(p.as_dict(), 0)
-        self._shape = TreeShape(p.max_depth, p.max_leaves, least_gain, p.grow_policy)
+        self._parameters, self._settings = p, settings
         self._walking = [each for each in followers if isinstance(each, TreeEngine) and each.takes_trees()]
         self._moving = [each for each in followers if each not in self._walking]
         self._counts = [b.count for b in search.bins]
@@ -89,7 +86,9 @@ class WholeTreeGrower:
 
     def grow(self, root_stats: Stats, output: int, margin: str, renewal: Renewal | None = None) -> GrownTree:
         """See `TreeGrower.grow`."""
-        grown = self._trees.grow_tree(self._shape, self._penalties, self.shrinkage, self._features.draws())
+        p = self._parameters
+        shape = TreeShape(p.max_depth, p.max_leaves, self._settings.least_gain, p.grow_policy)
+        grown = self._trees.grow_tree(shape, self._penalties, self.shrinkage, self._features.draws())
         if renewal is not None:
             quantiles = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
             for leaf, value in quantiles.items():

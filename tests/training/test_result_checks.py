@@ -29,6 +29,21 @@ def test_the_scale_of_a_target_does_not_matter(engine, exponent):
         assert (scaled.predict(frame) == model.predict(frame) * scale).all()
 
 
+@pytest.mark.parametrize("options", [{}, {"tree_method": "exact"}, {"grow_policy": "symmetric"}, {"engine": "duckdb"}])
+def test_the_scale_of_a_target_does_not_matter_beside_others(options):
+    frame, scale, more = rows(), 2.0**-30, {"n_estimators": 2, **options}
+    alone = fb.fit(frame, "y", **more).predict(frame)
+    of_two = fb.fit(frame.with_columns(pl.col("y") * scale, z=pl.col("x") * 2), ["y", "z"], **more).predict(frame)
+    assert (of_two.arr.get(0) == alone * scale).all()
+    normal = [
+        fb.fit(data, "y", objective="dist:normal", **more).predict(frame) / factor
+        for data, factor in ((frame, 1.0), (frame.with_columns(pl.col("y") * scale), scale))
+    ]
+    np.testing.assert_allclose(*normal, rtol=1e-9)
+    with pytest.warns(FrameboostWarning, match="^no tree of target 2 has a split.*: no split gains more than gamma=5"):
+        fb.fit(frame.with_columns(pl.col("y") * 99, z=pl.col("x") / 9), ["y", "z"], gamma=5.0, **more)
+
+
 @pytest.mark.parametrize("tree_method", ["hist", "exact", "approx"])
 def test_tiny_weights_are_learned_from(tree_method):
     frame = rows().with_columns(w=pl.lit(2.0**-30))
