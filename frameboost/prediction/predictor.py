@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import polars as pl
 
-from frameboost.checks.messages import listed, shown, warn
+from frameboost.checks.messages import counted, listed, shown, warn
 from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_column, output_expr
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.sources import Source
@@ -22,6 +22,7 @@ from frameboost.prediction.few_outputs import few_outputs
 from frameboost.prediction.lookups import check_lookup
 from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import kept_workers
+from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 if TYPE_CHECKING:
@@ -135,6 +136,20 @@ class Predictor:
         return self.ensemble.is_linear
 
     @cached_property
+    def _ranges_of_slopes(self) -> dict[str, tuple[float, float]]:
+        """The numbers that slopes of another library's linear leaves go on for, by feature; it has no such limits."""
+        if not self._is_linear or "max_bin" in self.ensemble.parameters:
+            return {}
+        terms = {
+            term.feature: term
+            for tree in self.ensemble.trees
+            for leaf in tree.linear_leaves().values()
+            for term in leaf.terms
+        }
+        names = self.ensemble.feature_names
+        return {names[f]: (term.centre + term.low, term.centre + term.high) for f, term in terms.items()}
+
+    @cached_property
     def _linear_scorer(self) -> LinearScorer:
         from frameboost.compile.arrays.linear_scorer import LinearScorer
 
@@ -235,11 +250,29 @@ class Predictor:
         source = open_rows(data, self.ensemble.read_features)
         types = self._types(source)
         frame = source.to_frame(self.ensemble.read_names)
+        if self._ranges_of_slopes:
+            frame = frame.collect().lazy()
+            self._warn_of_far_numbers(frame)
         if not has_offset:
             return self.sums(frame, types, bases)
         in_order = frame.collect()  # once, so that codes and offsets have the same row order
         _warn_of_exposures(self.ensemble, in_order)
         return self.with_offset(in_order, self.sums(in_order.lazy(), types, bases))
+
+    def _warn_of_far_numbers(self, frame: pl.LazyFrame) -> None:
+        """Warn of rows whose numbers are clipped where the library that the model comes from does not."""
+        numbers = {name: column(name).cast(pl.Float64, strict=False) for name in self._ranges_of_slopes}
+        far = frame.select(
+            (numbers[name].is_finite() & ~numbers[name].is_between(*ends)).sum().alias(name)
+            for name, ends in self._ranges_of_slopes.items()
+        )
+        for name, n_rows in far.collect().row(0, named=True).items():
+            if n_rows:
+                low, high = self._ranges_of_slopes[name]
+                warn(
+                    f"feature {shown(name)} is far outside of its range in training in {counted(n_rows, 'row')}: the "
+                    f"slopes of linear leaves end at {low:g} and {high:g} here, and go on in LightGBM"
+                )
 
     def with_offset(self, rows: pl.DataFrame, sums: Sequence[Any]) -> list[Any]:
         """Return the margins of rows: the sums of their base margins and leaves, plus the offset if there is one.

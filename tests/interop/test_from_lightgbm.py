@@ -483,6 +483,9 @@ def test_linear_leaves(parameters):
     found = model.predict(frame)
     np.testing.assert_allclose(found.to_numpy(), expected, rtol=0, atol=2e-6 * np.abs(expected).max())
     assert frame.select(prediction=model.expr())["prediction"].to_list() == found.to_list()
+    far = frame.with_columns(pl.Series("Column_1", [8.0, -3.0, None, np.nan, np.inf, *[5.0] * (len(frame) - 5)]))
+    with pytest.warns(fb.FrameboostWarning, match="^feature 'Column_1' is far outside of its range .* in 2 rows: the"):
+        model.predict(far)
 
 
 def test_the_end_of_trees_may_be_missing_but_no_part_of_a_tree():
