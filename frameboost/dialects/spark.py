@@ -21,6 +21,8 @@ SPARK = Dialect(
         # A backslash is an escape unless spark.sql.parser.escapedStringLiterals, and before 4.0 two quotes are an end
         # and a beginning; so these are no part of a string. https://spark.apache.org/docs/latest/sql-ref-literals.html
         escapes={c: f"' || char({ord(c)}) || '" for c in "'\\\n\r\0"} | {"${": "$' || '{"},
+        # As below, of literals.
+        text="BINARY({v})",
         # With only a point a literal is DECIMAL. https://spark.apache.org/docs/latest/sql-ref-literals.html
         double="{v}D",
         # https://spark.apache.org/docs/latest/sql-ref-datatypes.html
@@ -41,8 +43,8 @@ SPARK = Dialect(
     expressions=Expressions(
         # NaN is the greatest number. https://spark.apache.org/docs/latest/sql-ref-datatypes.html
         is_number="NOT isnan({x})",
-        # A column may ignore case; what is made of bytes does not, and COLLATE is of 4.0. https://spark.apache.org/docs/latest/sql-ref-collation.html
-        text="STRING(BINARY({x}))",
+        # Columns, views and literals in them may ignore case, bytes do not; COLLATE is of 4.0. https://spark.apache.org/docs/latest/sql-ref-collation.html
+        text="BINARY({x})",
         # The parser takes longer the deeper parentheses nest (measured, 4).
         longest_sum=60,
         # What has a lambda is left to the interpreter (measured, 4). https://spark.apache.org/docs/latest/api/sql/index.html

@@ -93,6 +93,17 @@ def test_columns_of_any_type(database, kind, expected):
     assert [value for _, value in sorted(warehouse.rows(query))] == list(expected)
 
 
+@pytest.mark.parametrize("database", databases("spark"))
+def test_literals_in_views_of_another_collation(database):
+    warehouse = open_warehouse(database)
+    warehouse.fill("in_view", {"c": (STRING, ["a", "A", "a ", "b"])})
+    model = made([Feature("c", STRING, ("a", "zz"))], [grown((0, {0, 1}, "right", 1.0, 0.0))], (0.0,))
+    warehouse.run("DROP VIEW IF EXISTS scored")
+    statement = model.database(database).create_view_sql("scored", "in_view", keep=["id"])
+    warehouse.run(statement.replace("`scored`", "`scored` DEFAULT COLLATION UTF8_LCASE", 1))
+    assert sorted(warehouse.rows("FROM scored")) == [(0, 1.0), (1, 0.0), (2, 0.0), (3, 0.0)]
+
+
 @contextmanager
 def mode(warehouse, on: str, off: str):
     warehouse.run(on)
