@@ -52,6 +52,8 @@ BIGQUERY = Dialect(
     statements=Statements(
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax
         except_columns="* EXCEPT ({v})",
+        # JSON and ARRAY can't be grouped by. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
+        value_of_group="ANY_VALUE({x})",
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/dml-syntax
         update_needs_where=True,
     ),

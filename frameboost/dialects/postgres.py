@@ -52,6 +52,8 @@ POSTGRES = Dialect(
         keeps_order=True,
         # A CTE is folded into the query since 12 unless MATERIALIZED. https://www.postgresql.org/docs/current/queries-with.html
         fenced_stage=MATERIALIZED,
+        # json, xml and points can't be grouped by. https://www.postgresql.org/docs/current/functions-json.html
+        value_of_group="(array_agg({x}) FILTER (WHERE {c}))[1]",
         # https://www.postgresql.org/docs/current/sql-createindex.html
         create_index=INDEX,
     ),
@@ -100,7 +102,7 @@ REDSHIFT = POSTGRES.child(
         # No keyword against folding a CTE is documented. https://docs.aws.amazon.com/redshift/latest/dg/r_WITH_clause.html
         "fenced_stage": PLAIN_STAGE,
         # No indexes. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-features.html
-        "create_index": None, "keeps_order": False,
+        "create_index": None, "keeps_order": False, "value_of_group": None,
     },
     limits={
         # 16 MB for one statement. https://docs.aws.amazon.com/redshift/latest/dg/c_redshift-sql.html

@@ -42,6 +42,9 @@ class Statements:
         The number of rows, and what adds one where ``{c}`` holds, both in 64 bits.
     row_number
         A number that is different in each row.
+    value_of_group
+        The value of ``{x}`` in the row of a group where ``{c}`` holds, of any type; None to group by ``{x}`` instead,
+        where columns of most types may be grouped by.
     keeps_order
         Whether the rows of a table have an order of their own, in which ``row_number`` counts them.
     fenced_stage
@@ -72,6 +75,7 @@ class Statements:
     joins_to_nulls: str = ""
     count: tuple[str, str] = ("COUNT(*)", "SUM(CASE WHEN {c} THEN 1 ELSE 0 END)")
     row_number: str = "ROW_NUMBER() OVER ()"
+    value_of_group: str | None = None
     keeps_order: bool = False
     fenced_stage: str = PLAIN_STAGE
     define_table: str | None = "CREATE TABLE {name} (\n  {columns}\n)"

@@ -109,6 +109,21 @@ def test_reasons_come_in_the_order_of_the_rows(name, model, data):
     assert [tuple(row) for row in found] == expected
 
 
+@pytest.mark.parametrize("name", databases("postgres"))
+def test_columns_that_cannot_be_grouped_by_are_kept(name, model, data):
+    warehouse, some = open_warehouse(name), model[:2]
+    fill(warehouse, data[:3], some)
+    warehouse.run("ALTER TABLE t ADD doc json; UPDATE t SET doc = json_build_object('id', id)")
+    database = some.database(name)
+    found = sorted(warehouse.rows(database.explain_query("t", keep=["id", "doc"], top=1)))
+    assert [(i, doc, *reason) for i, doc, *reason in found] == [
+        (i, {"id": i}, *reason) for i, *reason in expected_reasons(some, data[:3], 1)
+    ]
+    warehouse.load_trees("trees", some, None)
+    found = sorted(warehouse.rows(database.query("t", keep=["id", "doc"], form="table", trees="trees")))
+    assert found == [(i, {"id": i}, value) for i, value in enumerate(some.predict(data[:3]))]
+
+
 @pytest.fixture(scope="module")
 def of_classes(data) -> fb.Model:
     ranks = np.argsort(np.argsort(data["y"].to_numpy()))

@@ -16,7 +16,7 @@ from itertools import chain
 from frameboost.compile.sql.case import margin_sql
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.forms import filled_columns
-from frameboost.compile.sql.stages import ROW, Stages
+from frameboost.compile.sql.stages import ROW, Stages, grouped
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.node_means import LeafSlopes, means_on_grid
@@ -99,10 +99,11 @@ def reasons_query(
         for name, value in (("reason", feature), ("contribution", contribution))
     ]
     stages.check(len(kept) + len(found))
+    by, of_row = grouped(kept, f"{rank} = 1", dialect)
     order = f"\nORDER BY {row} ASC" if dialect.statements.keeps_order else ""
     return stages.finish(
-        f"SELECT {', '.join([*stages.kept(), *found])}\n{stages.source()}\nWHERE {rank} <= {top}\n"
-        f"GROUP BY {', '.join([row, *kept])}{order}"
+        f"SELECT {', '.join([*stages.kept(of_row), *found])}\n{stages.source()}\nWHERE {rank} <= {top}\n"
+        f"GROUP BY {', '.join([row, *by])}{order}"
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 
-__all__ = ["ROW", "Stages", "TableSource"]
+__all__ = ["ROW", "Stages", "TableSource", "grouped"]
 
 # The alias of a stage where it is joined. In a view ClickHouse writes the database before a table's name, and an alias
 # hides a database of its own name: so it is one that no database has.
@@ -98,9 +98,13 @@ class Stages:
         self._called = {alias: name for name, alias in new.items()}
         return new
 
-    def kept(self) -> list[str]:
-        """Return the columns that are kept, for the last SELECT."""
-        return [f"{name} AS {self._called[name]}" if name in self._called else name for name in self.keep or ()]
+    def kept(self, values: Sequence[str] | None = None) -> list[str]:
+        """Return the columns that are kept, for the last SELECT, as values of theirs if these are given."""
+        kept = self.keep or ()
+        called = [self._called.get(name, name) for name in kept]
+        return [
+            value if value == name else f"{value} AS {name}" for value, name in zip(values or kept, called, strict=True)
+        ]
 
     def name(self, values: Mapping[str, str], *, often: bool = False) -> dict[str, str]:
         """Add a stage that computes values, and return the columns that they get.
@@ -233,6 +237,17 @@ class Stages:
             raise ParameterError(
                 f"the query would have {columns:,} columns, and a SELECT in {self._dialect.name} has at most {most:,}"
             )
+
+
+def grouped(columns: Sequence[str], condition: str, dialect: Dialect) -> tuple[Sequence[str], Sequence[str]]:
+    """Return which columns of a row to group by, where its number is grouped by anyway, and SQL of each column's value.
+
+    ``condition`` holds in one of the rows of a group.
+    """
+    template = dialect.statements.value_of_group
+    if template is None:
+        return columns, columns
+    return (), [template.format(x=name, c=condition) for name in columns]
 
 
 def _unlike(names: Sequence[str], prefix: str) -> str:

@@ -26,7 +26,7 @@ import polars as pl
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.forms import output_query
 from frameboost.compile.sql.sql_model import SqlModel
-from frameboost.compile.sql.stages import ROW, Stages
+from frameboost.compile.sql.stages import ROW, Stages, grouped
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.literals import OutOfRange
 from frameboost.errors import ParameterError
@@ -312,8 +312,8 @@ class _Walk:
             if self._n_outputs > 1:
                 value = f"CASE WHEN {of} = {k} THEN {value} ELSE {nothing} END"
             added.append(f"SUM({value}) AS {name}")
-        kept = [f"{ROW}.{column}" for column in keep]
-        named = [f"{ROW}.{column} AS {column}" for column in keep]
+        kept, values = grouped([f"{ROW}.{name}" for name in keep], f"{self._of(_NODE, 'tree')} = 0", self._dialect)
+        named = [f"{value} AS {name}" for value, name in zip(values, keep, strict=True)]
         return (
             f"SELECT {', '.join([*named, *added])}\n{came_from}\n{self._join_nodes(node)}\n"
             f"GROUP BY {', '.join([f'{ROW}.{row}', *kept])}"

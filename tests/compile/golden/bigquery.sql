@@ -182,10 +182,10 @@ JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
 LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND COLLATE(named_by_node.`category`, '') = CASE node_of_tree.`feature` WHEN 9 THEN COLLATE(row_of_data.`it's x&y`, '') END
 ),
 stage_5 AS (
-SELECT row_of_data.`id` AS `id`, SUM(node_of_tree.`value`) AS `v_3`
+SELECT ANY_VALUE(row_of_data.`id`) AS `id`, SUM(node_of_tree.`value`) AS `v_3`
 FROM stage_4 AS row_of_data
 JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
-GROUP BY row_of_data.`v_1`, row_of_data.`id`
+GROUP BY row_of_data.`v_1`
 )
 SELECT `id`, (0.5 + `v_3`) AS `prediction`
 FROM stage_5;
@@ -278,10 +278,10 @@ stage_3 AS (
 SELECT `id`, `v_1`, `v_3`, `v_4`, ROW_NUMBER() OVER (PARTITION BY `v_1` ORDER BY ABS(`v_4`) DESC, `v_2` ASC) AS `v_5`
 FROM stage_2
 )
-SELECT `id`, MAX(CASE WHEN `v_5` = 1 THEN `v_3` END) AS `reason_1`, MAX(CASE WHEN `v_5` = 1 THEN `v_4` END) AS `contribution_1`, MAX(CASE WHEN `v_5` = 2 THEN `v_3` END) AS `reason_2`, MAX(CASE WHEN `v_5` = 2 THEN `v_4` END) AS `contribution_2`
+SELECT ANY_VALUE(`id`) AS `id`, MAX(CASE WHEN `v_5` = 1 THEN `v_3` END) AS `reason_1`, MAX(CASE WHEN `v_5` = 1 THEN `v_4` END) AS `contribution_1`, MAX(CASE WHEN `v_5` = 2 THEN `v_3` END) AS `reason_2`, MAX(CASE WHEN `v_5` = 2 THEN `v_4` END) AS `contribution_2`
 FROM stage_3
 WHERE `v_5` <= 2
-GROUP BY `v_1`, `id`;
+GROUP BY `v_1`;
 
 -- drift
 WITH stage_1 AS (
