@@ -28,6 +28,11 @@ class Expressions:
         A Boolean column as a condition.
     text
         A string column, such that ``=`` with `Literals.text` holds for equal strings only.
+    text_is_value
+        Whether `text` has the characters of the column, and no more.
+    equal_texts
+        The condition that two string columns ``{x}`` and ``{y}`` are equal, for which an index on one of them is used;
+        None where that of `text` of both is as good.
     real
         A float column, such that ``<`` is not true of NaN, whatever statistics the database has of the column. It may
         be NULL for NaN.
@@ -67,6 +72,8 @@ class Expressions:
     is_true: str = "{x}"
     is_false: str = "NOT {x}"
     text: str = "{x}"
+    text_is_value: bool = True
+    equal_texts: str | None = None
     real: str = "{x}"
     time: str = "{x}"
     longest_list: int | None = None

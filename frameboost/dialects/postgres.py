@@ -45,6 +45,8 @@ POSTGRES = Dialect(
         exp=guarded_exp("709::float8", "-708::float8"),
         # Whatever the collation of the column, citext or an enum. https://www.postgresql.org/docs/current/collation.html
         text='{x}::text COLLATE "C"',
+        # The database's default collation is deterministic, so it compares by bytes, and most indexes have it.
+        equal_texts='{x}::text COLLATE "default" = {y}::text',
         # https://www.postgresql.org/docs/current/arrays.html
         array="ARRAY[{v}]",
     ),
@@ -95,6 +97,7 @@ REDSHIFT = POSTGRES.child(
         # Blanks at the end don't count, with something behind them they do. https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html
         # A column or a database may ignore case. https://docs.aws.amazon.com/redshift/latest/dg/r_COLLATE.html
         "text": "COLLATE({x} || '.', 'case_sensitive')",
+        "text_is_value": False, "equal_texts": None,
         # No arrays in columns. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-datatypes.html
         "array": None,
     },

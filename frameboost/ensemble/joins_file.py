@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frameboost.checks.json_fields import check_keys, fail
 from frameboost.joins.aggregation import COUNT, FUNCTIONS, Aggregation, Value
 from frameboost.joins.recorded import KeyColumn, TableJoin
+from frameboost.schema.types import FeatureType
 
 __all__ = ["joins_fields", "read_joins"]
 
 _FIELDS = ("table", "on", "columns", "aggregation")
 _KEY_FIELDS = ("left", "right", "text")
-_AGGREGATION_FIELDS = ("by", "values", "time", "before")
+_AGGREGATION_FIELDS = ("by", "values", "time", "before", "types")
 _VALUE_FIELDS = ("function", "column")
 
 
@@ -33,7 +34,8 @@ def joins_fields(joins: Sequence[TableJoin]) -> list[dict[str, Any]]:
 def _aggregation_fields(aggregation: Aggregation) -> dict[str, Any]:
     values = {name: {"function": each.function, "column": each.column} for name, each in aggregation.values.items()}
     time = {} if aggregation.time is None else {"time": aggregation.time, "before": aggregation.is_before}
-    return {"by": list(aggregation.by), "values": values, **time}
+    types = {name: kind.name for name, kind in aggregation.types.items()}
+    return {"by": list(aggregation.by), "values": values, **time, **({"types": types} if types else {})}
 
 
 def read_joins(items: Sequence[object]) -> tuple[TableJoin, ...]:
@@ -83,7 +85,17 @@ def _aggregation(item: object, where: str) -> Aggregation:
     values = {name: _value(value, where) for name, value in given.items()}
     if time is None and any(value.function == "last" for value in values.values()):
         fail(where, "time", "the column of times that last needs", None)
-    return Aggregation(tuple(by), values, time, is_before)
+    return Aggregation(tuple(by), values, time, is_before, _types(item.get("types", {}), values, where))
+
+
+def _types(item: object, values: Mapping[str, Value], where: str) -> dict[str, FeatureType]:
+    columns = {value.column for value in values.values() if value.column}
+    if not isinstance(item, dict) or not item.keys() <= columns:
+        fail(where, "types", "an object of columns that are aggregated", item)
+    try:
+        return {name: FeatureType(kind) for name, kind in item.items()}
+    except (TypeError, ValueError):
+        fail(where, "types", "types of columns", item)
 
 
 def _value(item: object, where: str) -> Value:

@@ -20,6 +20,7 @@ from frameboost.joins.aggregation import COUNT, FUNCTIONS, Aggregation, Value
 from frameboost.joins.aggregation_sql import KEY, aggregates_sql, facts_sql, rows_sql
 from frameboost.joins.table_names import table_name
 from frameboost.schema.polars_columns import column
+from frameboost.schema.types import FeatureType
 
 __all__ = ["Aggregates", "aggregate", "aggregated"]
 
@@ -59,8 +60,8 @@ def aggregate(
     columns : dict of column to function or list of functions, optional
         What is aggregated: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, and ``"last"``, the value of the latest row by
         ``time``. The results are named ``price_sum``, and so on. ``count``, the number of rows, is always there. NULLs
-        are left out, but not of the latest row. Sums are float64, whose last bits depend on the database's order of
-        additions, unless the values are integers or decimals.
+        and NaN are left out, but not of the latest row. Sums are float64, whose last bits depend on the database's
+        order of additions, unless the values are integers or decimals.
     time : str, optional
         The column of the rows' times, for ``"last"`` and for ``fb.join(..., before=)``. Rows without one are left out.
 
@@ -94,8 +95,8 @@ def aggregate(
             values[f"{name}_{function}"] = Value(function, name)
     if time is None and any(value.function == "last" for value in values.values()):
         raise ParameterError("'last' needs time, the column of times by which a row is the last")
-    _check_columns(source, (*keys, *([] if time is None else [time])), values)
-    return Aggregates(source, Aggregation(keys, values, time), table_name(table))
+    types = _checked_types(source, (*keys, *([] if time is None else [time])), values)
+    return Aggregates(source, Aggregation(keys, values, time, types=types), table_name(table))
 
 
 def _functions(columns: object) -> dict[str, tuple[str, ...]]:
@@ -113,7 +114,8 @@ def _functions(columns: object) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _check_columns(source: LocalSource, keys: Sequence[str], values: Mapping[str, Value]) -> None:
+def _checked_types(source: LocalSource, keys: Sequence[str], values: Mapping[str, Value]) -> dict[str, FeatureType]:
+    """Return the types of the columns that are aggregated; check these and the keys."""
     types = source.types()
     for name in (*keys, *(value.column for value in values.values() if value.column)):
         if name not in types:
@@ -131,6 +133,8 @@ def _check_columns(source: LocalSource, keys: Sequence[str], values: Mapping[str
                     f"column {shown(value.column)} has type {source.type_names()[value.column]}, which has no "
                     f"{value.function}"
                 )
+    aggregated = ((value.column, types.get(value.column)) for value in values.values())
+    return {name: kind for name, kind in aggregated if kind is not None}
 
 
 # --- the rows of a key ------------------------------------------------------------------------------------------------
@@ -146,7 +150,7 @@ def aggregated(aggregates: Aggregates, pairs: LocalSource | None) -> LocalSource
     if isinstance(aggregates.source, RelationSource):
         assert not isinstance(pairs, FrameSource)
         return _of_relation(aggregates.source, aggregation, pairs)
-    frame = aggregates.source.frame
+    frame = aggregates.source.frame.with_columns(column(name).fill_nan(None) for name in aggregation.floats)
     if isinstance(pairs, FrameSource):
         return FrameSource(_before(frame, aggregation, pairs.frame))
     return FrameSource(_of_frame(frame, aggregation))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from frameboost.schema.types import FeatureType
 
 __all__ = ["COUNT", "FUNCTIONS", "Aggregation", "Value"]
 
@@ -23,8 +25,8 @@ class Value:
 class Aggregation:
     """Aggregates of the rows of each key.
 
-    NULLs in a column are left out of its aggregates, but for ``last``, which is that of the latest row; an aggregate of
-    no value is NULL. Rows with a NULL in the key belong to no key.
+    NULLs and NaN in a column are left out of its aggregates, but for ``last``, which is that of the latest row; an
+    aggregate of no value is NULL. Rows with a NULL in the key belong to no key.
 
     Attributes
     ----------
@@ -37,12 +39,21 @@ class Aggregation:
         told apart by time. Of several rows at the latest time, ``last`` is the largest value.
     is_before
         Whether only the rows before the time of each fact count. The key then ends in that time.
+    types
+        The types of the columns that are aggregated, by name; files of older versions have none. Databases differ in
+        where they sort NaN and text, so both are aggregated in a form that tells.
     """
 
     by: tuple[str, ...]
     values: Mapping[str, Value]
     time: str | None = None
     is_before: bool = False
+    types: Mapping[str, FeatureType] = field(default_factory=dict)
+
+    @property
+    def floats(self) -> list[str]:
+        """The columns that may have NaN."""
+        return [name for name, kind in self.types.items() if kind.is_float]
 
     @property
     def columns(self) -> list[str]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from frameboost.dialects.dialect import Dialect
 from frameboost.joins.aggregation import COUNT, Aggregation, Value
+from frameboost.schema.types import FeatureType
 
-__all__ = ["KEY", "aggregates_sql", "facts_sql", "key_sql", "rows_sql"]
+__all__ = ["KEY", "aggregates_sql", "equal_keys", "facts_sql", "key_sql", "rows_sql"]
 
 # The columns of the rows that are aggregated: of the key, from 1; what is aggregated, from 1; and the time.
 KEY, VALUE, TIME = "key_{}", "value_{}", "at_time"
@@ -21,15 +22,34 @@ def key_sql(column: str, dialect: Dialect, *, is_text: bool) -> str:
     return dialect.expressions.text.format(x=column) if is_text else column
 
 
+def equal_keys(left: str, right: str, dialect: Dialect, *, is_text: bool) -> str:
+    """Return the condition that two columns of keys are equal."""
+    if is_text and dialect.expressions.equal_texts is not None:
+        return dialect.expressions.equal_texts.format(x=left, y=right)
+    return f"{key_sql(left, dialect, is_text=is_text)} = {key_sql(right, dialect, is_text=is_text)}"
+
+
 def rows_sql(aggregation: Aggregation, table: str, are_text: Sequence[bool], dialect: Dialect) -> str:
     """Return a query of the rows that are aggregated; the name of the table is quoted."""
     keys = _keys([dialect.quote(name) for name in aggregation.by], are_text, dialect)
-    columns = [f"{dialect.quote(name)} AS {VALUE.format(k)}" for k, name in enumerate(aggregation.columns, start=1)]
+    columns = [
+        f"{_value_sql(dialect.quote(name), aggregation.types.get(name), dialect)} AS {VALUE.format(k)}"
+        for k, name in enumerate(aggregation.columns, start=1)
+    ]
     time = [] if aggregation.time is None else [f"{dialect.quote(aggregation.time)} AS {TIME}"]
     is_row = [f"1 AS {_IS_ROW}"] if aggregation.is_before else []
     present = [*aggregation.by, *([] if aggregation.time is None else [aggregation.time])]
     condition = " AND ".join(f"{dialect.quote(name)} IS NOT NULL" for name in present)
     return f"SELECT {', '.join([*keys, *columns, *time, *is_row])} FROM {table} WHERE {condition}"
+
+
+def _value_sql(column: str, kind: FeatureType | None, dialect: Dialect) -> str:
+    """Return a column as it is aggregated: NULL for NaN, which sorts here or there, and text that sorts by bytes."""
+    if kind is not None and kind.is_float and dialect.expressions.is_number is not None:
+        return f"CASE WHEN {dialect.expressions.is_number.format(x=column)} THEN {column} END"
+    if kind is not None and kind.name == "string" and dialect.expressions.text_is_value:
+        return dialect.expressions.text.format(x=column)
+    return column
 
 
 def facts_sql(

@@ -9,7 +9,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.schema.types import FeatureType
-from tests.support.warehouses import ALL, open_warehouse
+from tests.support.warehouses import ALL, databases, open_warehouse
 
 STRING, INT, FLOAT = (FeatureType(name) for name in ("string", "int64", "float64"))
 SHIPS = "ships"
@@ -187,3 +187,19 @@ def test_what_joins_do_not_go_with(model):
     plain = fb.fit(frame(FACTS), "y", features=["x"], n_estimators=1, min_child_weight=0)
     with pytest.raises(fb.ParameterError, match="tables is for a model that was trained on a star"):
         plain.query("t", tables="joined")
+
+
+@pytest.mark.parametrize("name", databases("postgres", "mariadb"))
+def test_an_index_finds_the_key_of_a_join_on_strings(name):
+    model = fb.fit(fb.join(frame(FACTS), frame(SHIPS_COLUMNS), on="key", name=SHIPS), "y", features=["size"])
+    warehouse, query = open_warehouse(name), model.query("facts", name, keep=["id"])
+    warehouse.fill("facts", {"key": FACTS["key"]})
+    warehouse.run(f"DROP TABLE IF EXISTS {SHIPS}")
+    warehouse.run(f"CREATE TABLE {SHIPS} AS SELECT id + 1000 AS size FROM facts WHERE id < 0")
+    key = "VARCHAR(9) COLLATE utf8mb4_unicode_ci" if name == "mariadb" else "VARCHAR(9)"  # another one than the facts'
+    warehouse.run(f"ALTER TABLE {SHIPS} ADD {warehouse.dialect.quote('key')} {key} PRIMARY KEY")
+    only = {"postgres": "enable_seqscan enable_hashjoin enable_mergejoin", "mariadb": "max_seeks_for_key"}[name].split()
+    warehouse.run("; ".join(f"SET {setting} = {'1' if name == 'mariadb' else 'off'}" for setting in only))
+    plan = str(warehouse.rows(f"EXPLAIN {query}"))
+    warehouse.run("; ".join(f"SET {setting} = DEFAULT" for setting in only))
+    assert {"postgres": "Index Cond: ((key)::text = ", "mariadb": "'eq_ref', 'PRIMARY'"}[name] in plan

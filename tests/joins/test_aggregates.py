@@ -1,6 +1,7 @@
 """Tables with many rows a key, aggregated: the same numbers in polars, in DuckDB and in every database's SQL."""
 
 import json
+import math
 
 import duckdb
 import numpy as np
@@ -14,10 +15,10 @@ from frameboost.schema.types import FeatureType
 from tests.support.examples import examples
 from tests.support.warehouses import ALL, open_warehouse
 
-STRING, INT = (FeatureType(name) for name in ("string", "int64"))
+STRING, INT, FLOAT = (FeatureType(name) for name in ("string", "int64", "float32"))
 FUNCTIONS = ["sum", "mean", "min", "max", "last"]
-COLUMNS = {"price": FUNCTIONS, "what": ["last"]}
-NAMES = ["count", *(f"price_{function}" for function in FUNCTIONS), "what_last"]
+COLUMNS = {"price": FUNCTIONS, "rate": FUNCTIONS, "what": ["last"]}
+NAMES = ["count", *(f"{name}_{function}" for name in ("price", "rate") for function in FUNCTIONS), "what_last"]
 
 
 def tables(seed, n_visits=30, n_orders=60):
@@ -36,7 +37,8 @@ def tables(seed, n_visits=30, n_orders=60):
         "customer": (STRING, some(rng.choice(["a", "A", "b", "c", "d"], n_orders).tolist())),
         "day": (INT, some(rng.integers(0, 10, n_orders).tolist())),
         "price": (INT, some(rng.integers(-9, 9, n_orders).tolist(), 0.3)),
-        "what": (STRING, some(rng.choice(["u", "v", "w"], n_orders).tolist(), 0.3)),
+        "rate": (FLOAT, some(rng.choice([math.nan, -1.5, 0.0, 2.5], n_orders).tolist(), 0.3)),
+        "what": (STRING, some(rng.choice(["u", "V", "w"], n_orders).tolist(), 0.3)),
     }
     return visits, orders
 
@@ -58,12 +60,19 @@ def by_hand(visits, orders, before):
         if not seen:
             found.append((None,) * len(NAMES))
             continue
-        prices = [row["price"] for row in seen if row["price"] is not None]
         latest = [row for row in seen if row["day"] == max(row["day"] for row in seen)]
-        last = [max((row[name] for row in latest if row[name] is not None), default=None) for name in ("price", "what")]
-        of_prices = (sum(prices), sum(prices) / len(prices), min(prices), max(prices)) if prices else (None,) * 4
-        found.append((len(seen), *of_prices, *last))
+        of_columns = []
+        for name in ("price", "rate"):
+            values, last = ([row[name] for row in rows if is_present(row[name])] for rows in (seen, latest))
+            of_columns += [sum(values), sum(values) / len(values), min(values), max(values)] if values else [None] * 4
+            of_columns.append(max(last, default=None))
+        of_text = max((row["what"] for row in latest if row["what"] is not None), default=None)
+        found.append((len(seen), *of_columns, of_text))
     return found
+
+
+def is_present(value):
+    return value is not None and value == value
 
 
 def joined(visits, orders, before):
@@ -94,7 +103,9 @@ def test_a_query_has_the_aggregates(name, before):
     model = star.pipe(fb.fit, target="y", features=NAMES, n_estimators=5, min_child_weight=0)
     database = open_warehouse(name)
     database.fill("visits", visits)
-    database.fill("orders", orders)
+    kind, rates = orders["rate"]
+    held = {**orders, "rate": (kind, [rate if database.holds(FLOAT, rate) else None for rate in rates])}
+    database.fill("orders", held)
     found = sorted(database.rows(model.query("visits", name, keep=["id"])))
     assert [value for _, value in found] == model.predict(star).to_list()
     assert len({value for _, value in found}) > 3
@@ -175,6 +186,9 @@ def test_the_aggregation_is_in_the_file(tmp_path, model):
         (["time"], None),
         (["time"], 3),
         (["before"], "yes"),
+        (["types"], ["price"]),
+        (["types", "price"], "INTEGER"),
+        (["types", "other"], "int64"),
         (["more"], 1),
     ],
 )

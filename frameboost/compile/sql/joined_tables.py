@@ -10,7 +10,7 @@ from frameboost.compile.sql.stages import TableSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.joins.aggregation import Aggregation
-from frameboost.joins.aggregation_sql import KEY, aggregates_sql, facts_sql, key_sql, rows_sql
+from frameboost.joins.aggregation_sql import KEY, aggregates_sql, equal_keys, facts_sql, key_sql, rows_sql
 from frameboost.joins.recorded import TableJoin
 
 __all__ = ["joined_tables", "names_in_join"]
@@ -75,7 +75,9 @@ def joined_tables(
         else:
             side = _dimension(join, alias, table, names, dialect, (scores or {}).get(number - 1, {}))
         conditions = (
-            f"{key_sql(column(key.left), dialect, is_text=key.is_text)} = {own}"
+            equal_keys(column(key.left), own, dialect, is_text=key.is_text)
+            if join.aggregation is None
+            else f"{key_sql(column(key.left), dialect, is_text=key.is_text)} = {own}"  # which is compared so already
             for key, own in zip(join.keys, side.keys, strict=True)
         )
         lines.append(f"LEFT JOIN {side.table} {called}{alias} ON {' AND '.join(conditions)}")
@@ -92,7 +94,7 @@ def joined_tables(
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """What stands behind LEFT JOIN: a table or a query, its key as it is compared, and its columns, by name."""
+    """What stands behind LEFT JOIN: a table or a query, the columns of its key, and what it adds, by name."""
 
     table: str
     keys: list[str]
@@ -112,10 +114,7 @@ def _dimension(
         keys, own = [inner[key] for key in keys], {name: inner[value] for name, value in own.items()}
     elif scores:
         table = f"(SELECT {alias}.*{added} FROM {table} {dialect.statements.alias}{alias})"
-    compared = [
-        key_sql(f"{alias}.{name}", dialect, is_text=key.is_text) for key, name in zip(join.keys, keys, strict=True)
-    ]
-    return _Side(table, compared, own)
+    return _Side(table, [f"{alias}.{key}" for key in keys], own)
 
 
 def _aggregates(
