@@ -51,7 +51,7 @@ from frameboost.training.checkpoint_facts import argument_facts
 from frameboost.training.checkpoint_file import CheckpointFile
 from frameboost.training.class_labels import TrainingTarget, hint_of_classes, labelled_columns, read_target
 from frameboost.training.constraints import Constraints
-from frameboost.training.data_checks import check_held_out, check_rows, find_roles, pick_features
+from frameboost.training.data_checks import check_held_out, check_rows, check_upper_bound, find_roles, pick_features
 from frameboost.training.evaluation_log import Callback, EvaluationLog
 from frameboost.training.ranking_checks import check_queries, with_group
 
@@ -269,7 +269,7 @@ def _check_loss(
     loss: Loss, settings: Parameters, features: Sequence[Feature], roles: Mapping[str, str], initial: Ensemble | None
 ) -> None:  # fmt: skip
     """Raise `ParameterError` if the loss does not go with a column, a parameter or the model to train on from."""
-    _check_roles(loss, roles)
+    check_upper_bound(loss, roles)
     if loss.renewal and settings.monotone_constraints:
         raise ParameterError(
             f"monotone_constraints do not go with objective {shown(loss.name)}, whose leaves are quantiles and keep "
@@ -282,16 +282,6 @@ def _check_loss(
         )
     if initial is not None:
         check_continues(initial, loss, settings, features)
-
-
-def _check_roles(loss: Loss, roles: Mapping[str, str]) -> None:
-    if "upper" in roles and "upper" not in loss.roles:
-        raise ParameterError(f"label_upper_bound is for objective 'survival:aft', not for {shown(loss.name)}")
-    if "upper" in loss.roles and "upper" not in roles:
-        raise ParameterError(
-            "objective 'survival:aft' needs label_upper_bound, the column of the latest that a time can be: the "
-            "target where it is known, NULL where it has not ended"
-        )
 
 
 fit.__doc__ = f"""Train a gradient boosted model on a frame or on a table in a database.

@@ -30,7 +30,7 @@ from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.cleanup import closed_after
 from frameboost.schema.polars_columns import column
 from frameboost.training.class_labels import labelled_columns, with_label_codes
-from frameboost.training.data_checks import find_roles
+from frameboost.training.data_checks import check_upper_bound, find_roles
 from frameboost.training.ranking_checks import with_group
 
 __all__ = ["Evaluation", "evaluate_model"]
@@ -210,8 +210,7 @@ def evaluate_model(
     n_targets = sum(role.startswith("label") for role in roles)
     if n_targets != len(loss.labels):
         raise ParameterError(f"the model predicts {counted(len(loss.labels), 'target')}, not {n_targets}")
-    if "upper" in loss.roles and "upper" not in roles:
-        raise ParameterError(f"objective '{loss.name}' needs label_upper_bound, the column of the latest times")
+    check_upper_bound(loss, roles)
     columns = group_columns(source, by)
     metrics = metrics_of(loss, ensemble.parameters, eval_metric)
     table = evaluated_metrics(predictor, source, roles, columns, metrics, r2=eval_metric is None)

@@ -30,7 +30,7 @@ from frameboost.metrics.terms import define_terms, evaluate
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
 from frameboost.training.class_labels import labelled_columns, with_label_codes
-from frameboost.training.data_checks import check_evaluated, find_roles
+from frameboost.training.data_checks import check_evaluated, check_upper_bound, find_roles
 from frameboost.training.ranking_checks import check_queries, with_group
 
 __all__ = ["compare_models"]
@@ -123,6 +123,7 @@ def _scored(
     source = with_label_codes(rows, target, ensemble.labels)
     roles = find_roles(source, target, columns["weight"], None, columns["label_upper_bound"])
     roles = with_group(source, roles, columns["group"])
+    check_upper_bound(ensemble.loss, roles)
     metrics = metrics_of(ensemble.loss, ensemble.parameters, eval_metric)
     columns_of_roles = scored_columns(predictor.of_numbers(), source, roles)
     engine = PolarsEngine(columns_of_roles.lazy(), (), {name: name for name in columns_of_roles.columns})

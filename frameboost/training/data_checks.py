@@ -23,8 +23,8 @@ from frameboost.schema.feature import Feature
 from frameboost.trees.linear_leaf import may_have_slope
 
 __all__ = [
-    "argument_of", "check_evaluated", "check_heaviest", "check_held_out", "check_rows", "check_weights",
-    "count_violations", "find_column", "find_roles", "numbers_of_leaves", "pick_features",
+    "argument_of", "check_evaluated", "check_heaviest", "check_held_out", "check_rows", "check_upper_bound",
+    "check_weights", "count_violations", "find_column", "find_roles", "numbers_of_leaves", "pick_features",
 ]  # fmt: skip
 
 # Labels and weights within this bound have finite squares of gradients.
@@ -156,6 +156,17 @@ def pick_features(
         for name in chosen
         if (kind := types[name]) is not None
     )
+
+
+def check_upper_bound(loss: Loss, roles: Mapping[str, str]) -> None:
+    """Raise `ParameterError` if a loss of censored times has no column of upper bounds, or another loss has one."""
+    if "upper" in roles and "upper" not in loss.roles:
+        raise ParameterError(f"label_upper_bound is for objective 'survival:aft', not for {shown(loss.name)}")
+    if "upper" in loss.roles and "upper" not in roles:
+        raise ParameterError(
+            f"objective {shown(loss.name)} needs label_upper_bound, the column of the latest that a time can be: the "
+            "target where it is known, NULL where it has not ended"
+        )
 
 
 def check_rows(

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning.bins import Bins
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import counted, shown
 from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.sources import Source
@@ -29,7 +29,7 @@ from frameboost.splits.split import Split, Stats
 from frameboost.training.base_margins import plus
 from frameboost.training.class_labels import labelled_columns, with_label_codes
 from frameboost.training.constraints import Constraints
-from frameboost.training.data_checks import check_held_out, find_roles
+from frameboost.training.data_checks import check_held_out, check_upper_bound, find_roles
 from frameboost.training.gradients import compute_gradients, renewals_of
 from frameboost.training.grower import moves_of
 from frameboost.training.node import OpenNode
@@ -68,6 +68,9 @@ def refitted(
     offset = ensemble.offset
     more = {} if offset is None else offset.roles(loss.margins)
     roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound) | more, group)
+    if (n_targets := 1 if isinstance(target, str) else len(target)) != len(loss.labels):
+        raise ParameterError(f"the model predicts {counted(len(loss.labels), 'target')}, not {n_targets}")
+    check_upper_bound(loss, roles)
     if "qid" in loss.roles and group is None:
         raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")
     if "qid" not in loss.roles and group is not None:

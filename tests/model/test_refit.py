@@ -124,3 +124,20 @@ def test_a_calibration_does_not_turn_a_constraint_round():
         turned = fb.fit(data, "late", **how).calibrate(wrong, "late")
     assert turned.predict(wrong).sum() == pytest.approx(wrong["late"].sum(), rel=0.05)
     assert constrained.calibrate(wrong, "late", method="isotonic").predict(data).n_unique() == 1
+
+
+@cases(("target", "objective", "again", "roles", "message"), [
+    ("life", "survival:aft", "life", {}, "objective 'survival:aft' needs label_upper_bound, the column of the latest"),
+    ("y", None, "y", {"label_upper_bound": "m"}, "label_upper_bound is for objective 'survival:aft', not for 'reg:squ"),
+    ("y", None, "y", {"group": "x"}, "group is for the rank:* objectives"),
+    ("y", None, ["y", "m"], {}, "the model predicts 1 target, not 2"),
+    (["y", "m"], None, "y", {}, "the model predicts 2 targets, not 1"),
+])  # fmt: skip
+def test_labels_of_another_kind_than_those_of_the_fit_are_refused(target, objective, again, roles, message):
+    data = rows(1).with_columns(life=pl.col("y").exp())
+    bound = {"label_upper_bound": "life"} if objective else {}
+    model = fb.fit(data, target, objective=objective, features=["z"], n_estimators=1, **bound)
+    for call in (model.refit, model.evaluate):
+        with pytest.raises(fb.ParameterError) as error:
+            call(data, again, **roles)
+        assert str(error.value).startswith(message)
