@@ -94,6 +94,8 @@ def rendered(monkeypatch) -> dict[str, str]:
     fb.fit(queries, "y", objective="rank:ndcg", group="query", **shape)
     for proposal in ("global", "local"):
         fb.fit(con.table("t"), "y", tree_method="approx", proposal=proposal, **shape)
+    wide = con.sql(f"SELECT {', '.join(f'x % {i} AS x{i}' for i in range(2, 80))}, y FROM many")  # columns in parts
+    fb.fit(wide, "y", engine="duckdb", **shape)
     for objective, metric in (("reg:absoluteerror", "mae"), ("binary:logistic", "auc")):
         rows = con.sql("SELECT * REPLACE (y > 2 AS y) FROM t")
         fb.fit(rows, "y", objective=objective, eval_metric=metric, engine="duckdb", shards=2, **shape)

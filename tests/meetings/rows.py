@@ -82,7 +82,7 @@ def _labels(
     if label == "count":
         return {"y": rng.poisson(exposure * np.exp(signal / 6 - 0.5))}
     if label == "grade":
-        return {"y": np.digitize(signal, [4.0, 7.0, 10.0])}
+        return {"y": np.digitize(signal + offset, [4.0, 7.0, 10.0])}
     if label in ("two strings", "Boolean"):
         late = signal + noise > 6
         return {"y": late if label == "Boolean" else np.where(late, "it's </b>", "${no}")}
@@ -134,7 +134,9 @@ def _star(frame: pl.DataFrame, columns: str) -> tuple[pl.DataFrame, pl.DataFrame
 
 
 def _pandas(frame: pl.DataFrame, columns: str) -> Any:
-    converted = frame.to_pandas()
+    # numpy has no integers, Booleans, dates and decimals with missing values: pandas would store other types.
+    retyped = ("integers", "Booleans", "dates", "decimals", "integer categories")
+    converted = frame.to_pandas(use_pyarrow_extension_array=columns in retyped)
     return converted.astype({"kind": "category"}) if columns == "integer categories" else converted
 
 
