@@ -16,7 +16,7 @@ import numpy.typing as npt
 from frameboost.checks.arguments import when_call_returns
 from frameboost.checks.messages import shortened
 from frameboost.data.arrow_batches import Batch, read_batches
-from frameboost.data.query_plans import Step, estimated_rows, plan_steps
+from frameboost.data.query_plans import estimated_rows
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import LeftBehindError
 from frameboost.runtime.duckdb_errors import first_duckdb_error, when_free
@@ -79,17 +79,6 @@ class DuckDBSession:
     def estimated_rows(self) -> int | None:
         """Return about how many rows the source has, None where that is not known."""
         return estimated_rows(lambda statement: self._relation.query(self.source[1:-1], statement), self.source)
-
-    def plan(self) -> list[Step]:
-        """Return the steps of the source's plan, without running it."""
-
-        def explain() -> str:
-            found = self._relation.query(self._view[1:-1], f"EXPLAIN (FORMAT json) FROM {self._view}")
-            assert found is not None
-            return str(found.fetchall()[0][1])
-
-        with first_duckdb_error():
-            return plan_steps(when_free(explain))
 
     def columns(self, query: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""

@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import duckdb
 
-__all__ = ["Step", "estimated_rows", "is_repeatable", "plan_steps", "step_without_order"]
+from frameboost.checks.arguments import once_in_call
+from frameboost.runtime.duckdb_errors import first_duckdb_error, when_free
+
+__all__ = ["Step", "estimated_rows", "is_repeatable", "plan_of", "plan_steps", "step_without_order"]
 
 _CARDINALITY = "Estimated Cardinality"
 # What holds its rows itself, or has them by definition, and what DuckDB reads from files of its own or from Parquet.
@@ -51,6 +55,17 @@ class Step(NamedTuple):
     def is_whole_table(self) -> bool:
         """Whether it reads all rows of a table, without a condition or a sample."""
         return self.name in _TABLES and not self.has_filter
+
+
+def plan_of(relation: duckdb.DuckDBPyRelation) -> str:
+    """Return DuckDB's plan of a relation as JSON; it is made once in a public call."""
+
+    def made() -> tuple[str, object]:
+        with first_duckdb_error():
+            plan = when_free(partial(relation.explain, "standard", "json"))
+        return plan, relation  # which is kept, so that no other one gets its id
+
+    return once_in_call(("plan", id(relation)), made)[0]
 
 
 def plan_steps(plan: str) -> list[Step]:

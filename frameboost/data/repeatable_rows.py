@@ -19,18 +19,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import duckdb
 
 from frameboost.checks.arguments import in_call, once_in_call, until_call_returns
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.predicates import changing_functions, words_of
-from frameboost.data.query_plans import Step, is_repeatable, step_without_order
+from frameboost.data.query_plans import Step, is_repeatable, plan_of, plan_steps, step_without_order
 from frameboost.data.sources import RelationSource
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import closed_after
-from frameboost.runtime.duckdb_errors import has_unread_result
+from frameboost.runtime.duckdb_errors import first_duckdb_error, has_unread_result, when_free
 
 __all__ = ["repeatable_source"]
 
@@ -60,20 +61,20 @@ def repeatable_source(relation: duckdb.DuckDBPyRelation) -> RelationSource:
 def _repeatable(relation: duckdb.DuckDBPyRelation) -> RelationSource:
     if not in_call():
         return RelationSource(relation)
+    steps = plan_steps(plan_of(relation))
+    unordered = step_without_order(steps)
+    tables, is_drawn = _tables_stay(relation, steps), False
+    has_functions = not (relation.type == "TABLE_RELATION" and len(steps) == 1 and steps[0].is_whole_table)
+    if tables and not has_functions:
+        return RelationSource(relation, unordered=unordered)
     with ExitStack() as opened:
         session = opened.enter_context(closed_after(DuckDBSession(relation)))
-        steps = session.plan()
-        if relation.type == "TABLE_RELATION" and len(steps) == 1 and steps[0].is_whole_table:  # without functions
-            is_drawn, stays = False, _tables_stay(session, steps)
-        else:
+        if has_functions:
             texts = _texts(session, relation.sql_query())
             is_drawn = any(step.name == "SAMPLE" for step in steps)
             is_drawn = is_drawn or any(changing_functions(text, session.rows) for text in texts)
-            files = not any(map(_URL.search, texts))
-            stays = not is_drawn and is_repeatable(steps, tables=_tables_stay(session, steps), files=files)
-        unordered = "" if is_drawn else step_without_order(steps)
-        if stays:
-            return RelationSource(relation, unordered=unordered)
+            if not is_drawn and is_repeatable(steps, tables=tables, files=not any(map(_URL.search, texts))):
+                return RelationSource(relation, unordered=unordered)
         until_call_returns(opened.pop_all())
         table = session.table("rows")
         session.run(f"CREATE TEMP TABLE {table} AS FROM {session.source}")
@@ -81,7 +82,7 @@ def _repeatable(relation: duckdb.DuckDBPyRelation) -> RelationSource:
     names = (name for name, kind in zip(copy.columns, relation.types, strict=True) if str(kind) == _NULL)
     if nulls := ", ".join(f"NULL AS {quote_identifier(name)}" for name in names):
         copy = copy.project(f"* REPLACE ({nulls})")
-    return RelationSource(copy, is_copy=True, unordered=unordered)
+    return RelationSource(copy, is_copy=True, unordered="" if is_drawn else unordered)
 
 
 def _texts(session: DuckDBSession, query: str) -> list[str]:
@@ -104,13 +105,24 @@ def _texts(session: DuckDBSession, query: str) -> list[str]:
     return texts
 
 
-def _tables_stay(session: DuckDBSession, steps: Sequence[Step]) -> bool:
+def _tables_stay(relation: duckdb.DuckDBPyRelation, steps: Sequence[Step]) -> bool:
     """Whether nobody else can write to the tables that a plan reads."""
     databases = {step.database for step in steps if step.database is not None} - {"temp"}
-    if not databases or session.rows("FROM duckdb_connection_count()")[0][0] <= 1:
+    if not databases:
         return True
-    can_write = "SELECT database_name FROM duckdb_databases() WHERE NOT readonly"
-    if databases.isdisjoint(name for (name,) in session.rows(can_write)):
+    connections, writable, first = _state(
+        relation,
+        "(SELECT FIRST(count) FROM duckdb_connection_count())",
+        "(SELECT LIST(database_name) FROM duckdb_databases() WHERE NOT readonly)",
+        "txid_current()",
+    )
+    if connections <= 1 or databases.isdisjoint(writable or ()):
         return True
-    first, second = (session.rows("SELECT txid_current()") for _ in range(2))
-    return first == second  # in a transaction
+    return _state(relation, "txid_current()") == (first,)  # in a transaction
+
+
+def _state(relation: duckdb.DuckDBPyRelation, *expressions: str) -> tuple[Any, ...]:
+    """Return what expressions say of the database of a relation, which is bound for it and not read."""
+    with first_duckdb_error():
+        state = when_free(lambda: relation.limit(0).aggregate(", ".join(["COUNT(*)", *expressions])).fetchall())
+    return tuple(state[0][1:])

@@ -15,7 +15,7 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.data.query_plans import step_without_order
+from frameboost.data.query_plans import plan_of, plan_steps, step_without_order
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.errors import DataError
 from frameboost.expressions.draws import draw_expr, draw_sql
@@ -177,7 +177,9 @@ def _check_order(source: RelationSource) -> None:
                 "rows have no certain position while preserve_insertion_order is off; SET preserve_insertion_order = "
                 "true, or name a column that tells which rows to hold out"
             )
-        step = step_without_order(session.plan()) if source.unordered is None else source.unordered
+        step = source.unordered
+    if step is None:
+        step = step_without_order(plan_steps(plan_of(source.relation)))
     if step:
         raise DataError(
             f"the rows of this query have no certain order (its plan has {shown(step)}), so that one may be drawn in "

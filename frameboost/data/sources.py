@@ -18,6 +18,7 @@ import polars as pl
 from frameboost.checks.messages import shown
 from frameboost.data.labels import codes_sql, distinct_strings, in_order, with_codes
 from frameboost.data.predicates import as_polars, check_repeatable, unusable
+from frameboost.data.query_plans import plan_of
 from frameboost.data.spark_source import SparkSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError
@@ -345,7 +346,7 @@ def with_types_of_nulls(
 def _reads_files(relation: duckdb.DuckDBPyRelation) -> bool:
     """Whether a relation may read files with statistics of columns, by its plan."""
     try:
-        return re.search("parquet|iceberg|delta|ducklake|lance|vortex", relation.explain(), re.IGNORECASE) is not None
+        return re.search("parquet|iceberg|delta|ducklake|lance|vortex", plan_of(relation), re.IGNORECASE) is not None
     except duckdb.Error:  # it can't be read
         return False
 
@@ -353,11 +354,9 @@ def _reads_files(relation: duckdb.DuckDBPyRelation) -> bool:
 def _is_collated(relation: duckdb.DuckDBPyRelation, strings: Sequence[str]) -> bool:
     """Whether quoted columns of strings may compare otherwise than by their bytes."""
     try:
-        [(setting,)] = (
-            relation.limit(0).aggregate("COUNT(*)").project("current_setting('default_collation')").fetchall()
-        )
         # DuckDB refuses to compare a column of another collation than this.
-        relation.limit(0).filter(" OR ".join(f"{name} = '' COLLATE C" for name in strings)).fetchall()
+        compared = relation.limit(0).filter(" OR ".join(f"{name} = '' COLLATE C" for name in strings))
+        [(_, setting)] = compared.aggregate("COUNT(*), current_setting('default_collation')").fetchall()
     except duckdb.Error:
         return True
     return setting.lower() not in ("", "c", "binary", "posix")

@@ -122,8 +122,7 @@ FITS = {
     "local": {"tree_method": "approx", "proposal": "local"}, "exact": {"tree_method": "exact"},
     "vector": {"multi_strategy": "multi_output_tree"},
 }  # fmt: skip
-ENGINES = [(name, engine) for name in FITS for engine in ("numba", "polars", "duckdb")
-           if (name != "exact" or engine == "numba") and (name, engine) != ("vector", "polars")]  # fmt: skip
+ENGINES = [*((name, "numba") for name in FITS), ("hist", "polars"), ("hist", "duckdb"), ("local", "duckdb")]
 
 
 @pytest.mark.parametrize("dtype", [pl.Float64, pl.Float32])

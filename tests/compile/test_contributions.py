@@ -75,7 +75,7 @@ def test_saabas_values_are_changes_of_the_mean_along_the_path(seed, type_names):
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=12), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_contributions_add_up_to_the_margin(seed, type_names, approx):
     model, _, frame = random_case(seed, type_names, depth=8, n_trees=4)
     margins = model.predict(frame, output="margin")

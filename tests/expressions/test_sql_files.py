@@ -108,11 +108,6 @@ def test_the_engine_runs_every_file_and_no_part_is_left_open(rendered):
     for name, statement in rendered.items():
         assert "--" not in statement, f"{name}: the header is not sent to the database"
         assert not parts_of(statement), name
-
-
-@pytest.mark.slow
-def test_every_statement_is_sql_that_sqlglot_reads(rendered):
-    for name, statement in rendered.items():
         parsed = sqlglot.parse_one(statement, read="duckdb")
         assert isinstance(parsed, exp.Create if statement.startswith("CREATE") else exp.Query), name
 

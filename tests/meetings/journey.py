@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
@@ -384,6 +386,19 @@ def _check_evaluation(journey: _Journey, model: fb.Model) -> None:
     np.testing.assert_allclose(one["value"].to_numpy(), other["value"].to_numpy(), rtol=1e-6, atol=1e-9)
 
 
+def _check_report(journey: _Journey, model: fb.Model) -> None:
+    """The page shows the metrics that rows in a database have, and nothing of a name as markup."""
+    path, rows = journey.folder / "report.html", journey.frame
+    with patch("frameboost.report.material._DRAWS", 5):
+        model.report(rows, path, journey.target, **journey.weight, **journey.group)
+    page = path.read_text(encoding="utf-8")
+    to_duckdb(journey.con, rows, "given_rows")
+    evaluated = model.evaluate(journey.con.table("given_rows"), journey.target, **journey.weight, **journey.group)
+    for name, value in evaluated.metrics.rows():
+        assert re.search(rf'<td>{re.escape(name)}</td><td class="number">{value:.4g}<', page), (name, value)
+    assert page.count("<script") == page.count("</script") == 4  # the theme, the charts' JSON, Vega, the page's
+
+
 def _by_dbt(journey: _Journey, model: fb.Model) -> np.ndarray:
     """Return what the dbt model says, rendered by Jinja as dbt does."""
     import jinja2
@@ -436,5 +451,6 @@ _OUTPUTS: dict[str, Callable[[_Journey, fb.Model], np.ndarray | None]] = {
     "explain": _by_contributions,
     "drift": _check_drift,
     "evaluate": _check_evaluation,
+    "report": _check_report,
     "dbt": _by_dbt,
 }

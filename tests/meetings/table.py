@@ -49,12 +49,12 @@ GROWTHS: dict[str, dict[str, Any]] = {
     "monotone": {"monotone_constraints": {"price": 1}},
     "few bins": {"max_bin": 5},
 }
-DATABASES = ("postgres", "sqlite", "clickhouse", "mariadb")
+DATABASES = ("postgres", "sqlite", "clickhouse", "mariadb", "spark")
 FACTORS: dict[str, tuple[str, ...]] = {
     "loss": tuple(LOSSES),
     "output": (
         "predict", "expr", "case", "lists", "staged", "table", "view", "macro", "udf", "explain", "drift", "evaluate",
-        "dbt", *DATABASES,
+        "report", "dbt", *DATABASES,
     ),
     "container": (
         "polars", "lazy", "pandas", "arrow", "relation", "shuffled query", "NOCASE table", "Parquet relation",
