@@ -18,7 +18,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.lookups import Lookup
 from frameboost.losses.outputs import Output
 from frameboost.schema.feature import Feature
-from frameboost.schema.polars_columns import category_column, category_expr, column, not_zero
+from frameboost.schema.polars_columns import category_column, category_expr, column, in_utc, not_zero
 from frameboost.schema.types import FeatureType, Physical
 from frameboost.trees.shared_splits import shared_splits
 from frameboost.trees.tree import Tree
@@ -296,8 +296,8 @@ def _column(feature: Feature) -> pl.Expr:
     if feature.zero_is_missing:
         return pl.when(not_zero(values)).then(values)
     if kind.family == "timestamptz":
-        values = values.dt.convert_time_zone("UTC")
-    elif kind.unit:
+        return in_utc(values, kind)
+    if kind.unit:
         values = pl.coalesce(values, pl.lit(None, kind.to_polars()))  # of untyped NULL there is no unit to cast
     return values.dt.cast_time_unit(kind.unit) if kind.unit else values  # type: ignore[arg-type]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import polars as pl
@@ -24,6 +24,7 @@ from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
+from frameboost.trees.linear_leaf import MOST_STEPS
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.byte_scorer import ByteScorer
@@ -137,17 +138,18 @@ class Predictor:
 
     @cached_property
     def _ranges_of_slopes(self) -> dict[str, tuple[float, float]]:
-        """The numbers that slopes of another library's linear leaves go on for, by feature; it has no such limits."""
+        """The numbers that the slopes of LightGBM's linear leaves go on for, by feature; there they have no ends.
+
+        All end where the grid of a feature does; those of a model trained here end within.
+        """
         if not self._is_linear or "max_bin" in self.ensemble.parameters:
             return {}
-        terms = {
-            term.feature: term
-            for tree in self.ensemble.trees
-            for leaf in tree.linear_leaves().values()
-            for term in leaf.terms
-        }
+        leaves = chain.from_iterable(tree.linear_leaves().values() for tree in self.ensemble.trees)
+        terms = [term for leaf in leaves for term in leaf.terms]
+        if any(not -term.low == term.high == MOST_STEPS * term.step for term in terms):
+            return {}
         names = self.ensemble.feature_names
-        return {names[f]: (term.centre + term.low, term.centre + term.high) for f, term in terms.items()}
+        return {names[term.feature]: (term.centre + term.low, term.centre + term.high) for term in terms}
 
     @cached_property
     def _linear_scorer(self) -> LinearScorer:

@@ -13,8 +13,8 @@ from frameboost.schema.feature import ZERO, Feature
 from frameboost.schema.types import FeatureType
 
 __all__ = [
-    "category_column", "category_expr", "column", "contiguous_array", "known_expr", "not_zero", "physical_expr",
-    "physical_values", "text_expr", "with_values",
+    "category_column", "category_expr", "column", "contiguous_array", "in_utc", "known_expr", "not_zero",
+    "physical_expr", "physical_values", "text_expr", "with_values",
 ]  # fmt: skip
 
 
@@ -53,9 +53,18 @@ def category_expr(feature: Feature) -> pl.Expr:
     if kind.name == "string":
         return values.cast(pl.String)  # Enum and Categorical refuse to be compared with values that they don't have
     if kind.family == "timestamptz":
-        values = values.dt.convert_time_zone("UTC")
+        values = in_utc(values, kind)
     same = values.cast(kind.to_polars(), strict=False)
     return same if kind.family == "boolean" else pl.when(same == values).then(same)
+
+
+def in_utc(values: pl.Expr, kind: FeatureType) -> pl.Expr:
+    """Return a column of moments of any time zone in a type of UTC; untyped NULL is one, and numbers are none.
+
+    ``dt.convert_time_zone`` refuses untyped NULL, and a cast alone takes numbers.
+    """
+    nothing = pl.coalesce(values - values, pl.lit(None, pl.Duration(kind.unit)))  # type: ignore[arg-type]
+    return values.cast(kind.to_polars()) + nothing.dt.cast_time_unit(kind.unit)  # type: ignore[arg-type]
 
 
 def known_expr(feature: Feature) -> pl.Expr:

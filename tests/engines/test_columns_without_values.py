@@ -176,3 +176,15 @@ def test_other_values_are_still_refused(model):
         model.predict(rows)
     with pytest.raises(fb.DataError, match="feature 'x' has type String"):
         fb.fit(FULL, "y", valid=rows)
+
+
+def test_moments_of_a_zone_in_an_expression():
+    rows = FULL.select("y", z=pl.col("t").dt.replace_time_zone("Europe/Paris"))
+    model = fb.fit(rows, "y", n_estimators=1, max_depth=2)
+    expected = [model.predict({"z": None}).item()] * N
+    for nothing in (pl.lit(None), pl.lit(None, pl.Datetime("ns", "Asia/Tokyo"))):
+        assert rows.select(z=nothing).select(model.expr()).to_series().to_list() == expected[:1]
+    moved = rows.with_columns(pl.col("z").dt.convert_time_zone("Asia/Tokyo"))
+    assert moved.select(model.expr()).to_series().equals(model.predict(rows))
+    with pytest.raises(pl.exceptions.ComputeError):
+        rows.with_columns(z=pl.lit(5)).select(model.expr())
