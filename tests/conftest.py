@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import signal
 from importlib.util import find_spec
 
 import pytest
@@ -12,6 +13,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A hundred tests start Python, which would compile the package's modules each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts processes in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 if find_spec("hypothesis"):  # `.ci/pythons` has none
     import tests.support.examples  # noqa: F401  # registers a profile, which hypothesis looks for before it collects
 try:

@@ -53,7 +53,12 @@ def names(text: str) -> list[str]:
     >>> names('id,day'), names('"a,b",c'), names("")
     (['id', 'day'], ['a,b', 'c'], [])
     """
-    return next(csv.reader([text], skipinitialspace=True), [])
+    try:
+        return next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error:
+        raise argparse.ArgumentTypeError(
+            f"must have names with a line break in double quotes, not {shown(text)}"
+        ) from None
 
 
 def pairs(text: str) -> dict[str, str]:

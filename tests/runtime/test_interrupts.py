@@ -60,14 +60,6 @@ def slow(n):
     return np.full(3, total), np.full(2, total)
 
 
-@pytest.fixture(autouse=True)
-def ctrl_c():
-    """Have Ctrl-C raise `KeyboardInterrupt`: a process that a shell started in the background ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def press_ctrl_c(*_):
     threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     return slow(200_000_000)

@@ -75,6 +75,7 @@ class DaskShard:
         self.number = number
         self.plan = plan
         self.partitions = partitions  # of the user's Dask DataFrame
+        self.contents: list[str] | None = None  # of the partitions: a hash each, once they have been computed
         self.log = ReplayLog()
         self.host: _Host | None = None
         self.is_open = False  # whether the host's actor has been told the plan
@@ -295,6 +296,11 @@ class DaskShards:
                 _check_computed(shard, computed)
                 if handed.status != "finished":
                     host.actor = None
+                    continue
+                contents = handed.result()
+                if shard.contents is not None:
+                    _check_same(shard, contents)
+                shard.contents = contents
         finally:  # unless someone else holds them too, the cluster forgets them
             for _, _, computed, handed in loading:
                 for future in (*computed, handed):
@@ -441,10 +447,23 @@ class DaskShards:
         self._hosts.pop(host.address, None)
 
 
+def _first(shard: DaskShard) -> int:
+    return shard.plan.rows.first if isinstance(shard.plan.rows, PartitionReader) else 1
+
+
+def _check_same(shard: DaskShard, contents: Sequence[str]) -> None:
+    """Raise `DataError` if a partition that was computed again has other rows."""
+    for number, (before, now) in enumerate(zip(shard.contents or (), contents, strict=True), start=_first(shard)):
+        if now != before:
+            raise DataError(
+                f"partition {number} of the Dask DataFrame was computed again, after its worker was lost, and had "
+                "other rows; give it a seed, or write the DataFrame to files first"
+            )
+
+
 def _check_computed(shard: DaskShard, partitions: Sequence[Future[Any]]) -> None:
     """Raise an error if a partition can't be computed."""
-    first = shard.plan.rows.first if isinstance(shard.plan.rows, PartitionReader) else 1
-    for number, future in enumerate(partitions, start=first):
+    for number, future in enumerate(partitions, start=_first(shard)):
         what = f"partition {number} of the Dask DataFrame"
         if future.status == "error":
             error = future.exception()  # type: ignore[no-untyped-call]

@@ -412,12 +412,17 @@ def hold_rows(frame: pl.LazyFrame | None) -> None:
     _held[:] = [] if frame is None else [frame]
 
 
-def hand_over(actor: str, number: int, *partitions: Any) -> None:
-    """Hand pandas partitions to the actor of that key on the same worker, as a task that Dask gives them to."""
+def hand_over(actor: str, number: int, *partitions: Any) -> list[str]:
+    """Hand pandas partitions to the actor of that key on the same worker, as a task that Dask gives them to.
+
+    A hash of each partition is returned, by which another computation of it is known to have the same rows.
+    """
+    from dask.base import tokenize
     from distributed import get_worker
 
     held: Any = get_worker().state.actors[actor]
     held.take(number, partitions)
+    return [tokenize(each) for each in partitions]
 
 
 def _answer(method: Callable[..., Any], *arguments: Any) -> Any:

@@ -84,6 +84,24 @@ def test_partitions_are_read_again_if_their_worker_is_killed(cluster, client, tm
     assert len(killed) == 2
 
 
+def drawn_anew(part: pd.DataFrame) -> pd.DataFrame:
+    return part.sample(frac=0.5) if len(part) else part
+
+
+@pytest.mark.slow
+def test_partitions_with_other_rows_when_they_are_computed_again_are_refused(cluster, client):
+    def kill(number: int, _: object) -> None:
+        if number == 1:
+            os.kill(next(worker.pid for worker in cluster.workers.values() if worker.pid), signal.SIGKILL)
+
+    in_parts = dd.from_pandas(pandas_frame(), npartitions=4, sort=False)
+    drawn = in_parts.map_partitions(drawn_anew, meta=in_parts._meta)
+    assert fb.fit(drawn, "y", engine=fb.Dask(client, shards=2), **SHAPE).n_trees == 3
+    with pytest.raises(fb.DataError, match=r"partition \d of the Dask DataFrame was computed again, .* had other rows"):
+        fb.fit(drawn, "y", engine=fb.Dask(client, shards=2), callbacks=[kill], **SHAPE)
+    client.wait_for_workers(2, timeout=60)
+
+
 def fail_in_third(part: pd.DataFrame, partition_info: dict[str, int] | None = None) -> pd.DataFrame:
     if partition_info is not None and partition_info["number"] == 2:
         raise FileNotFoundError("no such bucket")
