@@ -15,8 +15,12 @@ import tempfile
 from pathlib import Path
 
 import polars as pl
-from distributed import Client, LocalCluster
 from flights import SETTINGS, read_flights, timed
+
+try:
+    from distributed import Client, LocalCluster
+except ImportError:
+    raise SystemExit("this example needs Dask: pip install 'frameboost[dask]'") from None
 
 import frameboost as fb
 

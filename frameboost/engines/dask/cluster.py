@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from frameboost.engines.dask.pool import DaskShards
     from frameboost.engines.dask.worker import Room
 
-__all__ = ["Dask", "check_versions"]
+__all__ = ["Dask", "check_versions", "seconds"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,9 @@ class Dask:
             raise ParameterError("the client of fb.Dask is asynchronous; make one with asynchronous=False")
         if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
             raise ParameterError(f"the shards of fb.Dask must be an integer of at least 1, not {shown(self.shards)}")
-        openers = {HistogramEngine: partial(self._open, engine, _seconds(self.worker_timeout))}
+        openers = {
+            HistogramEngine: partial(self._open, engine, seconds(self.worker_timeout, "worker_timeout of fb.Dask"))
+        }
         data: tuple[DataKind, ...] = ("frame", "relation", "partitions")
         return EngineDescription("dask", openers, data, threads_set_by="the workers' nthreads")
 
@@ -178,20 +180,19 @@ class Dask:
         check_versions(versions(), self.client.run(versions, on_error="return"))
 
 
-def _seconds(timeout: float | str) -> float:
-    """Return a time to wait in seconds."""
+def seconds(timeout: float | str, argument: str) -> float:
+    """Return a time to wait in seconds; ``argument`` is what the message calls it."""
     from dask.utils import parse_timedelta
 
     try:
-        seconds = float(parse_timedelta(timeout))
+        found = float(parse_timedelta(timeout))
     except (KeyError, TypeError, ValueError):
-        seconds = math.nan
-    if isinstance(timeout, bool) or not seconds > 0:
+        found = math.nan
+    if isinstance(timeout, bool) or not found > 0:
         raise ParameterError(
-            f"the worker_timeout of fb.Dask must be a number of seconds above 0, or such as '5 minutes', not "
-            f"{shown(timeout)}"
+            f"the {argument} must be a number of seconds above 0, or such as '5 minutes', not {shown(timeout)}"
         )
-    return seconds
+    return found
 
 
 def check_versions(own: Mapping[str, str], of_workers: Mapping[str, Mapping[str, str] | Exception]) -> None:

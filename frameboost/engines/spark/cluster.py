@@ -40,6 +40,9 @@ class Spark:
         The engine of each shard: ``numba``, ``polars`` or ``duckdb``.
     shards
         The largest number of shards, which are tasks that run at the same time; by default the number of task slots.
+    task_timeout
+        How long to wait for tasks, seconds or a string such as ``"5 minutes"``: by default 10 seconds
+        for executors, 2 minutes until all tasks have started, and 10 until Spark tries one again that was lost.
 
     Examples
     --------
@@ -49,6 +52,7 @@ class Spark:
 
     engine: str = "numba"
     shards: int | None = None
+    task_timeout: float | str | None = None
 
     def describe(self, engine: EngineDescription) -> EngineDescription:
         """Return the description of the session as an engine, given that of each shard.
@@ -65,12 +69,15 @@ class Spark:
             raise ParameterError(
                 f"training in Spark needs {error.name}: pip install 'frameboost[spark]', here and on the executors"
             ) from error
+        from frameboost.engines.dask.cluster import seconds
+
         if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
             raise ParameterError(f"the shards of fb.Spark must be an integer of at least 1, not {shown(self.shards)}")
-        openers = {HistogramEngine: partial(self._open, engine)}
+        timeout = None if self.task_timeout is None else seconds(self.task_timeout, "task_timeout of fb.Spark")
+        openers = {HistogramEngine: partial(self._open, engine, timeout)}
         return EngineDescription("spark", openers, ("spark",), threads_set_by="spark.task.cpus")
 
-    def _open(self, engine: EngineDescription, request: EngineRequest) -> HistogramEngine:
+    def _open(self, engine: EngineDescription, timeout: float | None, request: EngineRequest) -> HistogramEngine:
         from frameboost.engines.dask.worker import ShardPlan
         from frameboost.engines.spark.driver import driver_of
         from frameboost.engines.spark.job import SparkJob
@@ -80,22 +87,22 @@ class Spark:
             held_out: HistogramEngine = engine.openers[HistogramEngine](request)
             return held_out
         driver = driver_of(request.source.frame)
-        job = SparkJob(
-            request.source, request.columns(), driver, self._n_tasks(driver, request.source.frame.sparkSession)
-        )
+        n_tasks = self._n_tasks(driver, request.source.frame.sparkSession, timeout)
+        job = SparkJob(request.source, request.columns(), driver, n_tasks, timeout)
         plan = ShardPlan(
             engine.openers[HistogramEngine], None, request.features, dict(request.roles), request.parameters
         )
-        shards = SparkShards(job, engine, plan, in_order=request.parameters.subsample < 1)
+        shards = SparkShards(job, engine, plan, timeout, in_order=request.parameters.subsample < 1)
         return ShardedEngine(shards, request.features, request.roles)
 
-    def _n_tasks(self, driver: Driver, session: SparkSession) -> int:
+    def _n_tasks(self, driver: Driver, session: SparkSession, timeout: float | None) -> int:
         """Return the number of tasks that can run at the same time, if there are enough for the user's ``shards``."""
         driver.check()
         is_growing = session.conf.get("spark.dynamicAllocation.enabled", "false") == "true"
         if self.shards and (is_growing or not driver.knows_slots()):
             return self.shards
-        deadline, wanted = time.monotonic() + _SECONDS_WITHOUT_SLOTS, self.shards or 1
+        wanted = self.shards or 1
+        deadline = time.monotonic() + (_SECONDS_WITHOUT_SLOTS if timeout is None else timeout)
         while (slots := driver.n_slots()) < wanted:
             if time.monotonic() > deadline:
                 raise ClusterError(

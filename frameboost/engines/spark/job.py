@@ -45,9 +45,14 @@ class SparkJob:
         The driver of the source's session.
     n_tasks
         The largest number of tasks.
+    timeout
+        How many seconds they may take to start; None for `_SECONDS_WITHOUT_SLOTS`.
     """
 
-    def __init__(self, source: SparkSource, names: Sequence[str], driver: Driver, n_tasks: int) -> None:
+    def __init__(
+        self, source: SparkSource, names: Sequence[str], driver: Driver, n_tasks: int, timeout: float | None = None
+    ) -> None:
+        self._timeout = _SECONDS_WITHOUT_SLOTS if timeout is None else timeout
         self._session = source.frame.sparkSession
         self._driver, self._most_tasks = driver, n_tasks
         self._tag = f"frameboost-{secrets.token_hex(6)}"
@@ -92,7 +97,7 @@ class SparkJob:
 
     def wait(self) -> list[Content]:
         """Wait until all tasks hold their rows; return the content of each partition."""
-        deadline = time.monotonic() + _SECONDS_WITHOUT_SLOTS
+        deadline = time.monotonic() + self._timeout
         while True:
             if not self._thread.is_alive() and self._error is None:  # a DataFrame without partitions has no tasks
                 raise DataError("the data has no rows; training needs at least 2")
@@ -100,13 +105,13 @@ class SparkJob:
             workers = self._workers()
             stage = next((self._driver.stage(number) for number, _ in workers), None)
             if not workers:  # all tasks still read
-                deadline = time.monotonic() + _SECONDS_WITHOUT_SLOTS
+                deadline = time.monotonic() + self._timeout
             if len(workers) == self._most_tasks or (stage is not None and len(workers) == stage.n_tasks):
                 contents = self._contents(workers)
                 if contents is not None:
                     return contents
             elif time.monotonic() > deadline:
-                _check_started(stage)
+                _check_started(stage, self._timeout)
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def _contents(self, workers: Mapping[tuple[int, int], str]) -> list[Content] | None:
@@ -149,18 +154,18 @@ def _check_host(host: str) -> None:
         ) from error
 
 
-def _check_started(stage: Stage | None) -> None:
+def _check_started(stage: Stage | None, seconds: float) -> None:
     """Raise `ClusterError` if some tasks wait for a slot, while the others hold theirs and wait for them."""
     if stage is None:
         raise ClusterError(
-            f"Spark has told nothing of the job that holds the rows for {_SECONDS_WITHOUT_SLOTS} seconds; with Spark "
-            "Connect, set spark.connect.progress.reportInterval to some seconds"
+            f"Spark has told nothing of the job that holds the rows for {seconds:g} seconds (task_timeout); with "
+            "Spark Connect, set spark.connect.progress.reportInterval to some seconds"
         )
     if stage.n_running < stage.n_tasks:
         raise ClusterError(
             f"only {stage.n_running} of {counted(stage.n_tasks, 'task')} of the fit run after "
-            f"{_SECONDS_WITHOUT_SLOTS} seconds, as the session has no more slots, or other jobs hold them; end those, "
-            "or give engine=fb.Spark(shards=...) with fewer"
+            f"{seconds:g} seconds (task_timeout), as the session has no more slots, or other jobs hold them; end "
+            "those, or give engine=fb.Spark(shards=...) with fewer"
         )
 
 

@@ -32,11 +32,15 @@ class SparkShards(DaskShards):
         The engine of every shard.
     plan
         The plan of every shard.
+    timeout
+        How many seconds Spark may take to try a task again; None for `_SECONDS_WITHOUT_TASK`.
     in_order
         Whether the model depends on the order of the rows.
     """
 
-    def __init__(self, job: SparkJob, engine: EngineDescription, plan: ShardPlan, *, in_order: bool) -> None:
+    def __init__(
+        self, job: SparkJob, engine: EngineDescription, plan: ShardPlan, timeout: float | None, *, in_order: bool
+    ) -> None:  # fmt: skip
         self._job = job
         self._in_order = in_order
         try:
@@ -45,7 +49,7 @@ class SparkShards(DaskShards):
         except BaseException:
             job.close()
             raise
-        super().__init__(job.client, engine, _SECONDS_WITHOUT_TASK)
+        super().__init__(job.client, engine, _SECONDS_WITHOUT_TASK if timeout is None else timeout)
         self.open([plan] * len(self._contents))
 
     def places(self, counts: Sequence[int]) -> list[Places]:
@@ -56,7 +60,7 @@ class SparkShards(DaskShards):
 
     def _worker_for(self, shard: DaskShard, besides: str | None) -> str:
         """Return the worker that holds the shard's rows; wait until Spark has tried a lost task again."""
-        deadline = time.monotonic() + _SECONDS_WITHOUT_TASK
+        deadline = time.monotonic() + self._timeout
         while time.monotonic() < deadline:
             self._check_client()
             address = self._job.addresses().get(shard.number)
@@ -66,7 +70,7 @@ class SparkShards(DaskShards):
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         raise ClusterError(
             f"the task of partition {shard.number + 1} of {len(self._contents)} was lost, and Spark did not try it "
-            f"again within {_SECONDS_WITHOUT_TASK} seconds"
+            f"again within {self._timeout:g} seconds (task_timeout)"
         )
 
     def _check_content(self, shard: DaskShard, address: str) -> None:

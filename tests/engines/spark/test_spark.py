@@ -6,13 +6,11 @@ import signal
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from unittest.mock import patch
 
 import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.spark import cluster, job
 from tests.engines.spark import session
 from tests.engines.spark.session import FEATURES, OPTIONS, remote_session, rows_of
 
@@ -105,8 +103,7 @@ def by_connect(spark):
         error(data.withColumnRenamed("w", "W").withColumnRenamed("text", "W")),
         error(remote.readStream.format("rate").load(), "value"),
     ]
-    with patch.object(job, "_SECONDS_WITHOUT_SLOTS", 1):
-        text = error(data.repartition(3), engine=fb.Spark(shards=3))
+    text = error(data.repartition(3), engine=fb.Spark(shards=3, task_timeout="1s"))
     found.append(re.sub("only [01] ", "only 2 ", text))  # a machine with other work to do starts them later
     handlers = len(remote.client._progress_handlers)
     remote.stop()
@@ -121,7 +118,7 @@ def test_spark_connect(found):
         "ParameterError: valid='rand() < 0.5' calls a function that Spark says may have another value",
         "DataError: column 'W' occurs 2 times; column names must be unique",
         "DataError: data is a stream of Spark, which has no last row; write it to a table first",
-        "ClusterError: only 2 of 3 tasks of the fit run after 1 seconds, as the session has no more slots, or other",
+        "ClusterError: only 2 of 3 tasks of the fit run after 1 seconds (task_timeout), as the session has no",
         "ClusterError: the Spark session of the data is stopped; make the DataFrame in a new one",
     ]
     assert [text[: len(start)] for text, start in zip(found, starts, strict=True)] == starts
@@ -175,7 +172,6 @@ def error(data, target="amount", **more):
 
 
 def bad_input(spark):
-    cluster._SECONDS_WITHOUT_SLOTS = 0.1
     data, rows = rows_of(spark)
     from pyspark.sql import functions
 
@@ -195,7 +191,8 @@ def bad_input(spark):
         error(data, tree_method="exact"),
         error(data, n_jobs=2),
         error(rows, valid=rows, engine=fb.Spark()),
-        error(data, engine=fb.Spark(shards=3)),
+        error(data, engine=fb.Spark(shards=3, task_timeout=0.1)),
+        error(data, engine=fb.Spark(task_timeout="soon")),
     ]
     return found, len(spark.sparkContext.statusTracker().getActiveJobsIds())
 
@@ -218,6 +215,7 @@ def test_what_is_refused_leaves_nothing_behind(found):
         "ParameterError: n_jobs is for engine='numba'; spark takes its number of threads from spark.task.cpus",
         "ParameterError: engine 'spark' trains on Spark DataFrames, not on frames",
         "ClusterError: fb.Spark needs 3 task slots at the same time, but the session has 2; give it more executors",
+        "ParameterError: the task_timeout of fb.Spark must be a number of seconds above 0, or such as '5 minutes', not",
     ]
     assert [text[: len(start)] for text, start in zip(found, starts, strict=True)] == starts
     assert n_jobs == 0
