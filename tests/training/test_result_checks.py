@@ -33,8 +33,10 @@ def test_the_scale_of_a_target_does_not_matter(engine, exponent):
 def test_the_scale_of_a_target_does_not_matter_beside_others(options):
     frame, scale, more = rows(), 2.0**-30, {"n_estimators": 2, **options}
     alone = fb.fit(frame, "y", **more).predict(frame)
-    of_two = fb.fit(frame.with_columns(pl.col("y") * scale, z=pl.col("x") * 2), ["y", "z"], **more).predict(frame)
-    assert (of_two.arr.get(0) == alone * scale).all()
+    both = frame.with_columns(pl.col("y") * scale, z=pl.col("x") * 2)
+    for number, targets in enumerate((["y", "z"], ["z", "y"])):
+        of_two = fb.fit(both, targets, features=["x"], **more).predict(frame)
+        assert (of_two.arr.get(number) == alone * scale).all()
     normal = [
         fb.fit(data, "y", objective="dist:normal", **more).predict(frame) / factor
         for data, factor in ((frame, 1.0), (frame.with_columns(pl.col("y") * scale), scale))

@@ -170,7 +170,9 @@ class MemoryEngine(ArrayEngine):
         """See `TreeEngine.grow_tree`."""
         if self._trees is None:
             self._trees = TreeKernels(self.binned, shape, penalties, self.workers)
-        self._grown = self._trees.grow(self._totals, self.gradient_pairs, draws, self.partition, shrinkage)
+        self._grown = self._trees.grow(
+            self._totals, self.gradient_pairs, draws, self.partition, shape.least_gain, shrinkage
+        )
         return self._grown
 
     def add_grown(self, grown: GrownNodes, margin: str) -> None:

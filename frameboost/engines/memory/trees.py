@@ -81,7 +81,6 @@ class TreeKernels:
         self._scoring = (
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
-            shape.least_gain,
         )  # fmt: skip
         # The operating system gives memory to a place when it is first written to.
         self._histograms = np.empty((FIRST_NODES // 4 + 1, layout.n_slots, 2))
@@ -97,13 +96,14 @@ class TreeKernels:
         self._leaves = np.empty((n_nodes, 3), np.int64)
 
     def grow(
-        self, totals: Stats, pairs: FloatArray, draws: FeatureDraws | None, partition: RowPartition, shrinkage: float
-    ) -> GrownNodes:
+        self, totals: Stats, pairs: FloatArray, draws: FeatureDraws | None, partition: RowPartition, least_gain: float,
+        shrinkage: float,
+    ) -> GrownNodes:  # fmt: skip
         """Grow a tree from the pairs of all rows and their ``totals``; the partition has its leaves afterwards.
 
-        ``shrinkage`` is the factor of leaf values.
+        ``least_gain`` is that of its splits, which differs between outputs; ``shrinkage`` the factor of leaf values.
         """
-        scoring = *self._scoring, shrinkage
+        scoring = *self._scoring, least_gain, shrinkage
         drawn = None if draws is None else (draws.shares, draws.keys)
         team = self._workers.team(self._n_threads) if self._n_threads > 1 else None
         while True:
