@@ -188,6 +188,8 @@ def _check_header(path: str, kind: str, names: Sequence[str], source: str | byte
     """Raise `DataError` if a column is there twice, which polars renames, or the text seems to be in another format."""
     if any("\0" in name for name in names):
         raise DataError(f"{path} can't be read: line 1 is not UTF-8")
+    if any("\r" in name.strip("\r") for name in names):
+        raise DataError(f"{path} can't be read: its lines end by \\r alone; write it with \\n, or \\r\\n")
     if any("_duplicated_" in name for name in names):
         header = pl.scan_csv(source, separator=SEPARATORS[kind], has_header=False, n_rows=1, infer_schema=False)
         given = header.collect().row(0)

@@ -192,6 +192,7 @@ def test_a_damaged_file_among_others_is_named(tmp_path):
             "t.csv has one column, 'x;y', whose values seem to be separated by ';'; give a frame of it, as",
         ),
         (b"x\ty\n1\t2\n", r"separator='\\t'\), or write it as CSV"),
+        (b"x,y\r1,2\r3,4\r", r"t.csv can't be read: its lines end by \\r alone; write it with"),
         (b"x,y\n", "the data has no rows; training needs at least 2"),
         (b"x,y\n1,2\n", "the data has 1 row; training needs at least 2"),
     ],
