@@ -212,6 +212,7 @@ def problem_of_text(path: str, kind: str, content: bytes | None = None, *, is_sh
 
     >>> problem_of_text("-", "csv", b"x,y\n1,2\n1,2,3\n"), problem_of_text("-", "csv", b"x,y\n1,\xff\n")
     ('line 3 has 3 fields, and the header has 2', 'line 2 is not UTF-8')
+
     With ``is_short`` a row with fewer fields than the header is wrong in place of one with more.
     """
     try:
