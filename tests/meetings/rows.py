@@ -90,7 +90,7 @@ def _labels(
         kind = np.digitize(signal + noise, [4.5, 8.0])
         return {"y": kind if label == "three numbers" else np.array(["low", "high", "10"])[kind]}
     if label == "two numbers":
-        return {"y": signal + noise, "y2": 9 - signal}
+        return {"y": signal + noise, "y2": (9 - signal) * 1e-7}  # the scale of one does not concern the other
     return {"y": (signal + offset + noise) * scale}
 
 
