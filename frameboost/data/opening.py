@@ -89,7 +89,7 @@ def _opened(data: Any, argument: str, *, once: bool) -> LocalSource:
     if isinstance(data, duckdb.DuckDBPyRelation):
         try:
             when_free(lambda: data.limit(0))  # binds it: its table may have been dropped, or its connection closed
-            names = data.columns
+            names = when_free(lambda: data.columns)
         except duckdb.Error as error:
             what = "the relation" if argument == "data" else f"{argument}, a relation,"
             raise DataError(f"{what} can't be read: {reason(error)}; make it anew") from error

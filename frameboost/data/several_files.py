@@ -34,6 +34,7 @@ __all__ = ["Part", "TableFiles", "frame_part", "name_file", "parts_of_files", "s
 # Tokens that are no numbers, in a column that is otherwise of numbers: at most so many, with so many times as many
 # numbers, or some of those by which a missing value is known.
 _FEW_TOKENS = 5
+_FIRST_ROWS = 1000
 _MISSING = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "\\n", "?", "-", "--", ".", "missing"])
 
 
@@ -132,6 +133,7 @@ def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.Duck
     texts = {path: frame for path, frame in frames.items() if (files.kind or format_of_path(path)) in TEXTS}
     if types := _common_types(texts):
         frames |= {path: read_table(path, types={**types, **files.types}, **options) for path in texts}  # type: ignore
+    frames |= {path: _without_type(frame, texts, files.types) for path, frame in frames.items() if path in texts}
     if not files.types:  # else they have been opened before, to know which
         _warn_of_repeated(paths)
         _warn_of_short_rows(files, frames)
@@ -146,6 +148,25 @@ def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.Duck
     }  # fmt: skip
     parts = [found[path] for path in paths]
     return _filled(parts) if files.fill_missing else parts
+
+
+def _without_type(
+    frame: pl.LazyFrame, texts: Iterable[str], types: Mapping[str, pl.DataType]
+) -> pl.LazyFrame:  # fmt: skip
+    """Return a file's table with columns of no type where CSV has no value, which polars takes for strings.
+
+    Not one of several files: there the others tell.
+    """
+    schema = frame.collect_schema()
+    strings = [name for name, dtype in schema.items() if dtype == pl.String and name not in types]
+    if len(list(texts)) > 1 or not strings:
+        return frame
+    for rows in (frame.head(_FIRST_ROWS), frame):  # most columns have a value in the first rows
+        is_empty = rows.select(column(name).is_null().all() for name in strings).collect(engine="streaming")
+        strings = [name for name in strings if is_empty[name].item()]
+        if not strings:
+            return frame
+    return frame.with_columns(pl.lit(None, pl.Null).alias(name) for name in strings)
 
 
 def _all_paths(files: TableFiles, argument: str) -> list[str]:

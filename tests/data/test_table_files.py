@@ -110,6 +110,16 @@ def test_rows_with_all_fields_give_no_warning(content, tmp_path):
     open_source(written(tmp_path, content))
 
 
+def test_a_column_of_csv_without_a_value_has_no_type(tmp_path):
+    path = written(tmp_path, b"x,s,z,y\n,a,1,1\n,,2,2\n,,3,4\n")
+    model = fb.fit(path, "y", n_estimators=1)
+    assert [str(feature.type) for feature in model.ensemble.features] == ["float64", "string", "int64"]
+    record = pl.DataFrame({"x": [1.5], "s": ["a"], "z": [2]})
+    assert model.predict(record).to_list() == model.predict(path)[:1].to_list()
+    on_text = fb.fit(pl.DataFrame({"x": ["p", "q"], "s": ["a", "b"], "z": [1, 2], "y": [0, 1]}), "y", n_estimators=1)
+    assert on_text.predict(path).len() == 3
+
+
 def test_ndjson_with_tokens_for_null_has_numbers(tmp_path):
     lines = b'{"a":1,"b":"NA","s":"NA"}\n{"a":"NA","b":"2","s":"x"}\n{"a":null,"b":"2.5","s":"3"}\n'
     frame = read_table(written(tmp_path, lines, "t.ndjson"), null_values=["NA"]).collect()
