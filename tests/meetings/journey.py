@@ -168,14 +168,14 @@ def _check_learnt(journey: _Journey, model: fb.Model) -> None:
         assert np.corrcoef(predictions[:, 0], labels["y"].to_numpy())[0, 1] > 0.5
     elif label in ("two strings", "Boolean", "three strings", "three numbers"):
         right = np.mean([str(a) == str(b) for a, b in zip(model.predict(given, "class"), labels["y"], strict=True)])
-        assert right > (0.6 if is_small else 0.8), f"{right:.0%} of the labels are predicted"
+        assert right > (0.6 if is_small else 0.75), f"{right:.0%} of the labels are predicted"
     elif journey["loss"] == "quantiles":
         below = (labels["y"].to_numpy()[:, None] < predictions).mean(axis=0)
         assert below[0] < 0.35 and below[2] > 0.65, below
     else:
         values = labels.to_numpy().astype(float)
         errors = np.mean((predictions[:, : values.shape[1]] - values) ** 2) / np.var(values, axis=0).mean()
-        assert errors < (0.97 if is_small else 0.75), f"the squared errors are {errors:.0%} of the variance"
+        assert errors < (0.97 if is_small else 0.85), f"the squared errors are {errors:.0%} of the variance"
     if label == "count" and journey["extra"] != "weights" and journey["maker"] != "folds":
         assert abs(predictions.sum() / journey.frame["y"].sum() - 1) < 0.2
     if journey["growth"] == "monotone" and journey["afterwards"] != "calibrate":
