@@ -26,7 +26,7 @@ _ENGINES = ("numba", "polars", "duckdb")
 
 @dataclass(frozen=True)
 class Case:
-    """Columns and the keywords of `fb.fit`; with ``relation`` a DuckDB table must give the same model too."""
+    """Columns and the keywords of `fb.fit`; with ``relation`` queries of DuckDB must give the same model too."""
 
     columns: tuple[Column, ...]
     options: dict
@@ -102,6 +102,12 @@ def _relation_of(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection) -> duckdb.
     return con.sql("SELECT * EXCLUDE position FROM t ORDER BY position")
 
 
+def _read_once(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+    """Return a query of the table that has all rows when it is read first, and none afterwards."""
+    con.execute("CREATE SEQUENCE readings")
+    return con.sql(f"SELECT * EXCLUDE position FROM t WHERE nextval('readings') <= {len(frame)} ORDER BY position")
+
+
 def outcome_of(data: object, options: dict, engine: str) -> fb.Model | str:
     """Return the model, or the error as text."""
     objective = options.get("objective")
@@ -123,6 +129,7 @@ def check(case: Case) -> None:
     if case.relation and "duckdb" in found:
         con = duckdb.connect()
         found["relation"] = outcome_of(_relation_of(frame, con), case.options, "duckdb")
+        found["query read once"] = outcome_of(_read_once(frame, con), case.options, "duckdb")
         left = con.execute("SELECT table_name FROM duckdb_tables() UNION ALL SELECT view_name FROM duckdb_views() "
                            "WHERE NOT internal").fetchall()  # fmt: skip
         assert left == [("t",)], f"left in the database: {left}"
@@ -151,9 +158,10 @@ def script(case: Case) -> str:
 con = duckdb.connect()
 to_duckdb(con, frame, "t")
 found["relation"] = outcome_of(con.sql("SELECT * EXCLUDE position FROM t ORDER BY position"), options, "duckdb")
+found["query read once"] = outcome_of(_read_once(frame, con), options, "duckdb")
 """
     return f"""{HEADER}
-from tests.fuzz.frames import engines, outcome_of
+from tests.fuzz.frames import _read_once, engines, outcome_of
 frame = {frame_text(case.columns)}
 options = {case.options!r}
 found = {{engine: outcome_of(frame, options, engine) for engine in engines(options)}}

@@ -68,7 +68,8 @@ def _covers(tree: Tree) -> tuple[float, ...]:
 
 def _trained(rng: np.random.Generator) -> Case | None:
     drawn = frames.generate(rng)
-    columns = tuple(column for column in drawn.columns if column.name in drawn.options["features"])
+    used = [*drawn.options["features"], drawn.options.get("base_margin")]
+    columns = tuple(column for column in drawn.columns if column.name in used)
     model = frames.outcome_of(as_frame(drawn.columns), drawn.options, "numba")
     return None if isinstance(model, str) else Case(model.to_json(), columns)
 
@@ -91,6 +92,8 @@ def expected_margins(model: fb.Model, columns: Sequence[Column]) -> list[list[fl
         for tree, leaf in zip(model.ensemble.trees, leaves, strict=True):
             of_row[tree.output].append(tree.value[leaf])
         margins.append([fsum(parts) for parts in of_row])
+    for name in model.ensemble.offset.names:
+        margins = [[margin + offset for margin in of_row] for of_row, offset in zip(margins, values[name], strict=True)]
     return margins
 
 
@@ -106,7 +109,8 @@ def duckdb_margins(model: fb.Model, frame: pl.DataFrame, columns: Sequence[Colum
         con.execute(statement)
         assert i or con.execute("SELECT count(*) FROM trees")
     rows = lambda query: [list(row[1:]) for row in sorted(con.execute(query).fetchall())]  # noqa: E731
-    names = ", ".join('"' + name.replace('"', '""') + '"' for name in model.features)
+    arguments = [*model.features, *model.ensemble.offset.names]
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in arguments)
     found["sql"] = _unpacked(rows(f"SELECT position, {model.sql('margin')} FROM t"))
     for form in ("auto", "case", "lists", "sorted", "staged", "table"):
         trees = "trees" if form == "table" else None

@@ -102,6 +102,13 @@ def _table(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection) -> duckdb.DuckDB
     return con.table("given_rows")
 
 
+def _read_once(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+    """Return a query that has all rows when it is read first, and none afterwards."""
+    _table(frame, con)
+    con.execute("CREATE SEQUENCE readings")
+    return con.sql(f"SELECT * FROM given_rows WHERE nextval('readings') <= {len(frame)}")
+
+
 def _nocase(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
     _table(frame, con)
     columns = con.execute("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = 'given_rows'")
@@ -157,6 +164,7 @@ CONTAINERS: dict[str, Callable[[pl.DataFrame, str, duckdb.DuckDBPyConnection, Pa
     "shuffled query": lambda frame, columns, con, folder: _table(frame, con).query(
         "shuffled", "SELECT * FROM shuffled ORDER BY random()"
     ),
+    "query read once": lambda frame, columns, con, folder: _read_once(frame, con),
     "NOCASE table": lambda frame, columns, con, folder: _nocase(frame, con),
     "Parquet relation": lambda frame, columns, con, folder: con.read_parquet(str(_parquet(frame, folder))),
     "Parquet file": lambda frame, columns, con, folder: _parquet(frame, folder),

@@ -57,8 +57,8 @@ FACTORS: dict[str, tuple[str, ...]] = {
         "report", "dbt", *DATABASES,
     ),
     "container": (
-        "polars", "lazy", "pandas", "arrow", "relation", "shuffled query", "NOCASE table", "Parquet relation",
-        "Parquet file", "two frames", "star", "star of relations",
+        "polars", "lazy", "pandas", "arrow", "relation", "shuffled query", "query read once", "NOCASE table",
+        "Parquet relation", "Parquet file", "two frames", "star", "star of relations",
     ),
     "columns": (
         "floats", "float32", "NaN", "integers", "strings", "Enum", "integer categories", "Booleans", "dates",
@@ -76,7 +76,7 @@ COMMONEST = {
     "columns": ("floats", "strings"), "afterwards": ("nothing", "file"),
 }  # fmt: skip
 
-_IN_DUCKDB = ("relation", "shuffled query", "NOCASE table", "Parquet relation", "star of relations")
+_IN_DUCKDB = ("relation", "shuffled query", "query read once", "NOCASE table", "Parquet relation", "star of relations")
 _TWO_CLASSES = ("yes or no", "Boolean")
 _SEVERAL_MARGINS = ("quantiles", "three strings", "three numbers", "two targets", "normal")
 _REGRESSIONS = ("squared", "absolute", "quantiles", "tiny", "own", "poisson", "normal")
