@@ -36,6 +36,8 @@ class ColumnTypes:
     exact_string
         A type for strings of up to ``{n}`` bytes that compares, and is indexed, as what `Expressions.text` makes of a
         column; None where that is to be done with a column of strings as well.
+    compared
+        The type of a column of thresholds, by family, where it is another one than that of the features.
     nullable
         A column type ``{t}`` that takes NULL.
     """
@@ -43,6 +45,7 @@ class ColumnTypes:
     columns: Mapping[str, str] = field(default_factory=dict)
     casts: Mapping[str, str] = field(default_factory=dict)
     exact_string: str | None = None
+    compared: Mapping[str, str] = field(default_factory=dict)
     nullable: str = "{t}"
 
     def type_of(self, kind: FeatureType) -> str | None:

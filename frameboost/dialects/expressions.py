@@ -36,8 +36,8 @@ class Expressions:
     real
         A float column, such that ``<`` is not true of NaN, whatever statistics the database has of the column. It may
         be NULL for NaN.
-    time
-        A column of timestamps, such that it compares with literals as these do.
+    time, time_with_zone
+        A column of timestamps without and with a time zone, such that it compares with literals as these do.
     longest_list
         Values that ``IN`` takes; 0 for none, where a chain of OR is better, None for any number.
     list_is_value
@@ -76,6 +76,7 @@ class Expressions:
     equal_texts: str | None = None
     real: str = "{x}"
     time: str = "{x}"
+    time_with_zone: str = "{x}"
     longest_list: int | None = None
     list_is_value: bool = False
     branch: str = "CASE WHEN {c} THEN {t} ELSE {e} END"

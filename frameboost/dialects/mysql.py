@@ -29,6 +29,8 @@ MYSQL = Dialect(
         encoded=("\\\0", "CONVERT(x'{v}' USING utf8mb4)"),
         # As below, of literals.
         text="CAST(CONVERT({v} USING utf8mb4) AS BINARY)",
+        # As below, of columns.
+        timestamptz="TIMESTAMP '{v}'",
         # With an exponent it is approximate, else exact. https://dev.mysql.com/doc/refman/8.0/en/number-literals.html
         double="{e}",
     ),
@@ -37,8 +39,10 @@ MYSQL = Dialect(
         columns={
             **SIGNED_INTEGERS, "int8": "TINYINT", "uint64": "BIGINT UNSIGNED", "int128": "DECIMAL(39, 0)",
             "uint128": "DECIMAL(39, 0)", "float32": "FLOAT", "float64": "DOUBLE", "decimal": "DECIMAL({p}, {s})",
-            "boolean": "BOOLEAN", "date": "DATE", "timestamp": "DATETIME(6)", "string": "TEXT",
+            "boolean": "BOOLEAN", "date": "DATE", "timestamp": "DATETIME(6)", "timestamptz": "TIMESTAMP(6)",
+            "string": "TEXT",
         },
+        compared={"timestamptz": "DATETIME(6)"},
         # https://dev.mysql.com/doc/refman/8.0/en/cast-functions.html
         exact_string="VARBINARY({n})",
         casts={"int64": "SIGNED", "codes": "SIGNED", "string": "CHAR"},
@@ -48,6 +52,8 @@ MYSQL = Dialect(
         is_true="{x} = 1", is_false="{x} = 0",
         # Collations ignore case, accents or blanks; binary strings compare by bytes. https://dev.mysql.com/doc/refman/8.0/en/case-sensitivity.html
         text="CAST(CONVERT({x} USING utf8mb4) AS BINARY)",
+        # A TIMESTAMP compares as a time of the session's zone, where it may come twice; its seconds since 1970 don't. https://dev.mysql.com/doc/refman/8.0/en/date-and-time-functions.html#function_unix-timestamp
+        time_with_zone="DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP({x}) SECOND)",
         # Overflow is an error. https://dev.mysql.com/doc/refman/8.0/en/out-of-range-and-overflow.html
         exp=guarded_exp("709e0", "-708e0"),
     ),

@@ -77,7 +77,7 @@ SQLITE = Dialect(
         # Exact, whatever the collation of the column. https://www.sqlite.org/datatype3.html
         text="{x} COLLATE BINARY",
         # Text, with a blank or a T before the time. https://www.sqlite.org/lang_datefunc.html
-        time="REPLACE({x}, 'T', ' ')",
+        time="REPLACE({x}, 'T', ' ')", time_with_zone="REPLACE({x}, 'T', ' ')",
         # Of two or more arguments. https://www.sqlite.org/lang_corefunc.html
         functions={"GREATEST": "MAX", "LEAST": "MIN"},
     ),

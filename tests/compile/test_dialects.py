@@ -809,8 +809,8 @@ def test_names_that_a_database_can_just_have_are_taken(name, column):
 @pytest.mark.parametrize(
     ("name", "type_name"),
     [
-        ("sqlite", "uint128"), ("sqlite", "uint64"), ("sqlite", "int128"), ("mysql", "timestamptz[us]"),
-            ],
+        ("sqlite", "uint128"), ("sqlite", "uint64"), ("sqlite", "int128"),
+    ],
 )  # fmt: skip
 def test_types_that_a_database_has_not_are_refused(name, type_name):
     model = made([Feature("x", FeatureType(type_name))], [grown((0, 1, "left", 0.5, -0.5))])

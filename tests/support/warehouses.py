@@ -370,6 +370,7 @@ class MariaDB(Warehouse):
                 time.sleep(0.1)
         self.rows("CREATE DATABASE d CHARACTER SET utf8mb4")
         self.rows("USE d")
+        self.rows("SET time_zone = '+05:45'")
 
     def _stop(self) -> None:
         self.process.terminate()
@@ -379,7 +380,14 @@ class MariaDB(Warehouse):
     def holds(self, kind, value):
         if kind.is_float and value is not None:
             return math.isfinite(value)
+        if kind.family == "timestamptz" and value is not None:  # the range of TIMESTAMP
+            return super().holds(kind, value) and 0 < python_value(kind, value).timestamp() < 2**31 - 1
         return super().holds(kind, value)
+
+    def value(self, kind, value):
+        if kind.family == "timestamptz" and value is not None:  # a time of the session's zone
+            return python_value(kind, value).replace(tzinfo=None) + dt.timedelta(hours=5, minutes=45)
+        return super().value(kind, value)
 
     def fill(self, table, columns):
         self.rows(f"DROP TABLE IF EXISTS {self.dialect.quote(table)}")

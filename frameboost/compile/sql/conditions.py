@@ -56,8 +56,10 @@ class FeatureColumn:
         """The column in the form in which it is compared."""
         if self.feature.type.name == "string":
             return self.text or self.dialect.expressions.text.format(x=self.name)
-        if self.feature.type.family in ("timestamp", "timestamptz"):
+        if self.feature.type.family == "timestamp":
             return self.dialect.expressions.time.format(x=self.name)
+        if self.feature.type.family == "timestamptz":
+            return self.dialect.expressions.time_with_zone.format(x=self.name)
         if self.feature.zero_is_missing:
             low, high = (self.dialect.number(sign * ZERO) for sign in (-1, 1))
             return f"(CASE WHEN {self.name} < {low} OR {self.name} > {high} THEN {self.name} END)"

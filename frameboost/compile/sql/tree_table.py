@@ -75,7 +75,8 @@ def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Feature
     rows = [row for row in rows if set(unheld).isdisjoint(str(row.get("category", "")))]  # no value can be one of these
     kinds = {_threshold_name(kind): kind for kind in _threshold_kinds(trees, columns)}
     types = dict.fromkeys(_NUMBERS, dialect.types.columns["int64"])
-    types |= {column: str(dialect.type_of(kind)) for column, kind in kinds.items()}
+    compared = dialect.types.compared
+    types |= {column: compared.get(kind.family) or str(dialect.type_of(kind)) for column, kind in kinds.items()}
     if _has_categories(trees):
         longest = max((len(str(row["category"]).encode()) for row in rows if "category" in row), default=1)
         types["category"] = (dialect.types.exact_string or dialect.types.columns["string"]).format(n=max(longest, 1))

@@ -6,11 +6,12 @@
  + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END)
  + (CASE WHEN `big` < 18446744073709551615 THEN 0.5e0 ELSE -0.5e0 END
  + CASE WHEN `price` >= -1.005 THEN -0.5e0 ELSE 0.5e0 END)))
- + ((CASE WHEN `ok` = 1 THEN -0.5e0 ELSE 0.5e0 END
- + (CASE WHEN `ok` = 0 THEN 0.5e0 ELSE -0.5e0 END
- + CASE WHEN `ok` IS NOT NULL THEN -0.5e0 ELSE 0.5e0 END))
- + ((CASE WHEN `day` < DATE '2024-02-29' THEN 0.5e0 ELSE -0.5e0 END
- + CASE WHEN `at` >= TIMESTAMP '2024-02-29 00:00:01.5' THEN -0.5e0 ELSE 0.5e0 END)
+ + (((CASE WHEN `ok` = 1 THEN -0.5e0 ELSE 0.5e0 END
+ + CASE WHEN `ok` = 0 THEN 0.5e0 ELSE -0.5e0 END)
+ + (CASE WHEN `ok` IS NOT NULL THEN -0.5e0 ELSE 0.5e0 END
+ + CASE WHEN `day` < DATE '2024-02-29' THEN 0.5e0 ELSE -0.5e0 END))
+ + ((CASE WHEN `at` >= TIMESTAMP '2024-02-29 00:00:01.5' THEN -0.5e0 ELSE 0.5e0 END
+ + CASE WHEN DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(`seen`) SECOND) < TIMESTAMP '2024-02-29 00:00:00.000001' THEN 0.5e0 ELSE -0.5e0 END)
  + (CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('' USING utf8mb4) AS BINARY), CAST(CONVERT('A' USING utf8mb4) AS BINARY), CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY)) THEN CASE WHEN `x` < 3.0e0 THEN CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT(CONVERT(x'6261636B5C736C617368' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT(CONVERT(x'656E64205C0A6F66206C696E65' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT('ﬁ ' USING utf8mb4) AS BINARY)) THEN 0.5e0 ELSE 1.5e0 END ELSE 2.0e0 END ELSE 0.5e0 END
  + CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) = CAST(CONVERT('A' USING utf8mb4) AS BINARY) THEN 0.5e0 ELSE -0.5e0 END))));
 
@@ -91,71 +92,75 @@ CREATE TABLE `shop`.`trees` (
   `threshold_decimal_12_3` DECIMAL(12, 3),
   `threshold_date` DATE,
   `threshold_timestamp_us` DATETIME(6),
+  `threshold_timestamptz_us` DATETIME(6),
   `category` VARBINARY(13),
   `value` DOUBLE
 );
 
 -- trees, statement 2
-INSERT INTO `shop`.`trees` (`id`, `named_by`, `tree`, `node`, `output`, `feature`, `missing`, `left`, `right`, `threshold_float64`, `threshold_int64`, `threshold_uint64`, `threshold_decimal_12_3`, `threshold_date`, `threshold_timestamp_us`, `category`, `value`)
+INSERT INTO `shop`.`trees` (`id`, `named_by`, `tree`, `node`, `output`, `feature`, `missing`, `left`, `right`, `threshold_float64`, `threshold_int64`, `threshold_uint64`, `threshold_decimal_12_3`, `threshold_date`, `threshold_timestamp_us`, `threshold_timestamptz_us`, `category`, `value`)
 VALUES
-(0, NULL, 0, 0, 0, 0, 1, 1, 2, 0.1e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(1, NULL, 0, 1, 0, NULL, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.25e0),
-(2, NULL, 0, 2, 0, 0, 4, 3, 3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(3, NULL, 0, 3, 0, NULL, 3, 3, 3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(4, NULL, 0, 4, 0, 0, 6, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(5, NULL, 0, 5, 0, NULL, 5, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.0e0),
-(6, NULL, 0, 6, 0, NULL, 6, 6, 6, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1.0e0),
-(7, NULL, 1, 0, 0, 0, 9, 8, 9, 1e-300, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(8, NULL, 1, 1, 0, NULL, 8, 8, 8, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.125e0),
-(9, NULL, 1, 2, 0, 0, 10, 11, 11, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(10, NULL, 1, 3, 0, NULL, 10, 10, 10, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25e0),
-(11, NULL, 1, 4, 0, NULL, 11, 11, 11, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.75e0),
-(12, NULL, 2, 0, 0, 1, 14, 13, 14, 0.10000000149011612e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(13, NULL, 2, 1, 0, NULL, 13, 13, 13, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(14, NULL, 2, 2, 0, NULL, 14, 14, 14, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(15, NULL, 3, 0, 0, 2, 16, 16, 17, NULL, -7, NULL, NULL, NULL, NULL, NULL, NULL),
-(16, NULL, 3, 1, 0, NULL, 16, 16, 16, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(17, NULL, 3, 2, 0, 2, 19, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(18, NULL, 3, 3, 0, NULL, 18, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(19, NULL, 3, 4, 0, NULL, 19, 19, 19, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25e0),
-(20, NULL, 4, 0, 0, 3, 22, 21, 22, NULL, NULL, 18446744073709551615, NULL, NULL, NULL, NULL, NULL),
-(21, NULL, 4, 1, 0, NULL, 21, 21, 21, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(22, NULL, 4, 2, 0, NULL, 22, 22, 22, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(23, NULL, 5, 0, 0, 4, 24, 24, 25, NULL, NULL, NULL, -1.005, NULL, NULL, NULL, NULL),
-(24, NULL, 5, 1, 0, NULL, 24, 24, 24, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(25, NULL, 5, 2, 0, NULL, 25, 25, 25, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(26, NULL, 6, 0, 0, 5, 27, 27, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(27, NULL, 6, 1, 0, NULL, 27, 27, 27, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(28, NULL, 6, 2, 0, NULL, 28, 28, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(29, NULL, 7, 0, 0, 5, 31, 30, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(30, NULL, 7, 1, 0, NULL, 30, 30, 30, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(31, NULL, 7, 2, 0, NULL, 31, 31, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(32, NULL, 8, 0, 0, 5, 33, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(33, NULL, 8, 1, 0, NULL, 33, 33, 33, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(34, NULL, 8, 2, 0, NULL, 34, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(35, NULL, 9, 0, 0, 6, 37, 36, 37, NULL, NULL, NULL, NULL, DATE '2024-02-29', NULL, NULL, NULL),
-(36, NULL, 9, 1, 0, NULL, 36, 36, 36, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(37, NULL, 9, 2, 0, NULL, 37, 37, 37, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(38, NULL, 10, 0, 0, 7, 39, 39, 40, NULL, NULL, NULL, NULL, NULL, TIMESTAMP '2024-02-29 00:00:01.5', NULL, NULL),
-(39, NULL, 10, 1, 0, NULL, 39, 39, 39, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(40, NULL, 10, 2, 0, NULL, 40, 40, 40, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(NULL, 41, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('' USING utf8mb4) AS BINARY), NULL),
-(NULL, 41, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('A' USING utf8mb4) AS BINARY), NULL),
-(NULL, 41, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY), NULL),
-(41, NULL, 11, 0, 0, 8, 42, 43, 42, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(42, NULL, 11, 1, 0, NULL, 42, 42, 42, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(43, NULL, 11, 2, 0, 0, 47, 44, 47, 3.0e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT(CONVERT(x'6261636B5C736C617368' USING utf8mb4) USING utf8mb4) AS BINARY), NULL),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT(CONVERT(x'656E64205C0A6F66206C696E65' USING utf8mb4) USING utf8mb4) AS BINARY), NULL),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('ﬁ ' USING utf8mb4) AS BINARY), NULL),
-(44, NULL, 11, 3, 0, 8, 46, 45, 46, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(45, NULL, 11, 4, 0, NULL, 45, 45, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(46, NULL, 11, 5, 0, NULL, 46, 46, 46, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.5e0),
-(47, NULL, 11, 6, 0, NULL, 47, 47, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2.0e0),
-(NULL, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('A' USING utf8mb4) AS BINARY), NULL),
-(48, NULL, 12, 0, 0, 8, 50, 49, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(49, NULL, 12, 1, 0, NULL, 49, 49, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(50, NULL, 12, 2, 0, NULL, 50, 50, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0);
+(0, NULL, 0, 0, 0, 0, 1, 1, 2, 0.1e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(1, NULL, 0, 1, 0, NULL, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.25e0),
+(2, NULL, 0, 2, 0, 0, 4, 3, 3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(3, NULL, 0, 3, 0, NULL, 3, 3, 3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(4, NULL, 0, 4, 0, 0, 6, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(5, NULL, 0, 5, 0, NULL, 5, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.0e0),
+(6, NULL, 0, 6, 0, NULL, 6, 6, 6, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1.0e0),
+(7, NULL, 1, 0, 0, 0, 9, 8, 9, 1e-300, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(8, NULL, 1, 1, 0, NULL, 8, 8, 8, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.125e0),
+(9, NULL, 1, 2, 0, 0, 10, 11, 11, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(10, NULL, 1, 3, 0, NULL, 10, 10, 10, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25e0),
+(11, NULL, 1, 4, 0, NULL, 11, 11, 11, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.75e0),
+(12, NULL, 2, 0, 0, 1, 14, 13, 14, 0.10000000149011612e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(13, NULL, 2, 1, 0, NULL, 13, 13, 13, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(14, NULL, 2, 2, 0, NULL, 14, 14, 14, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(15, NULL, 3, 0, 0, 2, 16, 16, 17, NULL, -7, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(16, NULL, 3, 1, 0, NULL, 16, 16, 16, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(17, NULL, 3, 2, 0, 2, 19, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(18, NULL, 3, 3, 0, NULL, 18, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(19, NULL, 3, 4, 0, NULL, 19, 19, 19, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25e0),
+(20, NULL, 4, 0, 0, 3, 22, 21, 22, NULL, NULL, 18446744073709551615, NULL, NULL, NULL, NULL, NULL, NULL),
+(21, NULL, 4, 1, 0, NULL, 21, 21, 21, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(22, NULL, 4, 2, 0, NULL, 22, 22, 22, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(23, NULL, 5, 0, 0, 4, 24, 24, 25, NULL, NULL, NULL, -1.005, NULL, NULL, NULL, NULL, NULL),
+(24, NULL, 5, 1, 0, NULL, 24, 24, 24, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(25, NULL, 5, 2, 0, NULL, 25, 25, 25, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(26, NULL, 6, 0, 0, 5, 27, 27, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(27, NULL, 6, 1, 0, NULL, 27, 27, 27, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(28, NULL, 6, 2, 0, NULL, 28, 28, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(29, NULL, 7, 0, 0, 5, 31, 30, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(30, NULL, 7, 1, 0, NULL, 30, 30, 30, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(31, NULL, 7, 2, 0, NULL, 31, 31, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(32, NULL, 8, 0, 0, 5, 33, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(33, NULL, 8, 1, 0, NULL, 33, 33, 33, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(34, NULL, 8, 2, 0, NULL, 34, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(35, NULL, 9, 0, 0, 6, 37, 36, 37, NULL, NULL, NULL, NULL, DATE '2024-02-29', NULL, NULL, NULL, NULL),
+(36, NULL, 9, 1, 0, NULL, 36, 36, 36, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(37, NULL, 9, 2, 0, NULL, 37, 37, 37, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(38, NULL, 10, 0, 0, 7, 39, 39, 40, NULL, NULL, NULL, NULL, NULL, TIMESTAMP '2024-02-29 00:00:01.5', NULL, NULL, NULL),
+(39, NULL, 10, 1, 0, NULL, 39, 39, 39, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(40, NULL, 10, 2, 0, NULL, 40, 40, 40, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(41, NULL, 11, 0, 0, 8, 43, 42, 43, NULL, NULL, NULL, NULL, NULL, NULL, TIMESTAMP '2024-02-29 00:00:00.000001', NULL, NULL),
+(42, NULL, 11, 1, 0, NULL, 42, 42, 42, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(43, NULL, 11, 2, 0, NULL, 43, 43, 43, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('' USING utf8mb4) AS BINARY), NULL),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('A' USING utf8mb4) AS BINARY), NULL),
+(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY), NULL),
+(44, NULL, 12, 0, 0, 9, 45, 46, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(45, NULL, 12, 1, 0, NULL, 45, 45, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(46, NULL, 12, 2, 0, 0, 50, 47, 50, 3.0e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT(CONVERT(x'6261636B5C736C617368' USING utf8mb4) USING utf8mb4) AS BINARY), NULL),
+(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT(CONVERT(x'656E64205C0A6F66206C696E65' USING utf8mb4) USING utf8mb4) AS BINARY), NULL),
+(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('ﬁ ' USING utf8mb4) AS BINARY), NULL),
+(47, NULL, 12, 3, 0, 9, 49, 48, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(48, NULL, 12, 4, 0, NULL, 48, 48, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(49, NULL, 12, 5, 0, NULL, 49, 49, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.5e0),
+(50, NULL, 12, 6, 0, NULL, 50, 50, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2.0e0),
+(NULL, 51, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CAST(CONVERT('A' USING utf8mb4) AS BINARY), NULL),
+(51, NULL, 13, 0, 0, 9, 53, 52, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(52, NULL, 13, 1, 0, NULL, 52, 52, 52, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(53, NULL, 13, 2, 0, NULL, 53, 53, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0);
 
 -- trees, statement 3
 CREATE INDEX `trees_id` ON `shop`.`trees` (`id`);
@@ -165,27 +170,27 @@ CREATE INDEX `trees_named_by` ON `shop`.`trees` (`named_by`, `category`);
 
 -- query over the table of trees
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `it's "x\y] ``z`, ROW_NUMBER() OVER () AS `v_1`
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, ROW_NUMBER() OVER () AS `v_1`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
+SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(row_of_data.`seen`) SECOND) >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
 FROM stage_1 AS row_of_data
 CROSS JOIN `shop`.`trees` AS node_of_tree
-LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 8 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
+LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 9 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
 WHERE node_of_tree.`node` = 0
 ),
 stage_3 AS (
-SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
+SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(row_of_data.`seen`) SECOND) >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
 FROM stage_2 AS row_of_data
 JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
-LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 8 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
+LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 9 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
 ),
 stage_4 AS (
-SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
+SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(row_of_data.`seen`) SECOND) >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
 FROM stage_3 AS row_of_data
 JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
-LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 8 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
+LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 9 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
 ),
 stage_5 AS (
 SELECT row_of_data.`id` AS `id`, SUM(node_of_tree.`value`) AS `v_3`
@@ -278,7 +283,9 @@ SELECT 6, 'day'
 UNION ALL
 SELECT 7, 'at'
 UNION ALL
-SELECT 8, CONVERT(x'697427732022785C795D20607A' USING utf8mb4)
+SELECT 8, 'seen'
+UNION ALL
+SELECT 9, CONVERT(x'697427732022785C795D20607A' USING utf8mb4)
 ) AS feature_of_model
 ),
 stage_3 AS (
@@ -312,13 +319,13 @@ SELECT 4, 5, 'ok', 0, 'below true', 0.5e0
 UNION ALL
 SELECT 5, 5, 'ok', 1, 'from true', 0.5e0
 UNION ALL
-SELECT 6, 8, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), -1, 'missing', 0.25e0
+SELECT 6, 9, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), -1, 'missing', 0.25e0
 UNION ALL
-SELECT 7, 8, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), 0, 'O''Hare "ORD"', 0.5e0
+SELECT 7, 9, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), 0, 'O''Hare "ORD"', 0.5e0
 UNION ALL
-SELECT 8, 8, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), 1, '', 0.125e0
+SELECT 8, 9, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), 1, '', 0.125e0
 UNION ALL
-SELECT 9, 8, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), 2, 'other', 0.125e0
+SELECT 9, 9, CONVERT(x'697427732022785C795D20607A' USING utf8mb4), 2, 'other', 0.125e0
 ) AS b
 )
 SELECT `feature`, `bin`, `label`, `training_share`, `share`, SUM((CASE WHEN `share` < 0.0001e0 THEN 0.0001e0 ELSE `share` END - CASE WHEN `training_share` < 0.0001e0 THEN 0.0001e0 ELSE `training_share` END) * LN((CASE WHEN `share` < 0.0001e0 THEN 0.0001e0 ELSE `share` END) / (CASE WHEN `training_share` < 0.0001e0 THEN 0.0001e0 ELSE `training_share` END))) OVER (PARTITION BY `feature_number`) AS `psi`
