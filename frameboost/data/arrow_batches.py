@@ -109,8 +109,12 @@ class _Source:
             if self.capsule is None:
                 return batch
             stream = _Stream.from_address(_pointer_of(self.capsule, b"arrow_array_stream"))
-            if stream.get_next(ctypes.byref(stream), ctypes.byref(batch)):
-                raise _error_of((stream.get_last_error(ctypes.byref(stream)) or b"").decode())
+
+            def read() -> None:
+                if stream.get_next(ctypes.byref(stream), ctypes.byref(batch)):
+                    raise _error_of((stream.get_last_error(ctypes.byref(stream)) or b"").decode())
+
+            when_free(read)
         return batch
 
     def close(self) -> None:

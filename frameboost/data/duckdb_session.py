@@ -19,7 +19,7 @@ from frameboost.data.arrow_batches import Batch, read_batches
 from frameboost.data.query_plans import estimated_rows
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import LeftBehindError
-from frameboost.runtime.duckdb_errors import first_duckdb_error, when_free
+from frameboost.runtime.duckdb_errors import first_duckdb_error, unwrapped, when_free
 from frameboost.runtime.interrupts import defer_signals
 
 __all__ = ["SHOWN", "DuckDBSession", "OwnDatabaseSession"]
@@ -49,7 +49,7 @@ class DuckDBSession:
     is_own = False  # whether the database is the session's
 
     def __init__(self, relation: duckdb.DuckDBPyRelation, *, is_table: bool = False) -> None:
-        self._relation = relation
+        self._relation = unwrapped(relation)  # whose frame has the variables that DuckDB looks for
         self.is_table = is_table
         self._prefix = f"frameboost_{secrets.token_hex(6)}_"
         self.source = quote_identifier(f"{self._prefix}source")
@@ -67,8 +67,11 @@ class DuckDBSession:
 
     def run(self, command: str) -> None:
         """Run one statement that returns no rows, such as one that creates a table."""
+        commands = itertools.chain(
+            [command], itertools.repeat(command.replace("CREATE TEMP TABLE", "CREATE OR REPLACE TEMP TABLE", 1))
+        )
         with first_duckdb_error():
-            when_free(lambda: self._query(command))
+            when_free(lambda: self._query(next(commands)))  # one that is refused may have been run
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run one query; return its rows."""
@@ -78,7 +81,9 @@ class DuckDBSession:
 
     def estimated_rows(self) -> int | None:
         """Return about how many rows the source has, None where that is not known."""
-        return estimated_rows(lambda statement: self._relation.query(self.source[1:-1], statement), self.source)
+        return when_free(
+            lambda: estimated_rows(lambda statement: self._relation.query(self.source[1:-1], statement), self.source)
+        )
 
     def columns(self, query: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
@@ -169,7 +174,7 @@ class DuckDBSession:
 
     def relation_of(self, table: str) -> duckdb.DuckDBPyRelation:
         """Return a table made here as a relation, which does not read the source."""
-        found = self._beside().query(self._nothing[1:-1], f"FROM {table}")
+        found = when_free(lambda: self._beside().query(self._nothing[1:-1], f"FROM {table}"))
         assert found is not None
         return found
 
@@ -184,9 +189,9 @@ class DuckDBSession:
 
     def run_over(self, relation: duckdb.DuckDBPyRelation, command: str) -> None:
         """Run a statement that reads another relation of the same connection, by the name ``session.other``."""
-        self._beside()
+        when_free(self._beside)
         with first_duckdb_error():
-            when_free(lambda: relation.query(self.other[1:-1], command))
+            when_free(lambda: unwrapped(relation).query(self.other[1:-1], command))
 
     def drop(self, table: str) -> None:
         """Drop a table made under a name from `table`."""
@@ -233,7 +238,9 @@ class DuckDBSession:
         self._closed = True
         dropped = [("TABLE", table) for table in reversed(self._tables)]
         # The view of a relation exists during a call only, but stays if that call was interrupted.
-        dropped += [("VIEW", name) for name in (self._nothing, self._view, self.other)]
+        # So may that of these statements, if another thread came in between.
+        last = quote_identifier(f"{self._prefix}last")
+        dropped += [("VIEW", name) for name in (self._nothing, self._view, self.other, last)]
         for kind, name in dropped:
             try:
                 self._drop(kind, name)
@@ -250,8 +257,8 @@ class DuckDBSession:
         """Drop a table or a view; retry if another thread interrupts the connection meanwhile."""
         for attempt in range(_ATTEMPTS):
             try:
-                drop = partial((self._aside or self._relation).query, f"{self._prefix}last")
-                when_free(partial(drop, f"DROP {kind} IF EXISTS {name}"))
+                beside = self._relation if self._aside is None else self._aside  # a relation's truth counts its rows
+                when_free(partial(beside.query, f"{self._prefix}last", f"DROP {kind} IF EXISTS {name}"))
                 return
             except duckdb.InterruptException:
                 if attempt == _ATTEMPTS - 1:

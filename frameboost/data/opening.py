@@ -20,7 +20,7 @@ from frameboost.data.sources import FrameSource, LocalSource, RelationSource, Sp
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.data.wrapped_tables import unwrapped, way_out
 from frameboost.errors import DataError
-from frameboost.runtime.duckdb_errors import when_free
+from frameboost.runtime.duckdb_errors import waiting
 from frameboost.schema.types import FeatureType
 
 __all__ = ["Tables", "is_frame_of", "no_strings", "open_source"]
@@ -88,8 +88,8 @@ def _opened(data: Any, argument: str, *, once: bool) -> LocalSource:
         return _of_list(data, argument)
     if isinstance(data, duckdb.DuckDBPyRelation):
         try:
-            when_free(lambda: data.limit(0))  # binds it: its table may have been dropped, or its connection closed
-            names = when_free(lambda: data.columns)
+            # Binds it: its table may have been dropped, or its connection closed.
+            names = waiting(data).limit(0).columns
         except duckdb.Error as error:
             what = "the relation" if argument == "data" else f"{argument}, a relation,"
             raise DataError(f"{what} can't be read: {reason(error)}; make it anew") from error

@@ -31,7 +31,7 @@ from frameboost.data.sources import RelationSource
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import closed_after
-from frameboost.runtime.duckdb_errors import first_duckdb_error, has_unread_result, when_free
+from frameboost.runtime.duckdb_errors import first_duckdb_error, has_unread_result, unwrapped, waiting, when_free
 
 __all__ = ["repeatable_source"]
 
@@ -45,9 +45,10 @@ def repeatable_source(relation: duckdb.DuckDBPyRelation) -> RelationSource:
     The same relation is copied once in an outermost public call. Outside of one, where nobody would drop the copy, it
     is not copied.
     """
+    relation = unwrapped(relation)
     try:
         # The relation is kept beside its source, so that no other one gets its id.
-        return once_in_call(id(relation), lambda: (_repeatable(relation), relation))[0]
+        return once_in_call(id(relation), lambda: (_repeatable(waiting(relation)), relation))[0]
     except duckdb.Error as error:
         if not has_unread_result(error):
             raise

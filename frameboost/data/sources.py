@@ -23,7 +23,7 @@ from frameboost.data.spark_source import SparkSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import EXACT_TEXT, IS_NUMBER, is_present, quote_identifier
-from frameboost.runtime.duckdb_errors import first_duckdb_error, when_free
+from frameboost.runtime.duckdb_errors import first_duckdb_error, unwrapped, waiting, when_free
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
@@ -189,6 +189,9 @@ class RelationSource:
     is_copy: bool = False
     unordered: str | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "relation", waiting(self.relation))  # so that all that reads it waits
+
     def derived(self, relation: duckdb.DuckDBPyRelation) -> RelationSource:
         """Return a relation made of this one."""
         return RelationSource(relation, self.is_copy, self.unordered)
@@ -272,7 +275,7 @@ class RelationSource:
         quoted = quote_identifier(name)
         distinct = self.relation.project(quoted).filter(f"{quoted} IS NOT NULL").distinct().limit(most)
         is_enum = self.type_names()[name].startswith("ENUM(")
-        rows = when_free((distinct.order(quoted) if is_enum else distinct).fetchall)
+        rows = (distinct.order(quoted) if is_enum else distinct).fetchall()
         found = [str(label) for (label,) in rows]
         return found if is_enum else sorted(found)
 
@@ -366,7 +369,7 @@ def read_relation(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     """Return the rows of a relation, through Arrow without pyarrow, unlike its ``pl()``."""
     with first_duckdb_error():
         # pl.DataFrame caches the type: a "leak" to DuckDB at exit
-        return when_free(lambda: pl.from_dataframe(relation, rechunk=False))
+        return when_free(lambda: pl.from_dataframe(unwrapped(relation), rechunk=False))
 
 
 _UNTYPED = "NULL"  # DuckDB's type of a literal NULL

@@ -15,6 +15,7 @@ from frameboost.checks.messages import shortened, shown
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import string_literal
+from frameboost.runtime.duckdb_errors import when_free
 from frameboost.runtime.interrupts import defer_signals
 
 __all__ = ["Place", "as_connection", "create_macro", "create_udf", "place_of"]
@@ -76,7 +77,7 @@ def as_connection(con: Any) -> duckdb.DuckDBPyConnection:
     if not isinstance(con, duckdb.DuckDBPyConnection):
         raise ParameterError(f"con must be a DuckDB connection, not {shown(con)}")
     try:
-        con.execute("SELECT 1").fetchall()
+        when_free(lambda: con.execute("SELECT 1").fetchall())
     except duckdb.ConnectionException as error:
         raise ParameterError("con is a connection that has been closed; give an open one") from error
     return con

@@ -15,6 +15,7 @@ from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.data.query_plans import estimated_rows
 from frameboost.errors import ParameterError
+from frameboost.runtime.duckdb_errors import when_free
 
 __all__ = ["Form", "Rows", "ScoringOptions", "SqlOutput", "scoring_statement"]
 
@@ -52,7 +53,8 @@ def scoring_statement(model: SqlModel, source: TableSource, options: ScoringOpti
 
     rows = options.rows
     if isinstance(rows, duckdb.DuckDBPyConnection):
-        rows = estimated_rows(rows.sql, source.sql) if options.where is None else None
+        sql = rows.sql
+        rows = when_free(lambda: estimated_rows(sql, source.sql)) if options.where is None else None
     return scoring_query(model, stages, options.form, options.trees, options.name, destination, rows)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-import duckdb
 import polars as pl
 
 from frameboost.checks.messages import counted, shown, warn
@@ -262,7 +261,7 @@ def _counts_in_duckdb(
         kept = list(dict.fromkeys([*roles.values(), *by]))
         query = model.query(session.source, keep=kept, output=output, name=name, rows=session.estimated_rows())  # type: ignore[arg-type]
         scored = source.relation.query(session.source[1:-1], query)
-        assert isinstance(scored, duckdb.DuckDBPyRelation)
+        assert scored is not None
         scores = [c for c in scored.columns if c == name or c.startswith(f"{name}_")]
         own = {f"score_{k}" if len(scores) > 1 else "score": quote_identifier(c) for k, c in enumerate(scores)}
         own = {n: f"CAST({sql} AS DOUBLE)" for n, sql in own.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import duckdb
 import polars as pl
 
 from frameboost.data.duckdb_session import DuckDBSession
@@ -65,7 +64,7 @@ def _in_duckdb(predictor: Predictor, source: LocalSource, roles: Mapping[str, st
         kept = list(dict.fromkeys([*roles.values(), *by]))
         query = model.query(session.source, keep=kept, output="interval", name=name, rows=session.estimated_rows())
         scored = source.relation.query(session.source[1:-1], query)
-        assert isinstance(scored, duckdb.DuckDBPyRelation)
+        assert scored is not None
         lower, upper = (quote_identifier(f"{name}_{end}") for end in ("lower", "upper"))
         weight = f"CAST({quote_identifier(roles['weight'])} AS DOUBLE)" if "weight" in roles else "1e0"
         label = f"CAST({quote_identifier(roles['label'])} AS DOUBLE)"

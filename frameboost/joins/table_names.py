@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 
 from frameboost.data.wrapped_tables import unwrapped
+from frameboost.runtime.duckdb_errors import waiting
 
 __all__ = ["table_name"]
 
@@ -37,7 +38,7 @@ def table_name(table: Any) -> str | None:
     if not isinstance(relation, duckdb.DuckDBPyRelation):
         return None
     try:
-        query = relation.sql_query()
+        query = waiting(relation).sql_query()
     except duckdb.Error:
         return None
     if whole := _WHOLE.fullmatch(query):

@@ -422,14 +422,21 @@ def test_another_thread_may_use_the_connection(con, frame):
             except duckdb.Error as error:  # it does not wait for the fit
                 assert "connection" in str(error)
 
+    flights = con.table("flights")
     thread = threading.Thread(target=count)
     thread.start()
     try:
-        model = fb.fit(con.table("flights"), "amount", **SHAPE)
+        model = fb.fit(flights, "amount", **SHAPE)
+        held_out = fb.fit(flights, "amount", valid="int16 % 3 = 0", **SHAPE)
+        fb.fit(flights, "amount", valid=0.3, **SHAPE)
+        scores, shares = model.predict(flights), model.evaluate(flights, "amount").metrics
     finally:
         stopped.set()
         thread.join()
     assert model == fb.fit(frame, "amount", **SHAPE)
+    assert held_out == fb.fit(frame, "amount", valid="int16 % 3 = 0", **SHAPE)
+    assert scores.equals(model.predict(frame))
+    assert shares["value"].to_list() == pytest.approx(model.evaluate(frame, "amount").metrics["value"].to_list())
     assert made_by_fits(con) == []
 
 
