@@ -92,9 +92,13 @@ def expected_margins(model: fb.Model, columns: Sequence[Column]) -> list[list[fl
         for tree, leaf in zip(model.ensemble.trees, leaves, strict=True):
             of_row[tree.output].append(tree.value[leaf])
         margins.append([fsum(parts) for parts in of_row])
-    for name in model.ensemble.offset.names:
+    for name in _offsets(model):
         margins = [[margin + offset for margin in of_row] for of_row, offset in zip(margins, values[name], strict=True)]
     return margins
+
+
+def _offsets(model: fb.Model) -> list[str]:
+    return model.ensemble.offset.names if model.ensemble.offset else []
 
 
 def model_of(text: str) -> fb.Model:
@@ -109,7 +113,7 @@ def duckdb_margins(model: fb.Model, frame: pl.DataFrame, columns: Sequence[Colum
         con.execute(statement)
         assert i or con.execute("SELECT count(*) FROM trees")
     rows = lambda query: [list(row[1:]) for row in sorted(con.execute(query).fetchall())]  # noqa: E731
-    arguments = [*model.features, *model.ensemble.offset.names]
+    arguments = [*model.features, *_offsets(model)]
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in arguments)
     found["sql"] = _unpacked(rows(f"SELECT position, {model.sql('margin')} FROM t"))
     for form in ("auto", "case", "lists", "sorted", "staged", "table"):
