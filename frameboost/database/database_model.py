@@ -43,8 +43,13 @@ from frameboost.trees.linear_leaf import refuse_linear
 __all__ = ["DatabaseModel", "database_model", "source_model"]
 
 _FORM = word(*FORMS)
-# What drivers take for parameters in any text, in strings as well, and how it is escaped.
-_ESCAPES = {"format": ("%", "%%"), "pyformat": ("%", "%%"), "sqlalchemy": (r"(?<![:\w\\]):(?=\w+(?!:))", r"\\:")}
+# What drivers take for parameters in any text, in strings as well, and how it is escaped. `sqlalchemy.text` takes the
+# backslash off each ``\:word`` that no colon follows. So all colons get one, but for those of a cast behind a quote or
+# a bracket.
+_QUOTE = r"""(?<=[')\]"`]"""
+_ESCAPES = {
+    "format": ("%", "%%"), "pyformat": ("%", "%%"), "sqlalchemy": (rf"(?!{_QUOTE})::\w)(?!{_QUOTE}:):\w):", r"\\:")
+}  # fmt: skip
 
 
 def database_model(
