@@ -88,8 +88,8 @@ def _opened(data: Any, argument: str, *, once: bool) -> LocalSource:
         return _of_list(data, argument)
     if isinstance(data, duckdb.DuckDBPyRelation):
         try:
-            # Binds it: its table may have been dropped, or its connection closed.
-            names = waiting(data).limit(0).columns
+            waiting(data).limit(0)  # binds it: its table may have been dropped, or its connection closed
+            names = waiting(data).columns
         except duckdb.Error as error:
             what = "the relation" if argument == "data" else f"{argument}, a relation,"
             raise DataError(f"{what} can't be read: {reason(error)}; make it anew") from error

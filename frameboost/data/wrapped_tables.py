@@ -15,6 +15,7 @@ import polars as pl
 
 from frameboost.checks.messages import reason, shown
 from frameboost.errors import DataError
+from frameboost.runtime import duckdb_errors
 
 __all__ = ["unwrapped", "way_out"]
 
@@ -38,6 +39,7 @@ def unwrapped(data: Any, argument: str = "data") -> Any:
     >>> unwrapped(narwhals.from_native(polars.DataFrame({"x": [1]}))).rows()
     [(1,)]
     """
+    data = duckdb_errors.unwrapped(data)
     names = [f"{kind.__module__}.{kind.__name__}" for kind in type(data).__mro__]
     if any(name in ("narwhals.dataframe.DataFrame", "narwhals.dataframe.LazyFrame") for name in names) or any(
         name.startswith("narwhals.stable.") and name.endswith("Frame") for name in names

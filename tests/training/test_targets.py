@@ -133,8 +133,9 @@ def test_a_constant_label_of_other_kinds():
     with pytest.warns(fb.FrameboostWarning, match=r"constant \(always 5\) wherever weight 'w' is not 0; all"):
         model = fb.fit(light, "y", features=["x"], weight="w", n_estimators=1)
     assert model.predict(light)[20] == 5.0
-    with pytest.raises(fb.DataError, match="target 's' is 'a' in every row that has a label; there must be at least"):
-        fb.fit(constant.with_columns(s=pl.lit("a")), "s", features=["x"])
+    with pytest.warns(fb.FrameboostWarning, match=r"target 's' is constant \(always 'a'\)"):
+        model = fb.fit(constant.with_columns(s=pl.lit("a")), "s", features=["x"], n_estimators=1)
+    assert model.predict(constant, output="class").unique().to_list() == ["a"]
 
 
 @pytest.mark.slow

@@ -154,8 +154,8 @@ def test_sums_go_past_the_scheduler_where_workers_can_be_reached(cluster, client
 
 @pytest.mark.parametrize("timeout", [0, -1, "soon", True, None, float("nan")])
 def test_the_worker_timeout_is_a_time(timeout):
-    from frameboost.engines.dask.cluster import _seconds
+    from frameboost.engines.dask.cluster import seconds
 
-    assert (_seconds(5), _seconds("2 minutes"), _seconds("500ms")) == (5.0, 120.0, 0.5)
+    assert [seconds(given, "worker_timeout") for given in (5, "2 minutes", "500ms")] == [5.0, 120.0, 0.5]
     with pytest.raises(fb.ParameterError, match="must be a number of seconds above 0, or such as"):
-        _seconds(timeout)
+        seconds(timeout, "worker_timeout")
