@@ -52,6 +52,8 @@ def by_rank(rows: pd.DataFrame) -> pl.DataFrame:
 
 @TYPES
 def test_trees_are_those_of_strings_in_the_same_order_in_every_container(name, tmp_path):
+    if name == "timestamptz[us]" and pd.__version__ < "3":
+        pytest.skip("categories of pandas before 3 reach Arrow without their time zone")
     rows = rows_of(name)
     model, strings = fb.fit(rows, "y", **FIT), fb.fit(by_rank(rows), "y", **FIT)
     assert model.ensemble.features[0].type == FeatureType(f"category({name})")
