@@ -70,13 +70,11 @@ class DuckDBSession:
         commands = itertools.chain(
             [command], itertools.repeat(command.replace("CREATE TEMP TABLE", "CREATE OR REPLACE TEMP TABLE", 1))
         )
-        with first_duckdb_error():
-            when_free(lambda: self._query(next(commands)))  # one that is refused may have been run
+        when_free(lambda: self._query(next(commands)))  # one that is refused may have been run
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run one query; return its rows."""
-        with first_duckdb_error():
-            rows: list[tuple[Any, ...]] = when_free(lambda: self._result(query).fetchall())
+        rows: list[tuple[Any, ...]] = when_free(lambda: self._result(query).fetchall())
         return rows
 
     def estimated_rows(self) -> int | None:
@@ -87,8 +85,7 @@ class DuckDBSession:
 
     def columns(self, query: str) -> dict[str, Any]:
         """Run one query; return its columns as numpy arrays."""
-        with first_duckdb_error():
-            return when_free(lambda: dict(self._result(query).fetchnumpy()))
+        return when_free(lambda: dict(self._result(query).fetchnumpy()))
 
     def batches(self, query: str, dtypes: Sequence[npt.DTypeLike]) -> Generator[Batch, None, None]:
         """Run one query, which reads tables made here; yield its columns in batches (see `read_batches`).
@@ -190,8 +187,7 @@ class DuckDBSession:
     def run_over(self, relation: duckdb.DuckDBPyRelation, command: str) -> None:
         """Run a statement that reads another relation of the same connection, by the name ``session.other``."""
         when_free(self._beside)
-        with first_duckdb_error():
-            when_free(lambda: unwrapped(relation).query(self.other[1:-1], command))
+        when_free(lambda: unwrapped(relation).query(self.other[1:-1], command))
 
     def drop(self, table: str) -> None:
         """Drop a table made under a name from `table`."""

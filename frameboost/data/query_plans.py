@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from frameboost.checks.arguments import once_in_call
-from frameboost.runtime.duckdb_errors import first_duckdb_error, when_free
+from frameboost.runtime.duckdb_errors import when_free
 
 __all__ = ["Step", "estimated_rows", "is_repeatable", "plan_of", "plan_steps", "step_without_order"]
 
@@ -61,8 +61,7 @@ def plan_of(relation: duckdb.DuckDBPyRelation) -> str:
     """Return DuckDB's plan of a relation as JSON; it is made once in a public call."""
 
     def made() -> tuple[str, object]:
-        with first_duckdb_error():
-            plan = when_free(partial(relation.explain, "standard", "json"))
+        plan = when_free(partial(relation.explain, "standard", "json"))
         return plan, relation  # which is kept, so that no other one gets its id
 
     return once_in_call(("plan", id(relation)), made)[0]

@@ -31,7 +31,7 @@ from frameboost.data.sources import RelationSource
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.cleanup import closed_after
-from frameboost.runtime.duckdb_errors import first_duckdb_error, has_unread_result, unwrapped, waiting, when_free
+from frameboost.runtime.duckdb_errors import has_unread_result, unwrapped, waiting, when_free
 
 __all__ = ["repeatable_source"]
 
@@ -124,6 +124,5 @@ def _tables_stay(relation: duckdb.DuckDBPyRelation, steps: Sequence[Step]) -> bo
 
 def _state(relation: duckdb.DuckDBPyRelation, *expressions: str) -> tuple[Any, ...]:
     """Return what expressions say of the database of a relation, which is bound for it and not read."""
-    with first_duckdb_error():
-        state = when_free(lambda: relation.limit(0).aggregate(", ".join(["COUNT(*)", *expressions])).fetchall())
+    state = when_free(lambda: relation.limit(0).aggregate(", ".join(["COUNT(*)", *expressions])).fetchall())
     return tuple(state[0][1:])

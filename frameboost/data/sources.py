@@ -23,7 +23,7 @@ from frameboost.data.spark_source import SparkSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import EXACT_TEXT, IS_NUMBER, is_present, quote_identifier
-from frameboost.runtime.duckdb_errors import first_duckdb_error, unwrapped, waiting, when_free
+from frameboost.runtime.duckdb_errors import unwrapped, waiting, when_free
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
@@ -367,9 +367,8 @@ def _is_collated(relation: duckdb.DuckDBPyRelation, strings: Sequence[str]) -> b
 
 def read_relation(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     """Return the rows of a relation, through Arrow without pyarrow, unlike its ``pl()``."""
-    with first_duckdb_error():
-        # pl.DataFrame caches the type: a "leak" to DuckDB at exit
-        return when_free(lambda: pl.from_dataframe(unwrapped(relation), rechunk=False))
+    # pl.DataFrame caches the type: a "leak" to DuckDB at exit
+    return when_free(lambda: pl.from_dataframe(unwrapped(relation), rechunk=False))
 
 
 _UNTYPED = "NULL"  # DuckDB's type of a literal NULL

@@ -13,7 +13,6 @@ import polars as pl
 
 from frameboost.data.sources import FrameSource, RelationSource
 from frameboost.engines.description import EngineRequest
-from frameboost.runtime.duckdb_errors import first_duckdb_error
 
 __all__ = ["MOST_VALUES", "read_few"]
 
@@ -38,6 +37,5 @@ def _count_up_to(most: int, request: EngineRequest) -> int:
     """Return the number of rows, or ``most`` if there are more."""
     if isinstance(request.source, RelationSource):
         relation = request.source.own_rows().relation
-        with first_duckdb_error():
-            return int(relation.limit(most).aggregate("COUNT(*)").fetchall()[0][0])
+        return int(relation.limit(most).aggregate("COUNT(*)").fetchall()[0][0])
     return int(request.frame().head(most).select(pl.len()).collect().item())

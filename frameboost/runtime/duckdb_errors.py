@@ -22,11 +22,15 @@ _BUSY_SECONDS, _UNREAD_SECONDS = 60.0, 2.0
 
 
 def when_free(call: Callable[[], Result]) -> Result:
-    """Return what a call of DuckDB returns, after calls of other threads on the connection: DuckDB refuses to wait."""
+    """Return what a call of DuckDB returns, after calls of other threads on the connection: DuckDB refuses to wait.
+
+    An error is the one that came first (see `first_duckdb_error`).
+    """
     start, pause = time.monotonic(), 0.001
     while True:
         try:
-            return call()
+            with first_duckdb_error():
+                return call()
         except duckdb.Error as error:
             longest = _BUSY_SECONDS if "busy with another call" in str(error) else _UNREAD_SECONDS
             if has_unread_result(error) and threading.active_count() == 1:  # it is the caller's
