@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-MOST_ROWS, MOST_CLASSES = 20_000, 6
+MAX_ROWS, MAX_CLASSES = 20_000, 6
 
 
 class Table(NamedTuple):
@@ -107,13 +107,13 @@ def read(table: Table) -> pl.DataFrame:
              for name in data.columns if data[name].dtype.kind not in "biuf"}  # fmt: skip
     frame = pl.from_pandas(data.assign(**texts)).drop("rownames", *table.without.split(), strict=False)
     frame = frame.filter(label.is_not_null()).with_columns(pl.col(pl.Boolean).exclude(table.target).cast(pl.Float64))
-    frame = frame.sample(min(frame.height, MOST_ROWS), shuffle=True, seed=0)
+    frame = frame.sample(min(frame.height, MAX_ROWS), shuffle=True, seed=0)
     names = [column.name for column in frame if column.dtype == pl.String and column.n_unique() > frame.height / 2]
     frame = frame.drop(set(names) - {table.target})
     if table.kind not in ("bin", "multi"):
         return frame
     frame = frame.with_columns(label.cast(pl.String))
-    frequent = frame[table.target].value_counts(sort=True)[table.target].head(MOST_CLASSES)
+    frequent = frame[table.target].value_counts(sort=True)[table.target].head(MAX_CLASSES)
     return frame.filter(label.is_in(frequent.implode())).with_columns(label.rank("dense").cast(pl.Int64) - 1)
 
 

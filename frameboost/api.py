@@ -57,7 +57,7 @@ from frameboost.training.ranking_checks import check_queries, with_group
 
 __all__ = ["check_options", "fit"]
 
-_MOST_CLASSES = 10_000
+_MAX_CLASSES = 10_000
 
 _Added = Mapping[str, Any]  # the arguments that name an offset, by their names
 
@@ -245,10 +245,10 @@ def _loss(
         return objective.loss(), settings
     if objective.startswith("multi:") and settings.num_class is None:
         largest = rows.aggregate({"label": Aggregate("max", Expression("label", ("label",)))})["label"]
-        if largest is not None and _MOST_CLASSES <= largest < math.inf:
+        if largest is not None and _MAX_CLASSES <= largest < math.inf:
             raise DataError(
                 f"target {shown(roles['label'])} holds {largest:.15g}, and objective {shown(objective)} has a class "
-                f"for each number from 0 to the largest, at most {_MOST_CLASSES:,}; number the classes from 0, or give "
+                f"for each number from 0 to the largest, at most {_MAX_CLASSES:,}; number the classes from 0, or give "
                 "labels as strings"
             )
         usable = largest is not None and largest >= 1  # which NaN is not

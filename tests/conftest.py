@@ -102,7 +102,7 @@ def small_for_large(monkeypatch):
     """Have small tables trained on by queries, as large ones are."""
     from frameboost.engines import few_values
 
-    monkeypatch.setattr(few_values, "MOST_VALUES", -1)
+    monkeypatch.setattr(few_values, "MAX_VALUES", -1)
 
 
 def pytest_runtest_setup(item):

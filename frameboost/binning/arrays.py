@@ -23,7 +23,7 @@ from frameboost.schema.types import Physical, float32_at_least
 
 __all__ = [
     "LOOKED_AT",
-    "MOST_IN_NUMPY",
+    "MAX_IN_NUMPY",
     "Codes",
     "RareValues",
     "bin_array",
@@ -31,9 +31,9 @@ __all__ = [
     "bin_rare_values",
     "frequent_value",
     "gaps_beside",
+    "indices_by_type",
     "is_in_numpy",
     "padded",
-    "places_by_type",
     "propose_column",
     "rare_values",
     "sort_column",
@@ -44,11 +44,11 @@ Codes = npt.NDArray[np.unsignedinteger]
 # The number of values by which a column is judged to be mostly one value.
 LOOKED_AT = 1 << 10
 # Columns of few values are left to numpy, as kernels take longer to compile.
-MOST_IN_NUMPY = 1 << 13
+MAX_IN_NUMPY = 1 << 13
 # So few values are coded by numpy in the time that a kernel's call takes; one of more takes 50 ns longer.
 _FEW, _compiling_later = 1 << 9, CompileLater(bin_values, most=1 << 22)
 # The largest range of integers of which each is counted.
-_MOST_COUNTED = 1 << 16
+_MAX_COUNTED = 1 << 16
 
 
 def is_in_numpy(feature: Feature, values: pl.Series) -> bool:
@@ -75,7 +75,7 @@ def rare_values(feature: Feature, values: pl.Series) -> RareValues | None:
     if common is None:
         return None
     is_rare = array != common
-    if len(array) <= MOST_IN_NUMPY:
+    if len(array) <= MAX_IN_NUMPY:
         rows = np.flatnonzero(is_rare).astype(np.uint32)
     else:
         room = np.empty(len(array) + 1, np.uint32)
@@ -127,7 +127,7 @@ def _gaps_of_counts(array: npt.NDArray[Any], max_bin: int) -> npt.NDArray[Any] |
     if array.dtype.kind not in "iu" or not len(array):
         return None
     lowest = array.min()
-    if int(array.max()) - int(lowest) > min(len(array), _MOST_COUNTED):
+    if int(array.max()) - int(lowest) > min(len(array), _MAX_COUNTED):
         return None
     # Modulo 2^bits, so no difference overflows.
     counts = np.bincount((array - lowest).view(f"u{array.itemsize}").astype(np.int64))
@@ -174,7 +174,7 @@ def gaps_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int
 
 def _ascending(array: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]]:
     """Return the order of numbers, NaN last."""
-    if len(array) <= MOST_IN_NUMPY or array.dtype.kind == "b":
+    if len(array) <= MAX_IN_NUMPY or array.dtype.kind == "b":
         return np.argsort(array)
     size = 4 if array.itemsize <= 4 else 8
     sign, all_bits = np.array([1 << (8 * size - 1), (1 << 8 * size) - 1], f"u{size}")
@@ -229,7 +229,7 @@ def sort_column(
     return Bins(feature, has_missing=n_missing > 0), pl.Series(values.name, distinct, dtype=values.dtype)
 
 
-def places_by_type(
+def indices_by_type(
     bins: Sequence[Bins], without: Collection[int] = (), least: type[np.unsignedinteger[Any]] = np.uint8
 ) -> list[tuple[np.dtype[Any], npt.NDArray[np.int64]]]:
     """Return the types of the features' codes, and for each the place of every feature among those of the type, or -1.
@@ -270,7 +270,7 @@ def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:
 
 def bin_array(bins: Bins, array: npt.NDArray[Any], codes: Codes) -> None:
     """Write the codes of the numbers of a column, of which NaN is missing, to ``codes``."""
-    if len(array) <= _FEW or (len(array) <= MOST_IN_NUMPY and _compiling_later.defers(len(array))):
+    if len(array) <= _FEW or (len(array) <= MAX_IN_NUMPY and _compiling_later.spend(len(array))):
         edges = _edges(bins.cuts, array.dtype)
         codes[:] = np.where(array == array, np.searchsorted(edges, array, side="right"), bins.missing)
         return
@@ -279,7 +279,7 @@ def bin_array(bins: Bins, array: npt.NDArray[Any], codes: Codes) -> None:
 
 def _cut_starts(ordered: npt.NDArray[Any], max_bin: int) -> npt.NDArray[np.int64]:
     """Return what the kernel `cut_starts` does."""
-    if len(ordered) > MOST_IN_NUMPY:
+    if len(ordered) > MAX_IN_NUMPY:
         starts: npt.NDArray[np.int64] = cut_starts(ordered, max_bin)
         return starts
     before = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else np.empty(0, np.int64)

@@ -204,8 +204,8 @@ def weighted_cut_positions(before: npt.NDArray[np.float64], total: float, max_bi
     if not total > 0.0:
         return np.empty(0, dtype=np.int64)
 
-    def part(places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        found: npt.NDArray[np.float64] = np.floor(before[places] * float(max_bin) / total)
+    def part(indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        found: npt.NDArray[np.float64] = np.floor(before[indices] * float(max_bin) / total)
         return found
 
     # The first value of each part, by binary search; as the operations of a rank round, it may be a neighbour. Values

@@ -11,14 +11,14 @@ from frameboost.binning.bins import gaps_at
 from frameboost.binning.codes import read_only, with_one_zero
 from frameboost.binning.value_counts import count_distinct, cut_targets
 
-__all__ = ["FEWEST_IN_CELLS", "gaps_by_cells"]
+__all__ = ["MIN_IN_CELLS", "gaps_by_cells"]
 
-FEWEST_IN_CELLS = 1 << 15  # with fewer values, to sort takes no longer
+MIN_IN_CELLS = 1 << 15  # with fewer values, to sort takes no longer
 _CELLS = 1 << 16
 # The values that tell the range, evenly spaced; a few at each end are left out, as they may be far from the others.
 _LOOKED_AT, _OUTLYING = 1 << 12, 4
 # The largest share of the values that may have to be sorted.
-_MOST_SORTED = 0.5
+_MAX_SORTED = 0.5
 
 
 def gaps_by_cells(
@@ -50,7 +50,7 @@ def gaps_by_cells(
     array or None
         None where all are to be sorted: they are few, or of few values, or most are in a few cells.
     """
-    if len(values) < FEWEST_IN_CELLS or values.dtype.kind not in "fiu":
+    if len(values) < MIN_IN_CELLS or values.dtype.kind not in "fiu":
         return None
     looked_at = np.sort(values[:: max(1, len(values) // _LOOKED_AT)])
     low = float(looked_at[_OUTLYING])
@@ -64,7 +64,7 @@ def gaps_by_cells(
     ends = np.cumsum(totals)
     targets = cut_targets(int(ends[-1]), max_bin)
     is_wanted = _may_have_cuts(totals, ends, targets)
-    if totals[is_wanted].sum() > _MOST_SORTED * ends[-1]:
+    if totals[is_wanted].sum() > _MAX_SORTED * ends[-1]:
         return None
     rows = np.empty(len(values), np.uint32) if room is None else room.view(np.uint32)[: len(values)]
     wanted = rows[: rows_of_cells(fixed, low, per_width, is_wanted, rows)]

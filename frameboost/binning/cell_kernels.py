@@ -17,8 +17,8 @@ def write_cells(block, low, per_width, n_cells, cells):  # type: ignore[no-untyp
     """Write the cell of each value to ``cells`` (uint32): the first of those below ``low``, the last of the largest."""
     last = np.float64(n_cells - 1)
     for i in range(len(block)):
-        place = (np.float64(block[i]) - low) * per_width
-        cells[i] = np.uint32(min(max(place, 0.0), last))
+        index = (np.float64(block[i]) - low) * per_width
+        cells[i] = np.uint32(min(max(index, 0.0), last))
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, cut_positions, sample_condition
-from frameboost.expressions.places import Places
+from frameboost.expressions.row_positions import RowPositions
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
 
@@ -71,7 +71,7 @@ def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Phy
     return values.replace_strict(known, pl.Series(list(held), dtype=pl.UInt32), default=None, return_dtype=pl.UInt32)
 
 
-def sample_of(n_rows: int, places: Places | None = None, count: int | None = None) -> pl.Series | None:
+def sample_of(n_rows: int, positions: RowPositions | None = None, count: int | None = None) -> pl.Series | None:
     """Return a mask of the rows that cuts are proposed from, None for all rows.
 
     With ``places`` and ``count``, the part of the mask for so many of the ``n_rows`` rows, at these places.
@@ -79,9 +79,9 @@ def sample_of(n_rows: int, places: Places | None = None, count: int | None = Non
     sample = sample_condition(n_rows)
     if sample is None:
         return None
-    if places is None and count is None:
+    if positions is None and count is None:
         return _whole_mask(n_rows, sample)
-    return _mask((places or Places()).expr(_positions(n_rows if count is None else count)), sample)
+    return _mask((positions or RowPositions()).expr(_positions(n_rows if count is None else count)), sample)
 
 
 def _positions(count: int) -> pl.Expr:

@@ -151,10 +151,10 @@ def set_rows(flags, rows):  # type: ignore[no-untyped-def]
     """
     n, of_eight = np.uint64(0), len(flags) & ~7
     eights = flags[:of_eight].view(np.uint64)
-    for place in range(len(eights)):
-        if eights[place] == 0:
+    for index in range(len(eights)):
+        if eights[index] == 0:
             continue
-        for row in range(place << 3, (place + 1) << 3):
+        for row in range(index << 3, (index + 1) << 3):
             rows[n] = row
             n += np.uint64(flags[row])  # the next row overwrites one that is not set: no branch
     for row in range(of_eight, len(flags)):

@@ -33,9 +33,9 @@ class NodeBins:
     cuts: Sequence[Sequence[Physical]]
     below: Sequence[Sequence[Physical]]
 
-    def gap(self, place: int, bin_: int) -> tuple[Physical, Physical] | None:
+    def gap(self, index: int, bin_: int) -> tuple[Physical, Physical] | None:
         """Return the values on both sides of the start of a bin in a node; None past the last (is one present?)."""
-        below, cuts = self.below[place], self.cuts[place]
+        below, cuts = self.below[index], self.cuts[index]
         return (below[bin_ - 1], cuts[bin_ - 1]) if bin_ <= len(cuts) else None
 
 
@@ -56,10 +56,10 @@ def collect_bins(
     """
     starts: dict[int, list[Physical]] = {node: [] for node in nodes}
     stops: dict[int, list[Physical]] = {node: [] for node in nodes}
-    places, slots, sums = [], [], []
-    place_of = {node: place for place, node in enumerate(nodes)}
+    indices, slots, sums = [], [], []
+    index_of = {node: index for index, node in enumerate(nodes)}
     for node, start, stop, G, H in entries:
-        places.append(place_of[node])
+        indices.append(index_of[node])
         sums.append((G, H))
         if start is None or stop is None:
             slots.append(-1)
@@ -71,5 +71,5 @@ def collect_bins(
             stops[node].append(stop)
     most = bins.count if bins.feature.type.is_categorical else max(map(len, starts.values()))
     histogram = np.zeros((len(nodes), most + 1, 2))
-    histogram[places, slots] = np.array(sums).reshape(-1, 2)
+    histogram[indices, slots] = np.array(sums).reshape(-1, 2)
     return NodeBins(histogram, [starts[node][1:] for node in nodes], [stops[node][:-1] for node in nodes])

@@ -45,8 +45,8 @@ def sort_rows(keys, n_bits, more_keys, rows, more_rows):  # type: ignore[no-unty
             counts[digit], before = before, before + counts[digit]
         for i in range(len(keys)):
             own = (np.uint64(keys[i]) >> shift) & np.uint64(_DIGITS - 1)
-            place = counts[own]
-            counts[own] = place + 1
-            more_keys[place], more_rows[place] = keys[i], rows[i]
+            index = counts[own]
+            counts[own] = index + 1
+            more_keys[index], more_rows[index] = keys[i], rows[i]
         keys, more_keys, rows, more_rows = more_keys, keys, more_rows, rows
     return rows

@@ -48,7 +48,7 @@ FloatArray = npt.NDArray[np.float64]
 _POWERS = 10.0 ** np.arange(23)
 _LARGEST_POWER = 22
 # Up to so many digits the whole number is exact, too; every float64 is the only one near its 17 digits.
-_MOST_EXACT_DIGITS, _MOST_DIGITS = 15, 17
+_MAX_EXACT_DIGITS, _MAX_DIGITS = 15, 17
 _LARGEST_SINGLE, _LARGEST = float(np.finfo(np.float32).max), float(np.finfo(np.float64).max)
 # Half the distance of float32 numbers, in relation to them, where float32 is infinite.
 _HALF_STEP = 2.0**-24
@@ -73,11 +73,11 @@ def with_thresholds(bins: Sequence[Bins]) -> list[Bins]:
 
 def thresholds_of_gaps(gaps: Sequence[tuple[Physical, Physical] | None]) -> list[Physical | None]:
     """Return a threshold for each gap of floats, and for a gap of other values the upper one; None for None."""
-    floats = [place for place, gap in enumerate(gaps) if gap is not None and isinstance(gap[1], float)]
+    floats = [index for index, gap in enumerate(gaps) if gap is not None and isinstance(gap[1], float)]
     found: list[Physical | None] = [gap and gap[1] for gap in gaps]
-    chosen = thresholds_between(*np.array([gaps[place] for place in floats], np.float64).reshape(-1, 2).T)
-    for place, threshold in zip(floats, chosen.tolist(), strict=True):
-        found[place] = threshold
+    chosen = thresholds_between(*np.array([gaps[index] for index in floats], np.float64).reshape(-1, 2).T)
+    for index, threshold in zip(floats, chosen.tolist(), strict=True):
+        found[index] = threshold
     return found
 
 
@@ -141,10 +141,10 @@ def _shortest(low: FloatArray, high: FloatArray, middle: FloatArray, low32: Floa
     with np.errstate(divide="ignore"):
         first = np.floor(np.log10(np.abs(middle)))
     exponent = np.where(np.isfinite(first), first, 0.0).astype(np.int64)
-    for digits in range(1, _MOST_EXACT_DIGITS + 1):
-        places = digits - 1 - exponent[left]  # after the point
-        usable = np.abs(places) <= _LARGEST_POWER
-        at, power, is_fraction = left[usable], _POWERS[np.abs(places[usable])], places[usable] > 0
+    for digits in range(1, _MAX_EXACT_DIGITS + 1):
+        indices = digits - 1 - exponent[left]  # after the point
+        usable = np.abs(indices) <= _LARGEST_POWER
+        at, power, is_fraction = left[usable], _POWERS[np.abs(indices[usable])], indices[usable] > 0
         whole = np.floor(np.where(is_fraction, middle[at] * power, middle[at] / power) + 0.5)
         t = np.where(is_fraction, whole / power, whole * power)
         held = is_held(t, at)
@@ -153,9 +153,9 @@ def _shortest(low: FloatArray, high: FloatArray, middle: FloatArray, low32: Floa
         if not len(left):
             break
     with np.errstate(over="ignore"):
-        for place in left.tolist():  # beyond 1e±22, or of more digits: by way of texts, which round as exactly
-            least, most, about, least32 = (float(each[place]) for each in (low, high, middle, low32))
-            rounded = (float(f"{about:.{digits - 1}e}") for digits in range(1, _MOST_DIGITS + 1))
+        for index in left.tolist():  # beyond 1e±22, or of more digits: by way of texts, which round as exactly
+            least, most, about, least32 = (float(each[index]) for each in (low, high, middle, low32))
+            rounded = (float(f"{about:.{digits - 1}e}") for digits in range(1, _MAX_DIGITS + 1))
             tried = (t for t in chain(rounded, [most]) if least < t <= most and not np.float32(t) <= least32)
-            found[place] = next(tried, np.nan)
+            found[index] = next(tried, np.nan)
     return found

@@ -17,7 +17,7 @@ from frameboost.errors import FrameboostWarning, printable
 __all__ = ["counted", "did_you_mean", "listed", "reason", "shortened", "shown", "shown_path", "warn"]
 
 _LONGEST = 80
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 _OURS = ("frameboost", "contextlib")  # whose functions may run ours
 
 _repr = reprlib.Repr()
@@ -65,7 +65,7 @@ def shown_path(path: str) -> str:
     return shown(path if len(path) <= _LONGEST - 2 else "..." + path[5 - _LONGEST :])
 
 
-def listed(names: Iterable[object], most: int | None = _MOST_NAMES) -> str:
+def listed(names: Iterable[object], most: int | None = _MAX_NAMES) -> str:
     """Return values separated by commas; past ``most`` of them (None for all) only how many more there are.
 
     >>> listed("abc"), listed(range(12)), listed([])

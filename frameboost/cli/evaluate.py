@@ -15,7 +15,7 @@ from frameboost.loading import open_model
 
 __all__ = ["add_evaluate", "add_labels"]
 
-_MOST_CLASSES = 12
+_MAX_CLASSES = 12
 _EXAMPLE = "frameboost evaluate model.json flights.parquet --target arr_delay --by carrier"
 
 
@@ -62,7 +62,7 @@ def _evaluate(given: argparse.Namespace) -> None:
     if model.ensemble.interval is not None:
         print()
         print_table(found.interval, "intervals: the share of labels that they promise to hold, and hold")
-    if 0 < len(model.classes) <= _MOST_CLASSES:
+    if 0 < len(model.classes) <= _MAX_CLASSES:
         print()
         print_table(_confusion(found), "rows by actual class (down) and predicted class (across)")
 

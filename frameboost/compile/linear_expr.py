@@ -16,8 +16,8 @@ __all__ = ["linear_expr"]
 _NO_TERM = LinearTerm(0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def linear_expr(tree: Tree, leaves: Sequence[int], place: pl.Expr, features: Sequence[Feature]) -> pl.Expr:
-    """Return the value of a row's leaf, whose ``place`` is that in ``leaves``.
+def linear_expr(tree: Tree, leaves: Sequence[int], index: pl.Expr, features: Sequence[Feature]) -> pl.Expr:
+    """Return the value of a row's leaf, whose ``index`` is that in ``leaves``.
 
     All products and sums are exact (see `frameboost.trees.linear_leaf`), so their order does not matter.
     """
@@ -27,7 +27,7 @@ def linear_expr(tree: Tree, leaves: Sequence[int], place: pl.Expr, features: Seq
     ]
     asked = sorted({feature for own in terms for feature in own})
     # Fields of a struct are computed once, however often they are used.
-    row = pl.struct(place.cast(pl.UInt32).alias("leaf"), *(_number(features[each]).alias(f"x{each}") for each in asked))
+    row = pl.struct(index.cast(pl.UInt32).alias("leaf"), *(_number(features[each]).alias(f"x{each}") for each in asked))
     total = _looked_up([tree.value[leaf] if own is None else own.constant
                         for leaf, own in zip(leaves, linear, strict=True)])  # fmt: skip
     for each in asked:

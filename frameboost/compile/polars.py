@@ -31,7 +31,7 @@ _SHALLOWEST_TABLE = 3
 # Levels of when/then in when/then: polars takes time quadratic in them, and thousands crash the process.
 _DEEPEST_NESTED = 16
 # Arguments of one COALESCE.
-_MOST_AT_ONCE = 64
+_MAX_AT_ONCE = 64
 _NO_CODE = -(2**63)
 # Sums in one lookup table, eight bytes each.
 _LARGEST_TABLE = 2**12
@@ -41,15 +41,15 @@ def output_expr(
     output: Output,
     margins: Sequence[pl.Expr],
     starts: Sequence[pl.Expr | None] = (),
-    places: Mapping[str, pl.Expr] = MappingProxyType({}),
+    indices: Mapping[str, pl.Expr] = MappingProxyType({}),
 ) -> pl.Expr:
     """Return what the output says of rows with those margins, the last of which is the number that it looks up, if any.
 
     That is a number, an integer or a label of a class, an array of them, or a struct of numbers named by labels.
     ``starts`` has what is added to the margins, if there is an offset. Where one is null, so are the values that depend
-    on it. ``places`` are fields that margins read (see `margin_exprs`).
+    on it. ``indices`` are fields that margins read (see `margin_exprs`).
     """
-    return _labelled(output, _number_expr(output, margins, starts, places))
+    return _labelled(output, _number_expr(output, margins, starts, indices))
 
 
 def output_column(output: Output, rows: pl.DataFrame, *, may_be_null: bool) -> pl.Series:
@@ -74,7 +74,7 @@ def _labelled(output: Output, value: pl.Expr) -> pl.Expr:
 
 
 def _number_expr(
-    output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr | None], places: Mapping[str, pl.Expr]
+    output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr | None], indices: Mapping[str, pl.Expr]
 ) -> pl.Expr:
     """Return `output_expr`, with the number of a class where its label is a string."""
     named = dict(zip(output.inputs, margins, strict=True)) | _class_numbers(output)
@@ -83,8 +83,8 @@ def _number_expr(
         return _shaped(output, _where_known(output, values, starts))
     # Fields of a struct are computed once, however often they are used.
     fields = [named[name].alias(name) for name in output.inputs]
-    if places:
-        struct = pl.struct(place.alias(name) for name, place in places.items()).struct.with_fields(fields)
+    if indices:
+        struct = pl.struct(index.alias(name) for name, index in indices.items()).struct.with_fields(fields)
     else:
         struct = pl.struct(fields)
     for stage in output.stages:
@@ -154,7 +154,7 @@ def _terms(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence
     terms = [pl.lit(_sums(group)).gather(_radix(group, columns, features)) for group in _groups(plain)]
     for tree in (tree for tree in trees if tree.is_linear):
         leaves = tree.leaves_in_order()
-        terms.append(linear_expr(tree, leaves, _place(tree, leaves, columns, features), features))
+        terms.append(linear_expr(tree, leaves, _index(tree, leaves, columns, features), features))
     return terms
 
 
@@ -171,13 +171,13 @@ def margin_exprs(
     for group in shared_splits(every):
         if len(outputs := tuple([output_of[number] for number in group])) == len(set(outputs)):
             walks.setdefault(outputs, []).append(group)
-    columns, places = [_column(feature) for feature in features], dict[str, pl.Expr]()
+    columns, indices = [_column(feature) for feature in features], dict[str, pl.Expr]()
     terms: list[list[pl.Expr]] = [[] for _ in trees_of]
     for outputs, some in walks.items():
         start = 0
         for run in _groups([every[group[0]] for group in some]):
-            name = f"place_{len(places)}"
-            places[name] = _radix(run, columns, features)
+            name = f"leaf_{len(indices)}"
+            indices[name] = _radix(run, columns, features)
             for k, output in enumerate(outputs):
                 own = [every[group[k]] for group in some[start : start + len(run)]]
                 terms[output].append(pl.lit(_sums(own)).gather(pl.field(name)))
@@ -192,7 +192,7 @@ def margin_exprs(
             continue
         total = pl.sum_horizontal(*own_terms, *_terms(rest, columns, features))
         margins.append(total + base)  # on the grid as well
-    return margins, places
+    return margins, indices
 
 
 def _groups(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
@@ -224,23 +224,23 @@ def _sums(trees: Sequence[Tree]) -> pl.Series:
 
 def _radix(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
     """Return that number of a row."""
-    places = []
+    indices = []
     for tree in trees:
         leaves = tree.leaves_in_order()
-        places.append((len(leaves), _place(tree, leaves, columns, features).cast(pl.UInt32)))
-    number = places[0][1]
-    for count, place in places[1:]:
-        number = number * pl.lit(count, dtype=pl.UInt32) + place
+        indices.append((len(leaves), _index(tree, leaves, columns, features).cast(pl.UInt32)))
+    number = indices[0][1]
+    for count, index in indices[1:]:
+        number = number * pl.lit(count, dtype=pl.UInt32) + index
     return number
 
 
-def _place(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
+def _index(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
     """Return the place of a row's leaf among the leaves from left to right."""
     if (levels := tree.levels()) is not None and len(levels) >= _SHALLOWEST_TABLE:
         return _bits(tree, columns, features, levels)
     # The places are bytes where that is enough: choosing between them is several times as fast as between values.
     dtype = pl.UInt8 if len(leaves) <= 2**8 else pl.UInt16 if len(leaves) <= 2**16 else pl.UInt32
-    place = {leaf: pl.lit(i, dtype=dtype) for i, leaf in enumerate(leaves)}
+    index = {leaf: pl.lit(i, dtype=dtype) for i, leaf in enumerate(leaves)}
 
     is_deep = max(tree.depths()) > _DEEPEST_NESTED
     nested = tree.nestings() if is_deep else None
@@ -257,7 +257,7 @@ def _place(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], featur
                 condition, yes, no = (~condition).fill_null(value=True), no, yes
             arms.append(pl.when(condition).then(leaf_below(yes)))
             node = no
-        return _first([*arms, place[node]])
+        return _first([*arms, index[node]])
 
     return leaf_below(0)
 
@@ -265,7 +265,7 @@ def _place(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], featur
 def _first(values: Sequence[pl.Expr]) -> pl.Expr:
     """Return the first value that is not null, by COALESCE of 64 at a time to bound the memory."""
     while len(values) > 1:
-        values = [pl.coalesce(values[at : at + _MOST_AT_ONCE]) for at in range(0, len(values), _MOST_AT_ONCE)]
+        values = [pl.coalesce(values[at : at + _MAX_AT_ONCE]) for at in range(0, len(values), _MAX_AT_ONCE)]
     return values[0]
 
 

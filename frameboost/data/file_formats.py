@@ -28,7 +28,7 @@ SUFFIXES = {
 }  # fmt: skip
 _COMPRESSED = (".gz", ".zst")
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow"}  # the last begins a stream of Arrow
-_MOST_OF_A_LINE = 1 << 20
+_MAX_OF_A_LINE = 1 << 20
 
 
 def format_of_path(path: str) -> str | None:
@@ -60,7 +60,7 @@ def format_of_bytes(content: bytes) -> str | None:
     for magic, kind in _MAGIC.items():
         if content.startswith(magic):
             return kind
-    line = content[:_MOST_OF_A_LINE].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].rstrip(b"\r")
+    line = content[:_MAX_OF_A_LINE].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].rstrip(b"\r")
     try:
         text = line.decode()
     except UnicodeDecodeError:

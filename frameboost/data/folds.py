@@ -18,7 +18,7 @@ from frameboost.schema.polars_columns import column
 
 __all__ = ["fold_parts"]
 
-_MOST_FOLDS = 1_000_000
+_MAX_FOLDS = 1_000_000
 _FOLD = 20  # the purpose of a random key; `frameboost.training.sampling` has others
 
 
@@ -57,8 +57,8 @@ def fold_parts(
             raise ParameterError("time does not go with a column of folds; give the number of folds")
         yield from _by_column(source, folds)
         return
-    if not isinstance(folds, int) or isinstance(folds, bool) or not 2 <= folds <= _MOST_FOLDS:
-        raise ParameterError(f"folds must be an integer from 2 to {_MOST_FOLDS:,} or a column name, not {shown(folds)}")
+    if not isinstance(folds, int) or isinstance(folds, bool) or not 2 <= folds <= _MAX_FOLDS:
+        raise ParameterError(f"folds must be an integer from 2 to {_MAX_FOLDS:,} or a column name, not {shown(folds)}")
     if time is not None:
         yield from _by_time(source, time, folds)
     elif groups is not None:

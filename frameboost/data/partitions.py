@@ -200,15 +200,15 @@ def _types_of_objects(collection: Any) -> dict[str, pl.DataType]:
     parts = enumerate(collection.to_delayed(), start=1)
     schemas = compute(*(delayed(_schema_of)(part, number) for number, part in parts))  # type: ignore[no-untyped-call]
     found: dict[str, pl.DataType] = {}
-    places: dict[str, int] = {}
+    indices: dict[str, int] = {}
     for number, schema in enumerate(schemas, start=1):
         for name, dtype in schema.items():
             if found.setdefault(name, dtype) != dtype:
                 raise DataError(
-                    f"column {shown(name)} has type {found[name]} in partition {places[name]} of the Dask DataFrame "
+                    f"column {shown(name)} has type {found[name]} in partition {indices[name]} of the Dask DataFrame "
                     f"and {dtype} in partition {number}; {_remedy(name)}"
                 )
-            places.setdefault(name, number)
+            indices.setdefault(name, number)
     return found
 
 

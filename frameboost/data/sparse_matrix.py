@@ -89,8 +89,8 @@ class SparseFrame:
         DataError
             If they and their bins take more memory than there is.
         """
-        place_of = {name: place for place, name in enumerate(self.names)}
-        needed = len(self) * len(place_of.keys() & set(names)) * (self.matrix.dtype.itemsize + _BYTES_OF_BINS)
+        index_of = {name: index for index, name in enumerate(self.names)}
+        needed = len(self) * len(index_of.keys() & set(names)) * (self.matrix.dtype.itemsize + _BYTES_OF_BINS)
         available = available_memory()
         if available is not None and needed > available:
             n_rows, n_columns = self.matrix.shape
@@ -100,20 +100,20 @@ class SparseFrame:
                 "fewer columns (max_features of a vectorizer, SelectKBest) or combine them (TruncatedSVD)"
             )
         return pl.DataFrame([
-            self.dense(place_of[name]) if name in place_of else self.others[name] for name in names
+            self.dense(index_of[name]) if name in index_of else self.others[name] for name in names
         ])  # fmt: skip
 
-    def stored(self, place: int) -> tuple[npt.NDArray[np.int32], Array]:
+    def stored(self, index: int) -> tuple[npt.NDArray[np.int32], Array]:
         """Return the rows of a column's entries, ascending, and their values."""
-        start, stop = self.matrix.indptr[place : place + 2]
+        start, stop = self.matrix.indptr[index : index + 2]
         return self.matrix.indices[start:stop], self.matrix.data[start:stop]
 
-    def dense(self, place: int) -> pl.Series:
+    def dense(self, index: int) -> pl.Series:
         """Return a column with its zeros."""
-        rows, values = self.stored(place)
+        rows, values = self.stored(index)
         column = np.zeros(len(self), self.matrix.dtype)
         column[rows] = values
-        return pl.Series(self.names[place], column)
+        return pl.Series(self.names[index], column)
 
     def with_values(self) -> list[str]:
         """Return the names of the matrix's columns that have a value."""

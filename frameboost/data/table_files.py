@@ -165,10 +165,10 @@ def _dictionaries_of(message: bytes) -> Iterator[str]:
     def target(at: int) -> int:
         return at + number(at)
 
-    def slot(table: int, place: int) -> int | None:
+    def slot(table: int, index: int) -> int | None:
         """Return where a field of a table is, if it is there."""
         layout = table - number(table, "<i")
-        offset = number(layout + 4 + 2 * place, "<H") if 4 + 2 * place < number(layout, "<H") else 0
+        offset = number(layout + 4 + 2 * index, "<H") if 4 + 2 * index < number(layout, "<H") else 0
         return table + offset if offset else None
 
     header = slot(target(0), 2)

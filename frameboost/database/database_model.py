@@ -531,7 +531,7 @@ class DatabaseModel:
             zeros = [0.0] * len(numbers)
             return SqlModel(leaf_output(len(numbers)), zeros, numbers, self.columns, self.dialect, is_of_leaves=True)
         wanted = self.ensemble.output(output)
-        asked = wanted.asked()
+        asked = wanted.used_margins()
         trees = [of if k in asked else [] for k, of in enumerate(self.ensemble.trees_by_output())]
         model = SqlModel(wanted, self.ensemble.base_margins, trees, self.columns, self.dialect, self._offsets())
         if wanted.lookup is None:

@@ -24,7 +24,7 @@ def explanation_query(
 ) -> str:  # fmt: skip
     """Return the SELECT that `DatabaseModel.explain_query` describes, over the trees of one output and its offset."""
     features = [column.feature for column in columns]
-    asked = sorted({feature for tree in trees for feature in tree.asked()})
+    asked = sorted({feature for tree in trees for feature in tree.used_features()})
     read = [*(columns[f].name for f in asked), *([] if offset is None or top is not None else [offset.name])]
     stages = Stages(dialect, source, keep, read, None)
     steps, bias = contribution_trees(len(features), base_margin, trees)

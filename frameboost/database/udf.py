@@ -51,7 +51,7 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
     value = output_expr(wanted, inputs_of, starts).alias("prediction")
     names, lookup = predictor.ensemble.read_names, wanted.lookup
     types += [str(DUCKDB.type_of(feature.type)) for feature in predictor.ensemble.read_features[len(types) :]]
-    places = {} if offset is None else {name: names.index(name) for name in offset.names}
+    indices = {} if offset is None else {name: names.index(name) for name in offset.names}
     if lookup is not None and lookup.column not in names:
         names.append(lookup.column)
         types.append(str(DUCKDB.type_of(lookup.type)))
@@ -59,8 +59,8 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
 
     def score(*batches: Any) -> Any:
         inputs = margins_of(batches[: len(taken)])
-        if places:
-            rows = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[at])) for name, at in places.items()])
+        if indices:
+            rows = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[at])) for name, at in indices.items()])
             inputs = predictor.with_offset(rows, inputs)
         inputs = inputs if found is None else [*inputs, found(batches)]
         return pl.DataFrame(dict(zip(wanted.inputs, inputs, strict=True))).select(value).to_series().to_arrow()
@@ -76,10 +76,10 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
     return create
 
 
-def _found(lookup: Lookup, place: int) -> Callable[[Sequence[Any]], pl.Series]:
+def _found(lookup: Lookup, index: int) -> Callable[[Sequence[Any]], pl.Series]:
     """Return a function that looks a number up by the batch at a place."""
     value = lookup_expr(lookup)
-    return lambda batches: pl.Series(lookup.column, pl.from_arrow(batches[place])).to_frame().select(value).to_series()
+    return lambda batches: pl.Series(lookup.column, pl.from_arrow(batches[index])).to_frame().select(value).to_series()
 
 
 def _type(output: Output) -> str:

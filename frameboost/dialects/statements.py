@@ -8,7 +8,7 @@ from dataclasses import dataclass
 __all__ = ["INDEX", "MATERIALIZED", "PLAIN_STAGE", "Statements"]
 
 # SQLite joins no more SELECTs than 500. https://www.sqlite.org/limits.html
-_MOST_SELECTS = 400
+_MAX_SELECTS = 400
 
 INDEX = "CREATE INDEX {index} ON {name} ({columns})"
 PLAIN_STAGE = "{name} AS (\nSELECT {select}\n)"
@@ -98,9 +98,9 @@ class Statements:
         return self._union([template.format(v=", ".join(row)) for row in (first, *rows[1:])])
 
     def _union(self, selects: Sequence[str]) -> str:
-        if len(selects) <= _MOST_SELECTS:
+        if len(selects) <= _MAX_SELECTS:
             return "\nUNION ALL\n".join(selects)
-        parts = [selects[first : first + _MOST_SELECTS] for first in range(0, len(selects), _MOST_SELECTS)]
+        parts = [selects[first : first + _MAX_SELECTS] for first in range(0, len(selects), _MAX_SELECTS)]
         whole = [f"SELECT * FROM (\n{self._union(part)}\n) {self.alias}part_{i}" for i, part in enumerate(parts)]
         return self._union(whole)
 

@@ -16,9 +16,9 @@ _ONE = np.uint64(1)
 
 
 @kernel
-def add_codes(places, codes, first_slot, g, h, sums):  # type: ignore[no-untyped-def]
-    """Add each row's pair to the sums (float64, (places, slots, 2)) of its place at ``first_slot`` + its code."""
+def add_codes(indices, codes, first_slot, g, h, sums):  # type: ignore[no-untyped-def]
+    """Add each row's pair to the sums (float64, (histograms, slots, 2)) of its place at ``first_slot`` + its code."""
     flat, width, first = sums.ravel(), np.uint64(sums.shape[1]), np.uint64(first_slot)
     for i in range(np.uint64(0), np.uint64(len(codes))):
-        slot = np.uint64(places[i]) * width + first + np.uint64(codes[i])
+        slot = np.uint64(indices[i]) * width + first + np.uint64(codes[i])
         add_pair(flat, slot << _ONE, g[i], h[i])

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 __all__ = ["kernel_pays"]
 
-_MOST_THREADS = 6
+_MAX_THREADS = 6
 
 
 def kernel_pays(n_threads: int) -> bool:
     """Whether a kernel adds up rows in less time than group-bys on so many threads."""
-    return n_threads <= _MOST_THREADS
+    return n_threads <= _MAX_THREADS

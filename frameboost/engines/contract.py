@@ -39,8 +39,8 @@ from frameboost.binning.bins import Bins
 from frameboost.binning.node_bins import NodeBins
 from frameboost.binning.value_counts import ValueCounts
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.places import Places
-from frameboost.expressions.ranking_terms import Pairs
+from frameboost.expressions.ranking_terms import RankingPairs
+from frameboost.expressions.row_positions import RowPositions
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
@@ -104,7 +104,7 @@ class Engine(Protocol):
     """Rows with labels, weights and features, for one fit; one tree is grown at a time.
 
     Expressions are over the *roles* of a row (``label``, ``weight``, ``base_margin``, ...), over the margins once
-    `start_margins` has set them, and over the names that `define` adds. NULL and NaN in a role are NULL; without a
+    `start_margins` has set them, and over the names that `add_columns` adds. NULL and NaN in a role are NULL; without a
     weight column every weight is 1. All roles are numbers except ``qid``, the query of a row, which is only compared
     for equality.
 
@@ -129,11 +129,11 @@ class Engine(Protocol):
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """Set the margins of every row, by name, from its roles."""
 
-    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+    def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
         """Add columns, each of which may use those before it; a name that is defined again has the new definition."""
 
-    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
-        """Add columns ``pair_g``, ``pair_h`` and ``pair_size``, computed at the current margins (see `Pairs`).
+    def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
+        """Add columns ``pair_g``, ``pair_h`` and ``pair_size``, computed at the current margins (see `RankingPairs`).
 
         Each pair's numbers are rounded by ``offset`` before they are summed.
         """
@@ -147,7 +147,7 @@ class Engine(Protocol):
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """Put every row into node 0, with the gradients of that output; return their sums."""
 
-    def follow_tree(self) -> None:
+    def reset_nodes(self) -> None:
         """Put every row into node 0, for a tree that is grown on another engine, or is repeated.
 
         The splits of a tree that is repeated from a checkpoint have no sums of gradients, and no bins that last only
@@ -191,8 +191,8 @@ class HistogramEngine(Engine, Protocol):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """Store the code of every value: the number of its bin."""
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
-        """Write the sums of g and h by bin of each node to ``out[place]``, where ``out`` is float64 (places, slots, 2).
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """Write the sums of g and h by bin of each node to ``out[index]``; ``out`` is float64 (histograms, slots, 2).
 
         `frameboost.binning.bins.SlotLayout` says which slot is the bin of which feature.
         """
@@ -293,7 +293,7 @@ class ShardEngine(HistogramEngine, Protocol):
     The sums of splits, and the number of rows that grids depend on, are those of all rows.
     """
 
-    def start_at(self, places: Places, n_rows: int) -> None:
+    def start_at(self, indices: RowPositions, n_rows: int) -> None:
         """Make the engine a shard, given the positions of its rows among all ``n_rows``, by which rows are sampled."""
 
     def count_values(self, features: Sequence[int]) -> list[ValueCounts]:

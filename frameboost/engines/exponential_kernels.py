@@ -28,7 +28,7 @@ _HIGH, _LOW = float.fromhex("-0x1.62e42fefa0000p-8"), float.fromhex("-0x1.cf79ab
 _C2, _C3 = float.fromhex("0x1.ffffffffffdbdp-2"), float.fromhex("0x1.555555555543cp-3")
 _C4, _C5 = float.fromhex("0x1.55555cf172b91p-5"), float.fromhex("0x1.1111167a4d017p-7")
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)  # all bits of a float64 but its sign
-_MOST = np.float64(512.0).view(np.int64)
+_TOO_LARGE = np.float64(512.0).view(np.int64)
 _PLACE, _EXPONENT = np.uint64(_COUNT - 1), np.uint64(52 - _BITS)
 
 
@@ -54,7 +54,7 @@ def exponentials(values, out, size):  # type: ignore[no-untyped-def]
     bits = values.view(np.int64)
     for i in range(size):
         most = max(most, bits[i] & _MAGNITUDE)
-    if most >= _MOST:  # too large for the table, or NaN
+    if most >= _TOO_LARGE:  # too large for the table, or NaN
         for i in range(size):
             out[i] = np.exp(values[i])
         return
@@ -66,9 +66,9 @@ def exponentials(values, out, size):  # type: ignore[no-untyped-def]
         step = steps[i]
         nearest = scales[i] - _SHIFT
         r = fused(nearest, _LOW, fused(nearest, _HIGH, values[i]))
-        square, place = r * r, step & _PLACE
-        near = fused(square, fused(r, _C3, _C2), _TAILS[place] + r)
+        square, index = r * r, step & _PLACE
+        near = fused(square, fused(r, _C3, _C2), _TAILS[index] + r)
         out[i] = fused(square * square, fused(r, _C5, _C4), near)
-        steps[i] = _POWERS[place] + (step << _EXPONENT)
+        steps[i] = _POWERS[index] + (step << _EXPONENT)
     for i in range(size):
         out[i] = fused(scales[i], out[i], scales[i])

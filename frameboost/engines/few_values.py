@@ -14,20 +14,20 @@ import polars as pl
 from frameboost.data.sources import FrameSource, RelationSource
 from frameboost.engines.description import EngineRequest
 
-__all__ = ["MOST_VALUES", "read_few"]
+__all__ = ["MAX_VALUES", "read_few"]
 
 # Rows × features: so many are summed on one thread in the time that a few queries take to plan.
-MOST_VALUES = 1 << 19
-# A query of more features takes as much longer to plan, so that they may have MOST_VALUES / _FEATURES rows, 4096.
+MAX_VALUES = 1 << 19
+# A query of more features takes as much longer to plan, so that they may have MAX_VALUES / _FEATURES rows, 4096.
 _FEATURES = 128
 # So many values take 256 MB.
-_MOST_OF_ALL = 1 << 25
+_MAX_OF_ALL = 1 << 25
 
 
 def read_few(request: EngineRequest) -> EngineRequest | None:
     """Return the request with its rows in memory, or None where they are more; then they are only counted so far."""
     n_features = max(1, len(request.features))
-    most_rows = min(MOST_VALUES * max(1, n_features // _FEATURES), _MOST_OF_ALL) // n_features
+    most_rows = min(MAX_VALUES * max(1, n_features // _FEATURES), _MAX_OF_ALL) // n_features
     if _count_up_to(most_rows + 1, request) > most_rows:
         return None
     return replace(request, source=FrameSource(request.frame().collect().lazy()))

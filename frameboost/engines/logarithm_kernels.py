@@ -25,7 +25,7 @@ _COUNT = 128
 _WIDTH = np.int64(1 << 45)  # of an interval, in bits of a float64
 _START = np.int64(0x3FE6000000000000)  # the bits of 0.6875
 _NEAR, _NEAR_WIDTH = np.int64(0x3FEE000000000000), np.int64(0x308FFFFFFFFFF)  # of 1 − 2⁻⁴, and from there to 1 + 0.0647
-_LEAST, _MOST = np.int64(1 << 52), np.int64(0x7FF0000000000000)  # of the smallest normal number, and of infinity
+_MIN_NORMAL, _INFINITY = np.int64(1 << 52), np.int64(0x7FF0000000000000)  # bits of these
 _PLACE, _EXPONENT = np.int64(_COUNT - 1), np.int64(-1 << 52)
 _HIGH, _LOW = float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45")  # ln 2
 _A0, _A1 = float.fromhex("-0x1.0000000000001p-1"), float.fromhex("0x1.555555551305bp-2")
@@ -76,10 +76,10 @@ _INVERSES, _LOGARITHMS = _table()
 @kernel(error_model="numpy")
 def logarithms(values, out, size):  # type: ignore[no-untyped-def]
     """Write the natural logarithms of the first ``size`` values, at most 512 (float64), to ``out``."""
-    bits, least, most = values.view(np.int64), _LEAST, np.int64(0)
+    bits, least, most = values.view(np.int64), _MIN_NORMAL, np.int64(0)
     for i in range(size):
         least, most = min(least, bits[i]), max(most, bits[i])
-    if least < _LEAST or most >= _MOST:  # not positive, not finite, or too small for a whole exponent
+    if least < _MIN_NORMAL or most >= _INFINITY:  # not positive, not finite, or too small for a whole exponent
         for i in range(size):
             out[i] = np.log(values[i])
         return
@@ -89,9 +89,9 @@ def logarithms(values, out, size):  # type: ignore[no-untyped-def]
         scaled_bits[i] = bits[i] - ((bits[i] - _START) & _EXPONENT)
     for i in range(size):
         from_start = bits[i] - _START
-        place, k = np.uint64((from_start >> 45) & _PLACE), np.float64(np.int32(from_start >> 52))
-        r = fused(scaled[i], _INVERSES[place], -1.0)
-        high = fused(k, _HIGH, _LOGARITHMS[place])
+        index, k = np.uint64((from_start >> 45) & _PLACE), np.float64(np.int32(from_start >> 52))
+        r = fused(scaled[i], _INVERSES[index], -1.0)
+        high = fused(k, _HIGH, _LOGARITHMS[index])
         most_of_it = high + r
         square = r * r
         rest = fused(square, _A0, fused(k, _LOW, high - most_of_it + r))

@@ -23,8 +23,8 @@ class VectorEngine(HistogramEngine, Protocol):
         The rows of a sample are drawn once for all outputs.
         """
 
-    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
-        """Write the sums of g and h by output and bin of each node to ``out[place]``.
+    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """Write the sums of g and h by output and bin of each node to ``out[index]``.
 
-        ``out`` is float64 (places, outputs, slots, 2), contiguous.
+        ``out`` is float64 (histograms, outputs, slots, 2), contiguous.
         """

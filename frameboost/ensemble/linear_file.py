@@ -13,7 +13,7 @@ import numpy.typing as npt
 from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list
 from frameboost.errors import ModelFileError
 from frameboost.schema.feature import Feature
-from frameboost.trees.linear_leaf import MOST_STEPS, MOST_TERMS, LinearLeaf, LinearTerm, may_have_slope
+from frameboost.trees.linear_leaf import MAX_STEPS, MAX_TERMS, LinearLeaf, LinearTerm, may_have_slope
 from frameboost.trees.tree import Tree
 
 __all__ = ["LINEAR_COLUMNS", "check_linear", "linear_columns", "linear_field", "linear_of_nodes", "read_linear"]
@@ -32,7 +32,7 @@ LINEAR_COLUMNS = (*_OF_LEAVES, *_OF_TERMS)
 # Beyond these, products of slopes and numbers may leave the range of float64.
 _LEAST_STEP, _LARGEST_STEP = 2.0**-400, 2.0**400
 # From the zero of a feature to the centre of a grid: so its numbers round to the grid, not to a coarser one.
-_MOST_TO_CENTRE = 2.0**50
+_MAX_TO_CENTRE = 2.0**50
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
@@ -102,16 +102,16 @@ def linear_of_nodes(item: Mapping[str, Any], n_nodes: int, where: str) -> dict[i
     for names in (_OF_LEAVES, _OF_TERMS):
         if len({len(columns[name]) for name in names}) > 1:
             raise ModelFileError(f"{where}: the arrays {', '.join(names)} must have equally many entries")
-    places, sizes, n_terms = columns["linear_at"], columns["linear_size"], len(columns["linear_feature"])
-    if (sizes < 1).any() or (sizes > MOST_TERMS).any() or int(sizes.sum()) != n_terms:
+    indices, sizes, n_terms = columns["linear_at"], columns["linear_size"], len(columns["linear_feature"])
+    if (sizes < 1).any() or (sizes > MAX_TERMS).any() or int(sizes.sum()) != n_terms:
         raise ModelFileError(f'{where}: "linear_size" must be the numbers of terms of leaves with {n_terms:,} in all')
-    if len(places) and not (places[0] >= 0 and places[-1] < n_nodes and (np.diff(places) > 0).all()):
+    if len(indices) and not (indices[0] >= 0 and indices[-1] < n_nodes and (np.diff(indices) > 0).all()):
         raise ModelFileError(f'{where}: "linear_at" must be nodes in ascending order, below {n_nodes:,}')
     terms = list(map(LinearTerm, *(columns[name].tolist() for name in _OF_TERMS)))
     ends = np.cumsum(sizes).tolist()
     leaves = [LinearLeaf(constant, tuple(terms[start:end])) for constant, start, end
               in zip(columns["linear_constant"].tolist(), [0, *ends], ends, strict=False)]  # fmt: skip
-    return dict(zip(places.tolist(), leaves, strict=True))
+    return dict(zip(indices.tolist(), leaves, strict=True))
 
 
 def _column(item: Mapping[str, Any], name: str, kind: npt.DTypeLike, where: str) -> npt.NDArray[Any]:
@@ -130,8 +130,8 @@ def check_linear(tree: Tree, features: Sequence[Feature], where: str) -> None:
         at = f"{where}, node {node}"
         if not tree.is_leaf(node):
             raise ModelFileError(f"{at}: only a leaf may be linear")
-        if not 1 <= len(leaf.terms) <= MOST_TERMS or len({term.feature for term in leaf.terms}) < len(leaf.terms):
-            raise ModelFileError(f"{at}: a linear leaf has 1 to {MOST_TERMS} terms, of different features")
+        if not 1 <= len(leaf.terms) <= MAX_TERMS or len({term.feature for term in leaf.terms}) < len(leaf.terms):
+            raise ModelFileError(f"{at}: a linear leaf has 1 to {MAX_TERMS} terms, of different features")
         if not math.isfinite(leaf.constant):
             fail(at, "constant", "a finite number", leaf.constant)
         for term in leaf.terms:
@@ -145,10 +145,10 @@ def _check_term(term: LinearTerm, features: Sequence[Feature], where: str) -> No
         raise ModelFileError(f"{where}: the numbers of a term must be finite")
     if not _LEAST_STEP <= term.step <= _LARGEST_STEP or math.frexp(term.step)[0] != 0.5:
         fail(where, "step", "a power of two", term.step)
-    if abs(term.centre) > _MOST_TO_CENTRE * term.step or not (term.centre / term.step).is_integer():
+    if abs(term.centre) > _MAX_TO_CENTRE * term.step or not (term.centre / term.step).is_integer():
         fail(where, "centre", "a multiple of the step", term.centre)
     for field, value in (("low", term.low), ("high", term.high)):
-        if abs(value) > MOST_STEPS * term.step or not (value / term.step).is_integer():
-            fail(where, field, f"a multiple of the step, {MOST_STEPS:,} at most", value)
+        if abs(value) > MAX_STEPS * term.step or not (value / term.step).is_integer():
+            fail(where, field, f"a multiple of the step, {MAX_STEPS:,} at most", value)
     if term.low > term.high:
         fail(where, "low", "not above high", term.low)

@@ -73,7 +73,7 @@ _FIELDS_BUT_TREES = (
 )
 _FIELDS = (*_FIELDS_BUT_TREES, "trees")
 IntArray = npt.NDArray[np.int64]
-_MOST_TARGETS = 10_000
+_MAX_TARGETS = 10_000
 _FEATURES = '\n"features": ['  # where that line starts, as no string in JSON has a line's end in it
 _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
@@ -249,7 +249,7 @@ def _check_outputs(document: Mapping[str, Any], n_outputs: int) -> None:
 def _of_targets(loss: Loss, document: Mapping[str, Any]) -> Loss:
     """Return the loss over one target for each base margin, if the loss itself has one output."""
     margins = document.get("base_margin")
-    if loss.n_outputs == 1 and isinstance(margins, list) and 1 < len(margins) <= _MOST_TARGETS:
+    if loss.n_outputs == 1 and isinstance(margins, list) and 1 < len(margins) <= _MAX_TARGETS:
         _check_outputs(document, len(margins))
         return multi_target_loss(loss, len(margins))
     return loss

@@ -157,12 +157,12 @@ class TreeColumns:
         counts = _array(item, "categories_size", "iu", is_optional=True)
         if (counts < 0).any() or (counts > len(codes)).any() or counts.sum() != len(codes):
             raise ModelFileError(f'{_WHERE}: "categories_size" must be the lengths of lists with {len(codes):,} codes')
-        integer_at = _places(item, "integer_at", len(integers), n_nodes)
+        integer_at = _indices(item, "integer_at", len(integers), n_nodes)
         if not np.isnan(nodes["threshold"][integer_at]).all():
             raise ModelFileError(f"{_WHERE}: a node has two thresholds, one of them an integer")
         return cls(
             sizes, _array(item, "output", "iu", len(sizes), is_optional=True), nodes, integer_at, integers,
-            _places(item, "categories_at", len(counts), n_nodes), counts, codes,
+            _indices(item, "categories_at", len(counts), n_nodes), counts, codes,
             linear_of_nodes(item, n_nodes, _WHERE),
         )  # fmt: skip
 
@@ -229,7 +229,7 @@ class TreeColumns:
         n_nodes = [len(part.nodes["feature"]) for part in parts]
         starts = [0, *np.cumsum(n_nodes).tolist()]
 
-        def places(field: str) -> IntArray:
+        def indices(field: str) -> IntArray:
             return np.concatenate([getattr(part, field) + start for part, start in zip(parts, starts, strict=False)])
 
         def of_all(field: str) -> IntArray:
@@ -244,8 +244,8 @@ class TreeColumns:
         linear = {start + at: leaf for part, start in zip(parts, starts, strict=False)
                   for at, leaf in part.linear.items()}  # fmt: skip
         return cls(
-            of_all("sizes"), of_all("output"), nodes, places("integer_at"),
-            [*chain.from_iterable(part.integers for part in parts)], places("categories_at"),
+            of_all("sizes"), of_all("output"), nodes, indices("integer_at"),
+            [*chain.from_iterable(part.integers for part in parts)], indices("categories_at"),
             of_all("categories_size"), of_all("categories"), linear,
         )  # fmt: skip
 
@@ -297,13 +297,13 @@ class ColumnTrees(Sequence[Tree]):
         return len(self.columns)
 
     @overload
-    def __getitem__(self, place: int) -> Tree: ...
+    def __getitem__(self, index: int) -> Tree: ...
 
     @overload
-    def __getitem__(self, place: slice) -> tuple[Tree, ...]: ...
+    def __getitem__(self, index: slice) -> tuple[Tree, ...]: ...
 
-    def __getitem__(self, place: int | slice) -> Tree | tuple[Tree, ...]:
-        return self._trees[place]
+    def __getitem__(self, index: int | slice) -> Tree | tuple[Tree, ...]:
+        return self._trees[index]
 
     def __iter__(self) -> Iterator[Tree]:
         return iter(self._trees)
@@ -338,9 +338,9 @@ def _split_thresholds(
     asked, usual = list(compress(thresholds, is_inner.tolist())), {float, type(None)}
     integers: dict[int, int] = {}
     if not set(map(type, asked)) <= usual:
-        places = np.flatnonzero(is_inner).tolist()
-        integers = {at: value for at, value in zip(places, asked, strict=True) if type(value) not in usual}
-        asked = [None if at in integers else value for at, value in zip(places, asked, strict=True)]
+        indices = np.flatnonzero(is_inner).tolist()
+        integers = {at: value for at, value in zip(indices, asked, strict=True) if type(value) not in usual}
+        asked = [None if at in integers else value for at, value in zip(indices, asked, strict=True)]
     found = np.full(len(is_inner), np.nan)
     found[is_inner] = np.array(asked, dtype=np.float64)  # None becomes NaN
     return found, _integers(list(integers)), list(integers.values())
@@ -378,12 +378,12 @@ def _array(
     return values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
 
 
-def _places(item: Mapping[str, Any], field: str, size: int, n_nodes: int) -> IntArray:
+def _indices(item: Mapping[str, Any], field: str, size: int, n_nodes: int) -> IntArray:
     """Return a field that must be numbers of nodes in ascending order."""
-    places = _array(item, field, "iu", size, is_optional=True)
-    if size and not (places[0] >= 0 and places[-1] < n_nodes and (np.diff(places) > 0).all()):
+    indices = _array(item, field, "iu", size, is_optional=True)
+    if size and not (indices[0] >= 0 and indices[-1] < n_nodes and (np.diff(indices) > 0).all()):
         raise ModelFileError(f'{_WHERE}: "{field}" must be nodes in ascending order, below {n_nodes:,}')
-    return places
+    return indices
 
 
 def _read_integers(item: Mapping[str, Any]) -> list[int]:

@@ -28,7 +28,7 @@ from frameboost.metrics.terms import define_terms
 __all__ = ["metric_intervals"]
 
 _LEVEL = 0.95
-_FEWEST = 0.5  # the share of the draws that must have a value
+_MIN_KNOWN_SHARE = 0.5  # the share of the draws that must have a value
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -64,22 +64,22 @@ def metric_intervals(
         ``metric``, ``low`` and ``high``, which are null of a single unit, and where most draws have no value (as the
         AUC of one class).
     """
-    places = _Places(scored)
+    indices = _Places(scored)
     rng = np.random.default_rng(0)
-    order = rng.permutation(places.n_units)
-    fit = int(np.searchsorted(np.cumsum(places.sizes[order]), most_rows, side="right"))
+    order = rng.permutation(indices.n_units)
+    fit = int(np.searchsorted(np.cumsum(indices.sizes[order]), most_rows, side="right"))
     used = np.sort(order[: max(1, fit)])
 
     several = [np.arange(len(used)), *rng.integers(len(used), size=(draws, len(used)))]  # first each unit once
     known = [*metrics, *([_r2(scored)] if "r2" in values else [])]
-    found = _at_once(ensemble, scored, places, used, several, [metric for metric in known if can_be_drawn(metric)])
+    found = _at_once(ensemble, scored, indices, used, several, [metric for metric in known if can_be_drawn(metric)])
     others = [metric for metric in metrics if metric.name not in found]
     if others:
-        each = [metric_values(_engine(scored, places, used[d]), ensemble, others, r2=False) for d in several]
+        each = [metric_values(_engine(scored, indices, used[d]), ensemble, others, r2=False) for d in several]
         found |= {metric.name: np.array([one[metric.name] for one in each]) for metric in others}
-    factor = float(np.sqrt(len(used) / places.n_units * share))
+    factor = float(np.sqrt(len(used) / indices.n_units * share))
     nothing: tuple[float | None, ...] = (None, None)
-    single = places.n_units == 1
+    single = indices.n_units == 1
     rows = [(name, *(nothing if single else _interval(values[name], found[name], factor))) for name in values]
     return pl.DataFrame(rows, {"metric": pl.String, "low": pl.Float64, "high": pl.Float64}, orient="row")
 
@@ -88,20 +88,20 @@ def _interval(value: float, found: Floats, factor: float) -> tuple[float | None,
     """Return the ends of an interval; the first number found is that of the sample, the others are of the draws."""
     of_sample, drawn = found[0], found[1:]
     known = drawn[np.isfinite(drawn)]
-    if len(known) < _FEWEST * len(drawn) or not np.isfinite([value, of_sample]).all():
+    if len(known) < _MIN_KNOWN_SHARE * len(drawn) or not np.isfinite([value, of_sample]).all():
         return None, None
     ends = value + factor * (np.quantile(known, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]) - of_sample)
     return float(ends[0]), float(ends[1])
 
 
 def _at_once(
-    ensemble: Ensemble, scored: pl.DataFrame, places: _Places, used: Integers, several: Sequence[Integers],
+    ensemble: Ensemble, scored: pl.DataFrame, indices: _Places, used: Integers, several: Sequence[Integers],
     metrics: Sequence[AnyMetric],
 ) -> dict[str, Floats]:  # fmt: skip
     """Return each metric of each draw of the units that are used."""
-    rows = _engine(scored, places, used)
+    rows = _engine(scored, indices, used)
     store_predictions(rows, ensemble)
-    _, unit = places.rows(used)
+    _, unit = indices.rows(used)
     counts = row_counts(several, unit, len(used))
     found = {}
     for metric in metrics:
@@ -140,14 +140,14 @@ class _Places:
 def _numbered(values: pl.Series) -> Integers:
     """Return 0, 1, ... for the distinct values, NULL among them."""
     distinct = values.unique(maintain_order=True)
-    place = pl.DataFrame({"value": distinct, "place": np.arange(len(distinct))})
-    found = pl.DataFrame({"value": values}).join(place, "value", "left", nulls_equal=True, maintain_order="left")
+    index = pl.DataFrame({"value": distinct, "place": np.arange(len(distinct))})
+    found = pl.DataFrame({"value": values}).join(index, "value", "left", nulls_equal=True, maintain_order="left")
     return found["place"].to_numpy()
 
 
-def _engine(scored: pl.DataFrame, places: _Places, drawn: Integers) -> PolarsEngine:
+def _engine(scored: pl.DataFrame, indices: _Places, drawn: Integers) -> PolarsEngine:
     """Return the rows of the units that were drawn; a query that is drawn twice is two queries."""
-    rows, which = places.rows(drawn)
+    rows, which = indices.rows(drawn)
     frame = scored[rows]
     if "qid" in scored.columns:
         frame = frame.with_columns(qid=pl.Series(which * len(scored) + _numbered(frame["qid"])))

@@ -20,7 +20,7 @@ from frameboost.schema.polars_columns import column
 __all__ = ["drift_frame", "periods_of"]
 
 # Periods of a column that is neither a date nor a timestamp are its distinct values.
-_MOST_PERIODS = 200
+_MAX_PERIODS = 200
 _LENGTHS = ("1h", "1d", "1w", "1mo", "1q", "1y", "10y", "100y")
 _FEW_PERIODS = 40
 
@@ -84,10 +84,10 @@ def periods_of(frame: pl.DataFrame, time: str, every: str | None = None) -> pl.S
     found = values.n_unique()
     if values.null_count() == len(values):
         raise DataError(f"time column {shown(time)} has no value in any row")
-    if found > _MOST_PERIODS:
+    if found > _MAX_PERIODS:
         longer = "give a longer one, such as every='1mo', or " if values.dtype.is_temporal() else "give dates, or "
         raise DataError(
-            f"time column {shown(time)} has {found:,} periods, more than {_MOST_PERIODS}; {longer}a column of fewer "
+            f"time column {shown(time)} has {found:,} periods, more than {_MAX_PERIODS}; {longer}a column of fewer "
             "values"
         )
     return values

@@ -39,7 +39,7 @@ __all__ = [
 
 Rows = PolarsEngine | DuckDBEngine
 
-_MOST_GROUPS = 10_000
+_MAX_GROUPS = 10_000
 _ONE_PREDICTION = ("rmse", "mae")
 
 
@@ -275,5 +275,5 @@ def _check_known(scored: duckdb.DuckDBPyRelation, ensemble: Ensemble) -> None:
 
 
 def _check_number(n_groups: int) -> None:
-    if n_groups > _MOST_GROUPS:
-        raise DataError(f"by makes {n_groups:,} groups; give a column of at most {_MOST_GROUPS:,} values")
+    if n_groups > _MAX_GROUPS:
+        raise DataError(f"by makes {n_groups:,} groups; give a column of at most {_MAX_GROUPS:,} values")

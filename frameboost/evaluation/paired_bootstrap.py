@@ -36,8 +36,8 @@ from frameboost.training.ranking_checks import check_queries, with_group
 __all__ = ["compare_models"]
 
 Floats = npt.NDArray[np.float64]
-_MOST_RESAMPLES = 100_000
-_MOST_CELLS = 1 << 22  # of a matrix of draws and rows
+_MAX_RESAMPLES = 100_000
+_MAX_CELLS = 1 << 22  # of a matrix of draws and rows
 
 
 def compare_models(
@@ -71,7 +71,7 @@ def compare_models(
     DataError, ParameterError
         As `frameboost.Model.evaluate`; if the models have no metric in common.
     """
-    whole(0, _MOST_RESAMPLES)("resamples", resamples)
+    whole(0, _MAX_RESAMPLES)("resamples", resamples)
     columns = {"weight": weight, "group": group, "label_upper_bound": label_upper_bound}
     rows = _read(data, target, columns, first.ensemble, second.ensemble)
     one, two = (_scored(predictor, rows, target, columns, eval_metric) for predictor in (first, second))
@@ -140,7 +140,7 @@ def _scored(
 def _draws(units: npt.NDArray[np.int64], resamples: int, seed: int) -> Iterator[Floats]:
     """Yield how often each row is in some of the draws, a line a draw; rows of one unit are drawn together."""
     random, n_units = np.random.default_rng(seed), int(units.max()) + 1
-    several = max(1, _MOST_CELLS // len(units))
+    several = max(1, _MAX_CELLS // len(units))
     for start in range(0, resamples, several):
         drawn = (random.integers(0, n_units, n_units) for _ in range(min(several, resamples - start)))
         yield row_counts(drawn, units, n_units)
@@ -149,10 +149,10 @@ def _draws(units: npt.NDArray[np.int64], resamples: int, seed: int) -> Iterator[
 def _metrics_of_draws(model: _Scored, names: Sequence[str], counts: Floats) -> Floats:
     """Return each metric of each draw; ``counts`` has a line a draw. NaN of what rows do not add to one by one."""
     found = np.full((len(counts), len(names)), np.nan)
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         metric = model.metrics[name]
         if not adds_up(metric) or any(isinstance(term, RunningSum) for term in metric.terms.values()):
             continue
         define_terms(model.engine, metric.terms)
-        found[:, place] = of_draws(metric, model.engine, counts)
+        found[:, index] = of_draws(metric, model.engine, counts)
     return found

@@ -11,9 +11,9 @@ from typing import Literal
 
 from frameboost.expressions.expression import Expression
 
-__all__ = ["PAIR_SUMS", "Change", "OverQuery", "Pairs", "Ratio"]
+__all__ = ["PAIR_SUMS", "Change", "OverQuery", "RankingPairs", "Ratio"]
 
-# The columns that sums over pairs become (see `Pairs`).
+# The columns that sums over pairs become (see `RankingPairs`).
 PAIR_SUMS = ("pair_g", "pair_h", "pair_size")
 
 Change = Literal["pairwise", "ndcg", "map"]
@@ -69,7 +69,7 @@ _CHANCE = "(1 / (1 + EXP(CASE WHEN label_i > label_j THEN margin_i - margin_j EL
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class RankingPairs:
     """LambdaMART's sums over the pairs of a query's rows (Burges 2010, section 7).
 
     A pair is a row i among the first ``truncation`` places, and a row j of another label at a later place. Its λ pulls

@@ -131,5 +131,5 @@ def category_codes(values: Sequence[Any], name: str, what: str = "feature") -> t
     ordered = tuple(sorted(set(given)))
     if len(ordered) < len(given):
         raise ModelFileError(f"damaged model: {what} {shown(name)} has a category twice")
-    places = {category: place for place, category in enumerate(ordered)}
-    return Feature(name, FeatureType(kind), ordered), tuple(places[v] for v in given)
+    indices = {category: index for index, category in enumerate(ordered)}
+    return Feature(name, FeatureType(kind), ordered), tuple(indices[v] for v in given)

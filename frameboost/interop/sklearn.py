@@ -50,7 +50,7 @@ _COUNTERPARTS = {
     "gamma": "reg:gamma",
 }
 # The grid of class shares in leaves, which sums of them keep, and the most units of which shares are.
-_VOTE, _MOST_PARTS = 2.0**-51, 1 << 12
+_VOTE, _MAX_PARTS = 2.0**-51, 1 << 12
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -175,9 +175,9 @@ def _votes(shares: Sequence[npt.NDArray[np.float64]], members: Sequence[Any]) ->
         rows = np.round(own * member.tree_.weighted_n_node_samples[:, None])[is_leaf].astype(np.int64)
         total = rows.sum(axis=1)
         is_exact = bool((total > 0).all() and (rows / np.maximum(total, 1)[:, None] == own[is_leaf]).all())
-        needed = total // np.maximum(np.gcd.reduce(rows, axis=1), 1) if is_exact else np.array([_MOST_PARTS])
+        needed = total // np.maximum(np.gcd.reduce(rows, axis=1), 1) if is_exact else np.array([_MAX_PARTS])
         denominator = reduce(math.lcm, np.unique(needed).tolist(), denominator)
-        if denominator * n > _MOST_PARTS:
+        if denominator * n > _MAX_PARTS:
             return [np.floor(each / n / _VOTE) * _VOTE for each in shares]
     unit = math.floor(1 / (denominator * n) / _VOTE) * _VOTE
     return [np.round(each * denominator, 9) * unit for each in shares]

@@ -56,12 +56,12 @@ def build_tree(root: Any, look_up: Callable[[Any], SplitNode | LeafNode], output
         The number of the margin that the leaves add to.
     """
     nodes: list[SplitNode | LeafNode] = []
-    places: dict[tuple[int, bool], int] = {}
+    indices: dict[tuple[int, bool], int] = {}
     waiting: list[tuple[Any, int, bool]] = [(root, -1, False)]
     while waiting:
         name, parent, is_left = waiting.pop()
         node = look_up(name)
-        places[parent, is_left] = len(nodes)
+        indices[parent, is_left] = len(nodes)
         if isinstance(node, SplitNode):
             waiting += ((node.right, len(nodes), False), (node.left, len(nodes), True))
         nodes.append(node)
@@ -75,8 +75,8 @@ def build_tree(root: Any, look_up: Callable[[Any], SplitNode | LeafNode], output
         threshold=of_splits("threshold", None),
         categories=of_splits("categories", None),
         missing_left=of_splits("missing_left", False),
-        left=tuple(places.get((i, True), LEAF) for i in range(len(nodes))),
-        right=tuple(places.get((i, False), LEAF) for i in range(len(nodes))),
+        left=tuple(indices.get((i, True), LEAF) for i in range(len(nodes))),
+        right=tuple(indices.get((i, False), LEAF) for i in range(len(nodes))),
         gain=of_splits("gain", 0.0),
         cover=tuple(node.cover for node in nodes),
         value=tuple(node.value for node in nodes),

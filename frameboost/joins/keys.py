@@ -18,7 +18,7 @@ from frameboost.schema.types import FeatureType
 __all__ = ["check_unique", "join_type", "key_types"]
 
 # Keys with more rows than one that a message names.
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 def join_type(left: FeatureType | None, right: FeatureType | None) -> pl.DataType | None:
@@ -95,8 +95,8 @@ def check_unique(dimension: Dimension) -> None:
     found = _several(dimension.source, dimension.right_on)
     if not found:
         return
-    keys = [f"{', '.join(map(shown, key))} ({counted(n, 'row')})" for *key, n in found[:_MOST_NAMED]]
-    more = " and others" if len(found) > _MOST_NAMED else ""
+    keys = [f"{', '.join(map(shown, key))} ({counted(n, 'row')})" for *key, n in found[:_MAX_NAMED]]
+    more = " and others" if len(found) > _MAX_NAMED else ""
     columns = listed(dimension.right_on)
     by = shown(dimension.right_on[0] if len(dimension.right_on) == 1 else list(dimension.right_on))
     raise DataError(
@@ -108,7 +108,7 @@ def check_unique(dimension: Dimension) -> None:
 
 def _several(source: LocalSource, names: Sequence[str]) -> list[tuple[Any, ...]]:
     """Return some keys that have several rows, each with their number, in the order of the keys."""
-    most = _MOST_NAMED + 1
+    most = _MAX_NAMED + 1
     if isinstance(source, RelationSource):
         quoted = ", ".join(map(quote_identifier, names))
         present = source.relation.filter(" AND ".join(f"{quote_identifier(name)} IS NOT NULL" for name in names))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.ranking_terms import OverQuery, Pairs, Ratio
+from frameboost.expressions.ranking_terms import OverQuery, RankingPairs, Ratio
 from frameboost.losses.exact_sums import weighted
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 # Classes of which each margin is compared with all later ones; of more with the largest.
-_MOST_COMPARED = 16
+_MAX_COMPARED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class RunningSum:
 
 
 # What a loss's or a metric's terms may be.
-Term = Expression | RunningSum | OverQuery | Ratio | Pairs
+Term = Expression | RunningSum | OverQuery | Ratio | RankingPairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def argmax_class(classes: int, names: Sequence[str] = ()) -> Expression:
     values = names or [str(k) for k in range(classes)]
     if classes == 1:  # of as many rows as the margin
         return Expression(f"CASE WHEN {margins[0]} IS NOT NULL THEN {values[0]} END", (*margins, *names))
-    has_largest = classes > _MOST_COMPARED
+    has_largest = classes > _MAX_COMPARED
     cases = []
     for k, margin in enumerate(margins[:-1]):
         later = margins[k + 1 :]

@@ -78,7 +78,7 @@ class Output:
             behind |= {name: of(value) for name, value in stage.items()}
         return [sorted(of(value)) for value in self.values]
 
-    def asked(self) -> set[int]:
+    def used_margins(self) -> set[int]:
         """Return the numbers of the margins that some value depends on."""
         return {number for numbers in self.margins_behind() for number in numbers}
 

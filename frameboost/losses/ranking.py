@@ -1,7 +1,7 @@
 """The losses of learning to rank: LambdaMART, with a query's rows paired by XGBoost's method ``topk``.
 
 Burges, From RankNet to LambdaRank to LambdaMART: an overview (2010); normalised as in XGBoost 3.2
-(``src/objective/lambdarank_obj.cc``). The gradients of a pair are in `frameboost.expressions.ranking_terms.Pairs`.
+(``src/objective/lambdarank_obj.cc``). Those of a pair: `frameboost.expressions.ranking_terms.RankingPairs`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.ranking_terms import Change, OverQuery, Pairs, Ratio
+from frameboost.expressions.ranking_terms import Change, OverQuery, RankingPairs, Ratio
 from frameboost.losses.loss import Derivatives, Loss, Start, Term
 
 __all__ = ["DEFAULT_TRUNCATION", "discount", "ideal_terms", "label_check", "label_gain", "ranking_loss"]
@@ -86,7 +86,7 @@ def ranking_loss(
         ),
     }
     terms |= _change_terms(change, truncation, exponential=ndcg_exp_gain)
-    terms["pairs"] = Pairs(change, truncation, lambdarank_score_normalization)
+    terms["pairs"] = RankingPairs(change, truncation, lambdarank_score_normalization)
     scale = "1 / mean_weight"
     if lambdarank_normalization:
         # Each pair is counted in both of its rows, so this is twice the sum over pairs, as in XGBoost.

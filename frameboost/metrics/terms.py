@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from frameboost.engines.contract import Cumulative, Engine, QueryWindow
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
-from frameboost.expressions.ranking_terms import OverQuery, Pairs, Ratio
+from frameboost.expressions.ranking_terms import OverQuery, RankingPairs, Ratio
 from frameboost.losses.exact_sums import Aggregate, Scalar, exact_sum, rounded
 from frameboost.losses.loss import Loss, RunningSum, Term, prediction_names
 from frameboost.metrics.metric import CurveMetric, Metric
@@ -24,16 +24,16 @@ def define_terms(rows: Engine, terms: Mapping[str, Term]) -> None:
         match term:
             case RunningSum():
                 value = rounded(rows, {name: term.value})[name]
-                rows.define({name: Cumulative(value, term.order, descending=term.descending)})
+                rows.add_columns({name: Cumulative(value, term.order, descending=term.descending)})
             case OverQuery():
-                rows.define({name: _window(rows, term)})
+                rows.add_columns({name: _window(rows, term)})
             case Ratio():
                 sums = exact_sum(rows, {"numerator": term.numerator, "denominator": term.denominator})
-                rows.define({name: Expression(repr(sums["numerator"] / sums["denominator"]), ())})
-            case Pairs():
+                rows.add_columns({name: Expression(repr(sums["numerator"] / sums["denominator"]), ())})
+            case RankingPairs():
                 rows.sum_pairs(term, _pair_offset(rows, term))
             case _:
-                rows.define({name: term})
+                rows.add_columns({name: term})
 
 
 def _window(rows: Engine, term: OverQuery) -> QueryWindow:
@@ -43,7 +43,7 @@ def _window(rows: Engine, term: OverQuery) -> QueryWindow:
     return QueryWindow(term.function, value, term.order)
 
 
-def _pair_offset(rows: Engine, pairs: Pairs) -> float:
+def _pair_offset(rows: Engine, pairs: RankingPairs) -> float:
     """Return the grid on which sums over all pairs of a query are exact."""
     # The largest place by label is that by margin, and the same in every round.
     place = Expression("label_place", ("label_place",))
@@ -55,9 +55,9 @@ def _pair_offset(rows: Engine, pairs: Pairs) -> float:
 def define_predictions(rows: Engine, loss: Loss) -> None:
     """Define the predictions that metrics use: ``prediction``, or ``prediction_0`` and so on."""
     for stage in loss.link_terms:
-        rows.define(stage)
+        rows.add_columns(stage)
     links = loss.evaluated or loss.links
-    rows.define(dict(zip(prediction_names(len(links)), links, strict=True)))
+    rows.add_columns(dict(zip(prediction_names(len(links)), links, strict=True)))
 
 
 def evaluate(metric: Metric | CurveMetric, rows: Engine) -> float:

@@ -19,14 +19,14 @@ from frameboost.parameters.readers import interaction_sets, monotone_directions,
 
 __all__ = ["Parameters", "markdown_table", "parameter_table"]
 
-_MOST = 1_000_000_000  # fits the 32-bit integers of the kernels
+_MAX_INTEGER = 1_000_000_000  # fits the 32-bit integers of the kernels
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameters:
     """The parameters of one fit, validated on construction; ``parameter_table`` has their documentation."""
 
-    n_estimators: int = declared(100, "Number of boosting rounds, one tree each.", low=1, high=_MOST)
+    n_estimators: int = declared(100, "Number of boosting rounds, one tree each.", low=1, high=_MAX_INTEGER)
     learning_rate: float = declared(0.3, "Shrinkage: factor of every leaf value.", above=0, high=1, symbol="η")
     max_learning_rate: float | None = declared(
         None,
@@ -39,7 +39,7 @@ class Parameters:
         6, "Largest depth of a leaf; the root has depth 0. 0 means no limit (not for exact).", low=0, high=64
     )
     max_leaves: int = declared(
-        0, "Largest number of leaves of a tree. 0 means no limit (not for exact).", low=0, high=_MOST, symbol="T"
+        0, "Largest number of leaves of a tree. 0 means no limit (not for exact).", low=0, high=_MAX_INTEGER, symbol="T"
     )
     grow_policy: Literal["depthwise", "lossguide", "symmetric"] = declared(
         "depthwise",
@@ -101,14 +101,14 @@ class Parameters:
         4,
         "A string column with fewer categories than this is split into one category and the rest.",
         low=1,
-        high=_MOST,
+        high=_MAX_INTEGER,
     )
     max_cat_threshold: int = declared(
         64,
         "With more categories, those of a node are sorted by weight −G/(H+λ), and the split is between the lowest or "
         "the highest, fewer than this, and the rest.",
         low=1,
-        high=_MOST,
+        high=_MAX_INTEGER,
     )
     cat_smooth: float = declared(
         3.0,
@@ -199,7 +199,7 @@ class Parameters:
         "topk", "Pairs of rows of a query for rank:*: each of its first rows by score with every row behind it."
     )
     lambdarank_num_pair_per_sample: int | None = declared(
-        None, "Number of first rows of a query in pairs; by default 32.", low=1, high=_MOST
+        None, "Number of first rows of a query in pairs; by default 32.", low=1, high=_MAX_INTEGER
     )
     lambdarank_normalization: bool = declared(
         True, "Whether the gradients of a query are scaled by log2(1 + s) / s, s being the sum over its pairs."
@@ -215,7 +215,7 @@ class Parameters:
         "Stop after this many rounds without a better value of the last metric on the last validation set, and keep "
         "the trees up to the best round.",
         low=1,
-        high=_MOST,
+        high=_MAX_INTEGER,
         shapes_model=False,
     )
     n_jobs: int | None = declared(

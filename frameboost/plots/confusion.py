@@ -21,8 +21,8 @@ from frameboost.prediction.predictor import Predictor
 
 __all__ = ["confusion"]
 
-_MOST_CLASSES = 60  # 3,600 cells
-_MOST_NUMBERED = 15
+_MAX_CLASSES = 60  # 3,600 cells
+_MAX_NUMBERED = 15
 
 
 @checked(model=a_model, target=column, threshold=number(0, 1))
@@ -55,9 +55,9 @@ def confusion(
     """
     one_target(model, "confusion")
     n_classes = model.ensemble.loss.classes
-    if not 2 <= n_classes <= _MOST_CLASSES:
+    if not 2 <= n_classes <= _MAX_CLASSES:
         found = f"{n_classes} classes" if n_classes else f"objective {shown(model.objective)}, which has none"
-        raise ParameterError(f"confusion is for models of 2 to {_MOST_CLASSES} classes, not for {found}")
+        raise ParameterError(f"confusion is for models of 2 to {_MAX_CLASSES} classes, not for {found}")
     predictor = Predictor(model.ensemble)
     if threshold is None:
         rows = score_rows(predictor, data, target, weight, "class")
@@ -74,7 +74,7 @@ def confusion(
 
 def _chart(matrix: pl.DataFrame, names: list[str]) -> alt.LayerChart:
     n_classes = len(names)
-    numbered = n_classes <= _MOST_NUMBERED
+    numbered = n_classes <= _MAX_NUMBERED
     texts = [
         f"{weight:,.0f}\n{share:.1%}" if share is not None else f"{weight:,.0f}"
         for weight, share in matrix.select("weight", "share").rows()

@@ -12,12 +12,12 @@ from frameboost.evaluation.drift import drift_frame
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model
 from frameboost.plots.names import with_drawable_text
-from frameboost.plots.rows import MOST_POINTS
+from frameboost.plots.rows import MAX_POINTS
 from frameboost.plots.theme import axis, layered
 
 __all__ = ["drift", "period_labels"]
 
-_MOST_NUMBERED = 18
+_MAX_NUMBERED = 18
 _LEVELS = {"below 0.1: little": "#E8EEF4", "to 0.25: some": "#7FB2D9", "above: much": "#08306B"}
 
 
@@ -60,7 +60,7 @@ def drift(
         "psi", descending=True, maintain_order=True
     )  # fmt: skip
     periods = found["period"].unique().sort()
-    order = highest["feature"].head(min(top, MOST_POINTS // len(periods))).to_list()
+    order = highest["feature"].head(min(top, MAX_POINTS // len(periods))).to_list()
     labels = period_labels(periods)
     cells = found.filter(pl.col("feature").is_in(order)).with_columns(
         period=pl.col("period").replace_strict(periods, labels, return_dtype=pl.String),
@@ -68,7 +68,7 @@ def drift(
         .when(pl.col("psi") <= 0.25).then(pl.lit("to 0.25: some")).otherwise(pl.lit("above: much")),
         text=pl.col("psi").map_elements(lambda psi: f"{psi:.2f}", return_dtype=pl.String),
     )  # fmt: skip
-    numbered = len(periods) <= _MOST_NUMBERED
+    numbered = len(periods) <= _MAX_NUMBERED
     title = time if all(len(label) < 20 for label in labels) else None
     x = alt.X(field="period", type="ordinal", sort=labels, title=title, axis=axis(labelAngle=-45, labelOverlap=True))
     y = alt.Y(field="feature", type="nominal", sort=order, title=None, axis=axis())

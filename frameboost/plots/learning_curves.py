@@ -13,7 +13,7 @@ from frameboost.evaluation.history import long_history
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.model.model import Model
 from frameboost.plots.names import with_drawable_text
-from frameboost.plots.rows import MOST_POINTS
+from frameboost.plots.rows import MAX_POINTS
 from frameboost.plots.theme import GREY, WIDTH, axis, colour_of, dash_of, layered, quantity
 
 __all__ = ["learning_curves"]
@@ -56,7 +56,7 @@ def learning_curves(model: Model | pl.DataFrame) -> alt.VConcatChart:
     sets = long["set"].unique(maintain_order=True).to_list()
     metrics = long["metric"].unique(maintain_order=True).to_list()
     rounds = np.unique(long["round"].to_numpy())
-    most = max(2, MOST_POINTS // (len(sets) * len(metrics)) - 1)
+    most = max(2, MAX_POINTS // (len(sets) * len(metrics)) - 1)
     kept = rounds[np.unique(np.linspace(0, len(rounds) - 1, min(most, len(rounds))).round().astype(int))]
     few = long.filter(pl.col("round").is_in(kept.tolist()))
     return alt.vconcat(*(_panel(few.filter(metric=name), name, sets, best) for name in metrics))

@@ -17,8 +17,8 @@ from frameboost.plots.dependence_on_two import dependence_on_two
 from frameboost.plots.distribution import distribution, distribution_frame
 from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import (
+    MAX_POINTS,
     MISSING,
-    MOST_POINTS,
     VegaType,
     feature_type,
     read_features,
@@ -34,7 +34,7 @@ from frameboost.prediction.predictor import Predictor
 
 __all__ = ["partial_dependence"]
 
-_MOST_CATEGORIES = 30
+_MAX_CATEGORIES = 30
 # Without the last digits, which depend on the order of a sum: equal means are drawn as equal.
 _MEAN = pl.col("prediction").mean().round_sig_figs(12)
 
@@ -86,7 +86,7 @@ def partial_dependence(
     if not are_names or len(set(names)) < len(names):
         raise ParameterError(f"feature must be a feature of the model, or two in a list, not {shown(feature)}")
     n_outputs = len(model.ensemble.output(output).values)
-    own_names = [output_name(model, place) if n_outputs > 1 else str(place) for place in range(n_outputs)]
+    own_names = [output_name(model, index) if n_outputs > 1 else str(index) for index in range(n_outputs)]
     if isinstance(number, str) and number in own_names:
         number = own_names.index(number)
     elif number is not None:
@@ -108,7 +108,7 @@ def partial_dependence(
             frame = frame.filter(vega_values(frame[name].alias("value"), kind).is_not_null())
         if frame.is_empty():
             raise DataError(f"features {shown(names[0])} and {shown(names[1])} are never both present")
-    most = _MOST_CATEGORIES if len(names) == 1 else 20
+    most = _MAX_CATEGORIES if len(names) == 1 else 20
     long = individual_dependence(
         Predictor(model.ensemble), sampled(frame, rows), names, output, number=number, grid_of=frame, most=most
     )
@@ -126,7 +126,7 @@ def _on_one(model: Model, frame: pl.DataFrame, long: pl.DataFrame, name: str, ti
     shown = vega_values(long["value"], kind)
     is_missing = long["value"].is_null() | (long["value"].is_nan() if long["value"].dtype.is_float() else False)
     long = long.with_columns(shown).filter(shown.is_not_null() | is_missing)  # infinities have no place on an axis
-    ice = min(ice, MOST_POINTS // max(1, long["value"].n_unique() + 1))
+    ice = min(ice, MAX_POINTS // max(1, long["value"].n_unique() + 1))
     means = long.group_by("value", "output", maintain_order=True).agg(_MEAN)
     curves = long.filter(pl.col("row").is_in(sampled(long.select(pl.col("row").unique().sort()), ice)["row"].to_list()))
     if vega_type(kind) == "nominal":

@@ -18,11 +18,21 @@ from frameboost.schema.polars_columns import column, text_expr
 from frameboost.schema.types import FeatureType
 
 __all__ = [
-    "MISSING", "MOST_POINTS", "VegaType", "feature_type", "read_features", "sampled", "text_of",
-    "thinned", "titled", "value_axis", "vega_type", "vega_values",
+    "MAX_POINTS",
+    "MISSING",
+    "VegaType",
+    "feature_type",
+    "read_features",
+    "sampled",
+    "text_of",
+    "thinned",
+    "titled",
+    "value_axis",
+    "vega_type",
+    "vega_values",
 ]  # fmt: skip
 
-MOST_POINTS = 5_000
+MAX_POINTS = 5_000
 """The most rows of data of a chart; Altair itself refuses more."""
 
 MISSING = "(missing)"

@@ -14,8 +14,8 @@ from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, margin_title, output_number
 from frameboost.plots.names import with_drawable_text
 from frameboost.plots.rows import (
+    MAX_POINTS,
     MISSING,
-    MOST_POINTS,
     feature_type,
     read_features,
     sampled,
@@ -28,11 +28,11 @@ from frameboost.plots.theme import AMOUNT, BLUE, DIM, HEIGHT, WIDTH, axis, colou
 
 __all__ = ["shap_dependence"]
 
-_MOST_CATEGORIES = 40
+_MAX_CATEGORIES = 40
 _OTHER = "(other)"
 
 
-@checked(model=a_model, color=column, output=anything, rows=whole(1, MOST_POINTS))
+@checked(model=a_model, color=column, output=anything, rows=whole(1, MAX_POINTS))
 @with_drawable_text
 def shap_dependence(
     model: Model, data: Any, feature: str, *, color: str | None = None, output: int | str | None = None,
@@ -107,14 +107,14 @@ def _dots(dots: pl.DataFrame, encoding: dict[str, Any], height: int) -> alt.Laye
 def _of_categories(dots: pl.DataFrame, encoding: dict[str, Any], name: str, title: str) -> alt.LayerChart:
     """Return strips of dots, a row for each category, sorted by the mean contribution; dots are spread evenly."""
     dots = dots.with_columns(pl.col("value").fill_null(MISSING))
-    frequent = dots["value"].value_counts(sort=True)["value"].head(_MOST_CATEGORIES).to_list()
+    frequent = dots["value"].value_counts(sort=True)["value"].head(_MAX_CATEGORIES).to_list()
     dots = dots.filter(pl.col("value").is_in(frequent))
     means = (
         dots.group_by("value")
         .agg(pl.col("contribution").mean())
         .sort("contribution", "value", descending=[True, False])
     )
-    # Places of a strip in turn: the multiples of the golden ratio, which fill it evenly.
+    # RowPositions of a strip in turn: the multiples of the golden ratio, which fill it evenly.
     dots = dots.with_columns(offset=(pl.int_range(pl.len()).over("value") * 0.6180339887498949) % 1.0 * 1.4 - 0.7)
     y = alt.Y(field="value", type="nominal", title=name, sort=means["value"].to_list(), axis=axis(grid=True))
     offset = alt.YOffset(field="offset", type="quantitative", scale=alt.Scale(domain=[-1, 1]))

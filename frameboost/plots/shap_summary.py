@@ -12,7 +12,7 @@ from frameboost.checks.arguments import anything, checked, whole
 from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model, margin_title, output_number
 from frameboost.plots.names import with_drawable_text
-from frameboost.plots.rows import MOST_POINTS, feature_type, read_features, sampled, text_of, vega_values
+from frameboost.plots.rows import MAX_POINTS, feature_type, read_features, sampled, text_of, vega_values
 from frameboost.plots.theme import AMOUNT, DIM, GREY, WIDTH, axis, layered, number_axis, quantity
 
 __all__ = ["shap_frame", "shap_summary"]
@@ -57,7 +57,7 @@ def shap_summary(
     frame = sampled(read_features(model, data), rows)
     long = shap_frame(model, frame, top=top, output=number)
     order = long["feature"].unique(maintain_order=True).to_list()
-    dots = _piled(long.filter(pl.col("row") < max(1, MOST_POINTS // len(order))))
+    dots = _piled(long.filter(pl.col("row") < max(1, MAX_POINTS // len(order))))
     height = _BAND * len(order)
     y = alt.Y(field="feature", type="nominal", sort=order, title=None, axis=axis(grid=True, gridColor="#EEEEEE"))
     offset = alt.YOffset(field="offset", type="quantitative", scale=alt.Scale(domain=[-1, 1]))

@@ -23,7 +23,7 @@ __all__ = [
     "GREY",
     "HEIGHT",
     "LIGHT",
-    "MOST_CLASSES",
+    "MAX_CLASSES",
     "ORANGE",
     "WIDTH",
     "axis",
@@ -41,7 +41,7 @@ COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#000000", "#56B4E9", "#D55E00", 
 AMOUNT: Final = "viridis"
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 4], [3, 3, 1, 3])
 _LONGEST_LABEL = 260  # pixels
-MOST_CLASSES = len(COLOURS)
+MAX_CLASSES = len(COLOURS)
 
 
 def axis(**more: Any) -> alt.Axis:
@@ -94,4 +94,4 @@ def dash_of(field: str, names: Sequence[str], title: str | None, **more: Any) ->
 
 def shown_classes(names: Sequence[str]) -> list[str]:
     """Return the classes that a chart of a line each shows: the first eight, for which there are colours."""
-    return list(names[:MOST_CLASSES])
+    return list(names[:MAX_CLASSES])

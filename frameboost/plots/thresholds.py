@@ -28,7 +28,7 @@ from frameboost.plots.rows import thinned
 from frameboost.plots.theme import (
     GREY,
     HEIGHT,
-    MOST_CLASSES,
+    MAX_CLASSES,
     ORANGE,
     WIDTH,
     colour_of,
@@ -199,7 +199,7 @@ def _curves(
     """Return the curves of all classes, of few points each, and the names of the curves."""
     rows, _ = scored(model, data, target, weight, what)
     several, parts, names = rows.predictions.ndim == 2, [], []
-    for one in classes_with_rows(rows, target)[:MOST_CLASSES]:
+    for one in classes_with_rows(rows, target)[:MAX_CLASSES]:
         found, text = curve(one)
         names.append(f"{class_name(one.name)}: {text}" if several else text)
         parts.append(thinned(found, *fields, _POINTS).with_columns(name=pl.lit(names[-1])))

@@ -21,7 +21,7 @@ __all__ = ["tree", "tree_layout"]
 
 _LEVEL, _BOX_HEIGHT = 96, 48  # pixels
 _LONGEST = 22  # characters of a line in a node
-_MOST_CATEGORIES = 3
+_MAX_CATEGORIES = 3
 
 
 @checked(model=a_model, number=whole(0), depth=whole(1, 8))
@@ -156,7 +156,7 @@ def _text(tree: Tree, node: int, features: tuple[Feature, ...], *, split: bool) 
             below += [] if tree.is_leaf(at) else [tree.left[at], tree.right[at]]
         return f"... {leaves} leaves\n{cover}"
     name = shortened(features[tree.feature[node]].name, _LONGEST)
-    return f"{name}\n{_question(tree, node, features, _MOST_CATEGORIES, _LONGEST)}\n{cover}"
+    return f"{name}\n{_question(tree, node, features, _MAX_CATEGORIES, _LONGEST)}\n{cover}"
 
 
 def _condition(tree: Tree, node: int, features: tuple[Feature, ...], most: int) -> str:

@@ -15,10 +15,10 @@ from frameboost.engines.memory.programs.arrays import evaluate
 from frameboost.engines.memory.programs.program import Program, compile_program
 from frameboost.losses.outputs import Output
 
-__all__ = ["MOST_ROWS", "ArrayOutput"]
+__all__ = ["MAX_ROWS", "ArrayOutput"]
 
 # For more, polars is faster.
-MOST_ROWS = 1 << 13
+MAX_ROWS = 1 << 13
 
 
 class ArrayOutput:
@@ -43,7 +43,7 @@ class ArrayOutput:
         None if they must be computed by polars: many rows, or expressions that may be NULL or round otherwise.
         """
         program, n_rows = self._program, len(margins[0])
-        if program is None or n_rows * len(program.results) > MOST_ROWS:
+        if program is None or n_rows * len(program.results) > MAX_ROWS:
             return None
         by_name = dict(zip(self._margins, margins, strict=True))
         found = evaluate(program, [by_name[name] for name in program.columns])

@@ -10,10 +10,10 @@ import polars as pl
 from frameboost.expressions.numbers import value_of
 from frameboost.losses.outputs import Output
 
-__all__ = ["MOST_VALUES", "few_outputs"]
+__all__ = ["MAX_VALUES", "few_outputs"]
 
 # Rows times expressions; more are faster by columns.
-MOST_VALUES = 16
+MAX_VALUES = 16
 
 
 def few_outputs(output: Output, margins: Sequence[Sequence[float]]) -> pl.Series | None:
@@ -26,7 +26,7 @@ def few_outputs(output: Output, margins: Sequence[Sequence[float]]) -> pl.Series
     margins
         float64 (outputs, rows): the margins, all known.
     """
-    if not 0 < len(margins[0]) * _size(output) <= MOST_VALUES or output.names:
+    if not 0 < len(margins[0]) * _size(output) <= MAX_VALUES or output.names:
         return None
     rows = [_values(output, row) for row in zip(*margins, strict=True)]
     shape = len(output.values)

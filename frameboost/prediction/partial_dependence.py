@@ -117,11 +117,11 @@ def responses(
     schema = frame.schema.items()
     unset = {other: pl.Series([None] * len(grid), dtype=dtype) for other, dtype in schema}
     grid_codes = arrays.codes(pl.LazyFrame(unset | {name: grid[name] for name in grid.columns}), types)
-    places = [place for place, feature in enumerate(arrays.features) if feature.name in grid.columns]
+    indices = [index for index, feature in enumerate(arrays.features) if feature.name in grid.columns]
     predictions: npt.NDArray[np.float64] | None = None
     for at in grid_codes:
-        if predictions is None or places:  # otherwise no tree splits on them
-            codes[:, places] = at[places]
+        if predictions is None or indices:  # otherwise no tree splits on them
+            codes[:, indices] = at[indices]
             sums = predictor.with_offset(frame, arrays.margins(codes, bases))
             margins = pl.DataFrame(dict(zip(output.margins, sums, strict=True)))
             predictions = margins.select(value).to_series().to_numpy()

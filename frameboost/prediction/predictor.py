@@ -24,7 +24,7 @@ from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
-from frameboost.trees.linear_leaf import MOST_STEPS
+from frameboost.trees.linear_leaf import MAX_STEPS
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.byte_scorer import ByteScorer
@@ -40,7 +40,7 @@ OutputName = Literal["mean", "margin", "class", "probability", "quantiles", "dis
 
 
 # The outputs whose values are worked out by one expression of polars, which is kept.
-_MOST_AT_ONCE = 16
+_MAX_AT_ONCE = 16
 
 
 class _PlainColumns(NamedTuple):
@@ -146,7 +146,7 @@ class Predictor:
             return {}
         leaves = chain.from_iterable(tree.linear_leaves().values() for tree in self.ensemble.trees)
         terms = [term for leaf in leaves for term in leaf.terms]
-        if any(not -term.low == term.high == MOST_STEPS * term.step for term in terms):
+        if any(not -term.low == term.high == MAX_STEPS * term.step for term in terms):
             return {}
         names = self.ensemble.feature_names
         return {names[term.feature]: (term.centre + term.low, term.centre + term.high) for term in terms}
@@ -215,7 +215,7 @@ class Predictor:
         if not may_be_null and has_numba() and (found := self._array_output(wanted).values(margins)) is not None:
             return found
         columns = [pl.Series(name, values) for name, values in zip(wanted.inputs, margins, strict=True)]
-        if len(columns) > _MOST_AT_ONCE:
+        if len(columns) > _MAX_AT_ONCE:
             return output_column(wanted, pl.DataFrame(columns), may_be_null=may_be_null).alias("prediction")
         last, key = self._last_values, (wanted, may_be_null)
         if last is None or last[0] != key:
@@ -338,12 +338,12 @@ class Predictor:
         """Return the polars expression of an output, as `frameboost.Model.expr` describes it."""
         wanted, offset = self.ensemble.output(output), self.ensemble.offset
         looked_up = [] if wanted.lookup is None else [lookup_expr(wanted.lookup)]
-        asked, nothing = wanted.asked(), pl.lit(0.0)
-        margins, places = self._shared_exprs
+        asked, nothing = wanted.used_margins(), pl.lit(0.0)
+        margins, indices = self._shared_exprs
         known = [margin if k in asked or not asked else nothing for k, margin in enumerate(margins)]
         added = [] if offset is None else offset.exprs()
         known = [margin if more is None else margin + more for margin, more in zip_longest(known, added)]
-        return output_expr(wanted, [*known, *looked_up], added, places).alias("prediction")
+        return output_expr(wanted, [*known, *looked_up], added, indices).alias("prediction")
 
     @cached_property
     def _shared_exprs(self) -> tuple[list[pl.Expr], dict[str, pl.Expr]]:

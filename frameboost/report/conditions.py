@@ -18,7 +18,7 @@ from frameboost.trees.tree import Tree
 
 __all__ = ["Step", "in_sql", "in_words", "path_to"]
 
-_MOST_CATEGORIES = 5
+_MAX_CATEGORIES = 5
 _LONGEST_NAME = 60
 
 
@@ -98,8 +98,8 @@ class _Allowed:
 
     def _listed(self, codes: set[int]) -> str:
         names = [shortened(_text(self.feature.categories[code], self.feature), 40) for code in sorted(codes)]
-        more = len(names) - _MOST_CATEGORIES
-        return " or ".join(names[:_MOST_CATEGORIES]) + (f" or {more} more" if more > 0 else "")
+        more = len(names) - _MAX_CATEGORIES
+        return " or ".join(names[:_MAX_CATEGORIES]) + (f" or {more} more" if more > 0 else "")
 
 
 def _text(value: Physical, feature: Feature) -> str:

@@ -10,7 +10,7 @@ from frameboost.report.material import Material
 
 __all__ = ["importance"]
 
-_MOST_OUTPUTS = 3
+_MAX_OUTPUTS = 3
 _TOP = 15
 _ROWS, _STEPS = 500, 4_000_000  # rows to explain; fewer if these times the leaves are more steps
 
@@ -29,11 +29,11 @@ def importance(material: Material) -> Section:
         return Section("importance", "What matters", [gain, paragraph(text, kind="note")])
     leaves = sum(1 for tree in material.ensemble.trees for _ in tree.leaves())
     rows = max(100, min(_ROWS, _STEPS // max(1, leaves)))
-    for output in range(min(n_outputs, _MOST_OUTPUTS)):
+    for output in range(min(n_outputs, _MAX_OUTPUTS)):
         chart = plots.shap_summary(model, material.rows, top=_TOP, output=None if n_outputs == 1 else output, rows=rows)
         caption = "A dot is a row: how much the feature moves its margin away from the mean."
         parts.append(Chart(chart, caption, "SHAP values" + _of_output(material, output)))
-    more = n_outputs - _MOST_OUTPUTS
+    more = n_outputs - _MAX_OUTPUTS
     note = [paragraph(f"SHAP values of {more:,} more outputs are left out.", kind="note")] if more > 0 else []
     return Section("importance", "What matters", [*parts, *note])
 

@@ -37,7 +37,7 @@ from frameboost.training.ranking_checks import with_group
 
 __all__ = ["Material", "Wanted", "gather"]
 
-_MOST_ROWS = 250_000
+_MAX_ROWS = 250_000
 _DRAWS = 200
 
 
@@ -279,15 +279,15 @@ def _read(source: LocalSource, names: list[str], units: str | None) -> tuple[pl.
         n_rows = int(source.relation.aggregate("COUNT(*)").fetchall()[0][0])
     if not n_rows:
         raise DataError("the data has no rows")
-    if n_rows <= _MOST_ROWS:
+    if n_rows <= _MAX_ROWS:
         return source.to_frame(names).collect(), n_rows
     if units is not None:
-        _, drawn = split_by_query_draw(source, units, _MOST_ROWS / n_rows, draw_key(0))
+        _, drawn = split_by_query_draw(source, units, _MAX_ROWS / n_rows, draw_key(0))
         return drawn.to_frame(names).collect(), n_rows
     if isinstance(source, FrameSource):
-        return sampled(source.frame.collect(), _MOST_ROWS), n_rows
+        return sampled(source.frame.collect(), _MAX_ROWS), n_rows
     quoted = ", ".join(map(quote_identifier, names))
-    sampling = f"USING SAMPLE reservoir({_MOST_ROWS} ROWS) REPEATABLE (0)"
+    sampling = f"USING SAMPLE reservoir({_MAX_ROWS} ROWS) REPEATABLE (0)"
     view = f"frameboost_{secrets.token_hex(6)}"
     sample = source.relation.query(view, f"SELECT {quoted} FROM {view} {sampling}")
     assert sample is not None

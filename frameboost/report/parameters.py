@@ -13,7 +13,7 @@ from frameboost.report.material import Material
 
 __all__ = ["parameters"]
 
-_MOST_FEATURES = 500
+_MAX_FEATURES = 500
 
 
 def parameters(material: Material) -> Section:
@@ -51,7 +51,7 @@ def _features(material: Material) -> list[Raw]:
             bar(gain / largest),
             number(gain),
         )
-        for name, gain in gains.head(_MOST_FEATURES).rows()
+        for name, gain in gains.head(_MAX_FEATURES).rows()
     ]
     more = len(gains) - len(rows)
     header = ("feature", "type in training", "categories", "gain", "")

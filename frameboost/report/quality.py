@@ -14,7 +14,7 @@ from frameboost.report.material import Material
 
 __all__ = ["quality"]
 
-_MOST_CLASSES = 30  # of a confusion matrix
+_MAX_CLASSES = 30  # of a confusion matrix
 _SCORES = 4
 _WORDS: Mapping[str, str] = {
     "rmse": "root of the mean squared error",
@@ -111,7 +111,7 @@ def _charts(material: Material) -> list[Chart]:
             Chart(plots.precision_recall(*scored), "Dashed is the share of the class.", "Precision and recall"),
             Chart(plots.gains(*scored), "What is found among the rows of the highest scores.", "Gains"),
         ]  # fmt: skip
-    if 2 <= loss.classes <= _MOST_CLASSES:
+    if 2 <= loss.classes <= _MAX_CLASSES:
         caption = "Rows, and their share of the actual class, by the most probable class."
         found.append(
             Chart(plots.confusion(material.model, material.predicted("class"), material.target), caption, "Confusion")

@@ -6,7 +6,7 @@ import polars as pl
 
 from frameboost import plots
 from frameboost.checks.messages import shortened
-from frameboost.plots.theme import MOST_CLASSES
+from frameboost.plots.theme import MAX_CLASSES
 from frameboost.report.markup import Chart, Raw, Section, paragraph
 from frameboost.report.material import Material
 from frameboost.schema.polars_columns import column, known_expr
@@ -44,7 +44,7 @@ def _outputs(material: Material) -> list[Raw]:
         names = [f"the quantile {level:g}" for level in ensemble.loss.renewal]
     if ensemble.loss.is_distribution:
         names = ["the mean", "the logarithm of the spread"]
-    shown = "; ".join(f"{number} is {name}" for number, name in enumerate(names[:MOST_CLASSES]))
+    shown = "; ".join(f"{number} is {name}" for number, name in enumerate(names[:MAX_CLASSES]))
     return [paragraph(f"Outputs: {shown}.", kind="note")] if shown else []
 
 

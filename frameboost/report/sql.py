@@ -9,7 +9,7 @@ from frameboost.report.material import Material
 __all__ = ["sql"]
 
 _TABLE = "your_table"
-_MOST_CHARACTERS = 1_000_000
+_MAX_CHARACTERS = 1_000_000
 _OPEN = 2_000  # characters of a block that is not folded away
 
 
@@ -21,7 +21,7 @@ def sql(material: Material) -> Section:
     except ParameterError as error:
         return Section("sql", title, [paragraph(f"The model can't be one query of {name}: {error}.", kind="note")])
     where = paragraph("A query over ", code(_TABLE), f", in the SQL of {name}.")
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > _MAX_CHARACTERS:
         how = f'model.query("{_TABLE}", "{name}")'
         size = f"It has {len(text) / 1e6:.1f} million characters, too many for this page; "
         return Section("sql", title, [where, paragraph(size, code(how), " returns it.")])

@@ -31,11 +31,11 @@ from frameboost.schema.polars_columns import column, with_values
 __all__ = ["Segment", "weak_segments", "worst_segments"]
 
 _DEPTH = 3
-_FEWEST_ROWS = 20  # of a segment
+_MIN_ROWS = 20  # of a segment
 _SMALLEST_SHARE = 0.01
-_FEWEST_IN_HALVES = 1_000
-_MOST_SEGMENTS = 5
-_MOST_ROWS = 50_000  # to fit the tree to
+_MIN_IN_HALVES = 1_000
+_MAX_SEGMENTS = 5
+_MAX_ROWS = 50_000  # to fit the tree to
 _ROOTS = ("rmse", "rmsle")
 
 
@@ -61,7 +61,7 @@ def weak_segments(material: Material) -> Section | None:
     if not segments:
         text = (
             f"A tree of depth {_DEPTH} over the features finds no segment that is worse than the whole and has "
-            f"{percent(_SMALLEST_SHARE)} of the rows, and {_FEWEST_ROWS} rows, or more."
+            f"{percent(_SMALLEST_SHARE)} of the rows, and {_MIN_ROWS} rows, or more."
         )
         return Section("segments", "Where it is bad", [paragraph(text)])
     how = f"The worst leaves of a tree of depth {_DEPTH} that was fitted to the {metric.name} of each row alone. "
@@ -96,11 +96,11 @@ def worst_segments(material: Material, metric: Metric) -> tuple[list[Segment], b
     """Return segments of which the metric is worse than of all rows, the worst first, and whether rows were halved."""
     losses = _losses(material, metric)
     data = material.coded.frame.collect().with_columns(losses)
-    in_halves = len(data) >= _FEWEST_IN_HALVES
+    in_halves = len(data) >= _MIN_IN_HALVES
     fitted = measured = data
     if in_halves:
         draw = draw_expr(pl.int_range(pl.len(), dtype=pl.Int64), draw_key(0, 1))
-        fitted, measured = data.filter(draw < 0.5).head(_MOST_ROWS), data.filter(draw >= 0.5)
+        fitted, measured = data.filter(draw < 0.5).head(_MAX_ROWS), data.filter(draw >= 0.5)
     tree = _fitted(material, fitted, losses.name)
     if tree is None:
         return [], in_halves
@@ -118,7 +118,7 @@ def worst_segments(material: Material, metric: Metric) -> tuple[list[Segment], b
             words = in_words(ensemble.trees[0], steps, ensemble.features, material.with_missing)
             sql = in_sql(ensemble.trees[0], steps, ensemble.features, material.dialect)
             segments.append(Segment(words, sql, sizes[number_] / len(data), value))
-    return sorted(segments, key=lambda segment: -sign * segment.value)[:_MOST_SEGMENTS], in_halves
+    return sorted(segments, key=lambda segment: -sign * segment.value)[:_MAX_SEGMENTS], in_halves
 
 
 def _losses(material: Material, metric: Metric) -> pl.Series:
@@ -137,14 +137,14 @@ def _losses(material: Material, metric: Metric) -> pl.Series:
 def _fitted(material: Material, rows: pl.DataFrame, losses: str) -> Model | None:
     """Return a model of one shallow tree of the losses, None if there is nothing to split."""
     features = with_values(rows.select(map(column, material.ensemble.feature_names)))
-    if not features or len(rows) < 2 * _FEWEST_ROWS or rows[losses].n_unique() == 1:
+    if not features or len(rows) < 2 * _MIN_ROWS or rows[losses].n_unique() == 1:
         return None
     weight = material.roles.get("weight")
     mean_weight = 1.0 if weight is None else float(rows[weight].cast(pl.Float64).mean() or 1.0)  # type: ignore[arg-type]
     return fit(
         rows, losses, features=features, weight=weight, objective="reg:squarederror", n_estimators=1,
         max_depth=_DEPTH, learning_rate=1.0, max_bin=64,
-        min_child_weight=max(_FEWEST_ROWS, _SMALLEST_SHARE * len(rows)) * mean_weight,
+        min_child_weight=max(_MIN_ROWS, _SMALLEST_SHARE * len(rows)) * mean_weight,
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ class CompileLater:
         self._kernel = kernel
         self._left = most
 
-    def defers(self, work: int) -> bool:
+    def spend(self, work: int) -> bool:
         """Whether to do so much work without the kernel; it is counted."""
         if not self.is_on or is_compiled(self._kernel) or work > self._left:
             return False

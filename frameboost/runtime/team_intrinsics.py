@@ -15,16 +15,16 @@ _BYTES = ir.IntType(8).as_pointer()
 _ITEM = ir.FunctionType(ir.VoidType(), [_BYTES, _WHOLE])  # (address of the values, item), see `outlined`
 
 
-def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def _index(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Return the address of ``array[place]``, given the two as the first arguments."""
     return builder.gep(context.make_array(signature.args[0])(context, builder, arguments[0]).data, [arguments[1]])
 
 
-def _load_atomic(_context: Any, array: Any, place: Any) -> Any:
+def _load_atomic(_context: Any, array: Any, index: Any) -> Any:
     """Load ``array[place]`` (int64), sequentially consistent."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load_atomic(_place(context, builder, signature, arguments), "seq_cst", 8)
+        return builder.load_atomic(_index(context, builder, signature, arguments), "seq_cst", 8)
 
     return types.int64(array, types.int64), generate
 
@@ -32,11 +32,11 @@ def _load_atomic(_context: Any, array: Any, place: Any) -> Any:
 load_atomic: Any = intrinsic(_load_atomic)
 
 
-def _add_atomic(_context: Any, array: Any, place: Any, addend: Any) -> Any:
+def _add_atomic(_context: Any, array: Any, index: Any, addend: Any) -> Any:
     """Add to ``array[place]`` (int64) atomically; return the value before."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.atomic_rmw("add", _place(context, builder, signature, arguments), arguments[2], "seq_cst")
+        return builder.atomic_rmw("add", _index(context, builder, signature, arguments), arguments[2], "seq_cst")
 
     return types.int64(array, types.int64, types.int64), generate
 
@@ -44,11 +44,11 @@ def _add_atomic(_context: Any, array: Any, place: Any, addend: Any) -> Any:
 add_atomic: Any = intrinsic(_add_atomic)
 
 
-def _replace_atomic(_context: Any, array: Any, place: Any, expected: Any, wanted: Any) -> Any:
+def _replace_atomic(_context: Any, array: Any, index: Any, expected: Any, wanted: Any) -> Any:
     """Compare and swap: set ``array[place]`` (int64) to ``wanted`` if it is ``expected``; return whether it was."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        at = _place(context, builder, signature, arguments)
+        at = _index(context, builder, signature, arguments)
         pair = builder.cmpxchg(at, arguments[2], arguments[3], "seq_cst", "seq_cst")
         return builder.extract_value(pair, 1)
 

@@ -32,14 +32,14 @@ __all__ = ["SIZE", "do_alone", "serve", "share_out"]
 
 _TICKET, _FUNCTION, _VALUES, _DONE, SIZE = 0, 8, 9, 16, 24
 _BITS = 32
-_MOST = (1 << _BITS) - 1
+_MAX_COUNT = (1 << _BITS) - 1
 
 
 @kernel
 def _take_item(team):  # type: ignore[no-untyped-def]
     """Try to take an item and run it; return whether any was left."""
     ticket = load_atomic(team, _TICKET)
-    left = ticket & _MOST
+    left = ticket & _MAX_COUNT
     if left == 0:
         return False
     function, values = load_atomic(team, _FUNCTION), load_atomic(team, _VALUES)
@@ -72,8 +72,8 @@ def serve(team, patience):  # type: ignore[no-untyped-def]
 @kernel
 def do_alone(item, count):  # type: ignore[no-untyped-def]
     """Run items 0 to ``count - 1`` on this thread: what little work is done with soonest."""
-    for place in range(count):
-        call(item[0], item[1], place)
+    for index in range(count):
+        call(item[0], item[1], index)
 
 
 @kernel

@@ -105,14 +105,14 @@ class Workers:
             return [run(item) for item in items]
         results: list[Any] = [None] * len(items)
         queue: SimpleQueue[int] = SimpleQueue()
-        for place in range(len(items)):
-            queue.put(place)
+        for index in range(len(items)):
+            queue.put(index)
 
         def work() -> None:
             with suppress(Empty):
                 while True:
-                    place = queue.get_nowait()
-                    results[place] = run(items[place])
+                    index = queue.get_nowait()
+                    results[index] = run(items[index])
 
         others = [self._others.submit(work) for _ in range(min(self.n_jobs, len(items)) - 1)]
         try:

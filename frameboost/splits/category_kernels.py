@@ -45,7 +45,7 @@ __all__ = ["NAMED_LEFT", "NAMED_RIGHT", "category_candidates", "category_room", 
 NAMED_RIGHT, NAMED_LEFT = 0, 1
 # The ends of an order that are found by insertion, in time proportional to their length times its insertions; for
 # longer ones everything is sorted.
-_MOST_INSERTED = 256
+_MAX_INSERTED = 256
 # The rows of `category_room`: codes, and the two ends of their order.
 _CODES, _LOWEST, _HIGHEST = range(3)
 
@@ -124,7 +124,7 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
             weight[i] = 0.0
         else:
             weight[i] = leaf_weight(G, H + cat_smooth, reg_lambda, reg_alpha, max_delta_step)
-    if most == n or most > _MOST_INSERTED:
+    if most == n or most > _MAX_INSERTED:
         for i in range(n):
             lowest[i] = codes[i]
         sort_codes(weight, lowest, n)

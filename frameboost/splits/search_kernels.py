@@ -20,7 +20,7 @@ __all__ = ["find_splits", "scan_histograms"]
 
 @kernel
 def scan_histograms(  # type: ignore[no-untyped-def]
-    histograms, places, offsets, is_categorical, allowed, monotone, bounds, has_pairs, max_cat_to_onehot,
+    histograms, indices, offsets, is_categorical, allowed, monotone, bounds, has_two_bins, max_cat_to_onehot,
     max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
 ):  # fmt: skip
     """Find each node's best split over its allowed features.
@@ -28,8 +28,8 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     Parameters
     ----------
     histograms
-        float64 (places, slots, 2): sums of g and h.
-    places
+        float64 (histograms, slots, 2): sums of g and h.
+    indices
         int64 (nodes,): the index of each node's histogram.
     offsets
         int64 (features + 1,): the slots of each feature, its missing bin last. Some features are a slice of it.
@@ -58,8 +58,8 @@ def scan_histograms(  # type: ignore[no-untyped-def]
         widest = max(widest, offsets[feature + 1] - offsets[feature])
     left, gains, positions = np.empty((2, widest)), np.empty(widest), np.empty(widest, dtype=np.int64)
     room = category_room(0 if is_categorical is None else widest)
-    for node in range(len(places)):
-        sums = histograms[places[node]]
+    for node in range(len(indices)):
+        sums = histograms[indices[node]]
         G, H = 0.0, 0.0
         for slot in range(offsets[0], offsets[1]):
             G += sums[slot, 0]
@@ -93,7 +93,7 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                     )  # fmt: skip
                     _keep(found, feature, best[node], stats[node])
                     continue
-            if has_pairs is not None and len(histogram) == 3 and histogram[2, 0] == 0.0 and histogram[2, 1] == 0.0:
+            if has_two_bins is not None and len(histogram) == 3 and histogram[2, 0] == 0.0 and histogram[2, 1] == 0.0:
                 gain = gain_of_two(histogram, G, H, parent, reg_lambda, reg_alpha, min_child_weight)
                 if gain > stats[node, 0]:
                     _keep((True, 1, 0, gain, histogram[0, 0], histogram[0, 1]), feature, best[node], stats[node])
@@ -114,15 +114,15 @@ def _keep(found, feature, best, stats):  # type: ignore[no-untyped-def]
 
 @kernel
 def _find_share(  # type: ignore[no-untyped-def]
-    histograms, places, offsets, is_categorical, allowed, monotone, bounds, has_pairs, max_cat_to_onehot,
+    histograms, indices, offsets, is_categorical, allowed, monotone, bounds, has_two_bins, max_cat_to_onehot,
     max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count, share,
 ):  # fmt: skip
-    own = slice(len(places) * share // count, len(places) * (share + 1) // count)
+    own = slice(len(indices) * share // count, len(indices) * (share + 1) // count)
     own_bounds = bounds
     if bounds is not None:
         own_bounds = bounds[own]
     scan_histograms(
-        histograms, places[own], offsets, is_categorical, allowed[own], monotone, own_bounds, has_pairs,
+        histograms, indices[own], offsets, is_categorical, allowed[own], monotone, own_bounds, has_two_bins,
         max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
         best[own], stats[own],
     )  # fmt: skip
@@ -133,12 +133,12 @@ _finding = outlined(_find_share)
 
 @kernel
 def find_splits(  # type: ignore[no-untyped-def]
-    team, histograms, places, offsets, is_categorical, allowed, monotone, bounds, has_pairs, max_cat_to_onehot,
+    team, histograms, indices, offsets, is_categorical, allowed, monotone, bounds, has_two_bins, max_cat_to_onehot,
     max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
 ):  # fmt: skip
     """Do the work of `scan_histograms` in ``count`` shares on a team of threads (see `runtime.team_kernels`)."""
     values = (
-        histograms, places, offsets, is_categorical, allowed, monotone, bounds, has_pairs, max_cat_to_onehot,
+        histograms, indices, offsets, is_categorical, allowed, monotone, bounds, has_two_bins, max_cat_to_onehot,
         max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
     )  # fmt: skip
     share_out(team, _finding(values), count)

@@ -30,15 +30,15 @@ __all__ = ["scan_level", "split_level"]
 
 @kernel
 def scan_level(  # type: ignore[no-untyped-def]
-    histograms, places, summed, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot,
+    histograms, indices, summed, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot,
     max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
 ):  # fmt: skip
     """Find the split that gains most over all nodes of a level, each of which it divides.
 
     Parameters
     ----------
-    histograms, places
-        float64 (places, slots, 2): sums of g and h; and int64 (nodes,), the index of each node's histogram.
+    histograms, indices
+        float64 (histograms, slots, 2): sums of g and h; and int64 (nodes,), the index of each node's histogram.
     summed
         float64 (slots, 2): their sum over the nodes.
     allowed
@@ -55,7 +55,7 @@ def scan_level(  # type: ignore[no-untyped-def]
         child would have less than ``min_child_weight`` adds no gain.
     """
     penalties = reg_lambda, reg_alpha, max_delta_step, min_child_weight
-    level = _divisible(histograms, places, offsets[0], offsets[1], bounds, penalties)
+    level = _divisible(histograms, indices, offsets[0], offsets[1], bounds, penalties)
     widest = 0
     for f in range(len(allowed)):
         widest = max(widest, offsets[f + 1] - offsets[f])
@@ -69,12 +69,12 @@ def scan_level(  # type: ignore[no-untyped-def]
         first, total = np.uint64(offsets[f]), summed[offsets[f] : offsets[f + 1]]
         if is_categorical is not None and is_categorical[f]:
             gain, at, side = _scan_categories(
-                histograms, first, places, total, room, level, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth,
-                penalties, best, left, gains,
+                histograms, first, indices, total, room, level, bounds, max_cat_to_onehot, max_cat_threshold,
+                cat_smooth, penalties, best, left, gains,
             )  # fmt: skip
         else:
             gain, at, side = _scan_numbers(
-                histograms, first, places, total, level, f, monotone, bounds, penalties, best, left, gains, positions
+                histograms, first, indices, total, level, f, monotone, bounds, penalties, best, left, gains, positions
             )
         if gain > best:
             best, feature, position, missing_left = gain, f, at, side
@@ -83,7 +83,7 @@ def scan_level(  # type: ignore[no-untyped-def]
 
 @kernel
 def split_level(  # type: ignore[no-untyped-def]
-    histograms, places, summed, offsets, is_categorical, best, stats, max_cat_to_onehot, cat_smooth, reg_lambda,
+    histograms, indices, summed, offsets, is_categorical, best, stats, max_cat_to_onehot, cat_smooth, reg_lambda,
     reg_alpha, max_delta_step, min_child_weight,
 ):  # fmt: skip
     """Write the sums of the left children for the split of a level.
@@ -113,8 +113,8 @@ def split_level(  # type: ignore[no-untyped-def]
         for code in range(len(goes_left) - 1):
             goes_left[code] = code < position
         goes_left[-1] = missing_left != 0
-    for k in range(len(places)):
-        own, G, H = histograms[places[k], first:last], 0.0, 0.0
+    for k in range(len(indices)):
+        own, G, H = histograms[indices[k], first:last], 0.0, 0.0
         for code in range(len(goes_left)):
             if goes_left[code]:
                 G += own[code, 0]
@@ -123,19 +123,19 @@ def split_level(  # type: ignore[no-untyped-def]
 
 
 @kernel(no_cpython_wrapper=True)
-def _divisible(histograms, places, start, end, bounds, penalties):  # type: ignore[no-untyped-def]
+def _divisible(histograms, indices, start, end, bounds, penalties):  # type: ignore[no-untyped-def]
     """Return the nodes that a split can give two children of enough weight, and G, H and the score of each node.
 
     The others add no gain. Sums are on grids, so H is what the H of two children add up to, bit for bit.
     """
     reg_lambda, reg_alpha, max_delta_step, min_child_weight = penalties
-    nodes, n = np.empty(len(places), dtype=np.int64), 0
-    sums, parent = np.empty((len(places), 2)), np.empty(len(places))
-    for k in range(len(places)):
+    nodes, n = np.empty(len(indices), dtype=np.int64), 0
+    sums, parent = np.empty((len(indices), 2)), np.empty(len(indices))
+    for k in range(len(indices)):
         G, H = 0.0, 0.0
         for slot in range(start, end):
-            G += histograms[places[k], slot, 0]
-            H += histograms[places[k], slot, 1]
+            G += histograms[indices[k], slot, 0]
+            H += histograms[indices[k], slot, 1]
         lower, upper = -np.inf, np.inf
         if bounds is not None:
             lower, upper = bounds[k, 0], bounds[k, 1]
@@ -149,7 +149,7 @@ def _divisible(histograms, places, start, end, bounds, penalties):  # type: igno
 
 @kernel(no_cpython_wrapper=True)
 def _scan_numbers(  # type: ignore[no-untyped-def]
-    histograms, first, places, total, level, feature, monotone, bounds, penalties, least, left, gains, positions
+    histograms, first, indices, total, level, feature, monotone, bounds, penalties, least, left, gains, positions
 ):
     """Return gain, position and whether missing goes left of a numeric feature's best split (see `scan_level`)."""
     (nodes, sums, parent), count, n = level, len(total) - 1, 0
@@ -161,13 +161,13 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
     for i in range(n + 1):
         gains[0, i] = gains[1, i] = 0.0
     for k in nodes:
-        place, G, H = np.uint64(places[k]), 0.0, 0.0
+        index, G, H = np.uint64(indices[k]), 0.0, 0.0
         for i in range(np.uint64(n)):
             slot = first + np.uint64(positions[i] - 1)
-            G += histograms[place, slot, 0]
-            H += histograms[place, slot, 1]
+            G += histograms[index, slot, 0]
+            H += histograms[index, slot, 1]
             left[0, 0, i], left[0, 1, i] = G, H
-        added_G, added_H = histograms[place, last, 0], histograms[place, last, 1]
+        added_G, added_H = histograms[index, last, 0], histograms[index, last, 1]
         if monotone is None:
             _add_gains(left, 0, n, 0.0, 0.0, sums[k, 0], sums[k, 1], parent[k], penalties, gains, 0)
             if has_missing:
@@ -192,7 +192,7 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _scan_categories(  # type: ignore[no-untyped-def]
-    histograms, first, places, total, room, level, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth, penalties,
+    histograms, first, indices, total, room, level, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth, penalties,
     least, left, gains,
 ):  # fmt: skip
     """Return the same of a categorical feature, with the candidates of `scan_categories` of `category_kernels`."""
@@ -206,17 +206,17 @@ def _scan_categories(  # type: ignore[no-untyped-def]
     for i in range(steps):
         gains[0, i] = gains[1, i] = 0.0
     for k in nodes:
-        place = np.uint64(places[k])
+        index = np.uint64(indices[k])
         for i in range(np.uint64(2)):  # G and H
             named_right, named_left = 0.0, 0.0
             for step in range(steps):
                 if one_hot:
-                    of_category = histograms[place, first + np.uint64(lowest[step]), i] if step < n else 0.0
+                    of_category = histograms[index, first + np.uint64(lowest[step]), i] if step < n else 0.0
                     left[NAMED_RIGHT, i, step] = sums[k, i] - of_category
-                    left[NAMED_LEFT, i, step] = sums[k, i] - of_category - histograms[place, last, i]
+                    left[NAMED_LEFT, i, step] = sums[k, i] - of_category - histograms[index, last, i]
                 else:
-                    named_right += histograms[place, first + np.uint64(lowest[step]), i]
-                    named_left += histograms[place, first + np.uint64(highest[step]), i]
+                    named_right += histograms[index, first + np.uint64(lowest[step]), i]
+                    named_left += histograms[index, first + np.uint64(highest[step]), i]
                     left[NAMED_RIGHT, i, step] = sums[k, i] - named_right
                     left[NAMED_LEFT, i, step] = named_left
         for side in range(sides):

@@ -59,7 +59,7 @@ def gains_of_outputs(left, total, reg_lambda, reg_alpha, max_delta_step, min_chi
 
 @kernel
 def scan_outputs(  # type: ignore[no-untyped-def]
-    histograms, places, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    histograms, indices, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains,
 ):  # fmt: skip
     """Find each node's best split over its allowed features.
@@ -67,8 +67,8 @@ def scan_outputs(  # type: ignore[no-untyped-def]
     Parameters
     ----------
     histograms
-        float64 (places, outputs, slots, 2): sums of g and h.
-    places
+        float64 (histograms, outputs, slots, 2): sums of g and h.
+    indices
         int64 (nodes,): the index of each node's histograms.
     offsets, is_categorical, allowed
         As for `frameboost.splits.search_kernels.scan_histograms`.
@@ -86,8 +86,8 @@ def scan_outputs(  # type: ignore[no-untyped-def]
         widest = max(widest, offsets[feature + 1] - offsets[feature])
     # One more than the bins, see the last candidate of `_scan_categories`.
     space = np.empty((2, 2, widest + 1)), np.empty((2, widest + 1)), np.empty(widest, dtype=np.int64)
-    for node in range(len(places)):
-        sums = histograms[places[node]]
+    for node in range(len(indices)):
+        sums = histograms[indices[node]]
         totals = _totals(sums, offsets[1])
         best[node, 0], gains[node] = -1, 0.0
         for feature in range(n_features):
@@ -308,12 +308,12 @@ def named_by_outputs(  # type: ignore[no-untyped-def]
 
 @kernel
 def _find_share(  # type: ignore[no-untyped-def]
-    histograms, places, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    histograms, indices, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains, count, share,
 ):  # fmt: skip
-    own = slice(len(places) * share // count, len(places) * (share + 1) // count)
+    own = slice(len(indices) * share // count, len(indices) * (share + 1) // count)
     scan_outputs(
-        histograms, places[own], offsets, is_categorical, allowed[own], max_cat_to_onehot, max_cat_threshold,
+        histograms, indices[own], offsets, is_categorical, allowed[own], max_cat_to_onehot, max_cat_threshold,
         cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best[own], gains[own],
     )  # fmt: skip
 
@@ -323,12 +323,12 @@ _finding = outlined(_find_share)
 
 @kernel
 def find_vector_splits(  # type: ignore[no-untyped-def]
-    team, histograms, places, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    team, histograms, indices, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains, count,
 ):  # fmt: skip
     """Do the work of `scan_outputs` in ``count`` shares on a team of threads (see `runtime.team_kernels`)."""
     values = (
-        histograms, places, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+        histograms, indices, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
         reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains, count,
     )  # fmt: skip
     share_out(team, _finding(values), count)

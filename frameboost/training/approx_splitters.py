@@ -67,8 +67,8 @@ class LocalSplitter:
         splitter = HistogramSplitter(ready, layout, self._settings)
         splits = splitter.best_splits(nodes)
         gaps = [
-            None if split is None or split.categories is not None else found[split.feature].gap(place, split.bin)
-            for place, split in enumerate(splits)
+            None if split is None or split.categories is not None else found[split.feature].gap(index, split.bin)
+            for index, split in enumerate(splits)
         ]
         thresholds = thresholds_of_gaps(gaps)
         return [split and split._replace(threshold=each) for split, each in zip(splits, thresholds, strict=True)]
@@ -87,10 +87,10 @@ class _ReadyHistograms:
     def __init__(self, histograms: FloatArray) -> None:
         self._histograms = histograms
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramSource.histograms`."""
         assert len(nodes) == len(self._histograms)
-        out[places] = self._histograms
+        out[indices] = self._histograms
 
 
 def _with_a_bin(bins: Bins, of_nodes: NodeBins) -> NodeBins:

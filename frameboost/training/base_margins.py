@@ -21,7 +21,7 @@ _WEIGHT = Expression("weight", ("weight",))
 _ONE = Expression("1", ())
 _SMALLEST_SHARE = 1e-6  # XGBoost's kRtEps; keeps the logarithm of an empty class finite
 # The search for margins beside an offset: the most passes over the rows, and the step, as a share, that ends it.
-_MOST_PASSES, _SMALLEST_STEP = 100, 1e-12
+_MAX_PASSES, _SMALLEST_STEP = 100, 1e-12
 _FLAT = 1e-9  # a change of the sum of gradients, as a share, that is none
 
 
@@ -182,7 +182,7 @@ def _beside(
         for output, (name, begin) in enumerate(zip(loss.margins, begins, strict=True))
     ]
     passes, moved = 0, True
-    while moved and passes < _MOST_PASSES:
+    while moved and passes < _MAX_PASSES:
         moved = False
         for output in range(first, loss.n_outputs):
             root, more = _root(rows, loss, margins, output, offsets)
@@ -215,7 +215,7 @@ def _root(
     """Return the margin of an output at which its gradients sum to 0, and the number of passes over the rows."""
     low, high = -math.inf, math.inf  # where the gradients' sum is below 0, and above
     at, last, step = margins[output], None, math.inf
-    for number in range(1, _MOST_PASSES):
+    for number in range(1, _MAX_PASSES):
         G, H = _sums_at(rows, loss, [*margins[:output], at, *margins[output + 1 :]], offsets)[output]
         if not math.isfinite(G) or not math.isfinite(H):
             if last is None:
@@ -239,7 +239,7 @@ def _root(
         if G == 0 or _is_close(following, at):
             return (at if G == 0 else following), number
         last, at = (at, G), following
-    return at, _MOST_PASSES
+    return at, _MAX_PASSES
 
 
 def _scaled_frequencies(rows: Engine, loss: Loss, offsets: Mapping[str, Expression]) -> tuple[float, ...]:
@@ -251,7 +251,7 @@ def _scaled_frequencies(rows: Engine, loss: Loss, offsets: Mapping[str, Expressi
     total = math.fsum(counts.values())
     kept = [max(counts[name], _SMALLEST_SHARE * total) for name in names]
     margins = _centred([math.log(count / total) for count in kept])
-    for _ in range(_MOST_PASSES):
+    for _ in range(_MAX_PASSES):
         sums = _sums_at(rows, loss, margins, offsets)
         expected = [max(G + counts[name], _SMALLEST_SHARE * total) for (G, _), name in zip(sums, names, strict=True)]
         steps = [math.log(count / of_margins) for count, of_margins in zip(kept, expected, strict=True)]

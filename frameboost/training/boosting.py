@@ -251,13 +251,13 @@ class _Rounds:
         """Yield the trees of a round, output by output."""
         parallel = self.parameters.num_parallel_tree
         if isinstance(self._grower, VectorTreeGrower):
-            of_growths = [self._grown_at_once(self._grower, round_, place) for place in range(parallel)]
+            of_growths = [self._grown_at_once(self._grower, round_, index) for index in range(parallel)]
             yield from chain.from_iterable(zip(*of_growths, strict=True))
             return
         for output, margin in enumerate(self.loss.margins):
             self._settings.output = output
-            for place in range(output * parallel, (output + 1) * parallel):
-                totals = self._start_tree(round_, place, output)
+            for index in range(output * parallel, (output + 1) * parallel):
+                totals = self._start_tree(round_, index, output)
                 yield self._grower.grow(totals, output, margin, self._renewals.get(output))
 
     def repeat(self, round_: int, grown: Sequence[GrownTree]) -> None:
@@ -288,23 +288,23 @@ class _Rounds:
             return trees
         return weighted(trees, self._dropout.weights() if self._n_best is None else self._best_weights)
 
-    def _start_tree(self, round_: int, place: int, output: int) -> Stats:
+    def _start_tree(self, round_: int, index: int, output: int) -> Stats:
         """Start the tree at that place in its round; return G and H of all rows."""
-        totals = self.engines.training.start_tree(output, self._sample(round_, place, output))
+        totals = self.engines.training.start_tree(output, self._sample(round_, index, output))
         _check_finite(totals, self.loss, round_)
         return totals
 
-    def _grown_at_once(self, grower: VectorTreeGrower, round_: int, place: int) -> list[GrownTree]:
+    def _grown_at_once(self, grower: VectorTreeGrower, round_: int, index: int) -> list[GrownTree]:
         """Grow the trees of all outputs at that place in the round."""
         rows = cast(VectorEngine, self.engines.training)
-        totals = rows.start_vector_tree(self._sample(round_, place, 0))
+        totals = rows.start_vector_tree(self._sample(round_, index, 0))
         for of_output in totals:
             _check_finite(of_output, self.loss, round_)
         return grower.grow(totals, self.loss.margins, self._renewals)
 
-    def _sample(self, round_: int, place: int, output: int) -> Sample | None:
+    def _sample(self, round_: int, index: int, output: int) -> Sample | None:
         """Draw the features of the tree at that place, and return the sample of its rows."""
-        number = round_ * self.loss.n_outputs * self.parameters.num_parallel_tree + place  # part of each draw's key
+        number = round_ * self.loss.n_outputs * self.parameters.num_parallel_tree + index  # part of each draw's key
         self._features.start_tree(number)
         return sample_rows(self.engines.training, output, self.parameters, number)
 

@@ -15,7 +15,7 @@ __all__ = ["METHODS", "calibrated"]
 Floats = npt.NDArray[np.float64]
 
 # Of more knots than this, evenly spaced ones are kept, so that the SQL stays short.
-_MOST_KNOTS = 256
+_MAX_KNOTS = 256
 _STEPS, _PRECISION = 100, 1e-12
 
 
@@ -98,8 +98,8 @@ def _blocks(margins: Floats, means: Floats, weights: Floats) -> tuple[Floats, Fl
 
     starts, values = pool_adjacent_violators(means, weights)
     ends = np.unique(np.concatenate([starts[:-1], starts[1:] - 1]))
-    if len(ends) > _MOST_KNOTS:
-        ends = ends[np.unique(np.linspace(0, len(ends) - 1, _MOST_KNOTS).round().astype(np.int64))]
+    if len(ends) > _MAX_KNOTS:
+        ends = ends[np.unique(np.linspace(0, len(ends) - 1, _MAX_KNOTS).round().astype(np.int64))]
     return margins[ends], np.repeat(values, np.diff(starts))[ends]
 
 

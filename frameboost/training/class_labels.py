@@ -24,7 +24,7 @@ __all__ = ["TrainingTarget", "check_known", "hint_of_classes", "labelled_columns
 
 _REGRESSION, _BINARY, _MULTICLASS = "reg:squarederror", "binary:logistic", "multi:softprob"
 _OF_CLASSES = ("binary:", "multi:")
-_MOST_LABELS = 10_000  # as many as `num_class` may be
+_MAX_LABELS = 10_000  # as many as `num_class` may be
 SourceType = TypeVar("SourceType", bound=Source)
 
 
@@ -112,7 +112,7 @@ def _of_strings(
             f"{source.type_names()[target]}, whose values are labels of classes; leave objective out, give "
             f"{shown(_BINARY)} or {shown(_MULTICLASS)}, or convert the column to numbers"
         )
-    labels = source.labels(target, _MOST_LABELS + 1)
+    labels = source.labels(target, _MAX_LABELS + 1)
     if not labels and not _has_rows(source):  # a file of text with its header alone tells no other types
         raise DataError("the data has no rows; training needs at least 2")
     _check_count(labels, target)
@@ -176,7 +176,7 @@ def with_label_codes(source: SourceType, target: str | Sequence[str], labels: La
             check_numeric(source, name, "target column")  # raises
     if len(names) > 1 or _family(source, names[0]) != "string":
         return source
-    _check_same(labels, source.labels(names[0], _MOST_LABELS + 1), names[0], "the model")
+    _check_same(labels, source.labels(names[0], _MAX_LABELS + 1), names[0], "the model")
     return source.with_codes(names[0], [str(label) for label in labels])  # type: ignore[return-value]
 
 
@@ -215,9 +215,9 @@ def _has_rows(source: Source) -> bool:
 def _check_count(labels: Sequence[str], target: str) -> None:
     if not labels:
         raise DataError(f"target {shown(target)} has no label in any row")
-    if len(labels) > _MOST_LABELS:
+    if len(labels) > _MAX_LABELS:
         raise DataError(
-            f"target {shown(target)} has more than {_MOST_LABELS:,} labels, which are too many classes; is it the "
+            f"target {shown(target)} has more than {_MAX_LABELS:,} labels, which are too many classes; is it the "
             "column to predict?"
         )
 
@@ -279,7 +279,7 @@ def _check_held_out(source: Source, target: str, labels: Sequence[str], name: st
             f"target {shown(target)} has type {source.type_names()[target]} in {shown(name)}, the data to validate on, "
             "but labels in training; give it the same type"
         )
-    if unknown := [label for label in source.labels(target, _MOST_LABELS + 1) if label not in labels]:
+    if unknown := [label for label in source.labels(target, _MAX_LABELS + 1) if label not in labels]:
         raise DataError(
             f"target {shown(target)} has the label {shown(unknown[0])} in {shown(name)}, the data to validate on, "
             f"which no row of training has; there it is one of {listed(labels)}"

@@ -32,16 +32,16 @@ from frameboost.losses.loss import Loss
 from frameboost.schema.types import FeatureType
 
 __all__ = [
-    "MOST_GROUPS", "chosen_quantiles", "conformal_distance", "conformal_interval", "conformity_scores", "group_type",
+    "MAX_GROUPS", "chosen_quantiles", "conformal_distance", "conformal_interval", "conformity_scores", "group_type",
     "rows_needed",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 
 # Groups with a distance of their own: a WHEN each in SQL.
-MOST_GROUPS = 1_000
+MAX_GROUPS = 1_000
 # How often a score is raised, by twice as much each time: enough from its last bit to all of it.
-_MOST_STEPS = 60
+_MAX_STEPS = 60
 
 
 def conformity_scores(loss: Loss, margins: Sequence[Floats], labels: Floats, coverage: float) -> Floats:
@@ -75,7 +75,7 @@ def conformity_scores(loss: Loss, margins: Sequence[Floats], labels: Floats, cov
     # p + abs(y - p) may round to less than y, and a row at the end of its own interval would be outside.
     ends = interval_ends(loss, kind, quantiles, narrows=True)
     steps = np.spacing(np.abs(scores))
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         outside = np.flatnonzero(np.isfinite(scores) & ~_holds(ends, rows, scores))
         if not len(outside):
             return scores
@@ -158,9 +158,9 @@ def _by_group(scores: Floats, coverage: float, groups: pl.Series, otherwise: flo
             f"no value of groups column {shown(groups.name)} has the {counted(needed, 'row')} that coverage="
             f"{coverage:g} takes"
         )
-    if len(of_each) > MOST_GROUPS:
+    if len(of_each) > MAX_GROUPS:
         raise DataError(
-            f"groups column {shown(groups.name)} has {len(of_each):,} values; give one of at most {MOST_GROUPS:,}"
+            f"groups column {shown(groups.name)} has {len(of_each):,} values; give one of at most {MAX_GROUPS:,}"
         )
     known = of_each["group"].to_list()
     numbers = tuple(conformal_distance(its.to_numpy(), coverage) for its in of_each["score"])
@@ -195,8 +195,8 @@ def conformal_distance(scores: Floats, coverage: float) -> float:
     DataError
         If it is infinite.
     """
-    place = math.ceil((len(scores) + 1) * _exact(coverage)) - 1
-    found = float(np.partition(scores, place)[place])
+    index = math.ceil((len(scores) + 1) * _exact(coverage)) - 1
+    found = float(np.partition(scores, index)[index])
     if math.isinf(found):
         raise DataError(
             f"coverage={coverage:g} would take infinite intervals: the model's predictions overflow, or labels are out "

@@ -73,7 +73,7 @@ class GrownTree:
         steps, of_leaves, linear = self.calls()
         values = {node: value * weight for node, value in of_leaves.items()}
         for engine in engines:
-            engine.follow_tree()
+            engine.reset_nodes()
             for moves in steps:
                 engine.apply_splits(moves)
             add_values(engine, values, linear, self.margin)
@@ -204,7 +204,7 @@ class TreeGrower:
             root.value = float(self._weights(nodes)[0])
         steps: list[Moves] = []
         for follower in self._followers:
-            follower.follow_tree()
+            follower.reset_nodes()
         self._find_splits([root])
         for batch, new in self._batches(root, ahead=self._is_batched and ahead):
             if new:

@@ -38,7 +38,7 @@ _compiling_later = CompileLater(subtract_from_parents, most=5000)
 class HistogramSource(Protocol):
     """Sums histograms: a `HistogramEngine`, of which no more is needed here."""
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `frameboost.engines.contract.HistogramEngine.histograms`."""
 
 
@@ -49,40 +49,40 @@ class HistogramPool:
         self._source = source
         self._n_slots = n_slots
         self._workers = workers
-        self._sums: FloatArray = np.empty((0, n_slots, 2))  # (places, slots, 2)
-        self._places: dict[int, int] = {}  # node -> place of its histogram
+        self._sums: FloatArray = np.empty((0, n_slots, 2))  # (histograms, slots, 2)
+        self._indices: dict[int, int] = {}  # node -> place of its histogram
         self._free: list[int] = []
 
     def of(self, nodes: Sequence[OpenNode]) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-        """Return histograms, float64 (places, slots, 2), and the place among them of each of ``nodes``.
+        """Return histograms, float64 (histograms, slots, 2), and the place among them of each of ``nodes``.
 
         Siblings must be asked for in the same call. A parent's histogram is gone afterwards: the sibling has its place.
         """
-        asked = [node for node in nodes if node.is_smaller or node.parent not in self._places]
-        own = self._free_places(len(asked))
-        parents = [self._places.pop(node.parent, -1) for node in asked]
-        for node, place, parent in zip(asked, own, parents, strict=True):
-            self._places[node.id] = place
+        asked = [node for node in nodes if node.is_smaller or node.parent not in self._indices]
+        own = self._free_indices(len(asked))
+        parents = [self._indices.pop(node.parent, -1) for node in asked]
+        for node, index, parent in zip(asked, own, parents, strict=True):
+            self._indices[node.id] = index
             if parent >= 0:
                 assert node.sibling is not None
-                self._places[node.sibling.id] = parent
-        places = np.array(own, dtype=np.int64)
-        self._source.histograms([node.id for node in asked], self._sums, places)
+                self._indices[node.sibling.id] = parent
+        indices = np.array(own, dtype=np.int64)
+        self._source.histograms([node.id for node in asked], self._sums, indices)
         self._subtract(own, parents)
-        return self._sums, np.array([self._places[node.id] for node in nodes], dtype=np.int64)
+        return self._sums, np.array([self._indices[node.id] for node in nodes], dtype=np.int64)
 
-    def _subtract(self, places: Sequence[int], parents: Sequence[int]) -> None:
+    def _subtract(self, indices: Sequence[int], parents: Sequence[int]) -> None:
         """Turn the histograms of parents (-1 for none) into those of the other child, in place."""
-        count = self._workers.count(len(places), SLOTS_PER_THREAD // self._sums.shape[1])
-        if count == 1 and _compiling_later.defers(1):
-            for place, parent in zip(places, parents, strict=True):
+        count = self._workers.count(len(indices), SLOTS_PER_THREAD // self._sums.shape[1])
+        if count == 1 and _compiling_later.spend(1):
+            for index, parent in zip(indices, parents, strict=True):
                 if parent >= 0:
-                    self._sums[parent] -= self._sums[place]
+                    self._sums[parent] -= self._sums[index]
             return
-        of_places, of_parents = np.array(places, dtype=np.int64), np.array(parents, dtype=np.int64)
-        subtract_from_parents(self._workers.team(count), self._sums, of_places, of_parents)
+        of_indices, of_parents = np.array(indices, dtype=np.int64), np.array(parents, dtype=np.int64)
+        subtract_from_parents(self._workers.team(count), self._sums, of_indices, of_parents)
 
-    def _free_places(self, count: int) -> list[int]:
+    def _free_indices(self, count: int) -> list[int]:
         """Return ``count`` free places, with more memory if there are too few."""
         missing = count - len(self._free)
         if missing > 0:
@@ -96,9 +96,9 @@ class HistogramPool:
 
     def forget(self, node: int) -> None:
         """Free the place of a node that has become a leaf."""
-        self._free.append(self._places.pop(node))
+        self._free.append(self._indices.pop(node))
 
     def clear(self) -> None:
         """Free all places: the tree is grown."""
-        self._free += self._places.values()
-        self._places.clear()
+        self._free += self._indices.values()
+        self._indices.clear()

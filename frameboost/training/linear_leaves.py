@@ -23,15 +23,15 @@ from frameboost.expressions.grid import bit_step
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.gain import bounded_weights
 from frameboost.splits.split import FloatArray
-from frameboost.trees.linear_leaf import MOST_TERMS, LinearLeaf, LinearTerm, may_have_slope
+from frameboost.trees.linear_leaf import MAX_TERMS, LinearLeaf, LinearTerm, may_have_slope
 from frameboost.trees.tree import LEAF, Tree
 
 __all__ = ["LinearLeaves", "solve_slopes"]
 
 # A leaf of fewer rows has no slopes.
-_FEWEST_ROWS = 20
+_MIN_ROWS = 20
 # Bits of h in the sums, at least; of numbers from the centre of a grid to its ends, at most in the sums, and in scores.
-_BITS_OF_H, _MOST_BITS_IN_SUMS, _BITS = 14, 11, 20
+_BITS_OF_H, _MAX_BITS_IN_SUMS, _BITS = 14, 11, 20
 _OFFSET_STEPS = 1.5 * 2.0**52
 # The steps of grids of numbers: beyond these, their products with slopes may leave the range of float64.
 _LEAST_STEP, _LARGEST_STEP = 2.0**-300, 2.0**300
@@ -87,18 +87,18 @@ class LinearLeaves:
             if asked in self._ends:
                 own = (asked, *(each for each in own if each != asked))
             paths[tree.left[node]] = paths[tree.right[node]] = own
-        return {leaf: paths[leaf][:MOST_TERMS] for leaf in tree.leaves()}
+        return {leaf: paths[leaf][:MAX_TERMS] for leaf in tree.leaves()}
 
     def _grid(self, path: Sequence[int], found: FloatArray) -> LeafGrid | None:
         """Return the grids of a leaf's sums, None if it has too few rows or its numbers are all the same."""
         n_rows, largest_g, largest_h = found[:3].tolist()
-        if n_rows < _FEWEST_ROWS:
+        if n_rows < _MIN_ROWS:
             return None
         bits_of_rows = int(n_rows).bit_length()
-        bits = min(_MOST_BITS_IN_SUMS, (51 - bits_of_rows - _BITS_OF_H) // 2)
+        bits = min(_MAX_BITS_IN_SUMS, (51 - bits_of_rows - _BITS_OF_H) // 2)
         terms = []
-        for place, feature in enumerate(path):
-            low, high = found[3 + 2 * place : 5 + 2 * place].tolist()
+        for index, feature in enumerate(path):
+            low, high = found[3 + 2 * index : 5 + 2 * index].tolist()
             term = self._term(feature, low, high, bits)
             if term is not None:
                 terms.append(term)
@@ -133,12 +133,12 @@ class LinearLeaves:
         limit, no_bounds = p.max_delta_step or 0.0, np.tile([-np.inf, np.inf], (len(nodes), 1))
         weights = bounded_weights(G, H, no_bounds, p.reg_lambda, p.reg_alpha, limit, 0.0)
         found = {}
-        for place, node in enumerate(nodes):
-            of_terms = zip(grids[node].terms, slopes[place].tolist(), means[place].tolist(), strict=False)
+        for index, node in enumerate(nodes):
+            of_terms = zip(grids[node].terms, slopes[index].tolist(), means[index].tolist(), strict=False)
             own = [each for each in of_terms if each[1]]
             if not own or not math.isfinite(sum(slope for _, slope, _ in own)):
                 continue
-            constant = float(weights[place])
+            constant = float(weights[index])
             factor = _factor_within(limit - abs(constant), own) if limit else 1.0
             terms = []
             for term, slope, mean in own:
@@ -192,12 +192,12 @@ def solve_slopes(sums: Sequence[FloatArray], penalty: float) -> tuple[FloatArray
                for j in range(most)] for side in (0, 1))  # fmt: skip
     means = [each / safe_H for each in hu]
     moments: dict[tuple[int, int], FloatArray] = {}
-    place = 0
+    index = 0
     for k in range(most):
         for j in range(k + 1):
-            raw = np.array([each[2 + 2 * n + place] if k < n else 0.0 for each, n in zip(sums, counts, strict=True)])
+            raw = np.array([each[2 + 2 * n + index] if k < n else 0.0 for each, n in zip(sums, counts, strict=True)])
             moments[j, k] = raw - means[j] * hu[k]
-            place += 1
+            index += 1
     has_spread = [(moments[j, j] > 0.0) & (H > 0.0) for j in range(most)]
     scale = [np.where(is_wide, 1.0 / np.sqrt(np.where(is_wide, moments[j, j], 1.0)), 0.0)
              for j, is_wide in enumerate(has_spread)]  # fmt: skip
@@ -235,4 +235,4 @@ def solve_slopes(sums: Sequence[FloatArray], penalty: float) -> tuple[FloatArray
 
 def _n_terms(size: int) -> int:
     """Return the number of terms p of sums of that size, 2 + 2 p + p (p + 1) / 2."""
-    return next(p for p in range(1, MOST_TERMS + 1) if 2 + 2 * p + p * (p + 1) // 2 == size)
+    return next(p for p in range(1, MAX_TERMS + 1) if 2 + 2 * p + p * (p + 1) // 2 == size)

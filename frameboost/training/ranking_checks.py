@@ -80,7 +80,7 @@ def _check_rows(engine: Engine, roles: Mapping[str, str]) -> None:
         )
     if "weight" not in roles:
         return
-    engine.define({"lightest": QueryWindow("min", _WEIGHT), "heaviest": QueryWindow("max", _WEIGHT)})
+    engine.add_columns({"lightest": QueryWindow("min", _WEIGHT), "heaviest": QueryWindow("max", _WEIGHT)})
     spread = Expression("heaviest - lightest", ("heaviest", "lightest"))
     if engine.aggregate({"spread": Aggregate("max", spread)})["spread"]:
         raise DataError(

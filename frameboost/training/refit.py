@@ -148,7 +148,7 @@ class _Refitter:
         for moves in moves_of(tree, lambda *_: 0):  # these rows are not binned
             self._rows.apply_splits(moves)
         sums = np.array(
-            [np.bincount(self._rows.node_of, self._rows.gradient_pairs[:, i], minlength=len(tree)) for i in (0, 1)]
+            [np.bincount(self._rows.node_of, self._rows.tree_gh[:, i], minlength=len(tree)) for i in (0, 1)]
         )
         for node in reversed(range(len(tree))):  # children come after their parent
             if not tree.is_leaf(node):

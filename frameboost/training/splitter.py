@@ -27,7 +27,7 @@ from frameboost.training.pruning import Pruner
 __all__ = ["ExactSplitter", "HistogramSplitter", "LimitsOf", "SplitSearch", "SplitSettings", "Splitter"]
 
 # The slots of a feature of two bins, and the fewest such features for which a shortcut is worth compiling.
-_SLOTS_OF_PAIR, _FEWEST_PAIRS = 3, 32
+_SLOTS_OF_PAIR, _MIN_PAIRS = 3, 32
 
 LimitsOf = Callable[[Sequence[OpenNode]], SplitLimits]
 
@@ -72,7 +72,7 @@ class SplitSettings:
         """The least gain of a split that is made."""
         return max(math.nextafter(self.min_gain, math.inf), self.gamma)
 
-    def is_enough(self, gain: float) -> bool:
+    def accepts(self, gain: float) -> bool:
         """Whether a split with that gain is made."""
         return gain >= self.least_gain
 
@@ -125,14 +125,14 @@ class HistogramSplitter:
         self._pool = HistogramPool(histograms, layout.n_slots, settings.workers)
         self._layout = layout
         self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
-        has_pairs = np.count_nonzero(np.diff(layout.offsets) == _SLOTS_OF_PAIR) >= _FEWEST_PAIRS
-        self._has_pairs = True if has_pairs else None
+        has_two_bins = np.count_nonzero(np.diff(layout.offsets) == _SLOTS_OF_PAIR) >= _MIN_PAIRS
+        self._has_two_bins = True if has_two_bins else None
         self._cuts = [None if b.feature.type.is_categorical else b.cuts for b in layout.bins]
         self._settings = settings
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `Splitter.best_splits`."""
-        histograms, places = self._pool.of(nodes)
+        histograms, indices = self._pool.of(nodes)
         best = np.empty((len(nodes), 3), dtype=np.int64)
         stats = np.empty((len(nodes), 3))
         p, layout, workers = self._settings.penalties, self._layout, self._settings.workers
@@ -141,30 +141,30 @@ class HistogramSplitter:
         count = workers.count(len(nodes), SLOTS_PER_THREAD // layout.n_slots)
         team = workers.team(count)
         arguments = (
-            histograms, places, layout.offsets, self._is_categorical, limits.allowed,
-            monotone, bounds, self._has_pairs, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+            histograms, indices, layout.offsets, self._is_categorical, limits.allowed,
+            monotone, bounds, self._has_two_bins, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
         )  # fmt: skip
         if team is None:
             scan_histograms(*arguments)
         else:
             find_splits(team, *arguments, count)
-        found = zip(nodes, places.tolist(), best.tolist(), stats.tolist(), strict=True)
-        return [self._split(node, histograms, place, choice, sums) for node, place, choice, sums in found]
+        found = zip(nodes, indices.tolist(), best.tolist(), stats.tolist(), strict=True)
+        return [self._split(node, histograms, index, choice, sums) for node, index, choice, sums in found]
 
     def _split(
-        self, node: OpenNode, histograms: FloatArray, place: int, choice: list[int], sums: list[float]
+        self, node: OpenNode, histograms: FloatArray, index: int, choice: list[int], sums: list[float]
     ) -> Split | None:
         """Return the split that the kernel has chosen: feature, bin (or category), side of missing; gain, GL, HL."""
         feature, position, missing_left = choice
         gain, GL, HL = sums
-        if feature < 0 or not self._settings.is_enough(gain):
+        if feature < 0 or not self._settings.accepts(gain):
             self._pool.forget(node.id)
             return None
         left = Stats(GL, HL)
         cuts = self._cuts[feature]
         if cuts is None:
-            own = histograms[place, self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
+            own = histograms[index, self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
             return categorical_split(
                 own, feature, position, bool(missing_left), gain, left, node.stats, self._settings.penalties
             )

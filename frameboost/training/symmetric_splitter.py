@@ -38,22 +38,22 @@ class SymmetricSplitter:
 
         The gain of each node's split is an even share of the level's.
         """
-        histograms, places = self._pool.of(nodes)
+        histograms, indices = self._pool.of(nodes)
         if nodes[0].parent < 0:
-            self._summed = histograms[places[0]].copy()  # every level has all rows, and sums are exact
+            self._summed = histograms[indices[0]].copy()  # every level has all rows, and sums are exact
         p, layout, limits = self._settings.penalties, self._layout, self._settings.limits_of(nodes)
         monotone, bounds = limits.bounding(p.max_delta_step)
         gain, feature, position, missing_left = scan_level(
-            histograms, places, self._summed, layout.offsets, self._is_categorical, limits.allowed.all(axis=0),
+            histograms, indices, self._summed, layout.offsets, self._is_categorical, limits.allowed.all(axis=0),
             monotone, bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.reg_lambda, p.reg_alpha,
             p.max_delta_step, p.min_child_weight,
         )  # fmt: skip
-        if feature < 0 or not self._settings.is_enough(gain):
+        if feature < 0 or not self._settings.accepts(gain):
             for node in nodes:
                 self._pool.forget(node.id)
             return [None] * len(nodes)
         shared = self._shared(feature, position, bool(missing_left), gain / len(nodes))
-        return [self._of_node(shared, histograms[place]) for place in places]
+        return [self._of_node(shared, histograms[index]) for index in indices]
 
     def _shared(self, feature: int, position: int, missing_left: bool, gain: float) -> Split:
         """Return the level's split, without sums."""

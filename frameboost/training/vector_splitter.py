@@ -24,9 +24,9 @@ class _AllOutputs:
     def __init__(self, engine: VectorEngine, n_slots: int) -> None:
         self._engine, self._n_slots = engine, n_slots
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `frameboost.training.histograms.HistogramSource`."""
-        self._engine.vector_histograms(nodes, out.reshape(len(out), -1, self._n_slots, 2), places)
+        self._engine.vector_histograms(nodes, out.reshape(len(out), -1, self._n_slots, 2), indices)
 
 
 class VectorSplitter:
@@ -40,14 +40,14 @@ class VectorSplitter:
 
     def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
         """See `frameboost.training.splitter.Splitter`."""
-        sums, places = self._pool.of(nodes)
+        sums, indices = self._pool.of(nodes)
         histograms = sums.reshape(len(sums), self._n_outputs, self._layout.n_slots, 2)
         best, gains = np.empty((len(nodes), 3), dtype=np.int64), np.empty(len(nodes))
         p, workers = self._settings.penalties, self._settings.workers
         count = workers.count(len(nodes), max(1, SLOTS_PER_THREAD // (self._n_outputs * self._layout.n_slots)))
         team = workers.team(count)
         arguments = (
-            histograms, places, self._layout.offsets, self._is_categorical, self._settings.limits_of(nodes).allowed,
+            histograms, indices, self._layout.offsets, self._is_categorical, self._settings.limits_of(nodes).allowed,
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, gains,
         )  # fmt: skip
@@ -55,13 +55,13 @@ class VectorSplitter:
             scan_outputs(*arguments)
         else:
             find_vector_splits(team, *arguments, count)
-        found = zip(nodes, places.tolist(), best.tolist(), gains.tolist(), strict=True)
-        return [self._split(node, histograms[place], choice, gain) for node, place, choice, gain in found]
+        found = zip(nodes, indices.tolist(), best.tolist(), gains.tolist(), strict=True)
+        return [self._split(node, histograms[index], choice, gain) for node, index, choice, gain in found]
 
     def _split(self, node: OpenNode, histogram: FloatArray, choice: Sequence[int], gain: float) -> Split | None:
         """Return the split that the kernel has chosen, with the sums of its children."""
         feature, position, missing_left = choice
-        if feature < 0 or not self._settings.is_enough(gain):
+        if feature < 0 or not self._settings.accepts(gain):
             self._pool.forget(node.id)
             return None
         own = np.ascontiguousarray(histogram[:, self._layout.offsets[feature] : self._layout.offsets[feature + 1]])

@@ -115,10 +115,10 @@ class VectorTreeGrower:
         """Return the tree of each output, with its own gains and covers, still without values."""
         p = self._penalties
         gains = np.zeros(sums.shape[:2])
-        for place, node in enumerate(nodes):
+        for index, node in enumerate(nodes):
             if node.left is not None:
-                gains[place] = gains_of_outputs(
-                    _outputs(node.left), sums[place], p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight
+                gains[index] = gains_of_outputs(
+                    _outputs(node.left), sums[index], p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight
                 )
         splits = tree_of(nodes, 0)
         return [
@@ -129,9 +129,9 @@ class VectorTreeGrower:
     def _renew(self, values: list[float], nodes: Sequence[OpenNode], renewal: Renewal) -> None:
         """Set the values of leaves to quantiles of the residuals of an output."""
         quantiles = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
-        for place, node in enumerate(nodes):
+        for index, node in enumerate(nodes):
             if node.left is None and node.id in quantiles:
-                values[place] = quantiles[node.id] * self.shrinkage + 0.0
+                values[index] = quantiles[node.id] * self.shrinkage + 0.0
 
 
 def _outputs(node: OpenNode) -> FloatArray:

@@ -24,12 +24,12 @@ from typing import NamedTuple
 from frameboost.errors import ParameterError
 from frameboost.schema.feature import Feature
 
-__all__ = ["MOST_STEPS", "MOST_TERMS", "LinearLeaf", "LinearTerm", "may_have_slope", "refuse_linear"]
+__all__ = ["MAX_STEPS", "MAX_TERMS", "LinearLeaf", "LinearTerm", "may_have_slope", "refuse_linear"]
 
 # The most features of a leaf.
-MOST_TERMS = 5
+MAX_TERMS = 5
 # The most steps from the centre of a grid to its ends.
-MOST_STEPS = 1 << 21
+MAX_STEPS = 1 << 21
 _OFFSET_STEPS = 1.5 * 2.0**52
 _SMALLEST_NORMAL = 2.0**-1022
 

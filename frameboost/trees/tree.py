@@ -97,7 +97,7 @@ class Tree:
         """Return the leaves that have slopes, by node."""
         return {node: leaf for node, leaf in enumerate(self.linear) if leaf is not None}
 
-    def asked(self) -> set[int]:
+    def used_features(self) -> set[int]:
         """Return the features that splits ask about, or slopes are of."""
         slopes = (term.feature for leaf in self.linear_leaves().values() for term in leaf.terms)
         return {*self.feature, *slopes} - {LEAF}

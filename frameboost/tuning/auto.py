@@ -44,7 +44,7 @@ __all__ = ["auto"]
 
 _BINARY = "binary:logistic"
 # Up to so many values several fits run side by side.
-_MOST_VALUES_AT_ONCE = 2**22
+_MAX_VALUES_AT_ONCE = 2**22
 _LAST_ROWS = "last 20%"
 # Engines and arguments that leaves with slopes go with and don't go with; ``linear_tree`` is for all fits, or none.
 _WITH_SLOPES = ("auto", "numba", "polars", "duckdb")
@@ -259,7 +259,7 @@ def _at_once(source: LocalSource, n_values: int, n_folds: int, options: Mapping[
     """Return how many fits to run side by side: of few values two take less than one after the other."""
     n_jobs, shards = options.get("n_jobs"), options.get("shards")
     engine = choose_engine(options.get("engine", "auto"), source, HistogramEngine, "auto", n_jobs, shards)
-    if engine.threads_set_by or shards is not None or n_values > _MOST_VALUES_AT_ONCE:
+    if engine.threads_set_by or shards is not None or n_values > _MAX_VALUES_AT_ONCE:
         return 1
     return max(1, min(n_jobs or available_cores(), n_folds - 1))
 

@@ -29,7 +29,7 @@ from frameboost.tuning.trials import Fold, Trial, deciding_metric
 
 __all__ = ["HeldOutMargins", "blend"]
 
-_MOST_STEPS = 6
+_MAX_STEPS = 6
 _FOLD = "frameboost_fold"
 # An addition must make the error smaller by this share, or it isn't worth its trees.
 _WORTH = 1e-4
@@ -134,7 +134,7 @@ def blend(margins: HeldOutMargins) -> list[float]:
     alone = margins.alone
     best = min(range(len(alone)), key=alone.__getitem__)
     counts, error = [int(number == best) for number in range(len(alone))], alone[best]
-    for _ in range(_MOST_STEPS if len(alone) > 1 else 0):
+    for _ in range(_MAX_STEPS if len(alone) > 1 else 0):
         tried = {k: margins.error([n + (i == k) for i, n in enumerate(counts)]) for k in range(len(alone))}
         number = min(tried, key=tried.__getitem__)
         if not tried[number] < error - _WORTH * abs(error):

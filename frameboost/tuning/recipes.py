@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["MOST_VALUES_OF_SLOPES", "PLANS", "Plan", "Recipe", "distinct"]
+__all__ = ["MAX_VALUES_OF_SLOPES", "PLANS", "Plan", "Recipe", "distinct"]
 
 Settings = Mapping[str, Any]
 
@@ -74,7 +74,7 @@ class Plan:
         """Return the plan for so many values: the more rows, the less another fold adds to a model."""
         most = next((folds for limit, folds in _FOLDS_BY_VALUES if n_values <= limit), 1)
         plan = replace(self, trained=min(self.trained, most))
-        return plan if n_values <= MOST_VALUES_OF_SLOPES else plan.without_slopes()
+        return plan if n_values <= MAX_VALUES_OF_SLOPES else plan.without_slopes()
 
     def without_slopes(self) -> Plan:
         """Return the plan without trees whose leaves have slopes."""
@@ -88,7 +88,7 @@ _FEW_ROWS = 1 << 15
 # On how many folds to train data of at most so many values.
 _FOLDS_BY_VALUES = ((2**22, 10), (2**25, 3))
 # Of how many values at most to try slopes, with which fits and predictions take several times as long.
-MOST_VALUES_OF_SLOPES = 2**22
+MAX_VALUES_OF_SLOPES = 2**22
 _SYMMETRIC = {"grow_policy": "symmetric", "max_depth": 6}
 _LEAFWISE = {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 16}
 _DEPTHWISE = {"grow_policy": "depthwise", "max_depth": 5}

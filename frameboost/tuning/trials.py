@@ -32,7 +32,7 @@ from frameboost.tuning.recipes import Recipe
 __all__ = ["Fold", "Trial", "Trials", "deciding_metric"]
 
 # Held-out rows of a relation that are read to choose between recipes.
-_MOST_READ = 2**20
+_MAX_READ = 2**20
 # A trial is given up from so many folds on, if its metric is behind by this share.
 _JUDGED_FROM, _BEHIND = 2, 0.03
 
@@ -83,7 +83,7 @@ class Fold:
         """Return its rows, of a relation the first 1,048,576."""
         source = open_source(self.held_out)
         if isinstance(source, RelationSource):
-            return read_relation(source.relation.limit(_MOST_READ)).select([column(name) for name in self.columns])
+            return read_relation(source.relation.limit(_MAX_READ)).select([column(name) for name in self.columns])
         return source.to_frame(self.columns).collect()
 
 

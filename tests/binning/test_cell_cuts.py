@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from frameboost.binning import cell_cuts
 from frameboost.binning.arrays import propose_column
 from frameboost.binning.bins import gaps_of_distinct
-from frameboost.binning.cell_cuts import FEWEST_IN_CELLS, gaps_by_cells
+from frameboost.binning.cell_cuts import MIN_IN_CELLS, gaps_by_cells
 from frameboost.binning.cell_kernels import count_cells, rows_of_cells
 from frameboost.binning.codes import propose_bins
 from frameboost.binning.value_counts import count_distinct
@@ -38,7 +38,7 @@ KINDS = {
 def test_cuts_are_those_of_all_values_in_order(monkeypatch, kind, seed, max_bin, is_counted):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(20, 3000))
-    settings_ = {"FEWEST_IN_CELLS": 1, "_CELLS": int(rng.integers(2, 5000)), "_LOOKED_AT": n, "_MOST_SORTED": 1.0}
+    settings_ = {"MIN_IN_CELLS": 1, "_CELLS": int(rng.integers(2, 5000)), "_LOOKED_AT": n, "_MAX_SORTED": 1.0}
     for name, value in settings_.items():
         monkeypatch.setattr(cell_cuts, name, value)
     values = KINDS[kind](rng, n)
@@ -62,7 +62,7 @@ def test_cuts_are_those_of_all_values_in_order(monkeypatch, kind, seed, max_bin,
     + [(kind, True) for kind in ("normal", "narrow", "an outlier")],  # numpy's integers have no NULL
 )
 def test_a_long_column_has_the_cuts_that_polars_finds(kind, has_missing):
-    values = pl.Series("x", KINDS[kind](np.random.default_rng(1), FEWEST_IN_CELLS + 1000))
+    values = pl.Series("x", KINDS[kind](np.random.default_rng(1), MIN_IN_CELLS + 1000))
     if has_missing:
         values = values.scatter(list(range(3, len(values), 50)), None)
     feature = Feature("x", FeatureType.from_polars(values.dtype))
@@ -77,7 +77,7 @@ def test_most_values_of_a_long_column_are_not_sorted(monkeypatch):
     assert sorted_[0] < 200_000 / 20
     assert gaps_by_cells(np.exp(20 * values), None, 256) is None, "most values are in one cell"
     assert gaps_by_cells(np.sign(values), None, 256) is None
-    assert gaps_by_cells(values[: FEWEST_IN_CELLS - 1], None, 256) is None
+    assert gaps_by_cells(values[: MIN_IN_CELLS - 1], None, 256) is None
 
 
 def test_kernels():

@@ -48,7 +48,7 @@ def expected(values):
 @pytest.fixture(autouse=True)
 def few_values(monkeypatch):
     """Let the kernel sort columns of few values."""
-    monkeypatch.setattr(arrays, "MOST_IN_NUMPY", 0)
+    monkeypatch.setattr(arrays, "MAX_IN_NUMPY", 0)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)

@@ -208,7 +208,7 @@ def fit_star(con):
 
 
 def fit_many_columns(con):
-    columns = ", ".join(f"float64 + {i} AS x{i}" for i in range(binning.MOST_AT_ONCE + 1))
+    columns = ", ".join(f"float64 + {i} AS x{i}" for i in range(binning.MAX_AT_ONCE + 1))
     fb.fit(con.sql(f"SELECT amount, {columns} FROM flights"), "amount", **SHAPE)
 
 
@@ -221,7 +221,7 @@ FITS = [
 
 @pytest.mark.slow
 def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch):
-    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(sql, "MIN_SORTED", 1)
     monkeypatch.setattr(cell_cuts, "_CELLS", 40)
     before, original = catalog(con), sql_files.render
     failing, seen = "", set()
@@ -236,7 +236,7 @@ def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch):
     tried = set()
     for fit in FITS:
         failing = ""
-        monkeypatch.setattr(binning, "FEWEST_ROWS", 0 if fit is fit_by_cells else 1 << 17)
+        monkeypatch.setattr(binning, "MIN_ROWS", 0 if fit is fit_by_cells else 1 << 17)
         fit(con)
         assert catalog(con) == before
         for failing in sorted(seen - tried):  # those that no fit before has run
@@ -515,7 +515,7 @@ import os, signal, sys, threading, time
 import duckdb, frameboost as fb
 from frameboost.engines import few_values
 if sys.argv[1] != "few":
-    few_values.MOST_VALUES = -1
+    few_values.MAX_VALUES = -1
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
 
 con = duckdb.connect()

@@ -34,7 +34,7 @@ def trees() -> pl.DataFrame:
 
 @pytest.fixture
 def _queries(monkeypatch):
-    monkeypatch.setattr(few_values, "MOST_VALUES", 0)  # or all engines would read so few rows into memory
+    monkeypatch.setattr(few_values, "MAX_VALUES", 0)  # or all engines would read so few rows into memory
 
 
 @pytest.mark.usefixtures("_queries")

@@ -126,8 +126,8 @@ def test_an_engine_without_the_methods_is_refused(install):
     broken(install, EXAMPLE.replace('"counting"', '"broken"').replace("return CountingEngine(", "return list(("
                                                                       ).replace("workers)", "workers))"))  # fmt: skip
     assert refusal(engine="broken") == (
-        "engine 'broken' opened a list, which lacks 'add_leaf_values', 'aggregate', 'apply_splits', 'bin_columns', "
-        "'by_score', 'close', 'compute_gradients', 'count_missing', 'define', 'features' and 8 more "
+        "engine 'broken' opened a list, which lacks 'add_columns', 'add_leaf_values', 'aggregate', 'apply_splits', "
+        "'bin_columns', 'by_score', 'close', 'compute_gradients', 'count_missing', 'features' and 8 more "
         "of frameboost.engines.contract.HistogramEngine"
     )
 

@@ -70,13 +70,13 @@ def test_group_bys_and_kernels_give_one_model(monkeypatch, objective):
     options = {"objective": objective, "features": list(FEATURES_BY_TYPE)[:12], "weight": "w", **SHAPE}
     models = []
     for most_threads in (0, 1000):
-        monkeypatch.setattr(batches, "_MOST_THREADS", most_threads)
+        monkeypatch.setattr(batches, "_MAX_THREADS", most_threads)
         models += [fb.fit(frame.lazy(), LABELS[objective], engine=engine, **options) for engine in ("polars", "duckdb")]
     assert_same(objective, fb.fit(frame, LABELS[objective], engine="numba", **options), *models)
 
 
 def test_more_columns_than_are_read_at_once_give_one_model(monkeypatch):
-    monkeypatch.setattr(batch_sums, "_MOST_AT_ONCE", 3)
+    monkeypatch.setattr(batch_sums, "_MAX_AT_ONCE", 3)
     rng = np.random.default_rng(0)
     frame = pl.DataFrame(rng.normal(size=(300, 8)).round(2), schema=[f"x{i}" for i in range(8)])
     frame = frame.with_columns(y=(pl.sum_horizontal("x0", "x3", "x7") * 4).round())
@@ -368,8 +368,8 @@ def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, 
     options["n_estimators"] = 4
     as_given = fb.fit(frame, **options)
     assert not sorted_rows
-    monkeypatch.setattr(numba, "FEWEST_SORTED", 1)
-    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(numba, "MIN_SORTED", 1)
+    monkeypatch.setattr(sql, "MIN_SORTED", 1)
     monkeypatch.setattr(records_engine, "_SHARE", 0)  # where nodes are in memory, rows are not sorted
     by_leaf = fb.fit(frame, **options)
     # In a database rows that are drawn are known by their position.
@@ -380,8 +380,8 @@ def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, 
 
 @pytest.mark.parametrize("engine", ["numba", "duckdb"])
 def test_rows_of_queries_are_not_sorted(monkeypatch, sorted_rows, engine):
-    monkeypatch.setattr(numba, "FEWEST_SORTED", 1)
-    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(numba, "MIN_SORTED", 1)
+    monkeypatch.setattr(sql, "MIN_SORTED", 1)
     frame = every_type(200, seed=9).with_columns(query=pl.int_range(200) // 20)
     options = SHAPE | {"group": "query", "features": ["float64", "int32"], "objective": "rank:pairwise"}
     model = fb.fit(frame, "late", engine=engine, **options)

@@ -84,8 +84,8 @@ def rendered(monkeypatch) -> dict[str, str]:
     fb.fit(queries, "y", objective="rank:ndcg", group="query", **shape)
     con.execute("CREATE TABLE d AS SELECT i, i // 3 AS a, -(i // 3) AS b FROM range(3) AS r(i)")  # one key
     fb.fit(fb.join(con.sql("SELECT *, y % 4 AS i FROM t"), con.table("d"), on="i"), "y", **shape)
-    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
-    monkeypatch.setattr(binning, "FEWEST_ROWS", 0)
+    monkeypatch.setattr(sql, "MIN_SORTED", 1)
+    monkeypatch.setattr(binning, "MIN_ROWS", 0)
     con.execute("CREATE TABLE many AS SELECT i AS x, i % 5 AS y FROM range(20000) AS r(i)")
     fb.fit(con.table("many"), "y", n_estimators=2, max_bin=4)
     fb.fit(con.table("t"), "y", tree_method="approx", **shape)
@@ -143,7 +143,7 @@ def test_an_installed_package_runs_the_files_that_came_with_it(tmp_path):
     code = """
 import duckdb, frameboost as fb
 from frameboost.engines import few_values
-few_values.MOST_VALUES = -1
+few_values.MAX_VALUES = -1
 con = duckdb.connect()
 try:
     fb.fit(con.sql("SELECT i AS x, i AS y FROM range(9) AS r(i)"), "y")

@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--thorough", action="store_true", help="every three values meet, not every two")
     arguments = parser.parse_args()
     warnings.simplefilter("error")
-    few_values.MOST_VALUES = -1  # small tables are trained on by queries, as large ones are
+    few_values.MAX_VALUES = -1  # small tables are trained on by queries, as large ones are
     chosen, failed = meetings(thorough=arguments.thorough), 0
     for number in arguments.number or range(len(chosen)):
         try:

@@ -18,7 +18,7 @@ from tests.support.warehouses import databases
 THOROUGH = examples(1) > 1
 OUTPUTS = [*(name for name in FACTORS["output"] if name not in DATABASES), *databases(*DATABASES)]
 # Of the meetings of one output, the share that may be refused: what does not go together is said in the table.
-MOST_REFUSED = 0.1
+MAX_REFUSED = 0.1
 
 
 @pytest.mark.slow
@@ -34,7 +34,7 @@ def test_values_that_meet(output, tmp_path):
             refused[number] = sentence
 
     carry_out()
-    assert len(refused) <= MOST_REFUSED * len(chosen), refused
+    assert len(refused) <= MAX_REFUSED * len(chosen), refused
 
 
 @cases("meeting", commonest())

@@ -17,12 +17,12 @@ def test_outputs_are_those_of_one_expression(monkeypatch, labels):
     starts = [f"start_{k}" for k in range(model.ensemble.n_outputs)]
     rows = frame.with_columns(pl.lit(0.5).alias(name) for name in starts)
     rows = rows.with_columns(pl.when(pl.col("x") < 1).then(pl.col(starts[-1])).alias(starts[-1]))
-    monkeypatch.setattr(array_outputs, "MOST_ROWS", 0)
+    monkeypatch.setattr(array_outputs, "MAX_ROWS", 0)
     outputs = ["mean", "margin"] + ["class", "probability"] * (labels != [1.5, 2.5, 9.0])
     for output in outputs:
         found = []
         for most in (0, 16):
-            monkeypatch.setattr(predictor, "_MOST_AT_ONCE", most)
+            monkeypatch.setattr(predictor, "_MAX_AT_ONCE", most)
             found.append([model.predict(frame, output=output), model.predict(rows, output=output, base_margin=starts)])
         assert all(map(pl.Series.equals, *found))
         assert found[0][0].dtype == found[1][0].dtype

@@ -14,7 +14,7 @@ from sklearn import metrics as sk
 import frameboost as fb
 from frameboost import plots
 from frameboost.plots.distribution import distribution_frame
-from frameboost.plots.rows import MOST_POINTS, sampled, thinned
+from frameboost.plots.rows import MAX_POINTS, sampled, thinned
 from frameboost.plots.shap_summary import shap_frame
 from frameboost.plots.tree import tree_layout
 from frameboost.plots.waterfall import waterfall_frame
@@ -53,8 +53,8 @@ def models() -> dict[str, fb.Model]:
 def drawn(chart: Any) -> list[list[dict[str, Any]]]:
     """Return the rows of each data set of a chart, after Altair has checked it against its schema."""
     found = list(chart.to_dict(validate=True)["datasets"].values())
-    assert max(map(len, found)) <= MOST_POINTS
-    assert sum(map(len, found)) <= 1.1 * MOST_POINTS
+    assert max(map(len, found)) <= MAX_POINTS
+    assert sum(map(len, found)) <= 1.1 * MAX_POINTS
     return found
 
 

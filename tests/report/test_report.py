@@ -157,7 +157,7 @@ def test_the_sql_scores(model, tmp_path):
 
 @pytest.mark.slow
 def test_a_sample_of_many_rows(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("frameboost.report.material._MOST_ROWS", 100)
+    monkeypatch.setattr("frameboost.report.material._MAX_ROWS", 100)
     con = duckdb.connect()
     con.register("arrived", DATA.to_arrow())
     for data in (DATA, con.table("arrived")):

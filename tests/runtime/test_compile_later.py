@@ -26,20 +26,20 @@ def _on(monkeypatch):
 
 def test_work_is_counted_until_the_kernel_is_worth_compiling():
     later = CompileLater(_never_called, most=10)
-    assert [later.defers(work) for work in (4, 7, 6, 1)] == [True, False, True, False]
+    assert [later.spend(work) for work in (4, 7, 6, 1)] == [True, False, True, False]
 
 
 def test_a_compiled_kernel_is_taken_at_once(monkeypatch):
     later = CompileLater(_never_called, most=10)
     monkeypatch.setattr(compile_later, "is_compiled", lambda kernel: kernel is _never_called)
-    assert not later.defers(1)
+    assert not later.spend(1)
 
 
 def test_it_can_be_switched_off():
     later = CompileLater(_never_called, most=10)
     with compile_at_once():
-        assert not later.defers(1)
-    assert later.defers(1)
+        assert not later.spend(1)
+    assert later.spend(1)
 
 
 # Numba says which kernels it compiles: those that no cache has.
@@ -83,7 +83,7 @@ def test_a_first_fit_compiles_few_kernels(tmp_path):
     rows.write_parquet(tmp_path / "rows.parquet")
     compiled, model = first_fit(tmp_path, "numba", 5)
     assert "scan_histograms" in compiled
-    assert not {"grow_tree", "compute_pairs", "shares_of", "move_pieces", "scan_categories"} & set(compiled)
+    assert not {"grow_tree", "compute_gh", "shares_of", "move_pieces", "scan_categories"} & set(compiled)
     assert len(compiled) <= 18, compiled
     assert first_fit(tmp_path, "polars", 5)[1] == model
     many, _ = first_fit(tmp_path, "numba", 3000)  # one fit that is worth it

@@ -41,7 +41,7 @@ TESTED_OTHERWISE = {
     "write_keys": "tests/engines/memory/test_exact_sums.py",
     "add_packed_by_key": "tests/engines/memory/test_star.py",  # add_by_key
     "write_numbers": "tests/engines/memory/test_star.py",  # int.from_bytes
-    "compute_numbers": "tests/engines/memory/test_star.py",  # compute_pairs
+    "compute_numbers": "tests/engines/memory/test_star.py",  # compute_gh
     "add_deep_leaves": "tests/compile/test_byte_trees.py",  # tests.support.random_models.naive_margins
     "add_grown_leaves": "tests/engines/memory/test_trees.py",  # rows that move level by level
     "add_tree": "tests/engines/memory/test_trees.py",
@@ -69,7 +69,7 @@ TESTED_OTHERWISE = {
     "subtract_slots": "tests/splits/test_kernels.py",  # called by subtract_from_parents
     "add_entries": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
     "add_entries_in_order": "tests/engines/memory/test_sparse_codes.py",
-    "pair_totals": "tests/engines/memory/test_sparse_codes.py",  # called by add_entries_in_order
+    "gh_totals": "tests/engines/memory/test_sparse_codes.py",  # called by add_entries_in_order
     "group_keys": "tests/engines/memory/test_score_kernels.py",  # numpy.sort
     "pack_scores": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
     "sum_by_step": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
@@ -105,9 +105,9 @@ TESTED_OTHERWISE = {
     "find_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_leaves
     "is_named": "tests/compile/test_agreement.py",  # called by the next one
     "sum_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_margins
-    "compute_pairs": "tests/engines/memory/test_programs.py",  # polars computes the same expressions
+    "compute_gh": "tests/engines/memory/test_programs.py",  # polars computes the same expressions
     "compute_shares": "tests/engines/memory/test_programs.py",
-    "compute_to": "tests/engines/memory/test_programs.py",  # called by compute_pairs
+    "compute_to": "tests/engines/memory/test_programs.py",  # called by compute_gh
     "exp_of": "tests/engines/memory/test_programs.py",
     "log_of": "tests/engines/memory/test_programs.py",
     "pool_adjacent_violators": "tests/training/test_calibration.py",  # scikit-learn's isotonic regression

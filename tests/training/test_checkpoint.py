@@ -193,8 +193,8 @@ def test_what_continues_a_model_goes_on(name, tmp_path):
 @pytest.mark.parametrize("name", ["sample", "median", "dart"])
 def test_engines_that_sort_rows_go_on(name, engine, tmp_path, monkeypatch):
     # Rows are put in the order of a tree's leaves, of another one after a pause; samples go by the user's order.
-    monkeypatch.setattr(memory_engine, "FEWEST_SORTED", 1)
-    monkeypatch.setattr(duckdb_engine, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(memory_engine, "MIN_SORTED", 1)
+    monkeypatch.setattr(duckdb_engine, "MIN_SORTED", 1)
     check_resumes(tmp_path / "fit.json", engine=engine, **OPTIONS[name])
 
 

@@ -16,7 +16,7 @@ from frameboost.losses.intervals import kind_of
 from frameboost.losses.loss import multi_target_loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.training.conformal import (
-    MOST_GROUPS,
+    MAX_GROUPS,
     chosen_quantiles,
     conformal_distance,
     conformal_interval,
@@ -199,7 +199,7 @@ def test_what_no_interval_can_be_made_of_is_refused():
         assert "coverage must be between 0 and 1" in message(coverage=coverage)
     many = pl.Series("shop", [f"{i // 2}" for i in range(20)])
     assert message(groups=many) == "no value of groups column 'shop' has the 9 rows that coverage=0.9 takes"
-    wide = np.zeros(MOST_GROUPS + 1)
+    wide = np.zeros(MAX_GROUPS + 1)
     assert "has 1,001 values; give one of at most 1,000" in message(wide, 0.5, pl.Series("g", range(len(wide))))
     for kind in (pl.Float64(), pl.Date(), pl.UInt64()):
         with pytest.raises(fb.DataError, match="it must be of strings, integers or Booleans"):

@@ -221,8 +221,8 @@ def test_other_objectives_give_one_structure(objective):
 
 @pytest.mark.slow
 def test_neither_threads_nor_the_order_of_rows_matter(monkeypatch):
-    monkeypatch.setattr(numba, "FEWEST_SORTED", 1)
-    monkeypatch.setattr(sql, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(numba, "MIN_SORTED", 1)
+    monkeypatch.setattr(sql, "MIN_SORTED", 1)
     frame = random_rows(np.random.default_rng(1), 500)
     options = {"target": "y", "features": ["x0", "x1", "k"], "linear_tree": True, "n_estimators": 4, "max_depth": 3,
                "verbose": False}  # fmt: skip

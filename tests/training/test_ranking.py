@@ -15,7 +15,7 @@ from frameboost.engines.pairs.pair_sums import pair_sums
 from frameboost.engines.pairs.queries import Queries
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
-from frameboost.expressions.ranking_terms import Pairs
+from frameboost.expressions.ranking_terms import RankingPairs
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.exact_sums import Aggregate
 from frameboost.metrics.terms import define_terms
@@ -255,7 +255,7 @@ def test_queries_of_many_labels_have_the_sums_of_their_pairs(n_labels):
     columns = {"label": label, "margin": margin, "place": queries.window("rank", margin, None)}
     with closing(Workers(1)) as workers:
         found = pair_sums(
-            queries, columns, Pairs("pairwise", 70, by_difference=True), grid_offset(50.0, 11200), workers
+            queries, columns, RankingPairs("pairwise", 70, by_difference=True), grid_offset(50.0, 11200), workers
         )
     expected = naive_sum_pairs(label.tolist(), margin.tolist(), "pairwise", 70, by_difference=True)
     np.testing.assert_allclose(found.T, expected, rtol=1e-9, atol=1e-9)

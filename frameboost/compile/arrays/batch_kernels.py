@@ -53,8 +53,8 @@ def code_buffers(buffers, edges, n_rows, missing, codes):  # type: ignore[no-unt
     """
     for column in range(len(buffers)):
         values, validity, offset, is_integer = buffers[column]
-        own_edges, n_padded, n_edges, place = edges[column]
-        out = codes[place, :n_rows]
+        own_edges, n_padded, n_edges, index = edges[column]
+        out = codes[index, :n_rows]
         if is_integer:
             whole = carray(as_pointer(values), (offset + n_rows,), np.int64)
             cuts = carray(as_pointer(own_edges), (n_padded,), np.int64)

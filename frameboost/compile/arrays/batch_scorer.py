@@ -15,7 +15,7 @@ import polars as pl
 from frameboost.binning.arrays import padded
 from frameboost.compile.arrays.batch_kernels import code_buffers
 from frameboost.compile.arrays.byte_scorer import ByteScorer
-from frameboost.compile.arrays.byte_trees import MISSING, MOST_EDGES, ByteTrees
+from frameboost.compile.arrays.byte_trees import MAX_EDGES, MISSING, ByteTrees
 from frameboost.compile.arrays.flat_trees import FloatArray
 from frameboost.schema.types import FeatureType
 
@@ -43,20 +43,20 @@ class BatchScorer:
         self._base_margins = base_margins
         order = list(types)
         features = trees.arrays.features
-        self._places = [order.index(feature.name) for feature in features]
+        self._indices = [order.index(feature.name) for feature in features]
         self._is_read = [types[f.name].name in _READ and not f.zero_is_missing and not f.type.is_categorical
                          for f in features]  # fmt: skip
         self._scorer = ByteScorer(trees, types, [i for i, is_read in enumerate(self._is_read) if not is_read])
-        self._in_frames = [(f.name, self._places[i]) for i, f in enumerate(features) if not self._is_read[i]]
+        self._in_frames = [(f.name, self._indices[i]) for i, f in enumerate(features) if not self._is_read[i]]
         self._edges_kept, edges, self._read = [], [], []
         for row, (i, first) in enumerate(trees.columns):
             if self._is_read[i]:
                 dtype = _READ[types[features[i].name].name]
-                own = trees.arrays.edges_in(i, types[features[i].name])[first : first + MOST_EDGES]
+                own = trees.arrays.edges_in(i, types[features[i].name])[first : first + MAX_EDGES]
                 with_padding = padded(own, dtype)
                 self._edges_kept.append(with_padding)  # the kernel knows but its address
                 edges.append((with_padding.ctypes.data, len(with_padding), len(own), row))
-                self._read.append((self._places[i], dtype.kind == "i"))
+                self._read.append((self._indices[i], dtype.kind == "i"))
         self._edges = np.array(edges, dtype=np.int64).reshape(-1, 4)
 
     def margins(self, batches: Sequence[Any]) -> list[FloatArray]:
@@ -69,11 +69,11 @@ class BatchScorer:
         """
         n_rows = len(batches[0])
         codes = self._trees.empty_codes(n_rows)
-        arrays = {place: _in_one(batches[place]) for place, _ in self._read}  # kept until the kernel is done
-        buffers = [(*_addresses(arrays[place]), is_integer) for place, is_integer in self._read]
+        arrays = {index: _in_one(batches[index]) for index, _ in self._read}  # kept until the kernel is done
+        buffers = [(*_addresses(arrays[index]), is_integer) for index, is_integer in self._read]
         code_buffers(np.array(buffers, dtype=np.int64).reshape(-1, 4), self._edges, n_rows, MISSING, codes)
         if self._in_frames:
-            frame = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[place])) for name, place in self._in_frames])
+            frame = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[index])) for name, index in self._in_frames])
             self._scorer.write_codes(frame, codes)
         margins = [np.full(n_rows, base) for base in self._base_margins]
         self._trees.add_leaves(codes, margins)

@@ -16,7 +16,7 @@ import polars as pl
 from frameboost.binning.arrays import Codes, padded
 from frameboost.binning.codes import code_expr
 from frameboost.binning.kernels import bin_columns
-from frameboost.compile.arrays.byte_trees import MISSING, MOST_EDGES, NO_CODE, ByteTrees
+from frameboost.compile.arrays.byte_trees import MAX_EDGES, MISSING, NO_CODE, ByteTrees
 from frameboost.compile.arrays.flat_trees import FloatArray
 from frameboost.runtime.workers import Workers
 from frameboost.schema.polars_columns import column
@@ -61,12 +61,12 @@ class ByteScorer:
     def __init__(self, trees: ByteTrees, types: Mapping[str, FeatureType], only: Sequence[int] | None = None) -> None:
         features = trees.arrays.features
         self._trees = trees
-        self._places = list(range(len(features))) if only is None else list(only)
-        self._types = [types[features[i].name] for i in self._places]
-        self._names = [features[i].name for i in self._places]
-        self._exprs = [trees.arrays.value_expr(i, kind) for i, kind in zip(self._places, self._types, strict=True)]
-        self._edges = [trees.arrays.edges_in(i, kind) for i, kind in zip(self._places, self._types, strict=True)]
-        self._is_categorical = [features[i].type.is_categorical for i in self._places]
+        self._indices = list(range(len(features))) if only is None else list(only)
+        self._types = [types[features[i].name] for i in self._indices]
+        self._names = [features[i].name for i in self._indices]
+        self._exprs = [trees.arrays.value_expr(i, kind) for i, kind in zip(self._indices, self._types, strict=True)]
+        self._edges = [trees.arrays.edges_in(i, kind) for i, kind in zip(self._indices, self._types, strict=True)]
+        self._is_categorical = [features[i].type.is_categorical for i in self._indices]
         self._columns: list[list[tuple[int, int]]] = [[] for _ in features]  # of each feature: row of the codes, edge
         for row, (i, first) in enumerate(trees.columns):
             self._columns[i].append((row, first))
@@ -79,9 +79,9 @@ class ByteScorer:
 
     def _as_numbers(self, dtype: np.dtype[Any], features: list[int]) -> _Numbers:
         parts = [
-            (source, self._edges[k][first : first + MOST_EDGES], row)
+            (source, self._edges[k][first : first + MAX_EDGES], row)
             for source, k in enumerate(features)
-            for row, first in self._columns[self._places[k]]
+            for row, first in self._columns[self._indices[k]]
         ]
         edges = [padded(own, dtype) for _, own, _ in parts]
         return _Numbers(
@@ -174,12 +174,12 @@ class ByteScorer:
 
     def _code(self, k: int, values: pl.Expr) -> pl.Expr:
         """Return the codes of a feature's values; of categories the values are the codes."""
-        missing = int(self._trees.arrays.missing[self._places[k]])
+        missing = int(self._trees.arrays.missing[self._indices[k]])
         return values if self._is_categorical[k] else code_expr(values, self._types[k], self._edges[k], missing)
 
     def _write_column(self, k: int, own: npt.NDArray[np.int64], codes: Codes) -> None:
-        place = self._places[k]
-        most = NO_CODE if self._is_categorical[k] else MOST_EDGES
-        for row, first in self._columns[place]:
-            is_missing = own == self._trees.arrays.missing[place]
+        index = self._indices[k]
+        most = NO_CODE if self._is_categorical[k] else MAX_EDGES
+        for row, first in self._columns[index]:
+            is_missing = own == self._trees.arrays.missing[index]
             codes[row, : len(own)] = np.where(is_missing, MISSING, np.clip(own - first, 0, most))

@@ -29,13 +29,13 @@ from frameboost.compile.arrays.deep_trees import TOP_LEVELS, PackedTrees
 from frameboost.compile.arrays.flat_trees import FloatArray, TreeArrays
 from frameboost.compile.arrays.predict_kernels import LEAF
 
-__all__ = ["MISSING", "MOST_EDGES", "NO_CODE", "ByteTrees"]
+__all__ = ["MAX_EDGES", "MISSING", "NO_CODE", "ByteTrees"]
 
 # A column of bytes has the codes 0 to 253 for 253 edges. No row has the code 254; missing values have 255.
-MOST_EDGES, NO_CODE = 253, 254
-_MOST_NODES = 255
+MAX_EDGES, NO_CODE = 253, 254
+_MAX_NODES = 255
 # What a tree beyond that may take, on average: columns, each of which is coded, and tables of 256 bytes.
-_MOST_COLUMNS, _MOST_TABLES = 4, 512
+_MAX_COLUMNS, _MAX_TABLES = 4, 512
 _NO_NODE = -1
 
 
@@ -92,16 +92,16 @@ class ByteTrees:
         """Return the ensemble over bytes; None if a feature has too many categories, or deep trees ask too much."""
         sizes = np.diff([*arrays.roots, len(arrays.feature)])
         is_categorical = [feature.type.is_categorical for feature in arrays.features]
-        many = (len(e) > MOST_EDGES for e, known in zip(arrays.edges, is_categorical, strict=True) if known)
+        many = (len(e) > MAX_EDGES for e, known in zip(arrays.edges, is_categorical, strict=True) if known)
         if any(many):
             return None
-        columns = [(i, at) for i, edges in enumerate(arrays.edges) for at in range(0, max(len(edges), 1), MOST_EDGES)]
+        columns = [(i, at) for i, edges in enumerate(arrays.edges) for at in range(0, max(len(edges), 1), MAX_EDGES)]
         asked = np.flatnonzero(arrays.table_at != NO_TABLE)
-        is_deep = bool(max(sizes, default=0) > _MOST_NODES)
+        is_deep = bool(max(sizes, default=0) > _MAX_NODES)
         more_columns = len(columns) - len(arrays.features)
         if is_deep and (
-            more_columns > _MOST_COLUMNS * len(sizes)
-            or len(asked) > _MOST_TABLES * len(sizes)
+            more_columns > _MAX_COLUMNS * len(sizes)
+            or len(asked) > _MAX_TABLES * len(sizes)
             or not PackedTrees.can_number(max(sizes))
         ):
             return None
@@ -131,7 +131,7 @@ class _Builder:
         self._arrays = arrays
         self._asked = _in_bytes(arrays, columns, table_of)
         self._packed = PackedTrees.compile(arrays, *self._asked) if is_deep else None
-        self._levels = TOP_LEVELS if is_deep else _MOST_NODES
+        self._levels = TOP_LEVELS if is_deep else _MAX_NODES
 
     def questions(self, trees: npt.NDArray[np.int64]) -> _Questions:
         """Return the inner nodes of those trees."""
@@ -159,16 +159,16 @@ def _in_preorder(arrays: TreeArrays, trees: npt.NDArray[np.int64], n_levels: int
     All nodes of a level, of all trees, are numbered at once.
     """
     feature, left, right = arrays.feature, arrays.left, arrays.right
-    level, place = arrays.roots[trees], np.arange(len(trees))
+    level, index = arrays.roots[trees], np.arange(len(trees))
     inner: list[npt.NDArray[np.int64]] = []
     other: list[npt.NDArray[np.int64]] = []
     tree_of = np.zeros(len(feature), np.int64)
     while len(level):
-        tree_of[level] = place
+        tree_of[level] = index
         is_inner = (feature[level] != LEAF) & (len(inner) < n_levels)
         other.append(level[~is_inner])
         inner.append(level[is_inner])
-        level, place = np.concatenate([left[inner[-1]], right[inner[-1]]]), np.tile(place[is_inner], 2)
+        level, index = np.concatenate([left[inner[-1]], right[inner[-1]]]), np.tile(index[is_inner], 2)
     size, number = np.ones(len(feature), np.int64), np.zeros(len(feature), np.int64)
     for nodes in reversed(inner):
         size[nodes] = 1 + size[left[nodes]] + size[right[nodes]]
@@ -177,7 +177,7 @@ def _in_preorder(arrays: TreeArrays, trees: npt.NDArray[np.int64], n_levels: int
         number[right[nodes]] = number[nodes] + 1 + size[left[nodes]]
     asked, ending = (np.concatenate([np.empty(0, np.int64), *of]) for of in (inner, other))
     asked = asked[np.lexsort((number[asked], tree_of[asked]))]
-    ends = np.full((len(trees), _MOST_NODES + 1), _NO_NODE)
+    ends = np.full((len(trees), _MAX_NODES + 1), _NO_NODE)
     ends[tree_of[ending], number[ending]] = ending
     starts = np.append(0, np.cumsum(np.bincount(tree_of[asked], minlength=len(trees))))
     return asked, number[asked], number[right[asked]], starts, ends
@@ -185,10 +185,10 @@ def _in_preorder(arrays: TreeArrays, trees: npt.NDArray[np.int64], n_levels: int
 
 def _tables_of_bytes(arrays: TreeArrays, asked: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return the tables of categorical splits with an entry for each byte; missing values have the code `MISSING`."""
-    missing, rows, places = arrays.missing[arrays.feature[asked]], np.arange(len(asked)), np.arange(256 // 8)
-    is_own = places < (missing[:, None] + 9) // 8
+    missing, rows, indices = arrays.missing[arrays.feature[asked]], np.arange(len(asked)), np.arange(256 // 8)
+    is_own = indices < (missing[:, None] + 9) // 8
     packed = np.append(arrays.tables, np.uint8(0))  # the last one is of places past a table's own
-    found = packed[np.where(is_own, arrays.table_at[asked][:, None] + places, len(packed) - 1)]
+    found = packed[np.where(is_own, arrays.table_at[asked][:, None] + indices, len(packed) - 1)]
     tables = np.unpackbits(found, axis=1, bitorder="little").astype(np.bool_)
     tables[:, MISSING], tables[rows, missing] = tables[rows, missing], False
     return tables
@@ -198,13 +198,13 @@ def _in_bytes(
     arrays: TreeArrays, columns: Sequence[tuple[int, int]], table_of: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Return int64 (4, nodes): ``column``, ``bound``, ``also`` and ``table`` of `add_leaves` for each node."""
-    first_column = np.array([place for place, (_, edge) in enumerate(columns) if edge == 0], dtype=np.int64)
+    first_column = np.array([index for index, (_, edge) in enumerate(columns) if edge == 0], dtype=np.int64)
     is_leaf, is_table = arrays.feature == LEAF, table_of != NO_TABLE
     feature = np.where(is_leaf, 0, arrays.feature)
     if not len(first_column):  # every tree is a single leaf
         return np.zeros((4, len(feature)), dtype=np.int64)
     is_any = arrays.bound > arrays.missing[feature]  # every present value goes left
     rank = np.where(is_leaf | is_table | is_any, 0, arrays.bound - 1)
-    bound = np.where(is_table, 0, np.where(is_any, NO_CODE, rank % MOST_EDGES + 1))
+    bound = np.where(is_table, 0, np.where(is_any, NO_CODE, rank % MAX_EDGES + 1))
     also = np.where(arrays.missing_left & ~is_table, MISSING, NO_CODE)
-    return np.stack([first_column[feature] + rank // MOST_EDGES, bound, also, table_of])
+    return np.stack([first_column[feature] + rank // MAX_EDGES, bound, also, table_of])

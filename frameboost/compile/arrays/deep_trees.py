@@ -46,7 +46,7 @@ class PackedTrees:
         As `frameboost.compile.arrays.byte_kernels.add_deep_leaves` takes them.
     """
 
-    place: IntArray
+    index: IntArray
     height: IntArray
     words: npt.NDArray[np.uint64]
     table_of: IntArray | None
@@ -63,9 +63,9 @@ class PackedTrees:
         # The k-th inner node of a tree has the children 2k + 1 and 2k + 2.
         before = np.searchsorted(inner, of_tree)  # inner nodes of earlier trees
         first_child = 2 * (np.arange(len(inner)) - before) + 1
-        place = np.zeros(len(start), dtype=np.int64)
-        place[left], place[right] = first_child, first_child + 1
-        child = place.copy()
+        index = np.zeros(len(start), dtype=np.int64)
+        index[left], index[right] = first_child, first_child + 1
+        child = index.copy()
         child[inner] = first_child
         limit = np.full(len(start), _NEVER)
         limit[inner] = bound[inner]
@@ -73,9 +73,9 @@ class PackedTrees:
         rotated[arrays.feature == LEAF] = False
         limit += rotated
         word = child | limit << int(BOUND) | rotated.astype(np.int64) << int(ROTATED) | column << int(COLUMN)
-        there = start + place
+        there = start + index
         return cls(
-            place, _heights(inner, left, right, len(start)), _moved(word, there).astype(np.uint64),
+            index, _heights(inner, left, right, len(start)), _moved(word, there).astype(np.uint64),
             _moved(table_of, there) if (table_of != NO_TABLE).any() else None,
             _moved(np.where(arrays.feature == LEAF, arrays.value, -0.0), there),
         )  # fmt: skip
@@ -83,7 +83,7 @@ class PackedTrees:
     def from_nodes(self, roots: IntArray, ends: IntArray) -> tuple[npt.NDArray[np.generic] | None, ...]:
         """Return the arguments ``entry`` to ``table_of`` of `add_deep_leaves`, given the ends of the trees' tops."""
         height = np.where(ends < 0, 0, self.height[ends]).max(axis=1, initial=0)
-        return self.place[ends].astype(np.uint32), roots, height, self.words, self.table_of
+        return self.index[ends].astype(np.uint32), roots, height, self.words, self.table_of
 
     @staticmethod
     def can_number(size: int) -> bool:

@@ -21,7 +21,7 @@ from frameboost.schema.types import Physical
 __all__ = ["FewRows"]
 
 # More rows than this, or more values in several rows, are faster by columns.
-_MOST_ROWS, _MOST_VALUES = 16, 1 << 12
+_MAX_ROWS, _MAX_VALUES = 16, 1 << 12
 _NUMBERS, _TEXT = {float, int, np.float64, np.float32}, {str}
 # What other columns of a dict may hold besides; a value of another type may be an error.
 _OTHERS = {str, bool, type(None)}
@@ -66,7 +66,7 @@ class FewRows:
             return None
         if type(data) is dict:
             rows = self._of_dict(data)
-        elif isinstance(data, pl.DataFrame) and 0 < data.height <= _MOST_ROWS:
+        elif isinstance(data, pl.DataFrame) and 0 < data.height <= _MAX_ROWS:
             rows = self._of_frame(data)
         else:
             return None
@@ -86,23 +86,23 @@ class FewRows:
 
     def _of_frame(self, frame: pl.DataFrame) -> list[list[Any]] | None:
         columns = frame.columns
-        if len(columns) * frame.height > _MOST_VALUES and frame.height > 1:
+        if len(columns) * frame.height > _MAX_VALUES and frame.height > 1:
             return None
-        last, places = self._last
+        last, indices = self._last
         if last != columns:
-            place = {name: i for i, name in enumerate(columns)}
-            if not place.keys() >= set(self._names):
+            index = {name: i for i, name in enumerate(columns)}
+            if not index.keys() >= set(self._names):
                 return None
-            places = [place[name] for name in self._names]
-            self._last = columns, places
-        rows = [[row[i] for i in places] for row in frame.rows()]
+            indices = [index[name] for name in self._names]
+            self._last = columns, indices
+        rows = [[row[i] for i in indices] for row in frame.rows()]
         if all(self._are_plain(row, set()) for row in rows):
             return rows
         # A NULL is missing, in a column of the feature's type.
         dtypes = frame.dtypes
         fit = all(
             dtypes[i] in (pl.String, pl.Enum, pl.Categorical) if types is _TEXT else dtypes[i].is_numeric()
-            for i, types in zip(places, self._types, strict=True)
+            for i, types in zip(indices, self._types, strict=True)
         )
         return rows if fit and all(self._are_plain(row, {type(None)}) for row in rows) else None
 

@@ -95,21 +95,21 @@ class TreeArrays:
         columns = TreeColumns.of(trees)
         feature = columns.nodes["feature"].astype(np.int64)
         asked = np.unique(feature[feature != LEAF])
-        place_of = np.full(len(features) + 1, LEAF)  # the last one is that of `LEAF`
-        place_of[asked] = np.arange(len(asked))
-        place = place_of[feature]
+        index_of = np.full(len(features) + 1, LEAF)  # the last one is that of `LEAF`
+        index_of[asked] = np.arange(len(asked))
+        index = index_of[feature]
         own = tuple(features[number] for number in asked.tolist())
-        codes_of = _grouped(np.repeat(place[columns.categories_at], columns.categories_size), len(own))
-        asks = _Asked.of(columns, own, place, codes_of)
+        codes_of = _grouped(np.repeat(index[columns.categories_at], columns.categories_size), len(own))
+        asks = _Asked.of(columns, own, index, codes_of)
         shift = np.repeat(columns.roots, columns.sizes)
-        table_at, tables = _tables(columns, place, asks, codes_of)
+        table_at, tables = _tables(columns, index, asks, codes_of)
         return cls(
             features=own,
             edges=asks.edges,
             missing=asks.missing,
             roots=columns.roots,
             outputs=columns.output,
-            feature=place.astype(np.int32),
+            feature=index.astype(np.int32),
             bound=asks.bound,
             missing_left=columns.nodes["missing_left"].astype(np.bool_),
             table_at=table_at,
@@ -217,9 +217,9 @@ class _Asked(NamedTuple):
 
     @classmethod
     def of(
-        cls, columns: TreeColumns, features: Sequence[Feature], place: IntArray, codes_of: Sequence[IntArray]
+        cls, columns: TreeColumns, features: Sequence[Feature], index: IntArray, codes_of: Sequence[IntArray]
     ) -> _Asked:
-        """Return what the nodes ask; ``place``, int64 (nodes,), is that of their feature, `LEAF` in a leaf.
+        """Return what the nodes ask; ``index``, int64 (nodes,), is that of their feature, `LEAF` in a leaf.
 
         ``codes_of`` has for each feature the places of its categories in those that nodes name.
 
@@ -227,11 +227,11 @@ class _Asked(NamedTuple):
         whether the value is present: every code but the missing one is below, that of a category which no split names
         too.
         """
-        nodes_of = _grouped(place, len(features))
+        nodes_of = _grouped(index, len(features))
         integer = dict(zip(columns.integer_at.tolist(), columns.integers, strict=True))
-        has_integer = np.isin(np.arange(len(features)), place[columns.integer_at]).tolist()
+        has_integer = np.isin(np.arange(len(features)), index[columns.integer_at]).tolist()
         edges: list[tuple[Physical, ...]] = []
-        missing, bound = np.zeros(len(features), np.int64), np.zeros(len(place), np.int64)
+        missing, bound = np.zeros(len(features), np.int64), np.zeros(len(index), np.int64)
         for i, feature in enumerate(features):
             nodes, thresholds = nodes_of[i], columns.nodes["threshold"][nodes_of[i]]
             compared, ranks = nodes[~np.isnan(thresholds)], np.empty(0, np.int64)
@@ -267,16 +267,16 @@ def _grouped(groups: IntArray, n_groups: int) -> list[IntArray]:
 
 
 def _tables(
-    columns: TreeColumns, place: IntArray, asks: _Asked, codes_of: Sequence[IntArray]
+    columns: TreeColumns, index: IntArray, asks: _Asked, codes_of: Sequence[IntArray]
 ) -> tuple[IntArray, npt.NDArray[np.uint8]]:
     """Return ``table_at`` and ``tables`` of `TreeArrays`."""
-    table_at, nodes = np.full(len(place), NO_TABLE, dtype=np.int64), columns.categories_at
-    widths = asks.missing[place[nodes]] + 2
+    table_at, nodes = np.full(len(index), NO_TABLE, dtype=np.int64), columns.categories_at
+    widths = asks.missing[index[nodes]] + 2
     n_bytes = -(-widths // 8)
     ends = np.cumsum(n_bytes)
     table_at[nodes] = ends - n_bytes
     missing_left = columns.nodes["missing_left"].astype(np.bool_)[nodes]
-    named_left = missing_left == columns.nodes.get("with_missing", np.zeros(len(place), np.uint8))[nodes]
+    named_left = missing_left == columns.nodes.get("with_missing", np.zeros(len(index), np.uint8))[nodes]
     named = _named_codes(columns, codes_of)
     tables, codes_end = [np.empty(0, dtype=np.uint8)], np.cumsum(columns.categories_size)
     for first, last in _in_parts(ends):

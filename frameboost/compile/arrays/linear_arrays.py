@@ -38,7 +38,7 @@ class LinearArrays:
     linear_at: IntArray
     constant: FloatArray
     starts: IntArray
-    places: IntArray
+    indices: IntArray
     terms: FloatArray
 
     @classmethod
@@ -70,6 +70,6 @@ class LinearArrays:
         n_codes = read.width - len(numbers)
         codes = np.ascontiguousarray(read[:, :n_codes].to_numpy())
         values = np.empty((len(numbers), len(read)))
-        for place, column_ in enumerate(read[:, n_codes:].iter_columns()):
-            values[place] = column_.to_numpy()  # NULL becomes NaN
+        for index, column_ in enumerate(read[:, n_codes:].iter_columns()):
+            values[index] = column_.to_numpy()  # NULL becomes NaN
         return codes, values

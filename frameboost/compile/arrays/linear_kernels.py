@@ -8,7 +8,7 @@ __all__ = ["add_linear_trees", "add_slopes"]
 
 
 @kernel
-def add_linear_trees(leaves, trees, roots, value, linear_at, constant, starts, places, terms, numbers, first, margins):  # type: ignore[no-untyped-def]
+def add_linear_trees(leaves, trees, roots, value, linear_at, constant, starts, indices, terms, numbers, first, margins):  # type: ignore[no-untyped-def]
     """Add the values of some trees to the margins of some rows.
 
     Parameters
@@ -38,7 +38,7 @@ def add_linear_trees(leaves, trees, roots, value, linear_at, constant, starts, p
             if leaf >= 0:
                 linear, is_complete = constant[leaf], True
                 for k in range(starts[leaf], starts[leaf + 1]):
-                    x = numbers[places[k], first + row]
+                    x = numbers[indices[k], first + row]
                     is_complete &= x == x
                     linear += terms[k, 0] * min(max((x + terms[k, 1]) - terms[k, 2], terms[k, 3]), terms[k, 4])
                 if is_complete:
@@ -48,10 +48,10 @@ def add_linear_trees(leaves, trees, roots, value, linear_at, constant, starts, p
 
 
 @kernel
-def add_slopes(leaves, roots, linear_at, constant, starts, places, terms, numbers, first, out):  # type: ignore[no-untyped-def]
+def add_slopes(leaves, roots, linear_at, constant, starts, indices, terms, numbers, first, out):  # type: ignore[no-untyped-def]
     """Add slope times number of each term of the rows' leaves to its feature; the constant goes to the first term.
 
-    ``out`` is float64 (rows, features), by ``places``; the other parameters are those of `add_linear_trees`.
+    ``out`` is float64 (rows, features), by ``indices``; the other parameters are those of `add_linear_trees`.
     """
     for row in range(len(leaves)):
         for tree in range(len(roots)):
@@ -60,12 +60,12 @@ def add_slopes(leaves, roots, linear_at, constant, starts, places, terms, number
                 continue
             is_complete = True
             for k in range(starts[leaf], starts[leaf + 1]):
-                x = numbers[places[k], first + row]
+                x = numbers[indices[k], first + row]
                 is_complete &= x == x
             if not is_complete:
                 continue
-            out[first + row, places[starts[leaf]]] += constant[leaf]
+            out[first + row, indices[starts[leaf]]] += constant[leaf]
             for k in range(starts[leaf], starts[leaf + 1]):
-                x = numbers[places[k], first + row]
+                x = numbers[indices[k], first + row]
                 u = min(max((x + terms[k, 1]) - terms[k, 2], terms[k, 3]), terms[k, 4])
-                out[first + row, places[k]] += terms[k, 0] * u
+                out[first + row, indices[k]] += terms[k, 0] * u

@@ -58,7 +58,7 @@ class LinearScorer:
             leaves = self.arrays.leaves(codes[some], in_parallel=False)
             for own, total in zip(trees, sums, strict=True):
                 add_linear_trees(
-                    leaves, own, self.arrays.roots, self.arrays.value, a.linear_at, a.constant, a.starts, a.places,
+                    leaves, own, self.arrays.roots, self.arrays.value, a.linear_at, a.constant, a.starts, a.indices,
                     a.terms, numbers, first, total[some],
                 )  # fmt: skip
 

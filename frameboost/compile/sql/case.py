@@ -14,7 +14,7 @@ from frameboost.compile.sql.linear import TERMS_A_SLOPE, leaf_sql
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import Tree
 
-__all__ = ["case_depth", "chained_sql", "lookup_sql", "margin_sql", "n_terms", "place_sql", "tree_sql"]
+__all__ = ["case_depth", "chained_sql", "index_sql", "lookup_sql", "margin_sql", "n_terms", "tree_sql"]
 
 # Levels from which on a lookup in a list is faster than a CASE, for symmetric trees.
 _SHALLOWEST_TABLE = 3
@@ -142,20 +142,20 @@ def _bits(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, levels
     return " + ".join(bits)
 
 
-def place_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, first: int = 0) -> str:
+def index_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, first: int = 0) -> str:
     """Return the place of a row's leaf among the leaves from left to right, an integer counted from ``first``."""
     levels = tree.levels() if dialect.expressions.element is not None else None
     if levels is not None and len(levels) >= _SHALLOWEST_TABLE:
         return f"{first} + {_bits(tree, columns, dialect, levels)}"
-    places = {leaf: str(place) for place, leaf in enumerate(tree.leaves_in_order(), first)}
-    return chained_sql(tree, columns, dialect, ends=places)[0]
+    indices = {leaf: str(index) for index, leaf in enumerate(tree.leaves_in_order(), first)}
+    return chained_sql(tree, columns, dialect, ends=indices)[0]
 
 
-def lookup_sql(tree: Tree, place: str, dialect: Dialect) -> str:
-    """Return the value of the leaf at a place (see `place_sql`)."""
+def lookup_sql(tree: Tree, index: str, dialect: Dialect) -> str:
+    """Return the value of the leaf at a place (see `index_sql`)."""
     array, element = dialect.expressions.array, dialect.expressions.element
     values = [dialect.number(tree.value[leaf]) for leaf in tree.leaves_in_order()]
     if array is not None and element is not None:
-        return element.format(x=array.format(v=", ".join(values)), i=place)
+        return element.format(x=array.format(v=", ".join(values)), i=index)
     cases = [f"WHEN {k} THEN {value}" for k, value in enumerate(values[:-1])]
-    return f"CASE {place} {' '.join(cases)} ELSE {values[-1]} END" if cases else values[0]
+    return f"CASE {index} {' '.join(cases)} ELSE {values[-1]} END" if cases else values[0]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from frameboost.compile.sql.node_lists import MOST_LEVELS
+from frameboost.compile.sql.node_lists import MAX_LEVELS
 from frameboost.compile.sql.shared_walks import walks_of
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.errors import ParameterError
@@ -34,7 +34,7 @@ _FEW, _MANY = 5_000, 15_000
 # To score a row: a tree by CASE, by log2(leaves)² and by leaves, and with bare comparisons.
 _A_CASE, _A_STAGED_CASE = (0.9, 0.8), (0.86, 0.76)
 # The same over sorted rows: by log2(leaves)², and by leaves divided by the rows, up to what it is over few.
-_A_SORTED_CASE, _A_SORTED_LEAF, _MOST_SORTED_LEAF = 0.75, 40_000.0, 0.5
+_A_SORTED_CASE, _A_SORTED_LEAF, _MAX_SORTED_LEAF = 0.75, 40_000.0, 0.5
 # To fill the missing values of a column.
 _TO_FILL = 3
 # To score a row by lists: a level of a tree; a condition.
@@ -60,8 +60,8 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
         raise ParameterError(f"form='sorted' is faster in DuckDB only, so {dialect.name} has no such form")
     if form == "lists" and dialect.expressions.lambda_ is None:
         raise ParameterError(f"form='lists' is written for DuckDB only, so {dialect.name} has no such form")
-    if form == "lists" and levels > MOST_LEVELS:
-        raise ParameterError(f"form='lists' walks {MOST_LEVELS} levels at most, and a tree has {levels:,}; take 'auto'")
+    if form == "lists" and levels > MAX_LEVELS:
+        raise ParameterError(f"form='lists' walks {MAX_LEVELS} levels at most, and a tree has {levels:,}; take 'auto'")
     is_linear = any(tree.is_linear for tree in model.every_tree())
     refuse_linear(f"form={form!r}", is_linear=is_linear and form in ("lists", "table"))
     if form != "auto" or dialect.expressions.lambda_ is None:
@@ -84,7 +84,7 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
         costs["staged"] = _walked_once(trees, walks, n_rows) + filling * n_rows
     elif not named:  # most conditions are comparisons
         costs["staged"] = plan + (_a_row(_A_STAGED_CASE, leaves) + filling) * n_rows
-    if levels <= MOST_LEVELS and not is_linear:
+    if levels <= MAX_LEVELS and not is_linear:
         sets = {(f, codes) for tree in (trees if named else ())
                 for f, codes in zip(tree.feature, tree.categories, strict=True) if codes}  # fmt: skip
         # Of a number two at most, one for each side of missing values.
@@ -92,7 +92,7 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
         a_row = _A_LEVEL * levels * len(trees) + _AN_ANSWER * answers
         costs["lists"] = _A_CONDITION * answers + _A_NODE * sum(map(len, trees)) + a_row * n_rows
     if rows is not None:
-        a_leaf = min(_A_SORTED_LEAF / max(table_rows, 1), _MOST_SORTED_LEAF)
+        a_leaf = min(_A_SORTED_LEAF / max(table_rows, 1), _MAX_SORTED_LEAF)
         costs["sorted"] = plan + (_a_row((_A_SORTED_CASE, a_leaf), leaves) + filling + _TO_SORT) * n_rows
     return min(costs, key=costs.__getitem__)
 

@@ -32,7 +32,7 @@ def contribution_trees(n_features: int, base_margin: float, trees: Sequence[Tree
     bias, means, slopes = means_on_grid(base_margin, trees)
     steps: list[list[Tree]] = [[] for _ in range(n_features)]
     for tree, of_nodes, of_leaves in zip(trees, means, slopes, strict=True):
-        for number in tree.asked():
+        for number in tree.used_features():
             steps[number].append(_steps(tree, of_nodes, of_leaves, number))
     return steps, bias
 

@@ -108,8 +108,8 @@ def _dimension(
     own = {name: dialect.quote(names.get(name, own)) for name, own in join.columns.items()}
     added = "".join(f", {value} AS {dialect.quote(name)}" for name, value in scores.items())
     if dialect.statements.star_names_tables:
-        inner = {key: f"{alias}_key_{place}" for place, key in enumerate(keys, start=1)}
-        inner |= {value: f"{alias}_{place}" for place, value in enumerate(own.values(), start=1)}
+        inner = {key: f"{alias}_key_{index}" for index, key in enumerate(keys, start=1)}
+        inner |= {value: f"{alias}_{index}" for index, value in enumerate(own.values(), start=1)}
         table = f"(SELECT {', '.join(f'{value} AS {name}' for value, name in inner.items())}{added} FROM {table})"
         keys, own = [inner[key] for key in keys], {name: inner[value] for name, value in own.items()}
     elif scores:
@@ -125,7 +125,7 @@ def _aggregates(
     rows = rows_sql(aggregation, table, are_text, dialect)
     if aggregation.is_before:
         rows += f"\nUNION ALL\n{facts_sql(aggregation, facts, left, are_text, dialect)}"
-    results = {name: f"{alias}_{place}" for place, name in enumerate(aggregation.values, start=1)}
+    results = {name: f"{alias}_{index}" for index, name in enumerate(aggregation.values, start=1)}
     query = aggregates_sql(aggregation, f"({rows}) {dialect.statements.alias}events", dialect, results)
-    keys = [f"{alias}.{KEY.format(place)}" for place in range(1, len(join.keys) + 1)]
+    keys = [f"{alias}.{KEY.format(index)}" for index in range(1, len(join.keys) + 1)]
     return _Side(f"({query})", keys, {name: results[own] for name, own in join.columns.items()})

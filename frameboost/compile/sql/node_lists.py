@@ -39,12 +39,12 @@ from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.trees.tree import LEAF
 
-__all__ = ["MOST_LEVELS", "NodeLists", "list_expression"]
+__all__ = ["MAX_LEVELS", "NodeLists", "list_expression"]
 
 # Levels of the deepest tree: expressions nest as deep, up to 1,000 of them.
-MOST_LEVELS = 100
+MAX_LEVELS = 100
 # Shorter lists are planned in less time as constants.
-_MOST_CONSTANT = 2_000
+_MAX_CONSTANT = 2_000
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -134,7 +134,7 @@ def _list(values: IntArray | FloatArray, kind: str) -> str:
     DuckDB casts a constant as it plans, item by item, and copies it with the plan. A long one is a column of a table.
     """
     text = f"'[{pl.Series(values).cast(pl.String).str.join(',').item()}]'"
-    if len(values) <= _MOST_CONSTANT:
+    if len(values) <= _MAX_CONSTANT:
         return f"CAST({text} AS {kind}[])"
     return f"(SELECT CAST(items AS {kind}[]) FROM (VALUES ({text})) AS texts(items))"
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frameboost.compile.sql.case import case_depth, lookup_sql, place_sql
+from frameboost.compile.sql.case import case_depth, index_sql, lookup_sql
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.deep_trees import by_terms
 from frameboost.compile.sql.stages import Stages
@@ -42,9 +42,9 @@ def shared_texts(
         return _texts_over_lists(list(groups.values()), trees, columns, dialect, stages)
     texts: dict[int, str] = {}
     for some in by_terms(list(groups), trees, dialect) if groups else ():
-        places = stages.name({str(i): place_sql(trees[i], columns, dialect) for i in some}, often=True)
+        indices = stages.name({str(i): index_sql(trees[i], columns, dialect) for i in some}, often=True)
         for i in some:
-            texts |= {k: lookup_sql(trees[k], places[str(i)], dialect) for k in groups[i]}
+            texts |= {k: lookup_sql(trees[k], indices[str(i)], dialect) for k in groups[i]}
     return texts
 
 
@@ -57,14 +57,14 @@ def _texts_over_lists(
 ) -> dict[int, str]:
     """Return `shared_texts` where list i has the leaves of tree i of each group, one group after the other."""
     values: list[list[float]] = [[] for _ in range(max(map(len, groups)))]
-    places = {}
+    indices = {}
     for group in groups:
         leaves = trees[group[0]].leaves_in_order()
-        places[str(group[0])] = place_sql(trees[group[0]], columns, dialect, 1 + len(values[0]))
+        indices[str(group[0])] = index_sql(trees[group[0]], columns, dialect, 1 + len(values[0]))
         for i, own in enumerate(values):
             own += [trees[group[i]].value[leaf] for leaf in leaves] if i < len(group) else [0.0] * len(leaves)
     lists = stages.name({str(i): f"CAST('[{','.join(map(repr, own))}]' AS DOUBLE[])" for i, own in enumerate(values)})
-    names = stages.name(places, often=True)
+    names = stages.name(indices, often=True)
     return {
         number: f"{lists[str(i)]}[{names[str(group[0])]}]" for group in groups for i, number in enumerate(group)
     }  # fmt: skip

@@ -17,7 +17,7 @@ from frameboost.trees.tree import Tree
 __all__ = ["OffsetColumn", "SqlModel"]
 
 # Names and values in a piece of code that is compiled in well under a second.
-_MOST_COMPILED = 1_000
+_MAX_COMPILED = 1_000
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class SqlModel:
     def uncompiled(self) -> str | None:
         """A zero that keeps the database from compiling all into one piece of code, where there is much."""
         template = self.dialect.expressions.uncompiled
-        if template is None or sum(n_terms(tree, self.dialect) for tree in self.every_tree()) <= _MOST_COMPILED:
+        if template is None or sum(n_terms(tree, self.dialect) for tree in self.every_tree()) <= _MAX_COMPILED:
             return None
         used = self.used()
         return template.format(x=used[0]) if used else None
@@ -163,5 +163,5 @@ class SqlModel:
 
     def used(self) -> list[str]:
         """Return the columns that some tree asks about, or has slopes of, quoted."""
-        asked = {feature for tree in self.every_tree() for feature in tree.asked()}
+        asked = {feature for tree in self.every_tree() for feature in tree.used_features()}
         return [self.columns[feature].name for feature in sorted(asked)]

@@ -116,11 +116,11 @@ def _index(name: str, columns: Sequence[str], dialect: Dialect) -> str:
     digest = hashlib.sha256(own.encode()).hexdigest()[:8]
     room = (dialect.names.longest or 1000) // (4 if dialect.names.in_bytes else 1) - len(column) - len(digest) - 2
     index = f"{own}_{column}" if len(own) <= room else f"{own[:room]}_{digest}_{column}"
-    table, place = dialect.quote_path(name), [dialect.quote(index)]
+    table, path = dialect.quote_path(name), [dialect.quote(index)]
     if dialect.statements.index_in_schema:
-        table, place = dialect.quote(own), [*map(dialect.quote, schema), *place]
+        table, path = dialect.quote(own), [*map(dialect.quote, schema), *path]
     return dialect.statements.create_index.format(
-        index=".".join(place), name=table, columns=", ".join(map(dialect.quote, columns))
+        index=".".join(path), name=table, columns=", ".join(map(dialect.quote, columns))
     )
 
 

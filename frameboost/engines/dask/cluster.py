@@ -16,7 +16,7 @@ from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import HistogramEngine
 from frameboost.engines.description import DataKind, EngineDescription, EngineRequest
 from frameboost.engines.shards.engine import ShardedEngine
-from frameboost.engines.shards.memory_plan import MOST_SHARDS, fewest_shards, need_of
+from frameboost.engines.shards.memory_plan import MAX_SHARDS, fewest_shards, need_of
 from frameboost.engines.shards.opening import divided, evenly, name_of
 from frameboost.errors import ClusterError, ParameterError
 
@@ -163,7 +163,7 @@ class Dask:
         n_rows = sum(int(part.select(pl.len()).collect().item()) for part in source.parts or [source.frame])
         left = [(1 << 62 if room.left is None else room.left, room.n_threads) for room in rooms]
         fewest = fewest_shards(request, n_rows, left, fits_files=fits_files)
-        n_shards = self.shards or fewest or n_workers * MOST_SHARDS
+        n_shards = self.shards or fewest or n_workers * MAX_SHARDS
         counts = [-(-n_rows // n_shards)] * -(-n_shards // n_workers)
         tightest = min(rooms, key=lambda room: room.left or 0)
         remedy = f", or shards={fewest}" if fewest and self.shards and fewest > self.shards else ""

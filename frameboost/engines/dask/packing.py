@@ -23,7 +23,7 @@ from frameboost.splits.split import FloatArray
 
 __all__ = ["PackedHistograms", "packed", "unpacked"]
 
-_MOST_FULL = 0.75  # of the bins; above it packing takes longer than it saves
+_MAX_FULL = 0.75  # of the bins; above it packing takes longer than it saves
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def packed(histograms: FloatArray) -> PackedHistograms | FloatArray:
     """Return histograms without their empty bins, or as they are if few are empty."""
     bins = histograms.reshape(-1, 2)
     has_rows = (bins[:, 0] != 0) | (bins[:, 1] != 0)
-    if np.count_nonzero(has_rows) > _MOST_FULL * len(bins):
+    if np.count_nonzero(has_rows) > _MAX_FULL * len(bins):
         return histograms
     return PackedHistograms(histograms.shape, np.packbits(has_rows), bins[has_rows])
 

@@ -35,19 +35,19 @@ from frameboost.engines.description import EngineDescription
 from frameboost.engines.shards.merging import is_sum
 from frameboost.engines.shards.pool import Call, one_after_another
 from frameboost.errors import ClusterError, DataError
-from frameboost.expressions.places import Places
+from frameboost.expressions.row_positions import RowPositions
 
 __all__ = ["DaskShard", "DaskShards"]
 
 # How often a shard may be lost before it has answered once more: its worker may be short of memory.
-_MOST_LOSSES = 10
+_MAX_LOSSES = 10
 # How often until its arrays are in files, whatever memory its worker seems to have.
 _LOSSES_OF_MEMORY = 2
 _SECONDS_BETWEEN_LOOKS = 2
 # How long a worker may take to answer a client that connects to it directly.
 _SECONDS_TO_CONNECT = 5
 # To how many workers a process sends, and adds up what they answer, if only sums are asked.
-_MOST_MESSAGES = 8
+_MAX_MESSAGES = 8
 
 
 class _Host:
@@ -137,7 +137,7 @@ class DaskShards:
         self._shards = [DaskShard(number, *each) for number, each in enumerate(zip(plans, given, strict=True))]
         try:
             for shard in self._shards:
-                self._place(shard)
+                self._assign(shard)
         except BaseException:
             self.close()
             raise
@@ -146,7 +146,7 @@ class DaskShards:
         """See `ShardPool.__len__`."""
         return len(self._shards)
 
-    def places(self, counts: Sequence[int]) -> list[Places]:
+    def positions(self, counts: Sequence[int]) -> list[RowPositions]:
         """See `ShardPool.places`."""
         return one_after_another(counts)
 
@@ -182,7 +182,7 @@ class DaskShards:
         return [results[number] for number in sorted(results)]
 
     @property
-    def n_places(self) -> int:
+    def n_targets(self) -> int:
         """See `ShardPool.n_places`: one for each worker that holds shards."""
         return len({id(shard.host) for shard in self._shards})
 
@@ -195,10 +195,10 @@ class DaskShards:
             for shard in self._shards:
                 groups[self._host(shard)].append(shard.number)
             hosts, sent = list(groups), []
-            for place, each in enumerate(finish):
-                root = hosts[place % len(hosts)]
+            for index, each in enumerate(finish):
+                root = hosts[index % len(hosts)]
                 sources = [Source(host.actor, groups[host]) for host in hosts if host is not root]
-                sent.append((root, self._asked(root, "gather", groups[root], place, sources, each)))
+                sent.append((root, self._asked(root, "gather", groups[root], index, sources, each)))
             lost: set[int] = set()
             results: list[Any] = []
             for root, answer in sent:
@@ -226,8 +226,8 @@ class DaskShards:
         if is_sum(method) and all(shard.is_open for shards in groups.values() for shard in shards):
             hosts = list(groups)
             if self._is_direct:
-                return branches(hosts, _MOST_MESSAGES)
-            return [Branch(hosts[0], branches(hosts[1:], _MOST_MESSAGES))]
+                return branches(hosts, _MAX_MESSAGES)
+            return [Branch(hosts[0], branches(hosts[1:], _MAX_MESSAGES))]
         return [Branch(host) for host in groups]
 
     def _send(
@@ -310,11 +310,11 @@ class DaskShards:
 
     def _host(self, shard: DaskShard) -> _Host:
         if shard.host is None:
-            self._place(shard)
+            self._assign(shard)
         assert shard.host is not None
         return shard.host
 
-    def _place(self, shard: DaskShard, besides: str | None = None) -> None:
+    def _assign(self, shard: DaskShard, besides: str | None = None) -> None:
         """Give a shard to a worker, if possible ``besides`` the one that was lost."""
         address = self._worker_for(shard, besides)
         host = self._hosts.get(address)
@@ -388,14 +388,14 @@ class DaskShards:
         for shard in shards:
             shard.host, shard.is_open = None, False
             shard.n_losses += 1
-            if shard.n_losses >= _MOST_LOSSES:
+            if shard.n_losses >= _MAX_LOSSES:
                 raise ClusterError(
-                    f"shard {shard.number + 1} of {len(self._shards)} was lost {counted(_MOST_LOSSES, 'time')} in a "
+                    f"shard {shard.number + 1} of {len(self._shards)} was lost {counted(_MAX_LOSSES, 'time')} in a "
                     "row with the worker that held it; its workers may be short of memory: use more shards, or workers "
                     "with more"
                 )
         for shard in shards:
-            self._place(shard, besides=host.address)
+            self._assign(shard, besides=host.address)
 
     def _workers(self) -> dict[str, int]:
         """Return the number of threads of each worker that is there, waiting for one if there is none."""

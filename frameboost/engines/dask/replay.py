@@ -8,7 +8,7 @@ grown tree only its splits and leaf values. Calls of two rounds, and what is kep
 ``bin_columns(bins)``         kept
 ``start_margins(...)``        kept
 ``compute_gradients_on(…)``   replaced below
-``start_tree(0)``             ``follow_tree()``
+``start_tree(0)``             ``reset_nodes()``
 ``node_histograms(…)``        a read
 ``apply_splits(…)``           kept
 ``add_leaf_values(…)``        kept
@@ -37,12 +37,12 @@ _OBSOLETE = {
     "sum_pairs": frozenset({"sum_pairs"}),
     "compute_gradients_on": frozenset({"compute_gradients_on", *_QUANTILES, *_TABLES}),
     "start_tree": _QUANTILES,
-    "follow_tree": _QUANTILES,
+    "reset_nodes": _QUANTILES,
     "start_quantiles": _QUANTILES,
     "start_scores": _TABLES,
     "bin_columns": frozenset({"summaries", "start_queries", "divide"}),
 }
-_END_OF_TREE = frozenset({"compute_gradients_on", "start_tree", "follow_tree"})
+_END_OF_TREE = frozenset({"compute_gradients_on", "start_tree", "reset_nodes"})
 
 
 _REPLACEABLE = frozenset().union(*_OBSOLETE.values())
@@ -63,7 +63,7 @@ class ReplayLog:
             obsolete = _OBSOLETE.get(call.method, frozenset())
             self._calls = [other for other in self._calls if other.method not in obsolete]
             if call.method in _END_OF_TREE:  # the trees before are grown: no gradients are needed to follow them
-                self._calls = [Call("follow_tree") if each.method == "start_tree" else each for each in self._calls]
+                self._calls = [Call("reset_nodes") if each.method == "start_tree" else each for each in self._calls]
             if call.method == "compute_gradients_on":
                 self._settled += [each for each in self._calls if each.method not in _REPLACEABLE]
                 self._calls = [each for each in self._calls if each.method in _REPLACEABLE]

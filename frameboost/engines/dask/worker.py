@@ -182,19 +182,19 @@ class ShardActor:
         sums = merged(orders[0].calls[-1].method, results)
         return Outcome([packed(each) if isinstance(each, np.ndarray) else each for each in sums], lost=lost)
 
-    async def pieces(self, numbers: Sequence[int], place: int) -> list[pl.DataFrame]:
+    async def pieces(self, numbers: Sequence[int], index: int) -> list[pl.DataFrame]:
         """Return a piece of the tables of some shards; beside calls of other methods, which may wait for each other."""
-        return [self._shards[number].piece(place) for number in numbers]
+        return [self._shards[number].piece(index) for number in numbers]
 
     def gather(
-        self, numbers: Sequence[int], place: int, sources: Sequence[Source], finish: Callable[[list[pl.DataFrame]], Any]
+        self, numbers: Sequence[int], index: int, sources: Sequence[Source], finish: Callable[[list[pl.DataFrame]], Any]
     ) -> Outcome:
         """Return what ``finish`` makes of a piece of all shards' tables, those of ``numbers`` on this worker.
 
         The pieces of others are kept until the tables are divided anew.
         """
-        if place not in self._gathered:
-            answers = [_answer(source.actor.pieces, source.numbers, place) for source in sources]
+        if index not in self._gathered:
+            answers = [_answer(source.actor.pieces, source.numbers, index) for source in sources]
             found: list[pl.DataFrame] = []
             lost = []
             for source, answer in zip(sources, answers, strict=True):
@@ -205,10 +205,10 @@ class ShardActor:
                     found += pieces
             if lost:
                 return Outcome(lost=lost)
-            self._gathered[place] = found
-        own = [self._shards[number].piece(place) for number in numbers]
+            self._gathered[index] = found
+        own = [self._shards[number].piece(index) for number in numbers]
         try:
-            return Outcome([finish([*own, *self._gathered[place]])])
+            return Outcome([finish([*own, *self._gathered[index]])])
         except Exception as error:
             return Outcome(error=error)
 
@@ -395,11 +395,11 @@ def _load_kernels(opener: Callable[[EngineRequest], ShardEngine], n_threads: int
                 engine.start_margins({"margin": Expression("0.0", ())})
                 engine.compute_gradients(residual, {})
                 total = engine.start_tree(0)
-                sums, place = np.empty((1, SlotLayout(bins).n_slots, 2)), np.zeros(1, np.int64)
-                engine.histograms([0], sums, place)
+                sums, index = np.empty((1, SlotLayout(bins).n_slots, 2)), np.zeros(1, np.int64)
+                engine.histograms([0], sums, index)
                 middle = Split(0, 1.0, total, total, False, bin=len(bins[0].cuts) // 2)
                 engine.apply_splits({0: (middle, 1, 2)})
-                engine.histograms([1], sums, place)
+                engine.histograms([1], sums, index)
                 engine.add_leaf_values({1: 0.5, 2: -0.5}, "margin")
                 engine.compute_gradients(residual, {})
 

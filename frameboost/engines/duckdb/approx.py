@@ -66,7 +66,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
             self._ranked = RankedColumns(
                 self.session, self.bins, self.columns, self._unbinned, self.n_rows, self._workers
             )
-        _, h = self.row_pairs.of(self.pair)
+        _, h = self.row_gh.of(self.gh)
         positions = self._ranked.positions(h, max_bin)
         bins = self._ranked.bins(positions)
         self.layout = SlotLayout(bins)
@@ -87,13 +87,13 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
             floats = [i for i in numbers if self.columns[i].type.is_float]
             self._highest = {i: self._highest_values(i) for i in floats}
         layout = SlotLayout(self._fine)
-        rows = f"{self._fine_codes} POSITIONAL JOIN {self.pair.table}"
-        query = HistogramQuery(self.session, layout, rows, self.pair.numbers)
+        rows = f"{self._fine_codes} POSITIONAL JOIN {self.gh.table}"
+        query = HistogramQuery(self.session, layout, rows, self.gh.numbers)
         ((_, h),) = query.run(1, None, 0, everywhere=True).transpose(0, 2, 1)
         found = weighted_cuts(
             self.session, dict(enumerate(self.columns)), {i: self._fine[i] for i in numbers},
             {i: h[layout.offsets[i] :][: self._fine[i].count] for i in numbers},
-            max_bin, rows=f"{self.bins} POSITIONAL JOIN {rows}", h=self.pair.h, highest=self._highest,
+            max_bin, rows=f"{self.bins} POSITIONAL JOIN {rows}", h=self.gh.h, highest=self._highest,
         )  # fmt: skip
         bins = [found.get(i, b) for i, b in enumerate(self._unbinned)]
         self.layout = SlotLayout(bins)
@@ -110,14 +110,14 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         by_bin = dict(self.session.rows(statement))
         return [float(by_bin.get(number, np.nan)) for number in range(self._fine[feature].count)]
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`; rows that follow a tree of other bins, as by dropout, are in a table."""
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`; rows that follow a tree of other bins, as by dropout, are in a table."""
         self._record_nodes = None
-        super().follow_tree()
+        super().reset_nodes()
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
         """See `NodeBinningEngine.node_bins`: one statement per feature, since columns differ in type."""
-        table, g, h = self.pair
+        table, g, h = self.gh
         self.row_nodes.settle(nodes)
         numbered, node_of = self.nodes.table()
         wanted = ", ".join(str(number) for number, node in node_of.items() if node in nodes)

@@ -29,11 +29,11 @@ __all__ = ["LARGE", "BatchSums", "BinSums", "sums_by_key_pay"]
 # The sums of more keys than this do not stay in the L2 cache.
 LARGE = 1 << 15
 # With fewer rows for each sum by node and key, rows are added to the bins of their key's codes directly.
-_FEWEST_ROWS = 2.0
+_MIN_ROWS = 2.0
 # The most sums by node and key of one dimension, of 16 bytes each.
-_MOST_SUMS = 1 << 22
+_MAX_SUMS = 1 << 22
 # The most features to read at once: a batch has 122,880 rows.
-_MOST_AT_ONCE = 256
+_MAX_AT_ONCE = 256
 
 
 def sums_by_key_pay(n_keys: int, n_nodes: int, n_rows: float) -> bool:
@@ -43,7 +43,7 @@ def sums_by_key_pay(n_keys: int, n_nodes: int, n_rows: float) -> bool:
     (True, False, False)
     """
     n_sums = n_keys * n_nodes
-    return n_keys <= LARGE and n_sums <= _MOST_SUMS and n_rows >= _FEWEST_ROWS * n_sums
+    return n_keys <= LARGE and n_sums <= _MAX_SUMS and n_rows >= _MIN_ROWS * n_sums
 
 
 class BinSums:
@@ -71,7 +71,7 @@ class BinSums:
             for each in dimensions
         ]
 
-    def add(self, stored: Sequence[int], columns: Sequence[Any], places: Any, g: Any, h: Any) -> None:
+    def add(self, stored: Sequence[int], columns: Sequence[Any], indices: Any, g: Any, h: Any) -> None:
         """Add a batch of rows.
 
         Parameters
@@ -87,13 +87,13 @@ class BinSums:
         from frameboost.engines.duckdb.star.kernels import add_codes_of_keys
 
         for feature, codes in zip(stored, columns, strict=False):
-            add_codes(places, codes, self._layout.offsets[feature], g, h, self._out)
+            add_codes(indices, codes, self._layout.offsets[feature], g, h, self._out)
         of_dimensions = zip(self._dimensions, self._by_key, self._slots, columns[len(stored) :], strict=False)
         for dimension, by_key, slots, keys in of_dimensions:
             if by_key is not None:
-                add_codes(places, keys, 0, g, h, by_key)
+                add_codes(indices, keys, 0, g, h, by_key)
             else:
-                add_codes_of_keys(places, keys, g, h, dimension.codes, slots, self._out)
+                add_codes_of_keys(indices, keys, g, h, dimension.codes, slots, self._out)
 
     @property
     def n_bytes(self) -> int:
@@ -139,7 +139,7 @@ class BatchSums:
     dimensions: Sequence[StarDimension] = ()
 
     def histograms(
-        self, rows: str, pair: tuple[str, str], first: int, n_nodes: int, n_rows: float, *, everywhere: bool
+        self, rows: str, gh: tuple[str, str], first: int, n_nodes: int, n_rows: float, *, everywhere: bool
     ) -> FloatArray:
         """Return the histograms of nodes numbered in a row from ``first``, (nodes, slots, 2).
 
@@ -159,29 +159,29 @@ class BatchSums:
         sums = BinSums(self.layout, self.dimensions, n_nodes, n_rows)
         keys = [each.column for each in self.dimensions]
         for stored, columns in self._passes(keys):
-            statement, dtypes = self._statement(rows, pair, first, n_nodes, columns, everywhere=everywhere)
+            statement, dtypes = self._statement(rows, gh, first, n_nodes, columns, everywhere=everywhere)
             # Closed at once if Ctrl-C is pressed, as the connection takes no other statement before.
             with closing(self.session.batches(statement, dtypes)) as batches:
-                for places, g, h, *read in batches:
-                    sums.add(stored, read, places, g, h)
+                for indices, g, h, *read in batches:
+                    sums.add(stored, read, indices, g, h)
         return sums.result()
 
     def _passes(self, keys: Sequence[str]) -> Iterator[tuple[Sequence[int], list[tuple[str, str]]]]:
         """Yield the features of each pass over the rows, and the columns to read with their types; keys come last."""
         bins = self.layout.bins
-        for start in range(0, max(1, len(self.stored)), _MOST_AT_ONCE):
-            stored = self.stored[start : start + _MOST_AT_ONCE]
+        for start in range(0, max(1, len(self.stored)), _MAX_AT_ONCE):
+            stored = self.stored[start : start + _MAX_AT_ONCE]
             columns = [(f"bin_{i}", "UTINYINT" if bins[i].largest_code < 256 else "UINTEGER") for i in stored]
-            is_last = start + _MOST_AT_ONCE >= len(self.stored)
+            is_last = start + _MAX_AT_ONCE >= len(self.stored)
             yield stored, columns + [(key, "UINTEGER") for key in keys if is_last]
 
     def _statement(
-        self, rows: str, pair: tuple[str, str], first: int, n_nodes: int, columns: Sequence[tuple[str, str]], *,
+        self, rows: str, gh: tuple[str, str], first: int, n_nodes: int, columns: Sequence[tuple[str, str]], *,
         everywhere: bool,
     ) -> tuple[str, list[npt.DTypeLike]]:  # fmt: skip
         """Return the statement that reads the rows, and the dtypes of its columns."""
         node = "0" if everywhere else f"node - {first}"
-        columns = [(node, "UINTEGER"), (pair[0], "DOUBLE"), (pair[1], "DOUBLE"), *columns]
+        columns = [(node, "UINTEGER"), (gh[0], "DOUBLE"), (gh[1], "DOUBLE"), *columns]
         statement = render(
             "read_rows", rows=rows,
             columns=", ".join(f"CAST({column} AS {kind}) AS column_{i}" for i, (column, kind) in enumerate(columns)),

@@ -12,16 +12,16 @@ import numpy.typing as npt
 from frameboost.binning.bins import Bins, sample_condition
 from frameboost.binning.value_counts import ValueCounts
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.duckdb.cell_cuts import FEWEST_ROWS, cell_cuts
+from frameboost.engines.duckdb.cell_cuts import MIN_ROWS, cell_cuts
 from frameboost.engines.duckdb.cells import NUMBERS
 from frameboost.expressions.duckdb_sql import EXACT_TEXT, is_present, physical_sql
-from frameboost.expressions.places import Places
+from frameboost.expressions.row_positions import RowPositions
 from frameboost.expressions.sql_files import render
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = [
-    "MOST_AT_ONCE",
+    "MAX_AT_ONCE",
     "CountedRows",
     "Sample",
     "SqlColumn",
@@ -39,17 +39,17 @@ Sample = npt.NDArray[Any]
 
 # Features that a statement counts, copies or codes at once: the memory and the time that its plan takes grow with the
 # product of its steps and its columns.
-MOST_AT_ONCE = 64
+MAX_AT_ONCE = 64
 
 Item = TypeVar("Item")
 
 # Rows to sample, at least, and for each bin.
-_FEWEST_SAMPLED, _SAMPLED_PER_BIN = 2048, 4
+_MIN_SAMPLED, _SAMPLED_PER_BIN = 2048, 4
 
 
 def batches_of(items: Sequence[Item]) -> list[Sequence[Item]]:
-    """Return a sequence in parts of at most `MOST_AT_ONCE`; no part of an empty one."""
-    return [items[start : start + MOST_AT_ONCE] for start in range(0, len(items), MOST_AT_ONCE)]
+    """Return a sequence in parts of at most `MAX_AT_ONCE`; no part of an empty one."""
+    return [items[start : start + MAX_AT_ONCE] for start in range(0, len(items), MAX_AT_ONCE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,14 @@ class CountedRows:
     read_again: bool = True
 
     @classmethod
-    def of_source(cls, session: DuckDBSession, n_rows: int, places: Places | None = None) -> CountedRows:
-        """Return the rows of a session's source, given the number of all rows and the places of these among them."""
+    def of_source(cls, session: DuckDBSession, n_rows: int, positions: RowPositions | None = None) -> CountedRows:
+        """Return the rows of a session's source, given the number of all rows and the positions of these among them."""
         source, condition = session.source, "TRUE"
         position = session.column("position")
         sample = cls.sample_of(n_rows, position)
         if sample is not None:
-            place = (places or Places()).sql("(row_number() OVER () - 1)")
-            source, condition = f"(SELECT *, {place} AS {position} FROM {source})", sample
+            number = (positions or RowPositions()).sql("(row_number() OVER () - 1)")
+            source, condition = f"(SELECT *, {number} AS {position} FROM {source})", sample
         return cls(source, n_rows, condition, read_again=session.is_table)
 
     @staticmethod
@@ -155,7 +155,7 @@ def propose_bins(
     most = max_bin - missing
     parts = {**rows.parts(column), "max_bin": most}
     is_diverse = len(np.unique(sample)) > most
-    if is_diverse and rows.n_rows >= FEWEST_ROWS and rows.read_again:
+    if is_diverse and rows.n_rows >= MIN_ROWS and rows.read_again:
         near = cell_cuts(session, column.type, sample, most, parts)
         if near is not None:
             return bins_between(feature, column.type, *near.tolist(), missing=missing)
@@ -186,7 +186,7 @@ def sample_columns(
     )
     if not values:
         return [np.empty(0)] * len(columns)
-    n_rows = max(_FEWEST_SAMPLED, _SAMPLED_PER_BIN * max_bin)
+    n_rows = max(_MIN_SAMPLED, _SAMPLED_PER_BIN * max_bin)
     found = session.columns(render("sample_columns", source=source or session.source, values=values, n_rows=n_rows))
     return [_present(found[str(i)]) if str(i) in found else np.empty(0) for i in range(len(columns))]
 
@@ -201,9 +201,9 @@ def _present(values: Sample | np.ma.MaskedArray[Any, Any]) -> Sample:
     return np.sort(present[present == present])
 
 
-def count_values(session: DuckDBSession, column: SqlColumn, n_rows: int, places: Places) -> ValueCounts:
+def count_values(session: DuckDBSession, column: SqlColumn, n_rows: int, positions: RowPositions) -> ValueCounts:
     """Return `ShardEngine.count_values` of a numeric column, given the positions of its rows among all rows."""
-    rows = CountedRows.of_source(session, n_rows, places)
+    rows = CountedRows.of_source(session, n_rows, positions)
     found = session.columns(render("count_values", **rows.parts(column)))
     counts = found["n"].astype(np.int64)
     if column.type.is_float:

@@ -22,19 +22,19 @@ from frameboost.expressions.expression import float_literal
 from frameboost.expressions.sql_files import render
 from frameboost.schema.types import FeatureType
 
-__all__ = ["FEWEST_ROWS", "cell_cuts"]
+__all__ = ["MIN_ROWS", "cell_cuts"]
 
 # Of fewer rows, sorting them is faster than two statements.
-FEWEST_ROWS = 1 << 16
+MIN_ROWS = 1 << 16
 # The keys that a perfect hash table has room for (see `frameboost.engines.duckdb.histograms`).
 _CELLS = 4000
 # With fewer cells for each bin, most of them would have to be read.
-_FEWEST_CELLS_PER_BIN = 4
+_MIN_CELLS_PER_BIN = 4
 # The cells lie between these quantiles of the sample, so that a few large values leave no wide cells. What is beyond
 # belongs to the first and the last cell.
 _TAILS = (0.01, 0.99)
 # Beyond this share of the rows to read, or as many as have 128 MB, the database ranks the rows instead.
-_LARGEST_SHARE, _MOST_VALUES = 0.5, 1 << 24
+_LARGEST_SHARE, _MAX_VALUES = 0.5, 1 << 24
 
 
 def cell_cuts(
@@ -49,7 +49,7 @@ def cell_cuts(
     ``sample`` has some of its values, ascending; ``parts`` are the parts of a statement over the column.
     """
     cell = _cell(kind, sample)
-    if cell is None or max_bin * _FEWEST_CELLS_PER_BIN > _CELLS:
+    if cell is None or max_bin * _MIN_CELLS_PER_BIN > _CELLS:
         return None
     cells = session.columns(render("count_cells", cell=cell, **parts))
     order = np.argsort(cells["cell"])
@@ -58,7 +58,7 @@ def cell_cuts(
     total = int(ends[-1]) if len(ends) else 0
     is_one = lowest == highest
     is_asked = ~is_one & ((ends - n) * max_bin // max(total, 1) < (ends - 1) * max_bin // max(total, 1))
-    if n[is_asked].sum() > min(_LARGEST_SHARE * total, _MOST_VALUES):
+    if n[is_asked].sum() > min(_LARGEST_SHARE * total, _MAX_VALUES):
         return None
     asked = np.zeros(_CELLS + 1, dtype=np.uint8)
     asked[number[is_asked]] = 1

@@ -25,7 +25,7 @@ NUMBERS = ("float32", "float64", *(f"{sign}int{size}" for sign in ("", "u") for 
 # Longer lists fall out of the cache.
 _SIZES = (256, 512, 1024, 2048, 4096)
 # Finding the cell takes as long as about two steps of the search.
-_FEWEST_STEPS_SAVED = 3
+_MIN_STEPS_SAVED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Cells:
     @classmethod
     def of(cls, kind: FeatureType, cuts: Sequence[Physical]) -> Cells | None:
         """Return the cells for cuts in ascending order, or None if they would not save enough steps."""
-        if kind.name not in NUMBERS or len(cuts).bit_length() <= _FEWEST_STEPS_SAVED:
+        if kind.name not in NUMBERS or len(cuts).bit_length() <= _MIN_STEPS_SAVED:
             return None
         found = None
         with np.errstate(all="ignore"):
@@ -72,7 +72,7 @@ class Cells:
                     below = np.searchsorted(cells, np.arange(cells[-1] + 1)).tolist()
                     found = cls(kind, cuts[0], cuts[-1], scale, tuple(below), n_steps)
         assert found is not None
-        return found if found.n_steps + _FEWEST_STEPS_SAVED <= len(cuts).bit_length() else None
+        return found if found.n_steps + _MIN_STEPS_SAVED <= len(cuts).bit_length() else None
 
     def start(self, column: str, below: str) -> str:
         """Return the SQL of the bin to start from, given a column and the list ``below`` in SQL."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from frameboost.binning.bins import Bins
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.duckdb.binning import MOST_AT_ONCE, SqlColumn, batches_of
+from frameboost.engines.duckdb.binning import MAX_AT_ONCE, SqlColumn, batches_of
 from frameboost.engines.duckdb.cells import Cells
 from frameboost.expressions.duckdb_sql import is_missing, is_present, literal, string_literal
 from frameboost.expressions.sql_files import render
@@ -45,7 +45,7 @@ def store_bins(
         What to store, as expressions over the codes and roles; by default all of them.
     """
     numbers = range(len(bins)) if numbers is None else numbers
-    if len(bins) > MOST_AT_ONCE:
+    if len(bins) > MAX_AT_ONCE:
         return _store_in_parts(
             session, bins, columns, roles, numbers, in_order=in_order, table=table, more_joins=more_joins,
             sorted_by=sorted_by, stored=stored,
@@ -171,9 +171,9 @@ def store_codes(
 
     ``first`` is the number of the first feature.
     """
-    if len(bins) > MOST_AT_ONCE:
+    if len(bins) > MAX_AT_ONCE:
         groups = enumerate(zip(batches_of(bins), batches_of(columns), strict=True))
-        parts = [store_codes(session, *group, stored, first + MOST_AT_ONCE * k) for k, group in groups]
+        parts = [store_codes(session, *group, stored, first + MAX_AT_ONCE * k) for k, group in groups]
         return _joined(session, parts, "*", in_order=False)
     numbers = range(first, first + len(bins))
     cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]

@@ -13,7 +13,7 @@ from frameboost.engines.batches import kernel_pays
 from frameboost.engines.contract import Sample
 from frameboost.engines.duckdb.batch_sums import BatchSums
 from frameboost.engines.duckdb.binning import (
-    MOST_AT_ONCE,
+    MAX_AT_ONCE,
     CountedRows,
     batches_of,
     count_values,
@@ -22,10 +22,10 @@ from frameboost.engines.duckdb.binning import (
     sample_columns,
 )
 from frameboost.engines.duckdb.codes import store_bins
-from frameboost.engines.duckdb.gradients import TreePair
+from frameboost.engines.duckdb.gradients import TreeGradients
 from frameboost.engines.duckdb.histograms import HistogramQuery
 from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql
-from frameboost.engines.duckdb.nodes import MOST_WALKED_AGAIN, Nodes, RowNodes, code_goes_left
+from frameboost.engines.duckdb.nodes import MAX_WALKED_AGAIN, Nodes, RowNodes, code_goes_left
 from frameboost.engines.duckdb.rows import TableEngine
 from frameboost.engines.linear_contract import LeafGrid
 from frameboost.expressions.expression import Expression, float_literal
@@ -35,10 +35,10 @@ from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.trees.linear_leaf import LinearLeaf
 
-__all__ = ["FEWEST_SORTED", "DuckDBEngine"]
+__all__ = ["MIN_SORTED", "DuckDBEngine"]
 
 # With fewer rows sorting does not pay; more might not fit in memory.
-FEWEST_SORTED, _MOST_SORTED = 1 << 17, 1 << 22
+MIN_SORTED, _MAX_SORTED = 1 << 17, 1 << 22
 
 
 class DuckDBEngine(TableEngine):
@@ -47,12 +47,12 @@ class DuckDBEngine(TableEngine):
     takes_batches = True
 
     layout: SlotLayout
-    pair: TreePair
+    gh: TreeGradients
     _codes: str | None = None  # the table of codes, where it is not that of the bins
     _nodes: RowNodes | None = None
     _stats: dict[int, Stats]  # of each node of the tree
     _outputs: dict[int, FloatArray]  # these of each output, (outputs, 2), in a tree for all
-    _pairs_of_tree: list[TreePair]  # of each output
+    _gh_of_outputs: list[TreeGradients]  # of each output
     _may_sort: bool = False
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class DuckDBEngine(TableEngine):
             wanted = [i for i in features if i not in found]
             for group in batches_of(wanted):
                 own, columns = rows, [self.columns[i] for i in group]
-                if len(features) > MOST_AT_ONCE:
+                if len(features) > MAX_AT_ONCE:
                     own, columns = rows.copied(self.session, dict(zip(group, columns, strict=True)))
                 table = None if own is rows and rows.n is None else own.source  # of all rows, not only those sampled
                 samples = sample_columns(self.session, columns, max_bin, table)
@@ -86,7 +86,7 @@ class DuckDBEngine(TableEngine):
         self._bins = self.store_bins(bins)
         if self.session.has_copy:  # that nothing reads any more
             self.session.drop(self.session.source)
-        self._may_sort = not self.in_source_order and FEWEST_SORTED <= self.n_rows <= _MOST_SORTED
+        self._may_sort = not self.in_source_order and MIN_SORTED <= self.n_rows <= _MAX_SORTED
 
     def store_bins(self, bins: Sequence[Bins]) -> str:
         """Store the codes and the roles of every row; return the table's name."""
@@ -137,18 +137,18 @@ class DuckDBEngine(TableEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self.pair = self.gradients.of_tree(output, sample, self.places, self._tree_order)
-        self.follow_tree()
-        self._stats = {0: self.gradients.sums(self.pair)}
+        self.gh = self.gradients.of_tree(output, sample, self.positions, self._tree_order)
+        self.reset_nodes()
+        self._stats = {0: self.gradients.sums(self.gh)}
         return self._stats[0]
 
     def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
         """See `VectorEngine.start_vector_tree`."""
         outputs = range(self.gradients.n_outputs)
-        self._pairs_of_tree = self.gradients.of_outputs(outputs, sample, self.places, self._tree_order)
-        self.pair = self._pairs_of_tree[0]  # to tell which rows are in the sample
-        self.follow_tree()
-        totals = [self.gradients.sums(pair) for pair in self._pairs_of_tree]
+        self._gh_of_outputs = self.gradients.of_outputs(outputs, sample, self.positions, self._tree_order)
+        self.gh = self._gh_of_outputs[0]  # to tell which rows are in the sample
+        self.reset_nodes()
+        totals = [self.gradients.sums(gh) for gh in self._gh_of_outputs]
         self._outputs = {0: np.array(totals)}
         return totals
 
@@ -156,8 +156,8 @@ class DuckDBEngine(TableEngine):
     def _tree_order(self) -> str:
         return "" if self.keeps_order else "ORDER BY position ASC"
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
         if self._nodes is None:
             self._nodes = RowNodes(self.session, self.bins, self.goes_left, self.in_bin_order, self.most_walked_again)
         self._nodes.restart()
@@ -167,7 +167,7 @@ class DuckDBEngine(TableEngine):
     @property
     def most_walked_again(self) -> int:
         """The most old splits for each new one to walk from the root again (see `RowNodes`)."""
-        return MOST_WALKED_AGAIN
+        return MAX_WALKED_AGAIN
 
     @property
     def nodes(self) -> Nodes:
@@ -190,26 +190,26 @@ class DuckDBEngine(TableEngine):
         """Whether histograms are summed by kernels, and not by group-bys."""
         return kernel_pays(self.n_threads)
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         if self.sums_by_kernel:
-            out[places] = self.sums_of_batches(nodes, BatchSums(self.session, self.layout, range(len(self.features))))
+            out[indices] = self.sums_of_batches(nodes, BatchSums(self.session, self.layout, range(len(self.features))))
             return
         # The sums of a shard's own rows are not known.
         totals = None if self.is_shard else np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
-        out[places] = self._sums_by_bin(nodes, self.pair.numbers, totals)
+        out[indices] = self._sums_by_bin(nodes, self.gh.numbers, totals)
 
-    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `VectorEngine.vector_histograms`."""
-        numbers = {name: name for pair in self._pairs_of_tree for name in (pair.g, pair.h)}
+        numbers = {name: name for gh in self._gh_of_outputs for name in (gh.g, gh.h)}
         sums = self._sums_by_bin(nodes, numbers, np.stack([self._outputs[node].ravel() for node in nodes]))
-        out[places] = sums.reshape(*sums.shape[:2], -1, 2).swapaxes(1, 2)
+        out[indices] = sums.reshape(*sums.shape[:2], -1, 2).swapaxes(1, 2)
 
     def sums_of_batches(self, nodes: Sequence[int], sums: BatchSums, n_rows: float = 0.0) -> FloatArray:
         """Return the histograms of nodes, of about ``n_rows`` rows, that are read in batches."""
         first, rows = self._rows_of(nodes)
-        pair = self.pair.g, self.pair.h
-        return sums.histograms(rows, pair, first, len(nodes), n_rows, everywhere=self.row_nodes.is_root)
+        gh = self.gh.g, self.gh.h
+        return sums.histograms(rows, gh, first, len(nodes), n_rows, everywhere=self.row_nodes.is_root)
 
     def _sums_by_bin(self, nodes: Sequence[int], numbers: Mapping[str, str], totals: FloatArray | None) -> FloatArray:
         """Return the sums of numbers by bin, (nodes, slots, numbers)."""
@@ -220,7 +220,7 @@ class DuckDBEngine(TableEngine):
     def _rows_of(self, nodes: Sequence[int]) -> tuple[int, str]:
         """Return the first of the numbers that the nodes get in a row, and the tables of codes, pairs and nodes."""
         first = self.row_nodes.settle(nodes)
-        return first, " POSITIONAL JOIN ".join([self._codes or self.bins, self.pair.table, *self.row_nodes.tables])
+        return first, " POSITIONAL JOIN ".join([self._codes or self.bins, self.gh.table, *self.row_nodes.tables])
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
@@ -253,11 +253,11 @@ class DuckDBEngine(TableEngine):
 
     def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
         """See `LinearEngine.leaf_ranges`."""
-        return LeafQuery(self.session, self.nodes, self.pair).ranges(features)
+        return LeafQuery(self.session, self.nodes, self.gh).ranges(features)
 
     def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
         """See `LinearEngine.leaf_sums`."""
-        return LeafQuery(self.session, self.nodes, self.pair).sums(grids)
+        return LeafQuery(self.session, self.nodes, self.gh).sums(grids)
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""
@@ -276,15 +276,15 @@ class DuckDBEngine(TableEngine):
     def _rows_by_node(self) -> tuple[str, dict[str, str], Mapping[int, int]]:
         """Return a query of all rows with ``node`` and ``h``, its columns, and the node of each number in ``node``."""
         table, node_of = self.nodes.table()
-        rows, names = self.query(more={"node": table, self.pair.h: self.pair.table})
-        return f"SELECT *, {self.pair.h} AS h FROM ({rows})", names, node_of
+        rows, names = self.query(more={"node": table, self.gh.h: self.gh.table})
+        return f"SELECT *, {self.gh.h} AS h FROM ({rows})", names, node_of
 
     # --- as a shard ---------------------------------------------------------------------------------------------------
 
     def count_values(self, features: Sequence[int]) -> list[ValueCounts]:
         """See `ShardEngine.count_values`."""
-        session, places, n_rows = self.session, self.places, self.n_all_rows
-        return [count_values(session, self.columns[feature], n_rows, places) for feature in features]
+        session, indices, n_rows = self.session, self.positions, self.n_all_rows
+        return [count_values(session, self.columns[feature], n_rows, indices) for feature in features]
 
     def categories(self, feature: int) -> list[Physical]:
         """See `ShardEngine.categories`."""

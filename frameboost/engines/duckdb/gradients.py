@@ -8,15 +8,15 @@ from typing import NamedTuple
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.contract import Sample
 from frameboost.expressions.draws import draw_sql
-from frameboost.expressions.places import Places
+from frameboost.expressions.row_positions import RowPositions
 from frameboost.expressions.sql_files import render
 from frameboost.losses.exact_sums import Scalar
 from frameboost.splits.split import Stats
 
-__all__ = ["GradientTable", "TreePair"]
+__all__ = ["GradientTable", "TreeGradients"]
 
 
-class TreePair(NamedTuple):
+class TreeGradients(NamedTuple):
     """The g and h that a tree is grown on: their table, and the names of the two columns."""
 
     table: str
@@ -61,31 +61,31 @@ class GradientTable:
         self._session.run(render("gradients", gradients=table, rows=rows, numbers=wanted, in_order=in_order, bins=bins))
         self.table, self.names = table, tuple(numbers)
 
-    def of_tree(self, output: int, sample: Sample | None, places: Places, in_order: str) -> TreePair:
-        """Return the pair of an output; with a sample, from a table that has zeros in the rows left out.
+    def of_tree(self, output: int, sample: Sample | None, positions: RowPositions, in_order: str) -> TreeGradients:
+        """Return g and h of an output; with a sample, from a table that has zeros in the rows left out.
 
-        Rows are drawn by their position among all rows, in ``places``.
+        Rows are drawn by their position among all rows (``positions``).
         """
-        return self.of_outputs([output], sample, places, in_order)[0]
+        return self.of_outputs([output], sample, positions, in_order)[0]
 
     def of_outputs(
-        self, outputs: Iterable[int], sample: Sample | None, places: Places, in_order: str
-    ) -> list[TreePair]:  # fmt: skip
-        """Return the pairs of several outputs, all in one table; a row of a sample is drawn once."""
-        pairs = [TreePair(str(self.table), f"g_{output}", f"h_{output}") for output in outputs]
+        self, outputs: Iterable[int], sample: Sample | None, positions: RowPositions, in_order: str
+    ) -> list[TreeGradients]:  # fmt: skip
+        """Return g and h of several outputs, all in one table; a row of a sample is drawn once."""
+        stored = [TreeGradients(str(self.table), f"g_{output}", f"h_{output}") for output in outputs]
         if sample is None:
-            return pairs
+            return stored
         self._sampled = self._sampled or self._session.table("sampled")
-        drawn = [TreePair(self._sampled, f"drawn_{pair.g}", f"drawn_{pair.h}") for pair in pairs]
+        drawn = [TreeGradients(self._sampled, f"drawn_{gh.g}", f"drawn_{gh.h}") for gh in stored]
         numbers = []
-        for pair, own in zip(pairs, drawn, strict=True):
-            names = {"g": pair.g, "h": pair.h, "draw": "draw"}
+        for gh, own in zip(stored, drawn, strict=True):
+            names = {"g": gh.g, "h": gh.h, "draw": "draw"}
             numbers += [f"{sample.g.to_sql(names)} AS {own.g}", f"{sample.h.to_sql(names)} AS {own.h}"]
         self._session.run(
             render(
                 "sample_gradients", sampled=self._sampled, gradients=self.table, numbers=", ".join(numbers),
-                read=", ".join(f"{pair.g}, {pair.h}" for pair in pairs),
-                draw=draw_sql(places.sql("rowid"), sample.key), in_order=in_order,
+                read=", ".join(f"{gh.g}, {gh.h}" for gh in stored),
+                draw=draw_sql(positions.sql("rowid"), sample.key), in_order=in_order,
             )
         )  # fmt: skip
         return drawn
@@ -95,7 +95,7 @@ class GradientTable:
         """Number of outputs."""
         return sum(name.startswith("g_") for name in self.names)
 
-    def sums(self, pair: TreePair) -> Stats:
-        """Return the sums of a pair over all rows."""
-        G, H = self._session.rows(render("gradient_sums", gradients=pair.table, g=pair.g, h=pair.h))[0]
+    def sums(self, gh: TreeGradients) -> Stats:
+        """Return the sums of g and h over all rows."""
+        G, H = self._session.rows(render("gradient_sums", gradients=gh.table, g=gh.g, h=gh.h))[0]
         return Stats(G, H)

@@ -16,12 +16,12 @@ from frameboost.splits.split import FloatArray, IntArray
 __all__ = ["HistogramQuery", "node_key"]
 
 # Features summed in one pass over the rows: fewer would leave threads idle, more would take memory for all sums.
-_FEWEST_AT_ONCE, _MOST_AT_ONCE = 4, 32
+_MIN_AT_ONCE, _MAX_AT_ONCE = 4, 32
 
 # DuckDB's perfect hash aggregate indexes an array by the key, as long as keys have no more bits than this setting. That
 # is five times as fast as hashing. So many nodes are asked for in parts, each of which reads all rows, up to a limit.
-_MOST_KEY_BITS = "perfect_ht_threshold"
-_MOST_PARTS = 5
+_MAX_KEY_BITS = "perfect_ht_threshold"
+_MAX_PARTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class HistogramQuery:
             sums = self.session.columns(
                 self.statement(groups, first, n_nodes, strides, everywhere=everywhere, part=part)
             )
-            place, code = np.divmod(sums["key"].astype(np.int64), strides[sums["feature"]])
+            index, code = np.divmod(sums["key"].astype(np.int64), strides[sums["feature"]])
             slots = self.layout.offsets[sums["feature"]] + code
             by_key = np.zeros((len(part) + 1, self.layout.n_slots, len(self.numbers)))
             for i, name in enumerate(self.numbers):
-                by_key[place - part[0], slots, i] = sums[name]
+                by_key[index - part[0], slots, i] = sums[name]
             known = None if totals is None else totals[part.start : part.stop]
             found.append(by_key[:-1] if known is None else self._separated(by_key, known, strides))
         return np.concatenate(found)
@@ -94,17 +94,17 @@ class HistogramQuery:
         (shared,) = np.nonzero(last_codes >= strides)
         firsts = offsets[shared]
         lasts = firsts + last_codes[shared]
-        for place, total in enumerate(totals):
-            last = total - np.add.reduceat(sums[place], offsets[:-1])[shared]
-            sums[place, lasts] = last
-            sums[place + 1, firsts] -= last
+        for index, total in enumerate(totals):
+            last = total - np.add.reduceat(sums[index], offsets[:-1])[shared]
+            sums[index, lasts] = last
+            sums[index + 1, firsts] -= last
         return sums[:-1]
 
     def _parts(self, n_nodes: int, stride: int) -> Iterator[range]:
         """Yield the places of the nodes to ask for at a time."""
-        at_once = max(1, (2 ** int(self.session.setting(_MOST_KEY_BITS)) - 3) // stride)
+        at_once = max(1, (2 ** int(self.session.setting(_MAX_KEY_BITS)) - 3) // stride)
         n_parts = -(-n_nodes // at_once)
-        if n_parts > _MOST_PARTS:
+        if n_parts > _MAX_PARTS:
             n_parts = 1
         bounds = [n_nodes * i // n_parts for i in range(n_parts + 1)]
         return (range(start, end) for start, end in itertools.pairwise(bounds))
@@ -112,7 +112,7 @@ class HistogramQuery:
     def _groups(self, n_features: int) -> Iterator[range]:
         """Yield the features to sum in one pass over the rows; passes run in parallel."""
         size = -(-n_features // int(self.session.setting("threads")))
-        size = min(max(size, _FEWEST_AT_ONCE), _MOST_AT_ONCE)
+        size = min(max(size, _MIN_AT_ONCE), _MAX_AT_ONCE)
         return (range(start, min(start + size, n_features)) for start in range(0, n_features, size))
 
     def statement(
@@ -124,8 +124,8 @@ class HistogramQuery:
         ``groups`` are features that are summed in one pass over the rows, and ``part`` the places of the nodes to ask
         for; by default all ``n_nodes``.
         """
-        places = part or range(n_nodes)
-        asked = "TRUE" if everywhere else f"node BETWEEN {first + places[0]} AND {first + places[-1]}"
+        indices = part or range(n_nodes)
+        asked = "TRUE" if everywhere else f"node BETWEEN {first + indices[0]} AND {first + indices[-1]}"
         return "\nUNION ALL\n".join(self._statement(group, first, n_nodes, strides, asked) for group in groups)
 
     def _statement(self, features: Sequence[int], first: int, n_nodes: int, strides: IntArray, asked: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.duckdb.gradients import TreePair
+from frameboost.engines.duckdb.gradients import TreeGradients
 from frameboost.engines.duckdb.nodes import Nodes
 from frameboost.engines.leaf_sums import own_sums
 from frameboost.engines.linear_contract import LeafGrid, linear_role
@@ -32,10 +32,10 @@ class LeafQuery:
         g and h of the tree.
     """
 
-    def __init__(self, session: DuckDBSession, nodes: Nodes, pair: TreePair) -> None:
+    def __init__(self, session: DuckDBSession, nodes: Nodes, gh: TreeGradients) -> None:
         self._session = session
         self._nodes = nodes
-        self._pair = pair
+        self._gh = gh
 
     def ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
         """Return `LinearEngine.leaf_ranges`."""
@@ -68,8 +68,8 @@ class LeafQuery:
         statement = render(
             "leaf_sums",
             leaf=nodes.case({node: str(node) if node in terms else "-1" for node in nodes.leaves()}),
-            rows=" POSITIONAL JOIN ".join([*nodes.sources, self._pair.table]),
-            g=self._pair.g, h=self._pair.h, g_on_grid=g, h_on_grid=h,
+            rows=" POSITIONAL JOIN ".join([*nodes.sources, self._gh.table]),
+            g=self._gh.g, h=self._gh.h, g_on_grid=g, h_on_grid=h,
             numbers="".join(f", {linear_role(number)}" for number in read),
             terms="".join(f", {_by_leaf(slot)} AS u_{k}" for k, slot in enumerate(slots)),
             present=" ".join(f"AND u_{k} IS NOT NULL" for k in range(most)),

@@ -9,15 +9,15 @@ from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import Split
 
-__all__ = ["MOST_WALKED_AGAIN", "Nodes", "RowNodes", "code_goes_left", "narrowest_integer"]
+__all__ = ["MAX_WALKED_AGAIN", "Nodes", "RowNodes", "code_goes_left", "narrowest_integer"]
 
 # The most splits to put off: a deeper CASE is too deep for DuckDB.
-_MOST_PUT_OFF = 32
+_MAX_PUT_OFF = 32
 # The most old splits for each new one to walk from the root again. That reads the bins alone, on all threads; bins and
 # nodes joined by position are read by one thread.
-MOST_WALKED_AGAIN = 3
+MAX_WALKED_AGAIN = 3
 # DuckDB turns a longer IN into a join. A bit string with a bit for every code takes the same time for any set.
-_MOST_IN_A_LIST = 4
+_MAX_IN_A_LIST = 4
 
 
 class Nodes(Protocol):
@@ -80,7 +80,7 @@ class RowNodes:
 
     def __init__(
         self, session: DuckDBSession, bins: str, goes_left: Callable[[Split], str], in_order: str,
-        most_walked_again: int = MOST_WALKED_AGAIN,
+        most_walked_again: int = MAX_WALKED_AGAIN,
     ) -> None:  # fmt: skip
         self._session = session
         self._bins = bins
@@ -110,7 +110,7 @@ class RowNodes:
 
     def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """Put off splits: node -> (split, left child, right child)."""
-        if self._n_new > _MOST_PUT_OFF and not splits.keys() <= self._numbers.keys():
+        if self._n_new > _MAX_PUT_OFF and not splits.keys() <= self._numbers.keys():
             self.settle()
         self._splits |= splits
 
@@ -206,7 +206,7 @@ class RowNodes:
 
 def code_goes_left(split: Split, column: str, missing: int) -> str:
     """Return a split's condition over a column of codes, of which ``missing`` is the last."""
-    if split.categories is not None and len(split.categories) <= _MOST_IN_A_LIST:
+    if split.categories is not None and len(split.categories) <= _MAX_IN_A_LIST:
         return f"{column} {'NOT ' if split.missing_left else ''}IN ({', '.join(map(str, split.categories))})"
     if split.categories is not None:
         bits = "".join("1" if is_left else "0" for is_left in split.goes_left(missing + 1))

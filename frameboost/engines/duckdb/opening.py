@@ -12,7 +12,7 @@ import polars as pl
 from frameboost.data.duckdb_session import DuckDBSession, OwnDatabaseSession
 from frameboost.data.sources import FrameSource, RelationSource
 from frameboost.engines.description import EngineRequest
-from frameboost.engines.duckdb.binning import MOST_AT_ONCE, SqlColumn
+from frameboost.engines.duckdb.binning import MAX_AT_ONCE, SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
 from frameboost.engines.duckdb.star.engine import DuckDBStarEngine
@@ -110,7 +110,7 @@ def _copy_wide(session: DuckDBSession, names: Sequence[str]) -> None:
     They are binned in groups, by statements that must have the rows in one order, and each of which would take longer
     to bind the more columns the source has. Of a large table that takes less time than a copy.
     """
-    if len(names) <= MOST_AT_ONCE:
+    if len(names) <= MAX_AT_ONCE:
         return
     try:
         may_stay = session.is_table and session.setting("preserve_insertion_order") and not session.is_own

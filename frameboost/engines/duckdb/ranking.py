@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from frameboost.engines.contract import QueryWindow
-from frameboost.expressions.ranking_terms import Pairs
+from frameboost.expressions.ranking_terms import RankingPairs
 from frameboost.losses.exact_sums import Rounded
 
 __all__ = ["pair_parts", "window_sql"]
@@ -24,7 +24,7 @@ def window_sql(window: QueryWindow, names: Mapping[str, str]) -> str:
     return f"{window.function.upper()}({value}) OVER (PARTITION BY qid)"
 
 
-def pair_parts(pairs: Pairs, offset: float, names: Mapping[str, str]) -> dict[str, object]:
+def pair_parts(pairs: RankingPairs, offset: float, names: Mapping[str, str]) -> dict[str, object]:
     """Return the parts of ``rank_pairs.sql`` other than its tables."""
     of_pair = {f"{name}_{side}": f"{side}.{names[name]}" for side in "ij" for name in pairs.columns}
     return {

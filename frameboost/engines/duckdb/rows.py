@@ -17,8 +17,8 @@ from frameboost.engines.fixed_terms import FixedTerms, names_used
 from frameboost.engines.linear_contract import linear_role
 from frameboost.expressions.duckdb_sql import is_missing
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.places import Places
-from frameboost.expressions.ranking_terms import PAIR_SUMS, Pairs
+from frameboost.expressions.ranking_terms import PAIR_SUMS, RankingPairs
+from frameboost.expressions.row_positions import RowPositions
 from frameboost.expressions.sql_files import render
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar, largest_magnitudes, rounded, rounded_on
 from frameboost.schema.feature import Feature
@@ -77,7 +77,7 @@ class TableEngine:
         self._stored: dict[Hashable, tuple[str, str]] = {}  # of those that are stored, by key: table and column
         self._counts: list[int] | None = None
         self._queries = queries
-        self.places = Places()  # of its rows among all, of which there are
+        self.positions = RowPositions()  # of its rows among all, of which there are
         self.n_all_rows = 0
         self.is_shard = False
 
@@ -213,8 +213,8 @@ class TableEngine:
             names |= {name: name for name in group}
         return query, names
 
-    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
-        """See `Engine.define`."""
+    def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.add_columns`."""
         self._terms.update(terms)
         for name, term in terms.items():
             self.roles.pop(name, None)  # what `store_terms` has stored under that name
@@ -289,7 +289,7 @@ class TableEngine:
                 None, "margins", "start_margins", columns=columns, bins=self._bins, in_order=self.in_bin_order
             )
 
-    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
+    def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
         self._store_fixed_terms()
         rows, names = self.query()
@@ -306,9 +306,9 @@ class TableEngine:
 
     # --- as a shard ---------------------------------------------------------------------------------------------------
 
-    def start_at(self, places: Places, n_rows: int) -> None:
+    def start_at(self, positions: RowPositions, n_rows: int) -> None:
         """See `ShardEngine.start_at`."""
-        self.places, self.n_all_rows, self.is_shard = places, n_rows, True
+        self.positions, self.n_all_rows, self.is_shard = positions, n_rows, True
 
     def compute_gradients_on(
         self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]

@@ -129,9 +129,9 @@ def _bins(
     at = weighted_cuts_of(weights, max_bin)
     n_values = len(values.bins)
 
-    def value(place: int, of_bin: Callable[[int], Physical]) -> Physical:
-        return from_database(column.type, values.value_at(place)) if place < n_values else of_bin(int(bins[place]))
+    def value(index: int, of_bin: Callable[[int], Physical]) -> Physical:
+        return from_database(column.type, values.value_at(index)) if index < n_values else of_bin(int(bins[index]))
 
-    cuts = tuple([value(place, lambda bin_: fine.cuts[bin_ - 1]) for place in order[at].tolist()])
+    cuts = tuple([value(index, lambda bin_: fine.cuts[bin_ - 1]) for index in order[at].tolist()])
     before = order[at - 1].tolist() if column.type.is_float else []
-    return replace(fine, cuts=cuts, below=tuple([value(place, highest.__getitem__) for place in before]))
+    return replace(fine, cuts=cuts, below=tuple([value(index, highest.__getitem__) for index in before]))

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_column, places_by_type
+from frameboost.binning.arrays import Codes, bin_column, indices_by_type
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.kernels import interleave
 from frameboost.engines.external_memory.blocks import blocks
@@ -38,10 +38,10 @@ class CodesByRow:
         layout = SlotLayout(bins)
         self.groups: list[tuple[Codes, IntArray]] = []
         by_column = []
-        for dtype, places in places_by_type(bins):
-            codes = storage.empty((n_rows, int(places.max()) + 1), dtype)
-            self.groups.append((codes, layout.offsets[:-1][places >= 0]))
-            by_column.append((places, codes.T))
+        for dtype, indices in indices_by_type(bins):
+            codes = storage.empty((n_rows, int(indices.max()) + 1), dtype)
+            self.groups.append((codes, layout.offsets[:-1][indices >= 0]))
+            by_column.append((indices, codes.T))
         self.columns = SplitColumns(by_column, np.diff(layout.offsets))
 
     def fill(self, values: Callable[[int], pl.Series], workers: Workers) -> None:
@@ -50,8 +50,8 @@ class CodesByRow:
         As many columns as there is room for are binned side by side, in memory, and then written by row. One at a time,
         they would write each page as often as there are columns.
         """
-        for (places, _), (codes, _) in zip(self.columns.groups, self.groups, strict=True):
-            features = np.flatnonzero(places >= 0).tolist()
+        for (indices, _), (codes, _) in zip(self.columns.groups, self.groups, strict=True):
+            features = np.flatnonzero(indices >= 0).tolist()
             n_rows, at_once = len(codes), max(1, self._storage.room // max(1, len(codes) * codes.itemsize))
             for at in range(0, len(features), at_once):
                 own = features[at : at + at_once]
@@ -62,5 +62,5 @@ class CodesByRow:
                     workers.over(block.stop - block.start, partial(interleave, *part, at), smallest=VALUES_PER_TASK)
                     self._storage.release_pages()
 
-    def _bin(self, features: Sequence[int], columns: Codes, values: Callable[[int], pl.Series], place: int) -> None:
-        bin_column(self._bins[features[place]], values(features[place]), columns[place])
+    def _bin(self, features: Sequence[int], columns: Codes, values: Callable[[int], pl.Series], index: int) -> None:
+        bin_column(self._bins[features[index]], values(features[index]), columns[index])

@@ -14,14 +14,14 @@ from frameboost.binning.bins import Bins
 from frameboost.engines.contract import Sample
 from frameboost.engines.external_memory.blocks import Block, blocks
 from frameboost.engines.external_memory.codes import CodesByRow
-from frameboost.engines.external_memory.gradients import RecomputedPairs
+from frameboost.engines.external_memory.gradients import RecomputedGradients
 from frameboost.engines.external_memory.node_kernels import group_rows
 from frameboost.engines.external_memory.node_numbers import NodeNumbers, Numbers
 from frameboost.engines.external_memory.roles import NARROW, narrowed
 from frameboost.engines.memory.histogram_kernels import build_share
 from frameboost.engines.memory.histograms import may_block
 from frameboost.engines.memory.rows import ArrayEngine
-from frameboost.engines.memory.sampling import sample_pairs
+from frameboost.engines.memory.sampling import sample_gh
 from frameboost.losses.exact_sums import Scalar
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import Workers
@@ -54,7 +54,7 @@ class ExternalMemoryEngine(ArrayEngine):
         round, those after the first need the gradients from before it.
     """
 
-    gradients: RecomputedPairs
+    gradients: RecomputedGradients
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class ExternalMemoryEngine(ArrayEngine):
     ) -> None:
         self._stores_gradients = stores_gradients
         super().__init__(frame, features, roles, workers, storage)
-        self._sampled_pairs: FloatArray = np.empty((0, 2))  # which each tree writes anew
+        self._sampled_gh: FloatArray = np.empty((0, 2))  # which each tree writes anew
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
-    def new_gradients(self, constants: Mapping[str, float]) -> RecomputedPairs:
+    def new_gradients(self, constants: Mapping[str, float]) -> RecomputedGradients:
         """See `ArrayEngine.new_gradients`."""
-        return RecomputedPairs(self.workers, constants, self.storage, stored=self._stores_gradients)
+        return RecomputedGradients(self.workers, constants, self.storage, stored=self._stores_gradients)
 
     def kept_roles(self, roles: pl.DataFrame) -> pl.DataFrame:
         """See `ArrayEngine.kept_roles`: in as few bytes as hold them."""
@@ -107,76 +107,76 @@ class ExternalMemoryEngine(ArrayEngine):
         self._sampled: FloatArray | None = None
         totals = self.gradients.totals[output]
         if sample is not None:
-            if not len(self._sampled_pairs):
-                self._sampled_pairs = self.storage.empty((self.n_rows, 2), np.float64, is_rewritten=True)
-            pairs = self._sampled_pairs
-            sums = self.workers.each(list(blocks(0, self.n_rows)), partial(self._draw_block, sample, pairs))
+            if not len(self._sampled_gh):
+                self._sampled_gh = self.storage.empty((self.n_rows, 2), np.float64, is_rewritten=True)
+            gh = self._sampled_gh
+            sums = self.workers.each(list(blocks(0, self.n_rows)), partial(self._draw_block, sample, gh))
             totals = Stats(*(float(sum(parts)) for parts in zip(*sums, strict=True)))
-            self._sampled = pairs
-        self.follow_tree()
+            self._sampled = gh
+        self.reset_nodes()
         return totals
 
-    def _draw_block(self, sample: Sample, pairs: FloatArray, block: Block) -> Stats:
+    def _draw_block(self, sample: Sample, gh: FloatArray, block: Block) -> Stats:
         """Write g and h of the rows of a block that are in the sample, and zero for the others; return their sums."""
-        positions = self.places.of(np.arange(block.start, block.stop)).astype(np.uint32)
-        return sample_pairs(sample, self._pairs(block), positions, pairs[block.start : block.stop])
+        positions = self.positions.of(np.arange(block.start, block.stop)).astype(np.uint32)
+        return sample_gh(sample, self._pairs(block), positions, gh[block.start : block.stop])
 
     def _pairs(self, block: Block, rows: RowNumbers | None = None) -> FloatArray:
         """Return g and h of a block in the current tree, or of some of its rows."""
         if self._sampled is None:
             return self.gradients.of_block(self._output, block, rows)
-        pairs = self._sampled[block.start : block.stop]
-        return pairs if rows is None else pairs[rows]
+        gh = self._sampled[block.start : block.stop]
+        return gh if rows is None else gh[rows]
 
     def hessians(self) -> pl.Series:
         """See `ArrayEngine.hessians`."""
         return pl.concat(pl.Series(self._pairs(block)[:, 1]) for block in blocks(0, self.n_rows))
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
         self._nodes.start_tree()
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
         self._nodes.apply_splits(splits)
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         order = np.full(self._nodes.n_nodes, len(nodes), np.uint32)
         order[list(nodes)] = range(len(nodes))
-        out[places] = 0.0
+        out[indices] = 0.0
         more = np.zeros((len(self._nodes.slices) - 1, len(nodes), *out.shape[1:]))
 
         def add(slice_: int, block: Block, node_of: Numbers) -> None:
             if slice_ == 0:
-                self._add_block(block, node_of, order, out, places)
+                self._add_block(block, node_of, order, out, indices)
             else:
                 self._add_block(block, node_of, order, more[slice_ - 1], np.arange(len(nodes)))
 
         self._nodes.sweep(add)
         for sums in more:
-            out[places] += sums
+            out[indices] += sums
 
-    def _add_block(self, block: Block, node_of: Numbers, order: RowNumbers, out: FloatArray, places: IntArray) -> None:
+    def _add_block(self, block: Block, node_of: Numbers, order: RowNumbers, out: FloatArray, indices: IntArray) -> None:
         """Add a block to the histograms of its nodes; ``order`` has the place of each node in ``places``."""
         wanted: RowNumbers | None = None
         if len(order) == 1:  # the root: all rows, as they are
             parts = np.array([[0, 0, len(node_of)]])
         else:
-            rows, ends = np.empty(len(node_of), np.uint32), np.empty(len(places) + 1, np.uint32)
+            rows, ends = np.empty(len(node_of), np.uint32), np.empty(len(indices) + 1, np.uint32)
             group_rows(node_of, order, rows, ends)
-            parts = np.stack([np.arange(len(places)), np.append(0, ends[:-2]), ends[:-1]], axis=1, dtype=np.int64)
+            parts = np.stack([np.arange(len(indices)), np.append(0, ends[:-2]), ends[:-1]], axis=1, dtype=np.int64)
             parts = parts[parts[:, 1] < parts[:, 2]]
             wanted = rows[: ends[-2]]
         if not len(parts):
             return
-        pairs = self._pairs(block, wanted)
-        in_order = np.arange(len(pairs), dtype=np.uint32)
+        gh = self._pairs(block, wanted)
+        in_order = np.arange(len(gh), dtype=np.uint32)
         for codes, slots in self._codes.groups:
             own = codes[block.start : block.stop]
             own = own if wanted is None else np.take(own, wanted, axis=0)
             firsts, blocks = np.array([0, len(parts)]), may_block(own, out.shape[1])
-            build_share(own, in_order, parts, firsts, pairs, slots, out, places, out[:0], blocks, 0)
+            build_share(own, in_order, parts, firsts, gh, slots, out, indices, out[:0], blocks, 0)
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""

@@ -13,17 +13,17 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.engines.external_memory.blocks import Block, blocks
-from frameboost.engines.memory.gradients import GradientPairs
+from frameboost.engines.memory.gradients import Gradients
 from frameboost.engines.memory.programs.arrays import Addresses, compute_block
 from frameboost.engines.memory.programs.program import Program
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Stats
 
-__all__ = ["RecomputedPairs"]
+__all__ = ["RecomputedGradients"]
 
 
-class RecomputedPairs(GradientPairs):
+class RecomputedGradients(Gradients):
     """Gradient pairs that are stored only if they must be.
 
     They are if there are several outputs, or if no program computes them.
@@ -31,7 +31,7 @@ class RecomputedPairs(GradientPairs):
     Parameters
     ----------
     workers, constants, storage
-        See `GradientPairs`.
+        See `Gradients`.
     stored
         Whether to store them always.
     """
@@ -49,13 +49,13 @@ class RecomputedPairs(GradientPairs):
         return self._program is None
 
     def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
-        """See `GradientPairs.make_room`."""
+        """See `Gradients.make_room`."""
         self._program = program if n_outputs == 1 and not self._stored else None
         self._is_expired = False
         super().make_room(n_outputs, n_rows if self.are_stored else 0, program)
 
     def run(self, program: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
-        """See `GradientPairs.run`."""
+        """See `Gradients.run`."""
         if self.are_stored:
             return super().run(program, [np.asarray(column, np.float64) for column in columns], n_rows)
         self._columns = columns
@@ -66,7 +66,7 @@ class RecomputedPairs(GradientPairs):
         return most
 
     def columns(self) -> list[pl.Series]:
-        """See `GradientPairs.columns`; none if they are not stored."""
+        """See `Gradients.columns`; none if they are not stored."""
         return super().columns() if self.are_stored else []
 
     def expire(self) -> None:
@@ -76,8 +76,8 @@ class RecomputedPairs(GradientPairs):
     def of_block(self, output: int, block: Block, rows: npt.NDArray[np.uint32] | None) -> FloatArray:
         """Return g and h, float64 (rows, 2), of a block, or of some of its ``rows``, counted from its first."""
         if self.are_stored:
-            pairs = self.pairs[output, block.start : block.stop]
-            return pairs if rows is None else pairs[rows]
+            gh = self.gh[output, block.start : block.stop]
+            return gh if rows is None else gh[rows]
         return self._computed(block, rows)[0]
 
     def _computed(self, block: Block, rows: npt.NDArray[np.uint32] | None) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -88,5 +88,5 @@ class RecomputedPairs(GradientPairs):
         own = [column[block.start : block.stop] for column in self._columns]
         columns = [np.asarray(column if rows is None else column[rows], np.float64) for column in own]
         n_rows = block.stop - block.start if rows is None else len(rows)
-        pairs = np.empty((1, n_rows, 2))
-        return pairs[0], *compute_block(program, columns, n_rows, self._offsets, pairs, Addresses())
+        gh = np.empty((1, n_rows, 2))
+        return gh[0], *compute_block(program, columns, n_rows, self._offsets, gh, Addresses())

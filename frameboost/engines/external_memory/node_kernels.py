@@ -40,7 +40,7 @@ def move_to_children(numbers, codes, features, starts, children):  # type: ignor
 
 
 @kernel
-def group_rows(numbers, places, rows, ends):  # type: ignore[no-untyped-def]
+def group_rows(numbers, indices, rows, ends):  # type: ignore[no-untyped-def]
     """Write the numbers of all rows to ``rows``, place by place: a counting sort.
 
     Say rows 0 to 4 are in the nodes 1, 2, 1, 4, 2, and the nodes 2 and 4 have the places 0 and 1, all others 2. Then
@@ -52,14 +52,14 @@ def group_rows(numbers, places, rows, ends):  # type: ignore[no-untyped-def]
     ----------
     numbers
         uint8, uint16 or uint32 (rows,): the node of each row.
-    places
+    indices
         uint32 (nodes,): the place of each node.
     rows
         uint32 (rows,), written.
     ends
         uint32 (places,), written: where the rows of each place end.
     """
-    counts = np.zeros((4, len(places)), np.uint32)
+    counts = np.zeros((4, len(indices)), np.uint32)
     n_rows = np.uint64(len(numbers))
     whole = n_rows - n_rows % _FOUR
     for row in range(_ZERO, whole, _FOUR):
@@ -70,13 +70,13 @@ def group_rows(numbers, places, rows, ends):  # type: ignore[no-untyped-def]
     for row in range(whole, n_rows):
         counts[_ZERO, np.uint64(numbers[row])] += 1
     ends[:] = 0
-    for node in range(len(places)):
-        ends[places[node]] += counts[0, node] + counts[1, node] + counts[2, node] + counts[3, node]
+    for node in range(len(indices)):
+        ends[indices[node]] += counts[0, node] + counts[1, node] + counts[2, node] + counts[3, node]
     before = np.uint32(0)
-    for place in range(len(ends)):
-        before, ends[place] = before + ends[place], before
+    for index in range(len(ends)):
+        before, ends[index] = before + ends[index], before
     for row in range(_ZERO, n_rows):
-        own = np.uint64(places[np.uint64(numbers[row])])
+        own = np.uint64(indices[np.uint64(numbers[row])])
         end = ends[own]
         rows[np.uint64(end)] = row
         ends[own] = end + 1

@@ -99,9 +99,9 @@ class _NodeTables:
 
     def __init__(self, splits: SplitTables, n_nodes: int, dtype: npt.DTypeLike) -> None:
         self.features: list[IntArray] = []
-        for _, places in splits.columns():
+        for _, indices in splits.columns():
             of_nodes = np.full(n_nodes, -1)
-            of_nodes[splits.nodes] = places
+            of_nodes[splits.nodes] = indices
             self.features.append(of_nodes)
         self.starts = np.zeros(n_nodes, np.int64)
         self.starts[splits.nodes] = splits.starts[:-1]

@@ -15,8 +15,8 @@ from frameboost.engines.frame.aggregation import aggregated, in_polars
 from frameboost.engines.frame.ranking import query_expr, window_expr
 from frameboost.engines.frame.scores import ScoreTable
 from frameboost.engines.leaf_quantiles import leaf_quantile
-from frameboost.expressions.places import Places
 from frameboost.expressions.ranking_terms import PAIR_SUMS
+from frameboost.expressions.row_positions import RowPositions
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, physical_expr
@@ -24,7 +24,7 @@ from frameboost.schema.types import Physical
 
 __all__ = ["FrameEngine"]
 
-_FEWEST_STREAMED = 1 << 17
+_MIN_STREAMED = 1 << 17
 
 
 class FrameEngine:
@@ -49,7 +49,7 @@ class FrameEngine:
         ]
         self.roles = dict(roles)
         self.row_names = list(roles)
-        self.places = Places()  # of its rows among all, of which there are
+        self.positions = RowPositions()  # of its rows among all, of which there are
         self._n_all_rows = 0
         self.rows: pl.DataFrame | None = None  # roles and margins
         self.terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
@@ -68,8 +68,8 @@ class FrameEngine:
 
     # --- rows and what is computed from them --------------------------------------------------------------------------
 
-    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
-        """See `Engine.define`."""
+    def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.add_columns`."""
         self.terms.update(terms)
 
     def store_pairs(self, sums: pl.DataFrame) -> None:
@@ -118,7 +118,7 @@ class FrameEngine:
         rows = self.all_rows().with_columns(wanted).select(list(values))
         # The streaming engine evaluates all expressions on one cache-sized batch at a time, on all threads. Starting it
         # takes longer than few rows do.
-        return rows.collect(engine="streaming" if self.n_rows > _FEWEST_STREAMED else "in-memory")
+        return rows.collect(engine="streaming" if self.n_rows > _MIN_STREAMED else "in-memory")
 
     def quantiles_by_node(
         self, node: pl.Series, h: pl.Series, value: Scalar, weight: Scalar | None, alpha: float
@@ -144,14 +144,14 @@ class FrameEngine:
 
     # --- as a shard ---------------------------------------------------------------------------------------------------
 
-    def start_at(self, places: Places, n_rows: int) -> None:
+    def start_at(self, positions: RowPositions, n_rows: int) -> None:
         """See `ShardEngine.start_at`."""
-        self.places, self._n_all_rows = places, n_rows
+        self.positions, self._n_all_rows = positions, n_rows
 
     @cached_property
     def sample(self) -> pl.Series | None:
         """A mask of the rows that cuts come from, None for all."""
-        return sample_of(self._n_all_rows, self.places, self.n_rows)
+        return sample_of(self._n_all_rows, self.positions, self.n_rows)
 
     def feature_values(self, number: int) -> pl.Series:
         """Return a feature's physical values, before the columns are binned."""
@@ -192,7 +192,7 @@ def _present_float(name: str) -> pl.Expr:
 
 
 def _running_sum(rows: pl.LazyFrame, name: str, sums: Cumulative) -> pl.LazyFrame:
-    place = sums.order.to_polars()
-    total = sums.value.to_polars().cum_sum().over(pl.lit(1), order_by=place, descending=sums.descending)
+    position = sums.order.to_polars()
+    total = sums.value.to_polars().cum_sum().over(pl.lit(1), order_by=position, descending=sums.descending)
     # Ties in the order share one sum: that of the last of them, which is the largest.
-    return rows.with_columns(total.alias(name)).with_columns(pl.col(name).max().over(place))
+    return rows.with_columns(total.alias(name)).with_columns(pl.col(name).max().over(position))

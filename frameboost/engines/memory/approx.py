@@ -52,7 +52,7 @@ class GlobalApproxEngine(MemoryEngine):
     def rebin(self, max_bin: int) -> list[Bins]:
         """See `RebinningEngine.rebin`."""
         cuts: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = [np.empty(0, np.int64) for _ in self._ranked]
-        weights = np.ascontiguousarray(self.gradient_pairs[:, 1])
+        weights = np.ascontiguousarray(self.tree_gh[:, 1])
 
         def propose(first: int, last: int) -> None:
             room = np.empty(max(len(distinct) for _, distinct in self._ranked) + 2)  # fresh memory is slow
@@ -92,9 +92,9 @@ class GlobalApproxEngine(MemoryEngine):
         """See `MemoryEngine.split_columns`."""
         return super().split_columns if self._is_binned else self._rank_columns
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
-        super().follow_tree()
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
+        super().reset_nodes()
         self._is_binned = False
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
@@ -113,26 +113,26 @@ class LocalApproxEngine(PresortedEngine):
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
         """See `NodeBinningEngine.node_bins`."""
-        place_of = np.full(self.n_nodes, -1, dtype=np.int64)
-        place_of[list(nodes)] = np.arange(len(nodes))
+        index_of = np.full(self.n_nodes, -1, dtype=np.int64)
+        index_of[list(nodes)] = np.arange(len(nodes))
         found: list[NodeBins | None] = [None] * len(self.features)
 
         def scan(first: int, last: int) -> None:
             for i in range(first, last):
                 is_categorical = self.features[i].type.is_categorical
-                found[i] = (self._categories if is_categorical else self._bins)(i, place_of, len(nodes), max_bin)
+                found[i] = (self._categories if is_categorical else self._bins)(i, index_of, len(nodes), max_bin)
 
         self.workers.over(len(self.features), scan)
         return [of_nodes for of_nodes in found if of_nodes is not None]
 
-    def _bins(self, feature: int, place_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
+    def _bins(self, feature: int, index_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
         distinct = self.distinct[feature]
         most = min(max_bin - self.bins[feature].has_missing, len(distinct))
         histogram = np.zeros((n_nodes, most + 1, 2))
         starts, befores = np.empty((2, n_nodes, most), dtype=np.int64)
         counts = np.zeros(n_nodes, dtype=np.int64)
         bin_nodes(
-            self.sorted_rows[feature], self.ranks[feature], len(distinct), self.node_of, self.gradient_pairs, place_of,
+            self.sorted_rows[feature], self.ranks[feature], len(distinct), self.node_of, self.tree_gh, index_of,
             most, histogram, starts, befores, counts,
         )  # fmt: skip
         # Drop the bins that no node has.
@@ -143,9 +143,9 @@ class LocalApproxEngine(PresortedEngine):
         )
         return NodeBins(histogram, cuts, below)
 
-    def _categories(self, feature: int, place_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
+    def _categories(self, feature: int, index_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
         histogram = np.zeros((n_nodes, self.bins[feature].count + 1, 2))
-        category_histogram(self.ranks[feature], self.node_of, self.gradient_pairs, place_of, histogram)
+        category_histogram(self.ranks[feature], self.node_of, self.tree_gh, index_of, histogram)
         return NodeBins(histogram, [()] * n_nodes, [()] * n_nodes)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:

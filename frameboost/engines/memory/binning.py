@@ -13,7 +13,7 @@ import polars as pl
 from frameboost.binning.arrays import (
     Codes,
     RareValues,
-    places_by_type,
+    indices_by_type,
     propose_column,
 )
 from frameboost.binning.bins import Bins, SlotLayout
@@ -112,11 +112,11 @@ class BinnedColumns:
         least = np.uint16 if is_small(n_rows, len(bins)) else np.uint8
         self._dense = [
             # Own codes of one byte are in the records of keys.
-            DenseCodes(places, dtype, n_rows, by_row=keyed is None or dtype != np.uint8, room=free.get(dtype))
-            for dtype, places in places_by_type(bins, {*elsewhere, *bundled}, least)
+            DenseCodes(indices, dtype, n_rows, by_row=keyed is None or dtype != np.uint8, room=free.get(dtype))
+            for dtype, indices in indices_by_type(bins, {*elsewhere, *bundled}, least)
         ]
         if bundled:
-            self._dense.append(DenseCodes(_places(bundled, len(bins)), np.uint8, n_rows, by_row=False))
+            self._dense.append(DenseCodes(_indices(bundled, len(bins)), np.uint8, n_rows, by_row=False))
         self.by_row = [
             (group.rows, self.layout.offsets[group.features]) for group in self._dense if group.rows is not None
         ]
@@ -186,7 +186,7 @@ def is_small(n_rows: int, n_features: int) -> bool:
     return n_rows * n_features <= CODES_PER_TREE
 
 
-def _places(features: Sequence[int], n_features: int) -> IntArray:
+def _indices(features: Sequence[int], n_features: int) -> IntArray:
     """Return the place of each feature among some of them, -1 of the others."""
     found = np.full(n_features, -1, np.int64)
     found[features] = range(len(features))

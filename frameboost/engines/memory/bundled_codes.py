@@ -17,9 +17,9 @@ from frameboost.splits.split import IntArray
 __all__ = ["BundledCodes", "Bundles", "find_bundles"]
 
 # Codes of a bundle, which are bytes, and of a feature in one.
-_MOST_CODES, _MOST_OF_FEATURE = 256, 16
+_MAX_CODES, _MAX_OF_FEATURE = 256, 16
 # With fewer rows, or with fewer additions saved for each, the kernels take longer to compile.
-_FEWEST_ROWS, _FEWEST_SAVED = 1 << 15, 4
+_MIN_ROWS, _MIN_SAVED = 1 << 15, 4
 
 
 def find_bundles(bins: Sequence[Bins], n_rows: int, without: Collection[int] = ()) -> list[list[int]]:
@@ -29,18 +29,18 @@ def find_bundles(bins: Sequence[Bins], n_rows: int, without: Collection[int] = (
     32.
     """
     found: list[list[int]] = []
-    size = _MOST_CODES + 1
+    size = _MAX_CODES + 1
     for i, each in enumerate(bins):
         count = each.largest_code + 1
-        if i in without or count > _MOST_OF_FEATURE:
+        if i in without or count > _MAX_OF_FEATURE:
             continue
-        if size * count > _MOST_CODES:
+        if size * count > _MAX_CODES:
             found.append([])
             size = 1
         found[-1].append(i)
         size *= count
     found = [bundle for bundle in found if len(bundle) > 1]
-    pays = n_rows >= _FEWEST_ROWS and sum(map(len, found)) - len(found) >= _FEWEST_SAVED
+    pays = n_rows >= _MIN_ROWS and sum(map(len, found)) - len(found) >= _MIN_SAVED
     return found if pays else []
 
 
@@ -99,10 +99,10 @@ class BundledCodes(Bundles):
         """Write the codes, given each feature's."""
         by_column = np.empty(self.codes.shape[::-1], np.uint8)
 
-        def combine(place: int) -> None:
-            own = by_column[place]
+        def combine(index: int) -> None:
+            own = by_column[index]
             own[:] = 0
-            for feature, count in zip(self._bundles[place], self._counts[place], strict=True):
+            for feature, count in zip(self._bundles[index], self._counts[index], strict=True):
                 own *= count
                 own += columns[feature]
 

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning.arrays import MOST_IN_NUMPY, Codes
+from frameboost.binning.arrays import MAX_IN_NUMPY, Codes
 from frameboost.binning.kernels import interleave, take_codes
 from frameboost.engines.memory.partition_kernels import take_rows
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
@@ -27,7 +27,7 @@ __all__ = ["DenseCodes", "WriteCodes"]
 WriteCodes = Callable[[int, Codes], None]
 
 # Bytes of codes up to which there is a copy by column.
-MOST_TWICE = 1 << 24
+MAX_TWICE = 1 << 24
 # Of larger data columns are copied that nodes of many rows are split on: those of steps of so few splits, until one
 # column in six is.
 _FIRST_SPLITS, _COPIED = 4, 6
@@ -40,7 +40,7 @@ class DenseCodes:
 
     Attributes
     ----------
-    places
+    indices
         int64 (all features,): the place of each of these features among them, -1 of the others.
     features
         int64: their numbers.
@@ -51,7 +51,7 @@ class DenseCodes:
 
     Parameters
     ----------
-    places
+    indices
         See above.
     dtype
         The type.
@@ -70,22 +70,22 @@ class DenseCodes:
 
     def __init__(
         self,
-        places: IntArray,
+        indices: IntArray,
         dtype: npt.DTypeLike,
         n_rows: int,
         *,
         by_row: bool = True,
         room: DenseCodes | None = None,
     ) -> None:
-        self.places = places
-        self.features = np.flatnonzero(places >= 0)
+        self.indices = indices
+        self.features = np.flatnonzero(indices >= 0)
         shape = len(self.features), n_rows
         is_alike = room is not None and (room.columns.shape, room.columns.dtype) == (shape, dtype)
         if room is not None and is_alike and (room.rows is not None) == by_row:
             self.columns, self.rows = room.columns, room.rows
         else:
             self.rows = np.empty(shape[::-1], dtype) if by_row else None
-            has_copy = self.rows is None or self.rows.nbytes <= MOST_TWICE
+            has_copy = self.rows is None or self.rows.nbytes <= MAX_TWICE
             self.columns = np.empty(shape, dtype) if self.rows is None or has_copy else self.rows.T
         self._forget_copies()
 
@@ -110,7 +110,7 @@ class DenseCodes:
 
     def _interleave(self, columns: Codes, at: int, workers: Workers) -> None:
         assert self.rows is not None
-        if len(self.rows) <= MOST_IN_NUMPY:
+        if len(self.rows) <= MAX_IN_NUMPY:
             self.rows[:, at : at + len(columns)] = columns.T
             return
         workers.over(len(self.rows), partial(interleave, columns, self.rows, at), smallest=VALUES_PER_TASK)
@@ -138,23 +138,23 @@ class DenseCodes:
 
     def compared(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
         """Yield columns, and which of them each split compares (-1 for none), for splits on some features."""
-        places = self.places[features]
+        indices = self.indices[features]
         if self.has_columns:
-            yield self.columns, places
+            yield self.columns, indices
             return
         if len(features) <= _FIRST_SPLITS:
-            self._copy(set(places[places >= 0].tolist()))
-        copied = self._copied[places]
+            self._copy(set(indices[indices >= 0].tolist()))
+        copied = self._copied[indices]
         yield self._copies, copied
-        yield self.columns, np.where(copied < 0, places, -1)
+        yield self.columns, np.where(copied < 0, indices, -1)
 
-    def _copy(self, places: set[int]) -> None:
+    def _copy(self, indices: set[int]) -> None:
         """Copy the columns of some features, as long as there is room."""
-        for place in places:
+        for index in indices:
             at = int(self._copied.max()) + 1
-            if self._copied[place] < 0 and at < len(self._copies):
-                self._copies[at] = self.columns[place]
-                self._copied[place] = at
+            if self._copied[index] < 0 and at < len(self._copies):
+                self._copies[at] = self.columns[index]
+                self._copied[index] = at
 
     def _forget_copies(self) -> None:
         n_features, n_rows = self.columns.shape

@@ -29,10 +29,10 @@ from frameboost.runtime.task_sizes import ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
 from frameboost.trees.linear_leaf import LinearLeaf
 
-__all__ = ["FEWEST_SORTED", "MemoryEngine"]
+__all__ = ["MIN_SORTED", "MemoryEngine"]
 
 # With fewer rows, their gradients and codes mostly stay in the processor's caches, and sorting does not pay.
-FEWEST_SORTED = 1 << 17
+MIN_SORTED = 1 << 17
 
 
 class MemoryEngine(ArrayEngine):
@@ -44,7 +44,7 @@ class MemoryEngine(ArrayEngine):
     _trees: TreeKernels | None = None
     _grown: GrownNodes | None = None
     _kept_numbers: Numbers | None = None
-    _vector_pairs: FloatArray  # g and h of a tree for all outputs, (outputs, rows, 2)
+    _vector_gh: FloatArray  # g and h of a tree for all outputs, (outputs, rows, 2)
     _vector_sample: FloatArray | None = None  # the memory of those of samples
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class MemoryEngine(ArrayEngine):
         self.binned.fill(self.write_codes, self.workers, self.stored_codes)
         self.drop_columns()
         self.partition = RowPartition(self.n_rows, self.workers)
-        self._may_sort = self.n_rows >= FEWEST_SORTED and "qid" not in self.row_names  # queries stay together
+        self._may_sort = self.n_rows >= MIN_SORTED and "qid" not in self.row_names  # queries stay together
 
     def write_codes(self, number: int, bins: Bins, codes: Codes) -> None:
         """Write the codes of a feature that is not sparse."""
@@ -79,7 +79,7 @@ class MemoryEngine(ArrayEngine):
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
-        if self._may_sort and len(self.gradients.pairs) and self.partition.is_split:
+        if self._may_sort and len(self.gradients.gh) and self.partition.is_split:
             self.sort_rows()
         super().compute_gradients(gradients, others)
 
@@ -87,7 +87,7 @@ class MemoryEngine(ArrayEngine):
         self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
     ) -> dict[str, float]:
         """See `ShardEngine.compute_gradients_on`."""
-        if self._may_sort and len(self.gradients.pairs) and self.partition.is_split:
+        if self._may_sort and len(self.gradients.gh) and self.partition.is_split:
             self.sort_rows()
         return super().compute_gradients_on(offsets, gradients, others)
 
@@ -98,7 +98,7 @@ class MemoryEngine(ArrayEngine):
         the order of its rows (see `frameboost.expressions.grid`).
         """
         # The pairs are about to be computed anew: their memory is free until then.
-        buffer, free = np.split(self.gradients.pairs.ravel()[: 2 * self.n_rows], 2)
+        buffer, free = np.split(self.gradients.gh.ravel()[: 2 * self.n_rows], 2)
         order = free.view(np.uint32)[: self.n_rows]
         self.partition.write_order(order)
         self.put_in_order(order, buffer)
@@ -134,19 +134,19 @@ class MemoryEngine(ArrayEngine):
         """See `Engine.start_tree`."""
         self._totals = totals = super().start_tree(output, sample)
         if sample is not None and self._trees is None:
-            self.partition.set_apart(self.gradient_pairs)
+            self.partition.set_apart(self.tree_gh)
         return totals
 
     def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
         """See `VectorEngine.start_vector_tree`."""
-        self._vector_pairs, totals = self.gradients.pairs, list(self.gradients.totals)
+        self._vector_gh, totals = self.gradients.gh, list(self.gradients.totals)
         if sample is not None:
             if self._vector_sample is None:  # kept from tree to tree: fresh memory is slow
-                self._vector_sample = self.storage.empty(self._vector_pairs.shape, np.float64, is_rewritten=True)
-            both = zip(self._vector_pairs, self._vector_sample, strict=True)
-            totals = [self.draw_sample(sample, pairs, out) for pairs, out in both]
-            self._vector_pairs = self._vector_sample
-        self.own_pairs = self._vector_pairs[0]  # to tell which rows are in the sample
+                self._vector_sample = self.storage.empty(self._vector_gh.shape, np.float64, is_rewritten=True)
+            both = zip(self._vector_gh, self._vector_sample, strict=True)
+            totals = [self.draw_sample(sample, gh, out) for gh, out in both]
+            self._vector_gh = self._vector_sample
+        self.own_gh = self._vector_gh[0]  # to tell which rows are in the sample
         self.give_to_root()
         self.may_have_samples = sample is not None
         return totals
@@ -170,9 +170,7 @@ class MemoryEngine(ArrayEngine):
         """See `TreeEngine.grow_tree`."""
         if self._trees is None:
             self._trees = TreeKernels(self.binned, shape, penalties, self.workers)
-        self._grown = self._trees.grow(
-            self._totals, self.gradient_pairs, draws, self.partition, shape.least_gain, shrinkage
-        )
+        self._grown = self._trees.grow(self._totals, self.tree_gh, draws, self.partition, shape.least_gain, shrinkage)
         return self._grown
 
     def add_grown(self, grown: GrownNodes, margin: str) -> None:
@@ -188,26 +186,26 @@ class MemoryEngine(ArrayEngine):
             grown.value, self.margins(margin),
         )  # fmt: skip
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
         self.partition.start_tree()
         self.may_have_samples = True  # the tree may be one of a checkpoint, and the one before that of the base margins
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        sum_by_bin(self.binned, self.partition, self.summed_pairs, self.workers, nodes, out, places)
+        sum_by_bin(self.binned, self.partition, self.summed_gh, self.workers, nodes, out, indices)
 
     @property
-    def summed_pairs(self) -> FloatArray:
+    def summed_gh(self) -> FloatArray:
         """The pairs that histograms sum up."""
-        return self.gradient_pairs
+        return self.tree_gh
 
-    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `VectorEngine.vector_histograms`."""
         of_outputs = out.reshape(-1, *out.shape[2:])
-        for k, pairs in enumerate(self._vector_pairs):
-            at = places * out.shape[1] + k
-            sum_by_bin(self.binned, self.partition, pairs, self.workers, nodes, of_outputs, at)
+        for k, gh in enumerate(self._vector_gh):
+            at = indices * out.shape[1] + k
+            sum_by_bin(self.binned, self.partition, gh, self.workers, nodes, of_outputs, at)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
@@ -228,11 +226,11 @@ class MemoryEngine(ArrayEngine):
 
     def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
         """See `LinearEngine.leaf_ranges`."""
-        return self._numbers.ranges(features, self.partition.leaves(), self.gradient_pairs)
+        return self._numbers.ranges(features, self.partition.leaves(), self.tree_gh)
 
     def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
         """See `LinearEngine.leaf_sums`."""
-        return self._numbers.sums(grids, self.partition.leaves(), self.gradient_pairs)
+        return self._numbers.sums(grids, self.partition.leaves(), self.tree_gh)
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""
@@ -244,7 +242,7 @@ class MemoryEngine(ArrayEngine):
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
         found = self.computed({"value": value} if weight is None else {"value": value, "weight": weight})
-        values, weights, h = found["value"], found.get("weight"), self.gradient_pairs[:, 1]
+        values, weights, h = found["value"], found.get("weight"), self.tree_gh[:, 1]
         leaves = self.partition.leaves()
         if (h <= 0).any():
             leaves = {node: own for node, rows in leaves.items() if len(own := rows[h[rows] > 0])}
@@ -258,7 +256,7 @@ class MemoryEngine(ArrayEngine):
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
         """See `ShardEngine.node_values`."""
         found = self.computed({"value": value} if weight is None else {"value": value, "weight": weight})
-        leaves, h = dict(sorted(self.partition.leaves().items())), self.gradient_pairs[:, 1]
+        leaves, h = dict(sorted(self.partition.leaves().items())), self.tree_gh[:, 1]
         if (h <= 0).any():
             leaves = {node: rows[h[rows] > 0] for node, rows in leaves.items()}
         nodes = np.repeat(np.array(list(leaves), np.int32), [len(rows) for rows in leaves.values()])

@@ -42,9 +42,9 @@ class ExactEngine(PresortedEngine):
         self.blocks = np.empty(self.ranks.shape, dtype=np.uint64)
         return bins
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
-        super().follow_tree()
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
+        super().reset_nodes()
         self.ranges = {0: (0, self.n_rows)}  # node -> its range in every block
         self._is_sorted = False  # whether the blocks hold this tree's rows
         self._pending: list[
@@ -92,7 +92,7 @@ class ExactEngine(PresortedEngine):
         best, stats = np.empty((n, 4), dtype=np.int64), np.empty((n, 3))
         starts, stops = np.array([self.ranges[node] for node in nodes]).T.copy()
         scan_column(
-            self.blocks[feature], starts, stops, len(self.distinct[feature]), self.gradient_pairs,
+            self.blocks[feature], starts, stops, len(self.distinct[feature]), self.tree_gh,
             limits.allowed[:, feature].copy(), G, H, limits.monotone[feature], limits.bounds,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, parent, best, stats,
         )  # fmt: skip
@@ -114,11 +114,11 @@ class ExactEngine(PresortedEngine):
     def _categorical(
         self, feature: int, nodes: Sequence[int], totals: Sequence[Stats], p: Penalties, limits: SplitLimits
     ) -> list[_Found | None]:
-        place_of = np.full(self.n_nodes, -1, dtype=np.int64)
-        place_of[list(nodes)] = np.where(limits.allowed[:, feature], np.arange(len(nodes)), -1)
+        index_of = np.full(self.n_nodes, -1, dtype=np.int64)
+        index_of[list(nodes)] = np.where(limits.allowed[:, feature], np.arange(len(nodes)), -1)
         n_codes = self.bins[feature].count + 1
         histograms = np.zeros((len(totals), n_codes, 2))
-        category_histogram(self.ranks[feature], self.node_of, self.gradient_pairs, place_of, histograms)
+        category_histogram(self.ranks[feature], self.node_of, self.tree_gh, index_of, histograms)
         best, stats = np.empty((len(totals), 3), dtype=np.int64), np.empty((len(totals), 3))
         monotone, bounds = limits.bounding(p.max_delta_step)
         own = None if monotone is None else monotone[feature : feature + 1]

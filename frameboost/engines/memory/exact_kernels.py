@@ -97,7 +97,7 @@ def scan_column(  # type: ignore[no-untyped-def]
         float64 (open nodes, 3), written: gain, G and H of the left child.
     """
     is_bounded = direction != 0 or bool(np.isfinite(bounds).any())
-    pairs = gradients.ravel()
+    gh = gradients.ravel()
     for node in range(len(starts)):
         stats[node, 0] = 0.0
         best[node, 0] = 0
@@ -110,10 +110,10 @@ def scan_column(  # type: ignore[no-untyped-def]
         for i in range(np.uint64(starts[node]), stop + np.uint64(1)):
             if i < stop:
                 if i + AHEAD < stop:
-                    prefetch(pairs, (block[i + AHEAD] & _ROW) << np.uint64(1))
+                    prefetch(gh, (block[i + AHEAD] & _ROW) << np.uint64(1))
                 at = (block[i] & _ROW) << np.uint64(1)
                 code = np.int64(block[i] >> _RANK)
-                g, h = pairs[at], pairs[at + np.uint64(1)]
+                g, h = gh[at], gh[at + np.uint64(1)]
                 if code == missing:
                     missing_G += g
                     missing_H += h
@@ -147,10 +147,10 @@ def scan_column(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def category_histogram(codes, node_of, gradients, place_of, out):  # type: ignore[no-untyped-def]
+def category_histogram(codes, node_of, gradients, index_of, out):  # type: ignore[no-untyped-def]
     """Add each row's gradient pair to its category: ``out`` is float64 (open nodes, categories + 1, 2), zeroed."""
     for row in range(len(codes)):
-        node = place_of[node_of[row]]
+        node = index_of[node_of[row]]
         if node >= 0:
             out[node, codes[row], 0] += gradients[row, 0]
             out[node, codes[row], 1] += gradients[row, 1]

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
+from frameboost.engines.memory.gradient_kernels import put_gh, round_gh
 from frameboost.engines.memory.programs.arrays import Addresses, compute_all, compute_few, is_for_numpy
 from frameboost.engines.memory.programs.program import Program, compile_program
 from frameboost.expressions.expression import Expression
@@ -20,7 +20,7 @@ from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Stats
 
-__all__ = ["GradientPairs", "Scale"]
+__all__ = ["Gradients", "Scale"]
 
 
 class Scale(NamedTuple):
@@ -50,12 +50,12 @@ class _Rows(Protocol):
     def array(self, name: str) -> FloatArray | None: ...
 
 
-class GradientPairs:
+class Gradients:
     """g and h of every row, side by side.
 
     Attributes
     ----------
-    pairs
+    gh
         float64 (outputs, rows, 2): g and h. Each output's g is on one grid and its h on another, so sums are exact (see
         `frameboost.expressions.grid`).
     totals
@@ -72,7 +72,7 @@ class GradientPairs:
     """
 
     def __init__(self, workers: Workers, constants: Mapping[str, float], storage: Storage = IN_MEMORY) -> None:
-        self.pairs: FloatArray = np.empty((0, 0, 2))
+        self.gh: FloatArray = np.empty((0, 0, 2))
         self.totals: list[Stats] = []
         self._workers = workers
         self._constants = constants
@@ -123,8 +123,8 @@ class GradientPairs:
 
     def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
         """Make room for the pairs that a program, or polars, is about to compute."""
-        if self.pairs.shape[:2] != (n_outputs, n_rows):  # kept from round to round: fresh memory is slow
-            self.pairs = self._storage.empty((n_outputs, n_rows, 2), np.float64, is_rewritten=True)
+        if self.gh.shape[:2] != (n_outputs, n_rows):  # kept from round to round: fresh memory is slow
+            self.gh = self._storage.empty((n_outputs, n_rows, 2), np.float64, is_rewritten=True)
         if len(self._offsets) != 2 * n_outputs:
             self._offsets = np.zeros(2 * n_outputs)
 
@@ -138,7 +138,7 @@ class GradientPairs:
 
     def of(self, output: int) -> FloatArray:
         """Return g and h of an output, float64 (rows, 2)."""
-        found: FloatArray = self.pairs[output]
+        found: FloatArray = self.gh[output]
         return found
 
     def scale(self, output: int) -> Scale | None:
@@ -157,15 +157,13 @@ class GradientPairs:
         if not self._is_current:
             return []
         return [
-            pl.Series(f"{kind}_{output}", pairs[:, i])
-            for output, pairs in enumerate(self.pairs)
-            for i, kind in enumerate("gh")
+            pl.Series(f"{kind}_{output}", gh[:, i]) for output, gh in enumerate(self.gh) for i, kind in enumerate("gh")
         ]
 
-    def round(self, pairs: FloatArray, offsets: Sequence[float]) -> Stats:
+    def round(self, gh: FloatArray, offsets: Sequence[float]) -> Stats:
         """Round pairs, float64 (rows, 2), to the grids of these offsets, in place; return their sums."""
-        slices = self._workers.slices(len(pairs), VALUES_PER_TASK)
-        sums = self._workers.each(slices, lambda slice_: round_pairs(pairs[slice(*slice_)], *offsets))
+        slices = self._workers.slices(len(gh), VALUES_PER_TASK)
+        sums = self._workers.each(slices, lambda slice_: round_gh(gh[slice(*slice_)], *offsets))
         return Stats(*(float(sum(parts)) for parts in zip(*sums, strict=True)))
 
     def _program_of(self, gradients: Mapping[str, Expression], rows: _Rows) -> Program | None:
@@ -182,20 +180,20 @@ class GradientPairs:
         """Compute the pairs on grids of their own, or of the given offsets; return the largest magnitudes."""
         found = rows.by_row(gradients).get_columns()
         self.totals, largest = [], []
-        for k, pairs in enumerate(self.pairs):
-            own = put_pairs(found[2 * k].to_numpy(), found[2 * k + 1].to_numpy(), pairs)
+        for k, gh in enumerate(self.gh):
+            own = put_gh(found[2 * k].to_numpy(), found[2 * k + 1].to_numpy(), gh)
             largest += own
             grids = self._grids(own, rows.n_rows) if offsets is None else offsets[2 * k : 2 * k + 2]
-            self.totals.append(self.round(pairs, grids))
+            self.totals.append(self.round(gh, grids))
         return largest
 
     def run(self, program: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
         """Run a program over its columns, on the grids of ``_offsets``; return the largest magnitudes."""
         if is_for_numpy(n_rows):
-            largest, sums = compute_few(program, columns, self._offsets, self.pairs)
+            largest, sums = compute_few(program, columns, self._offsets, self.gh)
         else:
             largest, sums = compute_all(
-                program, program.results, columns, n_rows, self._offsets, self.pairs, self._addresses, self._workers
+                program, program.results, columns, n_rows, self._offsets, self.gh, self._addresses, self._workers
             )
         self._set_totals(sums)
         return largest.tolist()  # type: ignore[no-any-return]

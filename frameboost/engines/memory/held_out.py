@@ -33,8 +33,8 @@ class HeldOutEngine(ArrayEngine):
         ]
         self.drop_columns()
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
         self.node_of = np.zeros(self.n_rows, dtype=np.int64)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:

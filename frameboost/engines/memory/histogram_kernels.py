@@ -13,7 +13,7 @@ from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
 __all__ = [
-    "FEWEST_BINS", "FEWEST_ROWS", "add_by_feature", "add_more", "add_rows", "build_histograms", "build_share",
+    "MIN_BINS", "MIN_ROWS", "add_by_feature", "add_more", "add_rows", "build_histograms", "build_share",
     "clearing",
 ]  # fmt: skip
 
@@ -23,12 +23,12 @@ _ROWS, _FEATURES = np.uint64(2048), np.uint64(16)
 _WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE)
 # Blocks pay from so many rows of a node on, as 256 bins of each feature are cleared and merged, and from so many bins a
 # feature on average: 300 features of two bins fit into the L1 cache without blocks.
-FEWEST_ROWS, FEWEST_BINS = 1 << 12, 32
+MIN_ROWS, MIN_BINS = 1 << 12, 32
 
 
 @kernel
-def _clear_one(histograms, places, item):  # type: ignore[no-untyped-def]
-    histograms[places[item]] = 0.0
+def _clear_one(histograms, indices, item):  # type: ignore[no-untyped-def]
+    histograms[indices[item]] = 0.0
 
 
 clearing = outlined(_clear_one)
@@ -38,14 +38,14 @@ clearing = outlined(_clear_one)
 def add_rows(codes, rows, start, stop, gradients, slots, first, last, histogram):  # type: ignore[no-untyped-def]
     """Add the pairs of ``rows[start:stop]`` to a histogram, for the features ``first`` to ``last - 1``."""
     n_features = np.uint64(codes.shape[1])
-    all_codes, pairs, stop = codes.ravel(), gradients.ravel(), np.uint64(stop)
+    all_codes, gh, stop = codes.ravel(), gradients.ravel(), np.uint64(stop)
     for i in range(np.uint64(start), stop):
         if i + AHEAD < stop:
             later = np.uint64(rows[i + AHEAD])
             prefetch_all(all_codes, later * n_features + np.uint64(first), np.uint64(last) - np.uint64(first))
-            prefetch(pairs, later << _ONE)
+            prefetch(gh, later << _ONE)
         row = np.uint64(rows[i])
-        g, h = pairs[row << _ONE], pairs[(row << _ONE) + _ONE]
+        g, h = gh[row << _ONE], gh[(row << _ONE) + _ONE]
         start_of_row = row * n_features
         for feature in range(np.uint64(first), np.uint64(last)):
             slot = np.uint64(slots[feature]) + np.uint64(all_codes[start_of_row + feature])
@@ -53,7 +53,7 @@ def add_rows(codes, rows, start, stop, gradients, slots, first, last, histogram)
 
 
 @kernel
-def _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, histogram):  # type: ignore[no-untyped-def]
+def _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, gh, histogram):  # type: ignore[no-untyped-def]
     """Do the same for codes below 256 by cache blocking (loop tiling): faster for thousands of rows of many bins.
 
     ``sums`` has 256 bins for each feature, so that their offsets are constants (see `add_pairs`). Blocks keep about as
@@ -61,10 +61,10 @@ def _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, hist
     64 KB. The rest comes from L2.
 
     With 28 features, each block of 2,048 rows is read twice: once for the features 0 to 15, when the scattered pairs
-    are gathered into ``pairs`` (32 KB, then read in sequence), and once for the features 16 to 27.
+    are gathered into ``gh`` (32 KB, then read in sequence), and once for the features 16 to 27.
     """
     n_features, stop = np.uint64(codes.shape[1]), np.uint64(stop)
-    all_codes, all_pairs = codes.ravel(), gradients.ravel()
+    all_codes, all_gh = codes.ravel(), gradients.ravel()
     sums[:] = 0.0
     for first in range(np.uint64(start), stop, _ROWS):
         last = min(first + _ROWS, stop)
@@ -72,16 +72,16 @@ def _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, hist
             if i + AHEAD < stop:
                 later = np.uint64(rows[i + AHEAD])
                 prefetch_all(all_codes, later * n_features, n_features)
-                prefetch(all_pairs, later << _ONE)
+                prefetch(all_gh, later << _ONE)
             row, at = np.uint64(rows[i]), (i - first) << _ONE
-            g, h = all_pairs[row << _ONE], all_pairs[(row << _ONE) + _ONE]
-            pairs[at], pairs[at + _ONE] = g, h
+            g, h = all_gh[row << _ONE], all_gh[(row << _ONE) + _ONE]
+            gh[at], gh[at + _ONE] = g, h
             _add_row(sums, all_codes, row * n_features, _ZERO, min(_FEATURES, n_features), g, h)
         for feature in range(_FEATURES, n_features, _FEATURES):
             end = min(feature + _FEATURES, n_features)
             for i in range(first, last):
                 at = (i - first) << _ONE
-                _add_row(sums, all_codes, np.uint64(rows[i]) * n_features, feature, end, pairs[at], pairs[at + _ONE])
+                _add_row(sums, all_codes, np.uint64(rows[i]) * n_features, feature, end, gh[at], gh[at + _ONE])
     for k in range(codes.shape[1]):
         # Behind the feature's own slots are those of other features: 0 is added to them.
         own, found = histogram[2 * slots[k] :][:512], sums[k * STRIDE :]
@@ -101,19 +101,19 @@ def _add_row(sums, codes, start_of_row, feature, end, g, h):  # type: ignore[no-
 
 @kernel(inline="always")
 def build_share(  # type: ignore[no-untyped-def]
-    codes, rows, parts, firsts, gradients, slots, histograms, places, more, may_block, share
+    codes, rows, parts, firsts, gradients, slots, histograms, indices, more, may_block, share
 ):
     """Do what `build_histograms` does after clearing, for one share."""
-    sums, pairs = np.empty(0), np.empty(0)
+    sums, gh = np.empty(0), np.empty(0)
     if may_block is not None:
-        sums, pairs = np.empty(codes.shape[1] * STRIDE), np.empty(np.int64(_ROWS) << 1)
+        sums, gh = np.empty(codes.shape[1] * STRIDE), np.empty(np.int64(_ROWS) << 1)
     # The node that the share before has begun: its sums go to a histogram of this share's own.
     before = parts[firsts[share] - 1, 0] if share > 0 else -1
     for part in range(firsts[share], firsts[share + 1]):
         node, start, stop = parts[part, 0], parts[part, 1], parts[part, 2]
-        histogram = (more[share - 1] if node == before else histograms[places[node]]).ravel()
-        if may_block is not None and stop - start >= FEWEST_ROWS:
-            _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, pairs, histogram)
+        histogram = (more[share - 1] if node == before else histograms[indices[node]]).ravel()
+        if may_block is not None and stop - start >= MIN_ROWS:
+            _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, gh, histogram)
         else:
             add_rows(codes, rows, start, stop, gradients, slots, 0, codes.shape[1], histogram)
 
@@ -123,7 +123,7 @@ _building = outlined(build_share)
 
 @kernel
 def build_histograms(  # type: ignore[no-untyped-def]
-    team, codes, rows, parts, firsts, gradients, slots, histograms, places, more, is_first, may_block
+    team, codes, rows, parts, firsts, gradients, slots, histograms, indices, more, is_first, may_block
 ):
     """Add each row's gradient pair to its bins of its node's histogram, for the features of one array of codes.
 
@@ -141,8 +141,8 @@ def build_histograms(  # type: ignore[no-untyped-def]
         float64 (rows, 2): g and h.
     slots
         int64 (features,): the first slot of each feature.
-    histograms, places
-        float64 (places, slots, 2), added to, and int64 (nodes,): the place of each node.
+    histograms, indices
+        float64 (histograms, slots, 2), added to, and int64 (nodes,): the place of each node.
     more
         float64 (shares - 1, slots, 2), zero at first, added to: the sums of each share but the first for the node that
         the share before has begun.
@@ -152,24 +152,24 @@ def build_histograms(  # type: ignore[no-untyped-def]
         Whether nodes of many rows are added in blocks; None in place of False, for which no blocks are compiled.
     """
     if is_first:
-        share_out(team, clearing((histograms, places)), len(places))
-    values = codes, rows, parts, firsts, gradients, slots, histograms, places, more, may_block
+        share_out(team, clearing((histograms, indices)), len(indices))
+    values = codes, rows, parts, firsts, gradients, slots, histograms, indices, more, may_block
     share_out(team, _building(values), len(firsts) - 1)
 
 
 @kernel
-def add_more(parts, firsts, more, histograms, places):  # type: ignore[no-untyped-def]
+def add_more(parts, firsts, more, histograms, indices):  # type: ignore[no-untyped-def]
     """Add to each histogram the sums of the shares that started within its node."""
     for share in range(1, len(firsts) - 1):
         if firsts[share] < firsts[share + 1] and parts[firsts[share], 0] == parts[firsts[share] - 1, 0]:
-            histogram, own = histograms[places[parts[firsts[share], 0]]].ravel(), more[share - 1].ravel()
+            histogram, own = histograms[indices[parts[firsts[share], 0]]].ravel(), more[share - 1].ravel()
             for i in range(len(own)):  # to add arrays whole takes numba three seconds to compile
                 histogram[i] += own[i]
 
 
 @kernel
-def _add_one_by_feature(sums, sources, targets, slots, histograms, places, item):  # type: ignore[no-untyped-def]
-    found, histogram = sums[item], histograms[places[item]]
+def _add_one_by_feature(sums, sources, targets, slots, histograms, indices, item):  # type: ignore[no-untyped-def]
+    found, histogram = sums[item], histograms[indices[item]]
     for i in range(len(slots)):
         histogram[slots[i], 0] = histogram[slots[i], 1] = 0.0
     for i in range(len(sources)):
@@ -181,7 +181,7 @@ _adding_by_feature = outlined(_add_one_by_feature)
 
 
 @kernel
-def add_by_feature(team, sums, sources, targets, slots, histograms, places):  # type: ignore[no-untyped-def]
+def add_by_feature(team, sums, sources, targets, slots, histograms, indices):  # type: ignore[no-untyped-def]
     """Write the sums of features from those of their bundles.
 
     Parameters
@@ -193,4 +193,4 @@ def add_by_feature(team, sums, sources, targets, slots, histograms, places):  # 
     sources, targets, slots
         See `frameboost.engines.memory.bundled_codes.Bundles`.
     """
-    share_out(team, _adding_by_feature((sums, sources, targets, slots, histograms, places)), len(places))
+    share_out(team, _adding_by_feature((sums, sources, targets, slots, histograms, indices)), len(indices))

@@ -29,8 +29,8 @@ __all__ = ["search_level"]
 
 @kernel(no_cpython_wrapper=True)
 def search_level(  # type: ignore[no-untyped-def]
-    team, ranges, fewest, codes, rows, pairs, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
-    splits_alone, summed, parts, places, above, of_open, best, stats,
+    team, ranges, fewest, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
+    splits_alone, summed, parts, indices, above, of_open, best, stats,
 ):  # fmt: skip
     """Write the histograms of a level's open nodes, and their best splits to ``best[0]`` and ``stats[0]``.
 
@@ -55,7 +55,7 @@ def search_level(  # type: ignore[no-untyped-def]
     if len(of_open) == 0:
         return
     n_features, work = len(offsets) - 1, len(of_open) * histograms.shape[1]
-    for k in range(len(places)):
+    for k in range(len(indices)):
         work += (parts[k, 2] - parts[k, 1]) * n_features
     own_ranges = ranges
     if len(ranges) > 2 and work < fewest:
@@ -63,8 +63,8 @@ def search_level(  # type: ignore[no-untyped-def]
         own_ranges[0], own_ranges[1] = 0, n_features
     n_ranges = len(own_ranges) - 1
     item = _searching((
-        own_ranges, codes, rows, pairs, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
-        splits_alone, summed, parts, places, above, of_open, best, stats,
+        own_ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
+        splits_alone, summed, parts, indices, above, of_open, best, stats,
     ))  # fmt: skip
     if n_ranges > 1:
         share_out(team, item, n_ranges)
@@ -81,18 +81,18 @@ def search_level(  # type: ignore[no-untyped-def]
 
 @kernel
 def _search_range(  # type: ignore[no-untyped-def]
-    ranges, codes, rows, pairs, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms, splits_alone,
-    summed, parts, places, above, of_open, best, stats, item,
+    ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms, splits_alone,
+    summed, parts, indices, above, of_open, best, stats, item,
 ):  # fmt: skip
     first, last = ranges[item], ranges[item + 1]
     slots, n = slice(2 * offsets[first], 2 * offsets[last]), len(of_open)
-    for k in range(len(places)):
-        light = histograms[places[k]].ravel()
+    for k in range(len(indices)):
+        light = histograms[indices[k]].ravel()
         own = light[slots]
         for i in range(len(own)):
             own[i] = 0.0
-        add_rows(codes, rows, parts[k, 1], parts[k, 2], pairs, offsets, first, last, light)
-        subtract_slots(histograms, places, above, k, slots)
+        add_rows(codes, rows, parts[k, 1], parts[k, 2], gh, offsets, first, last, light)
+        subtract_slots(histograms, indices, above, k, slots)
     own_categorical, own_monotone, own_bounds = is_categorical, monotone, bounds
     if is_categorical is not None:
         own_categorical = is_categorical[first:last]

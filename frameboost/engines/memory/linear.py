@@ -36,32 +36,30 @@ class Numbers:
         self.rows = rows
         self._workers = workers
         names = [name for name in rows.columns if name.startswith(linear_role(""))]
-        self._place = {int(name.removeprefix(linear_role(""))): place for place, name in enumerate(names)}
+        self._index = {int(name.removeprefix(linear_role(""))): index for index, name in enumerate(names)}
         self._numbers = np.empty((len(names), len(rows)))
-        for place, name in enumerate(names):
-            self._numbers[place] = rows[name].to_numpy()  # NULL becomes NaN
+        for index, name in enumerate(names):
+            self._numbers[index] = rows[name].to_numpy()  # NULL becomes NaN
 
-    def ranges(
-        self, features: Mapping[int, Sequence[int]], leaves: LeafRows, pairs: FloatArray
-    ) -> dict[int, FloatArray]:
+    def ranges(self, features: Mapping[int, Sequence[int]], leaves: LeafRows, gh: FloatArray) -> dict[int, FloatArray]:
         """Return `LinearEngine.leaf_ranges`."""
 
         def of_leaf(node: int) -> FloatArray:
             out = np.empty(3 + 2 * len(features[node]))
-            range_of_leaf(leaves[node], pairs, self._numbers, self._places(features[node]), out)
+            range_of_leaf(leaves[node], gh, self._numbers, self._indices(features[node]), out)
             return out
 
         return self._each([node for node in features if node in leaves], of_leaf)
 
-    def sums(self, grids: Mapping[int, LeafGrid], leaves: LeafRows, pairs: FloatArray) -> dict[int, FloatArray]:
+    def sums(self, grids: Mapping[int, LeafGrid], leaves: LeafRows, gh: FloatArray) -> dict[int, FloatArray]:
         """Return `LinearEngine.leaf_sums`."""
 
         def of_leaf(node: int) -> FloatArray:
             terms = grids[node].terms
             out = np.empty(2 + 2 * len(terms) + len(terms) * (len(terms) + 1) // 2)
-            places = self._places([term.feature for term in terms])
+            indices = self._indices([term.feature for term in terms])
             offsets = grids[node].g_offset, grids[node].h_offset
-            sum_leaf(leaves[node], pairs, self._numbers, places, grids_of(terms), *offsets, out)
+            sum_leaf(leaves[node], gh, self._numbers, indices, grids_of(terms), *offsets, out)
             return out
 
         return self._each([node for node in grids if node in leaves], of_leaf)
@@ -72,15 +70,15 @@ class Numbers:
 
         def add_leaf(node: int) -> None:
             leaf = linear[node]
-            places = self._places([term.feature for term in leaf.terms])
+            indices = self._indices([term.feature for term in leaf.terms])
             slopes = np.array([term.slope for term in leaf.terms])
             grids = grids_of(leaf.terms)
-            add_linear(leaves[node], self._numbers, places, grids, slopes, leaf.constant, values[node], margins)
+            add_linear(leaves[node], self._numbers, indices, grids, slopes, leaf.constant, values[node], margins)
 
         self._each([node for node in linear if node in leaves], add_leaf)
 
-    def _places(self, features: Sequence[int]) -> npt.NDArray[np.int64]:
-        return np.array([self._place[feature] for feature in features], np.int64)
+    def _indices(self, features: Sequence[int]) -> npt.NDArray[np.int64]:
+        return np.array([self._index[feature] for feature in features], np.int64)
 
     def _each(self, nodes: Sequence[int], function: Callable[[int], Any]) -> dict[int, Any]:
         found = self._workers.each(nodes, function, alone=len(self.rows) < VALUES_PER_TASK)

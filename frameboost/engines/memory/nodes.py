@@ -9,7 +9,7 @@ from itertools import zip_longest
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning.arrays import MOST_IN_NUMPY, Codes
+from frameboost.binning.arrays import MAX_IN_NUMPY, Codes
 from frameboost.engines.memory.grown_splits import GrownSplits
 from frameboost.engines.memory.partition_kernels import (
     add_by_node,
@@ -98,7 +98,7 @@ class RowPartition:
 
     def _number(self) -> None:
         rows, self._are_numbered = self._rows[: self.n_rows], True
-        if self.n_rows <= MOST_IN_NUMPY:
+        if self.n_rows <= MAX_IN_NUMPY:
             rows[:] = np.arange(self.n_rows, dtype=np.uint32)
         else:
             self._workers.over(self.n_rows, lambda *slice_: number_rows(rows, *slice_), smallest=VALUES_PER_TASK)
@@ -108,13 +108,13 @@ class RowPartition:
         self._are_numbered = True
         return self._rows
 
-    def set_apart(self, pairs: FloatArray) -> None:
+    def set_apart(self, gh: FloatArray) -> None:
         """Leave the rows of the root whose g and h are zero out of `shares`; they follow the splits all the same.
 
         They come last in the root, in a piece of their own. A split keeps the rows of a piece in the same range of a
         half, so what comes before that range are the other rows, in every node.
         """
-        self._n_added = part_drawn(pairs, self.rows_to_write()[: self.n_rows])
+        self._n_added = part_drawn(gh, self.rows_to_write()[: self.n_rows])
         self.pieces = np.array([[0, 0, self._n_added], [0, self._n_added, self.n_rows]])
 
     def set_leaves(self, splits: GrownSplits) -> None:
@@ -183,8 +183,8 @@ class RowPartition:
             parts, firsts = shares
             counts = np.empty(len(parts), dtype=np.int64)
             team = self._workers.team(len(firsts) - 1)
-            for codes, places in splits.columns():
-                part_rows(team, codes, places, splits.goes_left, splits.starts, self.rows, parts, firsts, counts)
+            for codes, indices in splits.columns():
+                part_rows(team, codes, indices, splits.goes_left, splits.starts, self.rows, parts, firsts, counts)
             return counts
 
         self.split(splits.nodes, splits.children, part)
@@ -223,18 +223,18 @@ class RowPartition:
         if splits is None:
             return
         sides = np.array([(values[left], values[right]) for left, right in splits.children.tolist()])
-        for codes, places in splits.columns():
+        for codes, indices in splits.columns():
             # The rows of these splits are shared out apart, so that no thread waits while others have all of them.
-            own = np.flatnonzero(places >= 0)
-            add = partial(self._add_sides, codes, places[own], splits, own, sides[own], margins)
+            own = np.flatnonzero(indices >= 0)
+            add = partial(self._add_sides, codes, indices[own], splits, own, sides[own], margins)
             yield [splits.nodes[split] for split in own.tolist()], add
 
     def _add_sides(
-        self, codes: Codes, places: IntArray, splits: SplitTables | GrownSplits, own: IntArray, sides: FloatArray,
+        self, codes: Codes, indices: IntArray, splits: SplitTables | GrownSplits, own: IntArray, sides: FloatArray,
         margins: FloatArray, team: IntArray | None, parts: Pieces, firsts: IntArray,
     ) -> None:  # fmt: skip
         starts = splits.starts[own]
-        add_by_side(team, codes, places, splits.goes_left, starts, self.rows, parts, firsts, sides, margins)
+        add_by_side(team, codes, indices, splits.goes_left, starts, self.rows, parts, firsts, sides, margins)
 
     def add_values(self, values: FloatArray, margins: FloatArray) -> None:
         """Add ``values``, float64 (nodes,), to the margins of the rows after `set_leaves`, on this thread."""

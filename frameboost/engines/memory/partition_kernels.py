@@ -47,19 +47,19 @@ def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
     pieces
         int64 (pieces, 3): node, start, stop.
     """
-    place = np.empty(n_nodes, dtype=np.int64)
-    place[:] = -1
+    index = np.empty(n_nodes, dtype=np.int64)
+    index[:] = -1
     for i in range(len(nodes)):
-        place[nodes[i]] = i
+        index[nodes[i]] = i
     ends = _zeros(len(nodes) + 1)
     for piece in range(len(pieces)):
-        if place[pieces[piece, 0]] >= 0:
-            ends[place[pieces[piece, 0]] + 1] += 1
+        if index[pieces[piece, 0]] >= 0:
+            ends[index[pieces[piece, 0]] + 1] += 1
     for i in range(len(nodes)):
         ends[i + 1] += ends[i]
     found = np.empty((ends[-1], 3), dtype=np.int64)
     for piece in range(len(pieces)):
-        own = place[pieces[piece, 0]]
+        own = index[pieces[piece, 0]]
         if own >= 0:
             at = ends[own]
             found[at, 0], found[at, 1], found[at, 2] = own, pieces[piece, 1], pieces[piece, 2]
@@ -147,11 +147,11 @@ def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type
             found[n, 0], found[n, 1], found[n, 2] = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
             n += 1
     for piece in range(len(parted)):
-        place, start, stop = parted[piece, 0], parted[piece, 1], parted[piece, 2]
+        index, start, stop = parted[piece, 0], parted[piece, 1], parted[piece, 2]
         there = half if start < half else -half
         middle = start + there + n_left[piece]
-        found[n, 0], found[n, 1], found[n, 2] = children[place, 0], start + there, middle
-        found[n + 1, 0], found[n + 1, 1], found[n + 1, 2] = children[place, 1], middle, stop + there
+        found[n, 0], found[n, 1], found[n, 2] = children[index, 0], start + there, middle
+        found[n + 1, 0], found[n + 1, 1], found[n + 1, 2] = children[index, 1], middle, stop + there
         n += 2
     return found[:n]
 
@@ -182,15 +182,15 @@ def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def part_share(columns, places, goes_left, starts, rows, parts, firsts, counts, share):  # type: ignore[no-untyped-def]
+def part_share(columns, indices, goes_left, starts, rows, parts, firsts, counts, share):  # type: ignore[no-untyped-def]
     """Do what `part_rows` does, for one share."""
     half = np.uint64(len(rows)) >> _ONE
     for part in range(firsts[share], firsts[share + 1]):
-        if places[parts[part, 0]] < 0:
+        if indices[parts[part, 0]] < 0:
             continue
         split, start, stop = parts[part, 0], parts[part, 1], parts[part, 2]
         first, last = np.uint64(start), np.uint64(stop)
-        column, is_left = columns[places[split]], goes_left[starts[split] :]
+        column, is_left = columns[indices[split]], goes_left[starts[split] :]
         front = first + half if first < half else first - half
         left, right = front, front + (last - first) - _ONE
         for i in range(first, last):
@@ -209,7 +209,7 @@ parting = outlined(part_share)
 
 
 @kernel
-def part_rows(team, columns, places, goes_left, starts, rows, parts, firsts, counts):  # type: ignore[no-untyped-def]
+def part_rows(team, columns, indices, goes_left, starts, rows, parts, firsts, counts):  # type: ignore[no-untyped-def]
     """Partition parts of ``rows`` into the other half: left rows from the front of the part, right rows from its back.
 
     Say rows 0 to 5, at the positions 0 to 5 of 12, have the codes 4, 1, 0, 7, 6, 2, and codes below 3 go left. Then the
@@ -221,7 +221,7 @@ def part_rows(team, columns, places, goes_left, starts, rows, parts, firsts, cou
         The threads (see `frameboost.runtime.team_kernels`).
     columns
         uint8, uint16 or uint32 (columns, rows): codes.
-    places
+    indices
         int64 (splits,): the column that a split compares; -1 if it is in another array.
     goes_left, starts
         bool and int64 (splits,): whether a code goes left, and where each split's codes start (see `fill_sides`).
@@ -232,7 +232,7 @@ def part_rows(team, columns, places, goes_left, starts, rows, parts, firsts, cou
     counts
         int64 (parts,), written: how many rows of a part go left.
     """
-    share_out(team, parting((columns, places, goes_left, starts, rows, parts, firsts, counts)), len(firsts) - 1)
+    share_out(team, parting((columns, indices, goes_left, starts, rows, parts, firsts, counts)), len(firsts) - 1)
 
 
 @kernel
@@ -320,13 +320,13 @@ def add_by_node(team, margins, rows, parts, firsts, values):  # type: ignore[no-
 
 @kernel
 def _add_share_by_side(  # type: ignore[no-untyped-def]
-    columns, places, goes_left, starts, rows, parts, firsts, values, margins, share
+    columns, indices, goes_left, starts, rows, parts, firsts, values, margins, share
 ):
     for part in range(firsts[share], firsts[share + 1]):
         split, start, stop = parts[part, 0], parts[part, 1], parts[part, 2]
-        if places[split] < 0:
+        if indices[split] < 0:
             continue
-        column, is_left, last = columns[places[split]], goes_left[starts[split] :], np.uint64(stop)
+        column, is_left, last = columns[indices[split]], goes_left[starts[split] :], np.uint64(stop)
         left, right = values[split, 0], values[split, 1]
         for i in range(np.uint64(start), last):
             if i + AHEAD < last:
@@ -342,8 +342,8 @@ _adding_by_side = outlined(_add_share_by_side)
 
 @kernel
 def add_by_side(  # type: ignore[no-untyped-def]
-    team, columns, places, goes_left, starts, rows, parts, firsts, values, margins
+    team, columns, indices, goes_left, starts, rows, parts, firsts, values, margins
 ):
     """Add to the margins (float64) ``values``, float64 (splits, 2), of the side that a row goes to; see `part_rows`."""
-    values_of_share = (columns, places, goes_left, starts, rows, parts, firsts, values, margins)
+    values_of_share = (columns, indices, goes_left, starts, rows, parts, firsts, values, margins)
     share_out(team, _adding_by_side(values_of_share), len(firsts) - 1)

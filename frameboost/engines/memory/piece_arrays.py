@@ -16,21 +16,21 @@ __all__ = ["are_in_numpy", "children_of", "one_share", "sides_of"]
 
 
 # With more rows, threads share them.
-_MOST_ROWS = 1 << 16
+_MAX_ROWS = 1 << 16
 # In fits of a hundred trees, which take some 50 ms longer so.
 _compiling_later = CompileLater(shares_of, most=10)
 
 
 def are_in_numpy(n_rows: int) -> bool:
     """Whether numpy divides and moves the pieces of that many rows in a fit."""
-    return n_rows <= _MOST_ROWS and _compiling_later.defers(1)
+    return n_rows <= _MAX_ROWS and _compiling_later.spend(1)
 
 
 def one_share(nodes: IntArray, pieces: Pieces, n_nodes: int) -> Shares:
     """Do what `shares_of` does for a single share."""
-    place = np.full(n_nodes, -1)
-    place[nodes] = np.arange(len(nodes))
-    own = place[pieces[:, 0]]
+    index = np.full(n_nodes, -1)
+    index[nodes] = np.arange(len(nodes))
+    own = index[pieces[:, 0]]
     wanted = np.flatnonzero((own >= 0) & (pieces[:, 1] < pieces[:, 2]))
     wanted = wanted[np.argsort(own[wanted], kind="stable")]
     parts = pieces[wanted]
@@ -44,10 +44,10 @@ def children_of(
     """Do what `move_pieces` does."""
     is_leaf = np.ones(n_nodes, np.bool_)
     is_leaf[nodes] = False
-    place, start, stop = parted.T
+    index, start, stop = parted.T
     there = np.where(start < half, half, -half)
     moved = np.empty((len(parted), 2, 3), dtype=np.int64)
-    moved[:, :, 0] = children[place]
+    moved[:, :, 0] = children[index]
     moved[:, 0, 1] = start + there
     moved[:, 0, 2] = moved[:, 1, 1] = start + there + n_left
     moved[:, 1, 2] = stop + there

@@ -42,8 +42,8 @@ class PresortedEngine(ArrayEngine):
         self.node_of = np.zeros(self.n_rows, dtype=np.int32)
         return self.bins
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
         self.node_of[:] = 0
         self.n_nodes = 1
 

@@ -32,7 +32,7 @@ def sum_below(ranks, weights, below):  # type: ignore[no-untyped-def]
 
 @kernel
 def bin_nodes(  # type: ignore[no-untyped-def]
-    sorted_rows, ranks, missing, node_of, gradients, place_of, max_bin, out, starts, befores, counts
+    sorted_rows, ranks, missing, node_of, gradients, index_of, max_bin, out, starts, befores, counts
 ):
     """Bin one feature in every open node on its own, cut as by `frameboost.binning.bins.weighted_cut_positions`.
 
@@ -74,37 +74,37 @@ def bin_nodes(  # type: ignore[no-untyped-def]
         rank = np.int64(ranks[row])
         if rank == missing:
             first = i + 1
-        place = place_of[node_of[row]]
-        if place < 0:
+        index = index_of[node_of[row]]
+        if index < 0:
             continue
         if rank == missing:
-            out[place, max_bin, 0] += gradients[row, 0]
-            out[place, max_bin, 1] += gradients[row, 1]
+            out[index, max_bin, 0] += gradients[row, 0]
+            out[index, max_bin, 1] += gradients[row, 1]
             continue
-        total[place] += gradients[row, 1]
-        if rank != last[place]:
-            n_values[place] += 1
-            last[place] = rank
+        total[index] += gradients[row, 1]
+        if rank != last[index]:
+            n_values[index] += 1
+            last[index] = rank
     last[:] = -1
     for i in range(first, len(sorted_rows)):
         row = sorted_rows[i]
-        place = place_of[node_of[row]]
-        if place < 0:
+        index = index_of[node_of[row]]
+        if index < 0:
             continue
         rank = np.int64(ranks[row])
-        if rank != last[place]:
-            before_it, last[place] = last[place], rank
-            if n_values[place] <= max_bin:
-                own = part[place] + 1
-            elif total[place] > 0.0:
-                own = min(np.int64(np.floor(before[place] * np.float64(max_bin) / total[place])), max_bin - 1)
+        if rank != last[index]:
+            before_it, last[index] = last[index], rank
+            if n_values[index] <= max_bin:
+                own = part[index] + 1
+            elif total[index] > 0.0:
+                own = min(np.int64(np.floor(before[index] * np.float64(max_bin) / total[index])), max_bin - 1)
             else:
                 own = 0
-            if own != part[place]:
-                part[place] = own
-                starts[place, counts[place]] = rank
-                befores[place, counts[place]] = before_it
-                counts[place] += 1
-        out[place, counts[place] - 1, 0] += gradients[row, 0]
-        out[place, counts[place] - 1, 1] += gradients[row, 1]
-        before[place] += gradients[row, 1]
+            if own != part[index]:
+                part[index] = own
+                starts[index, counts[index]] = rank
+                befores[index, counts[index]] = before_it
+                counts[index] += 1
+        out[index, counts[index] - 1, 0] += gradients[row, 0]
+        out[index, counts[index] - 1, 1] += gradients[row, 1]
+        before[index] += gradients[row, 1]

@@ -16,7 +16,7 @@ __all__ = ["RowBlocks"]
 # The margins of a block, 1 MB, are in the L2 cache, and those of a run of blocks in the L3 cache.
 ROWS_PER_BLOCK, BLOCKS_PER_RUN = 1 << 17, 8
 # With fewer rows of a part in a block, to cut parts takes longer than it saves.
-FEWEST_ROWS = 1 << 7
+MIN_ROWS = 1 << 7
 
 
 class RowBlocks:
@@ -31,7 +31,7 @@ class RowBlocks:
     """
 
     def __init__(self, parts: Pieces, rows: npt.NDArray[np.uint32], n_rows: int) -> None:
-        is_cut = len(parts) * FEWEST_ROWS <= ROWS_PER_BLOCK
+        is_cut = len(parts) * MIN_ROWS <= ROWS_PER_BLOCK
         ends = np.append(np.arange(ROWS_PER_BLOCK, n_rows, ROWS_PER_BLOCK) if is_cut else [], n_rows).astype(np.int64)
         cut, self._blocks = np.empty((len(parts) * len(ends), 3), np.int64), np.empty(len(ends) + 1, np.int64)
         self._parts = cut[: cut_parts(parts, rows, ends, cut, self._blocks)]

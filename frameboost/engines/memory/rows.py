@@ -17,16 +17,16 @@ from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.fixed_terms import kept_aggregates
 from frameboost.engines.frame.engine import FrameEngine
 from frameboost.engines.memory.binning import propose_bins
-from frameboost.engines.memory.gradients import GradientPairs
+from frameboost.engines.memory.gradients import Gradients
 from frameboost.engines.memory.programs.exact_sums import ExactSums, values_by_row
 from frameboost.engines.memory.programs.program import Programs
 from frameboost.engines.memory.programs.term_arrays import TermArrays
-from frameboost.engines.memory.sampling import sample_pairs
+from frameboost.engines.memory.sampling import sample_gh
 from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_scores
 from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.ranking_terms import PAIR_SUMS, Pairs
+from frameboost.expressions.ranking_terms import PAIR_SUMS, RankingPairs
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Rounded, Scalar, exact_sum_in_two
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK
@@ -67,7 +67,7 @@ class ArrayEngine(FrameEngine):
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
         self.may_have_samples = True  # whether trees to come may be grown on samples
         self._output = 0  # that the tree is grown for
-        self.own_pairs: FloatArray | None = None  # of the tree, where they are not those of all rows
+        self.own_gh: FloatArray | None = None  # of the tree, where they are not those of all rows
         self._of_sample: FloatArray | None = None  # the memory of those of samples
         self._ranking = TermArrays()
         self._programs = Programs()
@@ -174,17 +174,17 @@ class ArrayEngine(FrameEngine):
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
-        """See `Engine.define`."""
+    def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.add_columns`."""
         if "qid" not in self.row_names:
-            super().define(terms)
+            super().add_columns(terms)
             return
         self.load()
         for name, term in terms.items():
             if self._ranking.define(name, term, self):
                 self.terms.pop(name, None)
             else:
-                super().define({name: term})
+                super().add_columns({name: term})
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`; what is the same in every round is kept."""
@@ -319,7 +319,7 @@ class ArrayEngine(FrameEngine):
             started[name][:] = values.to_numpy()
         self.margin_arrays = started
 
-    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
+    def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
         read = dict.fromkeys(columns_read(pairs))
         names = [name for name in read if self.array(name) is None]
@@ -333,9 +333,9 @@ class ArrayEngine(FrameEngine):
 
     # --- gradients ----------------------------------------------------------------------------------------------------
 
-    def new_gradients(self, constants: Mapping[str, float]) -> GradientPairs:
+    def new_gradients(self, constants: Mapping[str, float]) -> Gradients:
         """Return where gradients are kept; ``constants`` are columns with one value in all rows."""
-        return GradientPairs(self.workers, constants, self.storage)
+        return Gradients(self.workers, constants, self.storage)
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """See `Engine.compute_gradients`."""
@@ -354,31 +354,31 @@ class ArrayEngine(FrameEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self._output, self.own_pairs, totals = output, None, self.gradients.totals[output]
+        self._output, self.own_gh, totals = output, None, self.gradients.totals[output]
         if sample is not None:
             if self._of_sample is None:  # kept from tree to tree: fresh memory is slow
-                self._of_sample = self.storage.empty(self.gradient_pairs.shape, np.float64, is_rewritten=True)
-            totals = self.draw_sample(sample, self.gradient_pairs, self._of_sample)
-            self.own_pairs = self._of_sample
+                self._of_sample = self.storage.empty(self.tree_gh.shape, np.float64, is_rewritten=True)
+            totals = self.draw_sample(sample, self.tree_gh, self._of_sample)
+            self.own_gh = self._of_sample
         self.give_to_root()
         self.may_have_samples = sample is not None  # all trees of a fit are grown on samples, or none
         return totals
 
     @property
-    def gradient_pairs(self) -> FloatArray:
+    def tree_gh(self) -> FloatArray:
         """G and h of the tree that is grown, float64 (rows, 2)."""
-        return self.gradients.of(self._output) if self.own_pairs is None else self.own_pairs
+        return self.gradients.of(self._output) if self.own_gh is None else self.own_gh
 
     def give_to_root(self) -> None:
         """Give all rows to the root of the tree that is started."""
-        self.follow_tree()
+        self.reset_nodes()
 
-    def draw_sample(self, sample: Sample, pairs: FloatArray, out: FloatArray) -> Stats:
+    def draw_sample(self, sample: Sample, gh: FloatArray, out: FloatArray) -> Stats:
         """Write the pairs of a sample; return their sums."""
         if self._positions is None:
             numbers = np.arange(self.n_rows) if self.row_numbers is None else self.row_numbers
-            self._positions = self.places.of(numbers).astype(np.uint32)
-        return sample_pairs(sample, pairs, self._positions, out, self.workers)
+            self._positions = self.positions.of(numbers).astype(np.uint32)
+        return sample_gh(sample, gh, self._positions, out, self.workers)
 
     def forget_order(self, order: npt.NDArray[np.uint32]) -> None:
         """Drop what depends on the order of the rows before these change it; for samples, keep their numbers."""
@@ -390,10 +390,10 @@ class ArrayEngine(FrameEngine):
         self._role_arrays = None, {}
         self.fixed_values.clear()
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
         raise NotImplementedError
 
     def hessians(self) -> pl.Series:
         """Return h of every row in the current tree."""
-        return pl.Series(self.gradient_pairs[:, 1])
+        return pl.Series(self.tree_gh[:, 1])

@@ -9,7 +9,7 @@ from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 from frameboost.splits.category_kernels import sort_codes
 
-__all__ = ["draw_pairs", "hash_of", "keep_drawn", "part_drawn"]
+__all__ = ["draw_gh", "hash_of", "keep_drawn", "part_drawn"]
 
 # The hash of `frameboost.expressions.draws.hash32`, in numbers of 32 bits that wrap around by themselves.
 _FIRST, _SECOND, _THIRD = np.uint32(0x45D9F3B), np.uint32(0x7FEB352D), np.uint32(0x2C1B3C6D)
@@ -26,12 +26,12 @@ def hash_of(value, key):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath={"reassoc"})
-def _draw_share(pairs, positions, key, limit, out, totals, share):  # type: ignore[no-untyped-def]
-    n_rows, count = len(pairs), len(totals)
+def _draw_share(gh, positions, key, limit, out, totals, share):  # type: ignore[no-untyped-def]
+    n_rows, count = len(gh), len(totals)
     total_g = total_h = 0.0  # on grids, and so exact in any order
     for i in range(np.uint64(n_rows * share // count), np.uint64(n_rows * (share + 1) // count)):
         x = hash_of(positions[i], key)
-        g, h = pairs[i, 0], pairs[i, 1]
+        g, h = gh[i, 0], gh[i, 1]
         if x >= limit:
             g = h = 0.0
         out[i, 0], out[i, 1] = g, h
@@ -44,14 +44,14 @@ _drawing = outlined(_draw_share)
 
 
 @kernel
-def draw_pairs(team, pairs, positions, key, limit, out, totals):  # type: ignore[no-untyped-def]
+def draw_gh(team, gh, positions, key, limit, out, totals):  # type: ignore[no-untyped-def]
     """Write g and h of the rows whose hash is below ``limit``, zero for the others, to ``out``.
 
     Parameters
     ----------
     team
         The threads (see `frameboost.runtime.team_kernels`).
-    pairs
+    gh
         float64 (rows, 2): g and h.
     positions
         uint32 (rows,): what is hashed with the ``key``.
@@ -60,20 +60,20 @@ def draw_pairs(team, pairs, positions, key, limit, out, totals):  # type: ignore
     totals
         float64 (shares, 2), written: the sums of each of so many shares of the rows.
     """
-    share_out(team, _drawing((pairs, positions, key, limit, out, totals)), len(totals))
+    share_out(team, _drawing((gh, positions, key, limit, out, totals)), len(totals))
 
 
 @kernel
-def part_drawn(pairs, rows):  # type: ignore[no-untyped-def]
+def part_drawn(gh, rows):  # type: ignore[no-untyped-def]
     """Write the numbers of the rows with a g or h but zero to the front of ``rows``, the others to the back.
 
-    ``pairs`` is float64 (rows, 2), ``rows`` uint32 (rows,). Say only rows 1 and 2 of four have gradients: ``rows`` is
+    ``gh`` is float64 (rows, 2), ``rows`` uint32 (rows,). Say only rows 1 and 2 of four have gradients: ``rows`` is
     1, 2, 3, 0. Returns their number.
     """
     front, back = np.uint64(0), np.uint64(len(rows) - 1)
-    for row in range(np.uint64(len(pairs))):
+    for row in range(np.uint64(len(gh))):
         # One store and two counters in place of a branch, as in `part_rows`.
-        flag = np.uint64((pairs[row, 0] != 0.0) | (pairs[row, 1] != 0.0))
+        flag = np.uint64((gh[row, 0] != 0.0) | (gh[row, 1] != 0.0))
         rows[front if flag else back] = row
         front += flag
         back -= np.uint64(1) - flag

@@ -11,13 +11,13 @@ import numpy as np
 
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["MOST_CROWDED", "group_keys", "pack_scores", "sum_by_step"]
+__all__ = ["MAX_CROWDED", "group_keys", "pack_scores", "sum_by_step"]
 
 _BUCKET_BITS = 17
 # Up to so many rows of a bucket are sorted by insertion; many of them are equal.
 _FEW = 64
 # How many crowded buckets there is room for.
-MOST_CROWDED = 256
+MAX_CROWDED = 256
 # Powers of two of the odds beyond which scores are in the first or the last bucket.
 _FURTHEST = np.int64(40) << 52
 

@@ -15,7 +15,7 @@ import polars as pl
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame.scores import ScoreTable
 from frameboost.engines.memory.programs.exact_sums import ExactSums
-from frameboost.engines.memory.score_kernels import MOST_CROWDED, group_keys, pack_scores, sum_by_step
+from frameboost.engines.memory.score_kernels import MAX_CROWDED, group_keys, pack_scores, sum_by_step
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, Scalar, exact_sum_in_two
 from frameboost.runtime.compile_later import CompileLater
@@ -84,7 +84,7 @@ def distinct_scores(score: FloatArray, positive: FloatArray, negative: FloatArra
         float64 (rows,), each of the last two on a grid.
     """
     columns = [np.ascontiguousarray(each) for each in (score, positive, negative)]
-    if not _compiling_later.defers(len(score)):
+    if not _compiling_later.spend(len(score)):
         keys = np.empty(len(score), np.int64)
         if pack_scores(columns[0], columns[1], columns[2], keys):
             steps = np.empty((4, len(keys) + 1))
@@ -94,7 +94,7 @@ def distinct_scores(score: FloatArray, positive: FloatArray, negative: FloatArra
 
 def _in_order(scores: FloatArray, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return keys in ascending order of their scores."""
-    grouped, crowded = np.empty_like(keys), np.empty((MOST_CROWDED, 2), np.int64)
+    grouped, crowded = np.empty_like(keys), np.empty((MAX_CROWDED, 2), np.int64)
     n_crowded = group_keys(scores, keys, grouped, crowded)
     if n_crowded < 0:
         keys.sort()

@@ -87,8 +87,8 @@ class SplitTables:
 
     def columns(self) -> Iterator[tuple[Codes, IntArray]]:
         """Yield columns, and which of them each split compares (-1 for none), until each split had its column."""
-        for places, codes in self._columns.groups:
-            yield codes, places[self._features]
+        for indices, codes in self._columns.groups:
+            yield codes, indices[self._features]
         for group in self._columns.dense:
             yield from group.compared(self._features)
         if self._columns.sparse is not None:

@@ -38,7 +38,7 @@ DEPTHWISE, LOSSGUIDE, SYMMETRIC = range(3)
 
 @kernel
 def grow_tree(  # type: ignore[no-untyped-def]
-    team, ranges, fewest, codes, columns, rows, pairs, offsets, is_categorical, monotone, bounds, draws, allowed,
+    team, ranges, fewest, codes, columns, rows, gh, offsets, is_categorical, monotone, bounds, draws, allowed,
     shape, scoring, histograms, splits_alone, summed, tables, nodes, sums, leaves,
 ):  # fmt: skip
     """Grow a tree; return the number of its nodes, of ranges of leaves, and of splits that are left to carry out.
@@ -57,7 +57,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
         uint16 (rows, features) and (features, rows): the same codes.
     rows
         uint32 (2 rows,), written: row numbers, those of a leaf, or of two leaves, side by side in one half.
-    pairs
+    gh
         float64 (rows, 2): g and h.
     offsets, is_categorical, monotone, bounds
         As for `scan_histograms`. The last two are None, or 0 for all features and infinite for as many nodes as the
@@ -72,7 +72,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
         The parameters max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
         min_child_weight, the least gain of a split, and the factor of leaf values.
     histograms
-        float64 (places, slots, 2), written.
+        float64 (histograms, slots, 2), written.
     splits_alone, summed
         True and None, where each node has a split of its own; for a symmetric tree None and float64 (slots, 2),
         written: the histogram of a level. Kernels are compiled without what None stands for.
@@ -104,7 +104,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
         if draws is not None and counts[_OPEN] > 0:
             _draw_by_node(draws, of_tree, nodes, opened[: counts[_OPEN]], policy, allowed)
         search_level(
-            team, ranges, fewest[0], codes, rows, pairs, offsets, is_categorical, allowed, monotone, bounds, scoring,
+            team, ranges, fewest[0], codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring,
             histograms, splits_alone, summed, parts, room[4, : counts[_SUMMED]], room[5], room[6, : counts[_OPEN]],
             best, stats,
         )  # fmt: skip
@@ -183,20 +183,20 @@ def _open_nodes(  # type: ignore[no-untyped-def]
             continue
         if counts[_FREE] > 0:
             counts[_FREE] -= 1
-            place = free[counts[_FREE]]
+            index = free[counts[_FREE]]
         else:
-            place = counts[PLACES]
+            index = counts[PLACES]
             counts[PLACES] += 1
         light = left if sums[left, SUM_H] <= sums[right, SUM_H] else right
         nodes[left, _PLACE] = nodes[right, _PLACE] = above
-        nodes[light, _PLACE] = place
+        nodes[light, _PLACE] = index
         for node in range(left, right + 1):
             room[0, counts[_OPEN]], room[3, counts[_OPEN]] = node, nodes[node, _PLACE]
             counts[_OPEN] += 1
         n = counts[_SUMMED]
         counts[_SUMMED] += 1
         parts[n, 0], parts[n, 1], parts[n, 2] = n, nodes[light, _START], nodes[light, _STOP]
-        room[1, n], room[2, n] = place, above
+        room[1, n], room[2, n] = index, above
 
 
 @kernel(no_cpython_wrapper=True)

@@ -50,7 +50,7 @@ def are_in_levels(n_trees: int) -> bool:
 
     A fit that may stop early counts with all its trees.
     """
-    return _compiling_later.defers(n_trees)
+    return _compiling_later.spend(n_trees)
 
 
 class TreeKernels:
@@ -96,7 +96,7 @@ class TreeKernels:
         self._leaves = np.empty((n_nodes, 3), np.int64)
 
     def grow(
-        self, totals: Stats, pairs: FloatArray, draws: FeatureDraws | None, partition: RowPartition, least_gain: float,
+        self, totals: Stats, gh: FloatArray, draws: FeatureDraws | None, partition: RowPartition, least_gain: float,
         shrinkage: float,
     ) -> GrownNodes:  # fmt: skip
         """Grow a tree from the pairs of all rows and their ``totals``; the partition has its leaves afterwards.
@@ -111,7 +111,7 @@ class TreeKernels:
             rows = partition.rows_to_write()
             n_nodes, n_parted, n_waiting = grow_tree(
                 team, self._ranges, (ADDITIONS_PER_LEVEL, MOVED_ROWS_PER_LEVEL), self._codes, self._columns, rows,
-                pairs, self._offsets, self._is_categorical, self._monotone, self._bounds, drawn, self._allowed,
+                gh, self._offsets, self._is_categorical, self._monotone, self._bounds, drawn, self._allowed,
                 self._shape, scoring, self._histograms, self._splits_alone, self._summed, self._tables, self._nodes,
                 self._sums, self._leaves,
             )  # fmt: skip

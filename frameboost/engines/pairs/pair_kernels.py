@@ -21,7 +21,7 @@ __all__ = ["sum_pairs"]
 _LABEL, _MARGIN, _FIRST, _SECOND, _PLACE = range(5)  # the columns of the layout
 # With more labels a query is laid out as if it had one, and rows of a row's own label have sign 0: short loops over the
 # rows of each label take longer than these zeros, up to queries of 1,000 rows.
-_MOST_LABELS = 2
+_MAX_LABELS = 2
 _LONGEST = 1 << 14  # with more rows than this in a query, two labels are too many
 _WIDTH = 8
 _LINE = 8  # numbers of a cache line, which is as wide as the widest vector: arrays begin with one
@@ -50,7 +50,7 @@ def _number_labels(order, start, count, labels, most, label_of):  # type: ignore
 def _lay_out(order, start, count, label_of, columns, rows, sums, behind, left):  # type: ignore[no-untyped-def]
     """Write the rows of a query by label, sums of 0, and to ``behind`` and ``left`` the number of each label's."""
     labels, margins, first_of_row, second_of_row = columns
-    for each in range(_MOST_LABELS):
+    for each in range(_MAX_LABELS):
         behind[each] = 0
     for place in range(count - 1, -1, -1):
         row, label = np.uint64(order[np.uint64(start + place)]), np.uint64(label_of[np.uint64(place)])
@@ -59,7 +59,7 @@ def _lay_out(order, start, count, label_of, columns, rows, sums, behind, left): 
         own[_FIRST, k], own[_SECOND, k] = first_of_row[row], second_of_row[row]
         own[_PLACE, k] = place
         behind[label] += 1
-    for each in range(_MOST_LABELS):
+    for each in range(_MAX_LABELS):
         left[each] = behind[each]
         for i in range(3):
             for j in range(behind[each]):
@@ -141,7 +141,7 @@ def _exponentiate(values, powers, size, at_once):  # type: ignore[no-untyped-def
 @kernel(error_model="numpy")
 def _put_back(order, start, count, label_of, sums, behind, out):  # type: ignore[no-untyped-def]
     """Write the sums of a query's rows by row."""
-    for each in range(_MOST_LABELS):
+    for each in range(_MAX_LABELS):
         behind[each] = 0
     for place in range(count - 1, -1, -1):
         row, label = np.uint64(order[np.uint64(start + place)]), np.uint64(label_of[np.uint64(place)])
@@ -156,7 +156,7 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     order, starts, labels, margins, change, first_of_row, second_of_row, relevant, truncation, by_difference, at_once,
     offset, first, last, out,
 ):  # fmt: skip
-    """Write the sums over their pairs of the rows of the queries ``first`` to ``last - 1`` (see `Pairs`).
+    """Write the sums over their pairs of the rows of the queries ``first`` to ``last - 1`` (see `RankingPairs`).
 
     Parameters
     ----------
@@ -187,8 +187,8 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     for query in range(first, last):
         longest = max(longest, starts[query + 1] - starts[query] + _WIDTH)
     longest = (longest + _LINE - 1) // _LINE * _LINE
-    most = _MOST_LABELS if longest <= _LONGEST else 1  # less room
-    size, n = most * longest, _AT_ONCE + longest + _WIDTH * _MOST_LABELS
+    most = _MAX_LABELS if longest <= _LONGEST else 1  # less room
+    size, n = most * longest, _AT_ONCE + longest + _WIDTH * _MAX_LABELS
     scratch = np.zeros(8 * size + 3 * n + longest + _LINE)
     # Slices of an array that owns no memory are made without counting references, which takes as long as ten pairs.
     address = (scratch.ctypes.data + 8 * _LINE - 1) // (8 * _LINE) * (8 * _LINE)
@@ -200,7 +200,7 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     powers = carray(as_pointer(address + 16 * n), (n,), np.float64)
     weights = carray(as_pointer(address + 24 * n), (longest,), np.float64)
     label_of = np.empty(longest, dtype=np.int64)
-    behind, left = np.empty(_MOST_LABELS, dtype=np.int64), np.empty(_MOST_LABELS, dtype=np.int64)
+    behind, left = np.empty(_MAX_LABELS, dtype=np.int64), np.empty(_MAX_LABELS, dtype=np.int64)
     for query in range(first, last):
         start, count = starts[query], starts[query + 1] - starts[query]
         n_labels = _number_labels(order, start, count, labels, most, label_of)

@@ -9,7 +9,7 @@ import numpy as np
 from frameboost.engines.exact_functions import has_exact_exponentials
 from frameboost.engines.pairs.pair_kernels import sum_pairs
 from frameboost.engines.pairs.queries import Queries
-from frameboost.expressions.ranking_terms import Pairs
+from frameboost.expressions.ranking_terms import RankingPairs
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
@@ -24,13 +24,13 @@ _CHANGES = {
 }
 
 
-def columns_read(pairs: Pairs) -> tuple[str, ...]:
+def columns_read(pairs: RankingPairs) -> tuple[str, ...]:
     """Return the columns that `pair_sums` reads."""
     return ("label", "margin", "place", *_CHANGES[pairs.change][1])
 
 
 def pair_sums(
-    queries: Queries, columns: Mapping[str, FloatArray], pairs: Pairs, offset: float, workers: Workers
+    queries: Queries, columns: Mapping[str, FloatArray], pairs: RankingPairs, offset: float, workers: Workers
 ) -> FloatArray:
     """Return ``pair_g``, ``pair_h`` and ``pair_size`` of every row, (3, rows) (see `Engine.sum_pairs`)."""
     change, names = _CHANGES[pairs.change]

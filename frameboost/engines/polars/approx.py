@@ -49,7 +49,7 @@ class PolarsApproxEngine(PolarsEngine):
 
     def rebin(self, max_bin: int) -> list[Bins]:
         """See `RebinningEngine.rebin`: h is summed by rank, as each column is ranked once."""
-        h, bins, codes = self.pairs["h"].to_numpy(), list(self.bins), []
+        h, bins, codes = self.gh["h"].to_numpy(), list(self.bins), []
         for i, each in enumerate(self.bins):
             values = self.values[f"value_{i}"]
             if not each.feature.type.is_categorical:
@@ -71,7 +71,7 @@ class PolarsApproxEngine(PolarsEngine):
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
         """See `NodeBinningEngine.node_bins`: two group-bys per feature, by value and by bin."""
-        rows = pl.concat([self.values, self.pairs, self.node.to_frame()], how="horizontal").lazy()
+        rows = pl.concat([self.values, self.gh, self.node.to_frame()], how="horizontal").lazy()
         rows = rows.filter(pl.col("node").is_in(list(nodes)))
         found = pl.collect_all([
             _bins_of_nodes(

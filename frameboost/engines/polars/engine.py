@@ -13,7 +13,7 @@ from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.fixed_terms import FixedTerms
 from frameboost.engines.frame.aggregation import in_polars
 from frameboost.engines.frame.engine import FrameEngine
-from frameboost.engines.frame.gradients import tree_pairs
+from frameboost.engines.frame.gradients import tree_gh
 from frameboost.engines.frame.ranking import window_expr
 from frameboost.engines.linear_contract import LeafGrid, linear_role
 from frameboost.engines.pairs.queries import Queries
@@ -23,7 +23,7 @@ from frameboost.engines.polars.histograms import sum_by_bin
 from frameboost.engines.polars.linear import leaf_ranges, leaf_sums, linear_value
 from frameboost.engines.polars.nodes import child_of_row, code_goes_left, leaf_value, root_of_rows
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.ranking_terms import PAIR_SUMS, Pairs
+from frameboost.expressions.ranking_terms import PAIR_SUMS, RankingPairs
 from frameboost.losses.exact_sums import Aggregate, Scalar, largest_magnitudes, rounded_on
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.feature import Feature
@@ -46,8 +46,8 @@ class PolarsEngine(FrameEngine):
         self._fixed_columns: dict[Hashable, pl.Series] = {}  # their values, by key
         self._named: dict[str, Hashable] = {}  # the keys of those that are defined, by name
         self._queries: Queries | None = None  # the rows of each, once there are pairs
-        self.pairs = pl.DataFrame()  # g and h of the current tree
-        self.vector_pairs = pl.DataFrame()  # g_0, h_0, ... of a tree for all outputs
+        self.gh = pl.DataFrame()  # g and h of the current tree
+        self.vector_gh = pl.DataFrame()  # g_0, h_0, ... of a tree for all outputs
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
@@ -76,13 +76,13 @@ class PolarsEngine(FrameEngine):
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
-    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
-        """See `Engine.define`; of ranking, columns that are the same in every round are computed once."""
+    def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.add_columns`; of ranking, columns that are the same in every round are computed once."""
         for name, term in terms.items():
             key = self._fixed.define(name, term)
             self._named.pop(name, None)
             if self.rows is None or key is None or "qid" not in self.row_names:
-                super().define({name: term})
+                super().add_columns({name: term})
                 continue
             self.terms.pop(name, None)
             if key not in self._fixed_columns:
@@ -103,7 +103,7 @@ class PolarsEngine(FrameEngine):
         """See `Engine.aggregate`; what is the same in every round is kept."""
         return self._fixed.aggregated(aggregates, super().aggregate)
 
-    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
+    def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
         # It needs numba, as what the package imports at once does not.
         from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
@@ -138,35 +138,35 @@ class PolarsEngine(FrameEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self.pairs = tree_pairs(self.gradients.lazy(), output, sample, self.places)
-        self.follow_tree()
-        return Stats(float(self.pairs["g"].sum()), float(self.pairs["h"].sum()))
+        self.gh = tree_gh(self.gradients.lazy(), output, sample, self.positions)
+        self.reset_nodes()
+        return Stats(float(self.gh["g"].sum()), float(self.gh["h"].sum()))
 
     def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
         """See `VectorEngine.start_vector_tree`."""
         n_outputs = sum(name.startswith("g_") for name in self.gradients.columns)
-        of_outputs = [tree_pairs(self.gradients.lazy(), k, sample, self.places) for k in range(n_outputs)]
-        self.pairs = of_outputs[0]  # to tell which rows are in the sample
-        self.vector_pairs = pl.concat(
-            [pairs.rename({"g": f"g_{k}", "h": f"h_{k}"}) for k, pairs in enumerate(of_outputs)], how="horizontal"
+        of_outputs = [tree_gh(self.gradients.lazy(), k, sample, self.positions) for k in range(n_outputs)]
+        self.gh = of_outputs[0]  # to tell which rows are in the sample
+        self.vector_gh = pl.concat(
+            [gh.rename({"g": f"g_{k}", "h": f"h_{k}"}) for k, gh in enumerate(of_outputs)], how="horizontal"
         )
-        self.follow_tree()
-        return [Stats(float(pairs["g"].sum()), float(pairs["h"].sum())) for pairs in of_outputs]
+        self.reset_nodes()
+        return [Stats(float(gh["g"].sum()), float(gh["h"].sum())) for gh in of_outputs]
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
         self.node = root_of_rows(self.n_rows)
         self._is_root = True
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        rows = pl.concat([self.codes, self.pairs, self.node.to_frame()], how="horizontal")
-        sum_by_bin(rows, self.layout, nodes, out, places, everywhere=self._is_root)
+        rows = pl.concat([self.codes, self.gh, self.node.to_frame()], how="horizontal")
+        sum_by_bin(rows, self.layout, nodes, out, indices, everywhere=self._is_root)
 
-    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `VectorEngine.vector_histograms`."""
-        rows = pl.concat([self.codes, self.vector_pairs, self.node.to_frame()], how="horizontal")
-        sum_by_bin(rows, self.layout, nodes, out, places, everywhere=self._is_root)
+        rows = pl.concat([self.codes, self.vector_gh, self.node.to_frame()], how="horizontal")
+        sum_by_bin(rows, self.layout, nodes, out, indices, everywhere=self._is_root)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
@@ -192,7 +192,7 @@ class PolarsEngine(FrameEngine):
 
     def _numbers_by_node(self) -> pl.LazyFrame:
         assert self.rows is not None
-        return self.rows.select(cs.starts_with(linear_role(""))).hstack([*self.pairs, self.node]).lazy()
+        return self.rows.select(cs.starts_with(linear_role(""))).hstack([*self.gh, self.node]).lazy()
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""
@@ -203,8 +203,8 @@ class PolarsEngine(FrameEngine):
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
-        return self.quantiles_by_node(self.node, self.pairs["h"], value, weight, alpha)
+        return self.quantiles_by_node(self.node, self.gh["h"], value, weight, alpha)
 
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
         """See `ShardEngine.node_values`."""
-        return self.values_by_node(self.node, self.pairs["h"], value, weight).collect()
+        return self.values_by_node(self.node, self.gh["h"], value, weight).collect()

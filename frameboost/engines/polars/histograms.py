@@ -21,54 +21,55 @@ __all__ = ["sum_by_bin"]
 _ROWS_AT_ONCE = 1 << 22
 # The streaming engine sums some 4,096 groups of rows as they come, and sets rows of others aside. Not each key finds a
 # place, so with more than half as many keys it takes longer than for the nodes in two parts.
-_MOST_KEYS, _MOST_PARTS = 1 << 11, 8
+_MAX_KEYS, _MAX_PARTS = 1 << 11, 8
 
 
 def sum_by_bin(
-    rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray, *, everywhere: bool
-) -> None:
-    """Write the histograms of some nodes to their ``places`` in ``out``.
+    rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, indices: IntArray, *,
+    everywhere: bool,
+) -> None:  # fmt: skip
+    """Write the histograms of some nodes to their ``indices`` in ``out``.
 
     ``rows`` has the codes of feature i as the column "i", ``node``, and ``g`` and ``h``, or ``g_0``, ``h_0``, ... of
     each output: see `HistogramEngine.histograms` and `VectorEngine.vector_histograms`. With ``everywhere``, all rows
     are in the only node.
     """
-    out[places] = 0.0
+    out[indices] = 0.0
     by_kernel = out.ndim == 3 and kernel_pays(pl.thread_pool_size())
     for some in rows.iter_slices(_ROWS_AT_ONCE):
         if by_kernel:
-            _add_rows(some if everywhere else some.filter(_is_in(nodes)), layout, nodes, out, places)
+            _add_rows(some if everywhere else some.filter(_is_in(nodes)), layout, nodes, out, indices)
             continue
         for part in [slice(None)] if everywhere else _parts(len(nodes), min(layout.strides())):
             # As a frame: group-bys of one lazy frame would each filter the rows.
             asked = some if everywhere else some.filter(_is_in(nodes[part]))
-            _sum_by_feature(asked, layout, nodes[part], out, places[part])
+            _sum_by_feature(asked, layout, nodes[part], out, indices[part])
 
 
 def _is_in(nodes: Sequence[int]) -> pl.Expr:
     return pl.col("node").is_in(list(nodes))
 
 
-def _add_rows(rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+def _add_rows(rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
     """Add the rows, all of which are in the nodes, by the kernel."""
     from frameboost.engines.batch_kernels import add_codes
 
-    place_of = np.zeros(max(nodes) + 1, np.uint32)
-    place_of[list(nodes)] = places
-    place = place_of[rows["node"].to_numpy()]
+    index_of = np.zeros(max(nodes) + 1, np.uint32)
+    index_of[list(nodes)] = indices
+    index = index_of[rows["node"].to_numpy()]
     g, h = rows["g"].to_numpy(), rows["h"].to_numpy()
     for feature, offset in enumerate(layout.offsets[:-1]):
-        add_codes(place, rows[str(feature)].to_numpy(), offset, g, h, out)
+        add_codes(index, rows[str(feature)].to_numpy(), offset, g, h, out)
 
 
 def _parts(n_nodes: int, stride: int) -> Iterator[slice]:
     """Yield the places of nodes to sum at a time."""
-    size = max(1, _MOST_KEYS // stride, -(-n_nodes // _MOST_PARTS))
+    size = max(1, _MAX_KEYS // stride, -(-n_nodes // _MAX_PARTS))
     return (slice(start, start + size) for start in range(0, n_nodes, size))
 
 
 def _sum_by_feature(
-    rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, places: IntArray
+    rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, indices: IntArray
 ) -> None:
     # One small integer as key, place * stride + code: grouping by it is much faster than by two columns. Features with
     # few bins share a stride, so a feature with many categories widens no other's keys.
@@ -85,15 +86,15 @@ def _sum_by_feature(
         key = sum_["key"].to_numpy().astype(np.int64)
         found = sum_.select(names).to_numpy()
         if out.ndim == 3:
-            out[places[key // stride], offset + key % stride] += found
+            out[indices[key // stride], offset + key % stride] += found
         else:
-            out[places[key // stride], :, offset + key % stride] += found.reshape(len(key), -1, 2)
+            out[indices[key // stride], :, offset + key % stride] += found.reshape(len(key), -1, 2)
 
 
 def _first_key(nodes: Sequence[int], stride: int) -> pl.Expr:
     """Return the first key of each row's node: the node's place in ``nodes`` times ``stride``."""
     keys = [0] * (max(nodes) + 1)
-    for place, node in enumerate(nodes):
-        keys[node] = place * stride
+    for index, node in enumerate(nodes):
+        keys[node] = index * stride
     dtype = pl.UInt16 if len(nodes) * stride <= 2**16 else pl.UInt32 if len(nodes) * stride <= 2**32 else pl.UInt64
     return pl.lit(pl.Series(keys, dtype=dtype)).gather(pl.col("node").cast(pl.UInt32))

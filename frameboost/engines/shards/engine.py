@@ -25,7 +25,7 @@ from frameboost.engines.shards.quantiles import interpolated_quantiles, weighted
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
-from frameboost.expressions.ranking_terms import Pairs
+from frameboost.expressions.ranking_terms import RankingPairs
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
@@ -84,7 +84,7 @@ class ShardedEngine:
             pool.keep(kept)
             counts, self._names = [counts[number] for number in kept], [self._names[number] for number in kept]
         n_rows = sum(counts)
-        pool.run([[Call("start_at", (places, n_rows))] for places in pool.places(counts)])
+        pool.run([[Call("start_at", (indices, n_rows))] for indices in pool.positions(counts)])
         return n_rows
 
     # --- asking -------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class ShardedEngine:
             found = [first_shared([names for names, _ in parts])]
         else:
             self._divide(parts)
-            found = self._pool.gather([first_shared] * self._pool.n_places)
+            found = self._pool.gather([first_shared] * self._pool.n_targets)
         if shared := sorted(name for name in found if name is not None):
             raise DataError(
                 f"rows of {shown(shared[0])} in group {shown(group)} lie in several shards; put those of a query into "
@@ -124,7 +124,7 @@ class ShardedEngine:
     def _divide(self, parts: Sequence[tuple[pl.DataFrame, bool]]) -> list[pl.DataFrame]:
         """Divide the shards' tables, given what they started with, into a piece for each place; return their sums."""
         keys = pl.concat(part.to_series(0) for part, _ in parts).sort()
-        n = self._pool.n_places
+        n = self._pool.n_targets
         return self._ask("divide", keys.gather([len(keys) * k // n for k in range(1, n)]))
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
@@ -186,18 +186,18 @@ class ShardedEngine:
         """See `Engine.start_margins`."""
         self._tell("start_margins", dict(margins))
 
-    def define(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
-        """See `Engine.define`; running sums over all rows are refused."""
+    def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.add_columns`; running sums over all rows are refused."""
         if any(isinstance(term, Cumulative) for term in terms.values()):
             raise ParameterError(
                 f"the objective or metric needs {listed(list(terms))}, a running sum over all rows, which shards "
                 "do not have; train without shards"
             )
-        self._tell("define", dict(terms))
+        self._tell("add_columns", dict(terms))
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
-    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
+    def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
         self._tell("sum_pairs", pairs, offset)
 
@@ -222,13 +222,13 @@ class ShardedEngine:
         """See `Engine.start_tree`."""
         return sum_stats(self._ask("start_tree", output, sample))
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
-        self._tell("follow_tree")
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
+        self._tell("reset_nodes")
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        out[places] = sum_histograms(self._ask("node_histograms", list(nodes), self._n_slots))
+        out[indices] = sum_histograms(self._ask("node_histograms", list(nodes), self._n_slots))
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""

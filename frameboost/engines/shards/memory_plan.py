@@ -18,7 +18,7 @@ from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage
 from frameboost.schema.feature import Feature
 
 __all__ = [
-    "MOST_SHARDS", "Need", "RowSize", "check_folder", "fewest_shards", "need_of", "row_size", "storage_of",
+    "MAX_SHARDS", "Need", "RowSize", "check_folder", "fewest_shards", "need_of", "row_size", "storage_of",
     "storage_within",
 ]  # fmt: skip
 
@@ -32,7 +32,7 @@ _BESIDE_ARRAYS = 1 << 29
 _FIXED, _FILE_WORK, _COLUMN, _SORTED = 1 << 25, 60, 16, 40
 # Sorted values of the features that are cut at a time, of each row that cuts come from.
 _COUNTS = 100
-MOST_SHARDS = 64  # of a worker, where their number is chosen here
+MAX_SHARDS = 64  # of a worker, where their number is chosen here
 
 
 class RowSize(NamedTuple):
@@ -127,7 +127,7 @@ def fewest_shards(
     n, own = len(rooms), -(-n_rows // len(rooms))
     for way in Need._fields if fits_files else Need._fields[:1]:
         each = 1
-        while each <= MOST_SHARDS:
+        while each <= MAX_SHARDS:
             counts = [-(-own // each)] * each
             if all(getattr(need_of(request, counts, n_rows, n_threads), way) <= room for room, n_threads in rooms):
                 return n * each
@@ -167,7 +167,7 @@ def row_size(request: EngineRequest) -> RowSize:
 
     Arrays in memory are codes by column and by row, roles, row numbers twice (see `RowPartition`), and a margin, g and
     h for each output. Those that are rewritten in files are the margins, the number of the node and, unless they are
-    computed again wherever they are used (see `RecomputedPairs`), g and h.
+    computed again wherever they are used (see `RecomputedGradients`), g and h.
     """
     parameters, features = request.parameters, request.features
     outputs = max(parameters.num_class or 1, sum(role.startswith("label") for role in request.roles))
@@ -192,8 +192,8 @@ def check_folder(mounts: Path = Path("/proc/self/mounts")) -> None:
     folder = Path(tempfile.gettempdir()).resolve()
     kinds = {}
     for line in mounts.read_text().splitlines():
-        _, place, kind, *_ = line.split(" ")
-        kinds[place.replace("\\040", " ")] = kind
+        _, index, kind, *_ = line.split(" ")
+        kinds[index.replace("\\040", " ")] = kind
     kind = next((kinds[str(each)] for each in [folder, *folder.parents] if str(each) in kinds), "")
     if kind in ("tmpfs", "ramfs"):
         raise DataError(

@@ -96,9 +96,9 @@ def _between_queries(bounds: Sequence[tuple[int, int]], queries: pl.Series) -> S
     [(0, 3), (3, 5), (5, 6)]
     """
     changes = np.flatnonzero(queries.ne_missing(queries.shift()).to_numpy()[1:]) + 1
-    places = np.concatenate([[0], changes, [len(queries)]])
+    indices = np.concatenate([[0], changes, [len(queries)]])
     wanted = [0, *(end for _, end in bounds)]
-    return list(pairwise(np.unique(places[np.searchsorted(places, wanted)]).tolist()))
+    return list(pairwise(np.unique(indices[np.searchsorted(indices, wanted)]).tolist()))
 
 
 def evenly(count: int, parts: int) -> Sequence[tuple[int, int]]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import polars as pl
 
 from frameboost.engines.shards.shard import Shard
-from frameboost.expressions.places import Places
+from frameboost.expressions.row_positions import RowPositions
 
 __all__ = ["Call", "LocalShards", "ShardPool", "one_after_another"]
 
@@ -27,7 +27,7 @@ class ShardPool(Protocol):
     def __len__(self) -> int:
         """Return the number of shards."""
 
-    def places(self, counts: Sequence[int]) -> list[Places]:
+    def positions(self, counts: Sequence[int]) -> list[RowPositions]:
         """Return the positions of each shard's rows among all, given the number of its rows."""
 
     def run(self, calls: Sequence[Sequence[Call]]) -> list[Any]:
@@ -37,7 +37,7 @@ class ShardPool(Protocol):
         """
 
     @property
-    def n_places(self) -> int:
+    def n_targets(self) -> int:
         """The number of places that `gather` brings pieces to at the same time."""
 
     def gather(self, finish: Sequence[Callable[[list[pl.DataFrame]], Any]]) -> list[Any]:
@@ -50,9 +50,9 @@ class ShardPool(Protocol):
         """Close all shards; may be called more than once."""
 
 
-def one_after_another(counts: Sequence[int]) -> list[Places]:
+def one_after_another(counts: Sequence[int]) -> list[RowPositions]:
     """Return the positions of the rows of shards, whose rows follow each other."""
-    return [Places(((0, sum(counts[:number])),)) for number in range(len(counts))]
+    return [RowPositions(((0, sum(counts[:number])),)) for number in range(len(counts))]
 
 
 class LocalShards:
@@ -72,7 +72,7 @@ class LocalShards:
         """See `ShardPool.__len__`."""
         return len(self._shards)
 
-    def places(self, counts: Sequence[int]) -> list[Places]:
+    def positions(self, counts: Sequence[int]) -> list[RowPositions]:
         """See `ShardPool.places`."""
         return one_after_another(counts)
 
@@ -88,14 +88,14 @@ class LocalShards:
                 each.cancel()  # after an error
 
     @property
-    def n_places(self) -> int:
+    def n_targets(self) -> int:
         """See `ShardPool.n_places`."""
         return self._n_threads
 
     def gather(self, finish: Sequence[Callable[[list[pl.DataFrame]], Any]]) -> list[Any]:
         """See `ShardPool.gather`."""
-        places = range(len(finish))
-        return list(self._executor.map(lambda k: finish[k]([shard.piece(k) for shard in self._shards]), places))
+        positions = range(len(finish))
+        return list(self._executor.map(lambda k: finish[k]([shard.piece(k) for shard in self._shards]), positions))
 
     def keep(self, numbers: Sequence[int]) -> None:
         """See `ShardPool.keep`."""

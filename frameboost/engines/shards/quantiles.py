@@ -26,9 +26,9 @@ from frameboost.splits.split import BoolArray, FloatArray
 __all__ = ["Bracket", "NodeValues", "Values", "interpolated_quantiles", "weighted_quantiles"]
 
 # The most values of a node that a shard sends, and the most pivots of a node.
-_MOST_VALUES, _PIVOTS = 255, 63
+_MAX_VALUES, _PIVOTS = 255, 63
 # How often values are sampled before all are sent: samples of rows in an unlucky order may say little.
-_MOST_SAMPLES = 3
+_MAX_SAMPLES = 3
 # How far from the rank in the samples it may well be, in standard deviations.
 _DEVIATIONS = 4.0
 
@@ -86,12 +86,12 @@ class NodeValues:
         """Return the values of each node, or a sample."""
         found = {}
         for node, (values, weights) in self._of.items():
-            if len(values) <= _MOST_VALUES:
+            if len(values) <= _MAX_VALUES:
                 found[node] = _summary(*_distinct(values, weights))
                 continue
-            chosen = np.linspace(0, len(values) - 1, _MOST_VALUES).astype(np.int64)
+            chosen = np.linspace(0, len(values) - 1, _MAX_VALUES).astype(np.int64)
             total = float(len(values) if weights is None else weights.sum())
-            of_each = np.ones(_MOST_VALUES) if weights is None else weights[chosen]
+            of_each = np.ones(_MAX_VALUES) if weights is None else weights[chosen]
             of_each = of_each * (total / (of_each.sum() or 1.0))
             found[node] = Values(*_distinct(values[chosen], of_each), total, are_all=False)
         return found
@@ -105,8 +105,8 @@ class NodeValues:
                 is_low = values <= own[0]
                 below = np.count_nonzero(is_low) if weights is None else weights[is_low].sum()
                 chosen = _between(values, (own[0], own[-1]))
-                place = np.searchsorted(own, values[chosen], side="left")
-                sums = np.bincount(place, None if weights is None else weights[chosen], minlength=len(own))
+                index = np.searchsorted(own, values[chosen], side="left")
+                sums = np.bincount(index, None if weights is None else weights[chosen], minlength=len(own))
                 found[node] = below + np.cumsum(sums, dtype=np.float64)
         return found
 
@@ -141,9 +141,9 @@ def _distinct(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArra
 def _summary(values: FloatArray, weights: FloatArray, *, wants_all: bool = False) -> Values:
     """Return all of some distinct values if they are few, else some of them."""
     total = float(weights.sum())
-    if wants_all or len(values) <= _MOST_VALUES:
+    if wants_all or len(values) <= _MAX_VALUES:
         return Values(values, weights, total, are_all=True)
-    chosen = np.linspace(0, len(values) - 1, _MOST_VALUES).astype(np.int64)
+    chosen = np.linspace(0, len(values) - 1, _MAX_VALUES).astype(np.int64)
     return Values(values[chosen], np.diff(np.cumsum(weights)[chosen], prepend=0.0), total, are_all=False)
 
 
@@ -207,7 +207,7 @@ def _select(
         counted = {node: below[node] + sums for node, sums in _sums(weights_up_to(waiting)).items()}
         brackets = {node: _bracket(own, counted[node], targets[node]) for node, own in waiting.items()}
         below |= {node: before for node, (_, before) in brackets.items() if before}
-        parts = within({node: bracket for node, (bracket, _) in brackets.items()}, number == _MOST_SAMPLES)
+        parts = within({node: bracket for node, (bracket, _) in brackets.items()}, number == _MAX_SAMPLES)
     return dict(sorted(found.items()))
 
 

@@ -120,8 +120,8 @@ class Shard:
     def divide(self, bounds: pl.Series) -> pl.DataFrame:
         """Divide the table into pieces, each from one of the ascending bounds on; return the sums of each piece."""
         keys, *values = self._table.get_columns()
-        places = [0, *keys.search_sorted(bounds, side="left").to_list(), len(keys)]
-        self._pieces = list(pairwise(places))
+        indices = [0, *keys.search_sorted(bounds, side="left").to_list(), len(keys)]
+        self._pieces = list(pairwise(indices))
         return pl.DataFrame({each.name: [each[a:b].sum() for a, b in self._pieces] for each in values})
 
     def piece(self, number: int) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from frameboost.engines.description import EngineDescription
 from frameboost.engines.spark.job import SparkJob
 from frameboost.engines.spark.task import Content
 from frameboost.errors import ClusterError
-from frameboost.expressions.places import Places
+from frameboost.expressions.row_positions import RowPositions
 
 __all__ = ["SparkShards", "difference"]
 
@@ -52,11 +52,11 @@ class SparkShards(DaskShards):
         super().__init__(job.client, engine, _SECONDS_WITHOUT_TASK if timeout is None else timeout)
         self.open([plan] * len(self._contents))
 
-    def places(self, counts: Sequence[int]) -> list[Places]:
+    def positions(self, counts: Sequence[int]) -> list[RowPositions]:
         """See `ShardPool.places`; Spark may give a task partitions of the DataFrame that do not follow each other."""
         sizes = dict(sorted(part for content in self._contents for part in content.parts))
         starts = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
-        return [_places(self._contents[shard.number].parts, starts) for shard in self._shards]
+        return [_positions(self._contents[shard.number].parts, starts) for shard in self._shards]
 
     def _worker_for(self, shard: DaskShard, besides: str | None) -> str:
         """Return the worker that holds the shard's rows; wait until Spark has tried a lost task again."""
@@ -115,11 +115,11 @@ def difference(before: Content, now: Content, *, in_order: bool) -> str:
     return "its rows in another order, by which they are drawn" if in_order and now != before else ""
 
 
-def _places(parts: Sequence[tuple[int, int]], starts: Mapping[int, int]) -> Places:
+def _positions(parts: Sequence[tuple[int, int]], starts: Mapping[int, int]) -> RowPositions:
     """Return the positions of rows, given the partitions that they are of and where each begins among all rows.
 
     >>> _places([(0, 3), (1, 2), (7, 4)], {0: 0, 1: 3, 5: 5, 7: 25})
-    Places(runs=((0, 0), (5, 25)))
+    RowPositions(runs=((0, 0), (5, 25)))
     """
     runs: list[tuple[int, int]] = []
     row = 0
@@ -128,4 +128,4 @@ def _places(parts: Sequence[tuple[int, int]], starts: Mapping[int, int]) -> Plac
         if not runs or start - row != runs[-1][1] - runs[-1][0]:
             runs.append((row, start))
         row += count
-    return Places(tuple(runs))
+    return RowPositions(tuple(runs))

@@ -48,8 +48,8 @@ class Content(NamedTuple):
         """Return the content of a frame, given the partition of each row."""
         parts = tuple((run["value"], run["len"]) for run in partitions.rle().struct.unnest().iter_rows(named=True))
         hashes = frame.hash_rows(seed=0).to_numpy()
-        places = np.arange(1, 2 * len(hashes), 2, dtype=np.uint64)
-        in_order = int((hashes * places).sum(dtype=np.uint64))
+        indices = np.arange(1, 2 * len(hashes), 2, dtype=np.uint64)
+        in_order = int((hashes * indices).sum(dtype=np.uint64))
         return cls(len(hashes), int(hashes.sum(dtype=np.uint64)), in_order, parts)
 
 

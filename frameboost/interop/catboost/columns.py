@@ -54,7 +54,7 @@ class CatBoostColumn:
     """A feature, its number, and for a categorical one the codes of each hash (several where hashes collide)."""
 
     feature: Feature
-    place: int
+    index: int
     nan_goes_right: bool = False
     codes: Mapping[int, tuple[int, ...]] | None = None
 
@@ -115,8 +115,8 @@ def _descriptions(document: Mapping[str, Any]) -> list[tuple[int, str, dict[str,
         for item in read_list(info, key, DAMAGED) if isinstance(info, dict) and key in info else []:
             if not isinstance(item, dict):
                 raise ModelFileError(f"{DAMAGED}: a feature must be an object, not {shown_json(item)}")
-            places = [read_whole(item, number, DAMAGED) for number in ("flat_feature_index", "feature_index")]
-            found.append((places[0], kind, item))
+            indices = [read_whole(item, number, DAMAGED) for number in ("flat_feature_index", "feature_index")]
+            found.append((indices[0], kind, item))
     return sorted(found, key=lambda entry: entry[:2])
 
 
@@ -153,7 +153,7 @@ def _split_hashes(trees: Sequence[Any]) -> dict[int, set[int]]:
     return asked
 
 
-def _categorical(name: str, hashes: set[int], given: Iterable[Any] | None, place: int) -> CatBoostColumn:
+def _categorical(name: str, hashes: set[int], given: Iterable[Any] | None, index: int) -> CatBoostColumn:
     if given is None:
         raise ParameterError(
             f"the CatBoost model knows the categories of column {shown(name)} only by their hashes; give them as "
@@ -178,4 +178,4 @@ def _categorical(name: str, hashes: set[int], given: Iterable[Any] | None, place
             f"the CatBoost model asks column {shown(name)} for {len(unknown)} categories that are not among the "
             f"{len(feature.categories)} given"
         )
-    return CatBoostColumn(feature, place, codes=codes)
+    return CatBoostColumn(feature, index, codes=codes)

@@ -39,7 +39,7 @@ from frameboost.trees.tree import Tree
 
 __all__ = ["read_catboost"]
 
-_MOST_LEVELS = 64
+_MAX_LEVELS = 64
 
 
 def read_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = None) -> Ensemble:
@@ -100,8 +100,8 @@ def _tree(nodes: Sequence[_Node], output: int, n_outputs: int, scale: float, whe
     if any(len(node.values) != n_outputs for node in nodes):
         raise ModelFileError(f"{where}: its leaves must have {n_outputs} values each")
 
-    def look_up(place: int) -> SplitNode | LeafNode:
-        node = nodes[place]
+    def look_up(index: int) -> SplitNode | LeafNode:
+        node = nodes[index]
         value = node.values[output] * scale
         if node.question is None:
             return LeafNode(value, node.weight)
@@ -118,13 +118,13 @@ def _question(split: Any, columns: CatBoostColumns, where: str) -> dict[str, Any
         if column is None or not is_finite(border):
             raise ModelFileError(f"{where}: a split must have a border and a feature that there is")
         threshold = float(above_float32(np.array([border], dtype=np.float64))[0])
-        return {"feature": column.place, "threshold": threshold, "missing_left": not column.nan_goes_right}
+        return {"feature": column.index, "threshold": threshold, "missing_left": not column.nan_goes_right}
     if kind == "OneHotFeature":
         column = columns.get(("cat", read_whole(split, "cat_feature_index", where)))
         codes = None if column is None or column.codes is None else column.codes.get(read_whole(split, "value", where))
         if column is None or codes is None:
             raise ModelFileError(f"{where}: a split asks for a feature that there is not")
-        return {"feature": column.place, "categories": codes, "missing_left": True}
+        return {"feature": column.index, "categories": codes, "missing_left": True}
     raise ParameterError(f"the CatBoost model has splits of the kind {shown_json(kind)}, which are not supported")
 
 
@@ -136,7 +136,7 @@ def _symmetric(tree: Any, columns: CatBoostColumns, where: str) -> list[_Node]:
     """
     questions = [_question(split, columns, where) for split in read_list(tree, "splits", where)]
     values, depth = read_numbers(tree, "leaf_values", where), len(questions)
-    if depth > _MOST_LEVELS or not values or len(values) % 2**depth:
+    if depth > _MAX_LEVELS or not values or len(values) % 2**depth:
         raise ModelFileError(f"{where}: it has {len(values)} leaf values, which do not go with {depth} splits")
     weights = read_numbers(tree, "leaf_weights", where) if tree.get("leaf_weights") else [1.0] * 2**depth
     if len(weights) != 2**depth:
@@ -154,35 +154,35 @@ def _symmetric(tree: Any, columns: CatBoostColumns, where: str) -> list[_Node]:
     return [node for nodes in levels for node in nodes]
 
 
-def _above(left: _Node, right: _Node, question: Mapping[str, Any], left_place: int, right_place: int) -> _Node:
+def _above(left: _Node, right: _Node, question: Mapping[str, Any], left_index: int, right_index: int) -> _Node:
     """Return the parent of two nodes, with the weighted mean of their values as its value."""
     weight = left.weight + right.weight
     share = left.weight / weight if weight else 0.5
     values = [a * share + b * (1 - share) for a, b in zip(left.values, right.values, strict=False)]
-    return _Node(values, weight, question, left_place, right_place)
+    return _Node(values, weight, question, left_index, right_index)
 
 
 def _asymmetric(tree: Any, columns: CatBoostColumns, where: str) -> list[_Node]:
     """Return the nodes of a tree of nested objects, parents first."""
     items, children = [tree], {}
-    for place, item in enumerate(items):  # the list grows while it is read: breadth-first order
+    for index, item in enumerate(items):  # the list grows while it is read: breadth-first order
         if isinstance(item, dict) and "split" in item:
-            children[place] = len(items), len(items) + 1
+            children[index] = len(items), len(items) + 1
             items += [item.get("left"), item.get("right")]
     nodes: dict[int, _Node] = {}
-    for place in reversed(range(len(items))):
-        item = items[place]
-        if place in children:
-            left, right = children[place]
-            nodes[place] = _above(nodes[left], nodes[right], _question(item["split"], columns, where), left, right)
+    for index in reversed(range(len(items))):
+        item = items[index]
+        if index in children:
+            left, right = children[index]
+            nodes[index] = _above(nodes[left], nodes[right], _question(item["split"], columns, where), left, right)
         else:
             value = item.get("value") if isinstance(item, dict) else None
             weight = item.get("weight", 1.0) if isinstance(item, dict) else None
             values = value if isinstance(value, list) else [value]
             if not values or not all(map(is_finite, [*values, weight])):
                 raise ModelFileError(f"{where}: a node must have a split, or a value and a weight")
-            nodes[place] = _Node(list(map(float, values)), float(weight))  # type: ignore[arg-type]
-    return [nodes[place] for place in range(len(items))]
+            nodes[index] = _Node(list(map(float, values)), float(weight))  # type: ignore[arg-type]
+    return [nodes[index] for index in range(len(items))]
 
 
 def _n_outputs(trees: Sequence[Any]) -> int:
@@ -192,7 +192,7 @@ def _n_outputs(trees: Sequence[Any]) -> int:
     tree, where = trees[0], f"{DAMAGED}, tree 0"
     if isinstance(tree, dict) and "splits" in tree:
         splits, values = (read_list(tree, key, where) for key in ("splits", "leaf_values"))
-        return max(1, len(values) >> min(len(splits), _MOST_LEVELS))
+        return max(1, len(values) >> min(len(splits), _MAX_LEVELS))
     while isinstance(tree, dict) and "split" in tree:
         tree = tree.get("left")
     value = tree.get("value") if isinstance(tree, dict) else None

@@ -33,7 +33,7 @@ from frameboost.losses.foreign import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.schema.feature import ZERO, Feature
 from frameboost.schema.types import FeatureType
-from frameboost.trees.linear_leaf import MOST_STEPS, MOST_TERMS, LinearLeaf, LinearTerm, may_have_slope
+from frameboost.trees.linear_leaf import MAX_STEPS, MAX_TERMS, LinearLeaf, LinearTerm, may_have_slope
 from frameboost.trees.tree import Tree
 
 __all__ = ["read_lightgbm"]
@@ -139,7 +139,7 @@ def _columns(file: LightGBMFile) -> list[_LightGBMColumn]:
         elif -1 in asked[f] or (f in declared and not asked[f]):
             codes = tuple(sorted(named[f]))
             feature = Feature(name, FeatureType("codes"), codes)
-            columns.append(_LightGBMColumn(feature, {code: place for place, code in enumerate(codes)}))
+            columns.append(_LightGBMColumn(feature, {code: index for index, code in enumerate(codes)}))
         else:
             columns.append(
                 _LightGBMColumn(Feature(name, FeatureType("float64"), zero_is_missing=_ZERO in asked[f]), {})
@@ -171,8 +171,8 @@ def _pandas_categories(file: LightGBMFile, declared: Sequence[int]) -> dict[int,
 def _pandas_column(name: str, values: list[Any], named: set[int]) -> _LightGBMColumn:
     if any(code >= len(values) for code in named):
         raise ModelFileError(f"damaged LightGBM model: a split names a category that {shown(name)} does not have")
-    feature, places = category_codes(values, name)
-    return _LightGBMColumn(feature, dict(enumerate(places)))
+    feature, indices = category_codes(values, name)
+    return _LightGBMColumn(feature, dict(enumerate(indices)))
 
 
 # --- trees ------------------------------------------------------------------------------------------------------------
@@ -198,8 +198,8 @@ def _terms(file: LightGBMFile, columns: Sequence[_LightGBMColumn]) -> dict[int, 
         if not is_finite(high - low) or high - low > _WIDEST:
             raise ModelFileError(f"damaged LightGBM model: feature_infos of {shown(feature.name)} is no range")
         # A step for which both the numbers and the centre of the grid have few enough steps.
-        step = bit_step(max(high - low, max(abs(low), abs(high)) * 2.0**-29, 1 / _WIDEST), MOST_STEPS.bit_length() - 1)
-        most = MOST_STEPS * step
+        step = bit_step(max(high - low, max(abs(low), abs(high)) * 2.0**-29, 1 / _WIDEST), MAX_STEPS.bit_length() - 1)
+        most = MAX_STEPS * step
         terms[f] = LinearTerm(f, 1.0, step, round((low / 2 + high / 2) / step) * step, -most, most)
     return terms
 
@@ -207,9 +207,9 @@ def _terms(file: LightGBMFile, columns: Sequence[_LightGBMColumn]) -> dict[int, 
 def _linear_leaf(
     constant: float, slopes: Mapping[int, float], terms: Mapping[int, LinearTerm], share: int
 ) -> LinearLeaf:
-    if len(slopes) > MOST_TERMS:
+    if len(slopes) > MAX_TERMS:
         raise ParameterError(
-            f"the LightGBM model has linear leaves (linear_tree) over {len(slopes)} features, and at most {MOST_TERMS} "
+            f"the LightGBM model has linear leaves (linear_tree) over {len(slopes)} features, and at most {MAX_TERMS} "
             "can be had here; train it with fewer leaves, or a max_depth"
         )
     own = tuple(terms[f]._replace(slope=slope / share) for f, slope in slopes.items())

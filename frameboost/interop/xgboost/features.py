@@ -19,7 +19,7 @@ from frameboost.schema.types import FeatureType
 
 __all__ = ["count_features", "read_features"]
 
-_MOST_WITHOUT_NAMES = 100_000  # with names, the file has one for each feature
+_MAX_WITHOUT_NAMES = 100_000  # with names, the file has one for each feature
 
 
 def count_features(learner: Mapping[str, Any]) -> int:
@@ -27,9 +27,9 @@ def count_features(learner: Mapping[str, Any]) -> int:
     count = read_count(read_object(learner, "learner_model_param"), "num_feature")
     if count == 0:
         fail_damaged("it has no features")
-    if count > _MOST_WITHOUT_NAMES and not learner.get("feature_names"):
+    if count > _MAX_WITHOUT_NAMES and not learner.get("feature_names"):
         raise ParameterError(
-            f"the XGBoost model has {count:,} features without names, and at most {_MOST_WITHOUT_NAMES:,} can be had "
+            f"the XGBoost model has {count:,} features without names, and at most {_MAX_WITHOUT_NAMES:,} can be had "
             "here; give it feature_names"
         )
     return count
@@ -60,18 +60,18 @@ def read_features(
             compared.add(int(tree.feature[node]))
             if not _fits_boolean(float(tree.threshold[node]), bool(tree.missing_left[node])):
                 no_booleans.add(int(tree.feature[node]))
-    features, places = [], {}
+    features, indices = [], {}
     names_of_categories = _category_names(model, names)
     for i, (name, kind) in enumerate(zip(names, types, strict=True)):
         if i in codes:
             if i in compared:
                 raise ParameterError(f"feature {shown(name)} is compared with numbers and with categories")
-            feature, places[i] = _categorical(name, sorted(codes[i]), names_of_categories.get(i))
+            feature, indices[i] = _categorical(name, sorted(codes[i]), names_of_categories.get(i))
             features.append(feature)
         else:
             is_boolean = kind == "i" and i not in no_booleans
             features.append(Feature(name, FeatureType("boolean" if is_boolean else "float64")))
-    return tuple(features), places
+    return tuple(features), indices
 
 
 def _fits_boolean(threshold: float, missing_left: bool) -> bool:
@@ -92,7 +92,7 @@ def _texts(learner: Mapping[str, Any], key: str, count: int) -> list[str]:
 
 def _categorical(name: str, codes: list[int], category_names: list[Any] | None) -> tuple[Feature, dict[int, int]]:
     if category_names is None:
-        return Feature(name, FeatureType("codes"), tuple(codes)), {code: place for place, code in enumerate(codes)}
+        return Feature(name, FeatureType("codes"), tuple(codes)), {code: index for index, code in enumerate(codes)}
     if codes and codes[-1] >= len(category_names):
         fail_damaged(f"feature {shown(name)} has {len(category_names)} categories, and a split by number {codes[-1]}")
     feature, found = category_codes(category_names, name)

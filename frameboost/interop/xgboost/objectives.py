@@ -47,7 +47,7 @@ LOGISTIC = frozenset({"reg:logistic", "binary:logistic"})
 LOGARITHMIC = frozenset({"count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox"})
 
 _OLD_NAMES = {"reg:linear": "reg:squarederror"}
-_MOST_OUTPUTS = 10_000
+_MAX_OUTPUTS = 10_000
 _NO_LIMIT = 2**32 - 1
 _POISSON_STEP = 0.7
 
@@ -62,7 +62,7 @@ def count_outputs(learner: Mapping[str, Any]) -> int:
     """
     of_model = read_object(learner, "learner_model_param")
     n_outputs = max(read_count(of_model, "num_class", 0), read_count(of_model, "num_target", 1), 1)
-    if n_outputs > _MOST_OUTPUTS:
+    if n_outputs > _MAX_OUTPUTS:
         fail_damaged(f"it has {n_outputs} outputs")
     return n_outputs
 

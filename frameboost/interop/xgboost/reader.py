@@ -89,7 +89,7 @@ def _ensemble(data: bytes, is_custom: bool = False, n_rounds: int | None = None)
     # Checked first, because a damaged file may declare very many outputs.
     in_rounds = _rounds(held, trees, n_outputs, side_by_side)
     loss, parameters, base_margins = read_objective(learner, is_custom)
-    features, places = read_features(learner, held, trees)
+    features, indices = read_features(learner, held, trees)
     # The weights of dart are beside the trees up to XGBoost 3.4, and in the trees' object later.
     weights = _weights(booster if "weight_drop" in booster else held, len(trees))
     if weights is not None:
@@ -98,7 +98,7 @@ def _ensemble(data: bytes, is_custom: bool = False, n_rounds: int | None = None)
     ours = []
     for number, output in in_rounds:
         weight = 1.0 if weights is None else weights[number]
-        ours.append(translate_tree(trees[number], features, places, output, weight))
+        ours.append(translate_tree(trees[number], features, indices, output, weight))
     if n_rounds is not None:
         ours = _first_trees(ours, n_rounds * n_outputs * side_by_side)
     return checked_ensemble(loss, parameters, features, base_margins, ours)

@@ -14,10 +14,10 @@ from frameboost.interop.xgboost.document import fail_damaged, floats, integers, 
 from frameboost.schema.feature import Feature
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["MOST_CATEGORIES", "XGBoostTree", "read_xgboost_tree", "translate_tree"]
+__all__ = ["MAX_CATEGORIES", "XGBoostTree", "read_xgboost_tree", "translate_tree"]
 
 # A float32 holds all integers below this exactly; XGBoost treats a larger category as an unknown one.
-MOST_CATEGORIES = 2**24
+MAX_CATEGORIES = 2**24
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ def read_xgboost_tree(item: object, number: int, n_features: int, n_outputs: int
         fail_damaged(f"its leaves have {vector} values, for {n_outputs} outputs", where)
     left, right = (integers(item, f"{side}_children", size, where) for side in ("left", "right"))
     kept = _in_order(left, right, where)
-    place = np.full(size + 1, LEAF)  # the last entry is for the children of leaves, -1
-    place[kept] = np.arange(len(kept))
+    index = np.full(size + 1, LEAF)  # the last entry is for the children of leaves, -1
+    index[kept] = np.arange(len(kept))
     is_leaf = left[kept] == LEAF
     feature = np.where(is_leaf, LEAF, integers(item, "split_indices", size, where)[kept])
     if (feature >= n_features).any() or (feature[~is_leaf] < 0).any():
@@ -101,11 +101,11 @@ def read_xgboost_tree(item: object, number: int, n_features: int, n_outputs: int
         fail_damaged("its leaves, gains and covers must be finite", where)
     chosen = _categories(item, size, where)
     return XGBoostTree(
-        left=place[left[kept]],
-        right=np.where(is_leaf, LEAF, place[np.where(is_leaf, LEAF, right[kept])]),
+        left=index[left[kept]],
+        right=np.where(is_leaf, LEAF, index[np.where(is_leaf, LEAF, right[kept])]),
         feature=feature,
         threshold=threshold[kept],
-        chosen={int(place[node]): codes for node, codes in chosen.items() if place[node] >= 0 and left[node] != LEAF},
+        chosen={int(index[node]): codes for node, codes in chosen.items() if index[node] >= 0 and left[node] != LEAF},
         missing_left=integers(item, "default_left", size, where)[kept].astype(np.bool_) & ~is_leaf,
         gain=np.where(is_leaf, np.float32(0), gain),
         cover=cover,
@@ -158,7 +158,7 @@ def _categories(item: Mapping[str, Any], size: int, where: str) -> dict[int, tup
     found = {}
     for node, start, n in zip(nodes.tolist(), starts.tolist(), sizes.tolist(), strict=True):
         named = set(codes[start : start + n].tolist())
-        if start < 0 or n <= 0 or start + n > len(codes) or min(named) < 0 or max(named) >= MOST_CATEGORIES:
+        if start < 0 or n <= 0 or start + n > len(codes) or min(named) < 0 or max(named) >= MAX_CATEGORIES:
             fail_damaged(f"node {node} is split by no categories, or by such as can't be", where)
         found[node] = tuple(sorted(named))
     return found
@@ -168,7 +168,7 @@ def _categories(item: Mapping[str, Any], size: int, where: str) -> dict[int, tup
 
 
 def translate_tree(
-    tree: XGBoostTree, features: Sequence[Feature], places: Mapping[int, Mapping[int, int]], output: int, weight: float
+    tree: XGBoostTree, features: Sequence[Feature], indices: Mapping[int, Mapping[int, int]], output: int, weight: float
 ) -> Tree:
     """Return the tree of one output, as frameboost has it.
 
@@ -178,7 +178,7 @@ def translate_tree(
         The tree that was read.
     features
         The model's features.
-    places
+    indices
         By categorical feature: the position of each code in `Feature.categories`.
     output
         The margin that the tree adds to; also the entry of leaf vectors that it takes.
@@ -194,8 +194,8 @@ def translate_tree(
         asked[node] = _of_boolean(float(tree.threshold[node])) if is_boolean else thresholds[node]
     named: list[Any] = [None] * len(tree.left)
     for node, codes in tree.chosen.items():
-        place = places[int(tree.feature[node])]
-        named[node] = tuple(sorted(place[code] for code in codes))
+        index = indices[int(tree.feature[node])]
+        named[node] = tuple(sorted(index[code] for code in codes))
     missing_left = tree.missing_left.tolist()
     return Tree(
         feature=tuple(tree.feature.tolist()),

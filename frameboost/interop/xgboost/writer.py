@@ -15,7 +15,7 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.interop.float32 import as_float32, log32, logit32, nearest_float32, shortest
 from frameboost.interop.xgboost.objectives import LOGARITHMIC, LOGISTIC, OBJECTIVE_PARAMETERS
-from frameboost.interop.xgboost.trees import MOST_CATEGORIES
+from frameboost.interop.xgboost.trees import MAX_CATEGORIES
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
@@ -125,7 +125,7 @@ def _check(ensemble: Ensemble) -> None:
                 f"XGBoost takes no feature whose name has [, ] or < in it, such as {shown(feature.name)}"
             )
         codes = feature.categories if feature.type.name == "codes" else ()
-        if any(not 0 <= int(code) < MOST_CATEGORIES for code in codes):
+        if any(not 0 <= int(code) < MAX_CATEGORIES for code in codes):
             raise ParameterError(
                 f"feature {shown(feature.name)} has codes that XGBoost can't have: it takes 0 to 16777215"
             )
@@ -227,8 +227,8 @@ def _tree(
         if not tree.is_leaf(node):
             children = (tree.left[node], tree.right[node])
             numbers += children[::-1] if swapped[node] else children
-    place = {node: i for i, node in enumerate(numbers)}
-    lefts = [-1 if tree.is_leaf(n) else place[tree.right[n] if swapped[n] else tree.left[n]] for n in numbers]
+    index = {node: i for i, node in enumerate(numbers)}
+    lefts = [-1 if tree.is_leaf(n) else index[tree.right[n] if swapped[n] else tree.left[n]] for n in numbers]
     parents = [_NO_PARENT] * len(numbers)
     for i, left in enumerate(lefts):
         if left >= 0:
@@ -244,7 +244,7 @@ def _tree(
         ],
         "sum_hessian": [tree.cover[n] for n in numbers],
     }
-    if not np.isfinite(as_float32([floats["split_conditions"][place[leaf]] for leaf in tree.leaves()])).all():
+    if not np.isfinite(as_float32([floats["split_conditions"][index[leaf]] for leaf in tree.leaves()])).all():
         raise ParameterError(f"tree {number} has leaf values that are too large for XGBoost, whose numbers are float32")
     return {
         **{key: [shortest(value) for value in values] for key, values in floats.items()},
@@ -286,6 +286,6 @@ def _split_condition(tree: Tree, node: int, conditions: Sequence[Mapping[Physica
     return 0.0 if tree.categories[node] is not None else -math.inf
 
 
-def _codes(feature: Feature, places: Sequence[int] | None) -> list[int]:
+def _codes(feature: Feature, indices: Sequence[int] | None) -> list[int]:
     """Return XGBoost's codes of categories: the codes themselves for codes, of all other types positions."""
-    return [int(feature.categories[place]) if feature.type.name == "codes" else place for place in places or ()]
+    return [int(feature.categories[index]) if feature.type.name == "codes" else index for index in indices or ()]

@@ -114,7 +114,7 @@ def test_tables_of_scores_and_queries_are_merged_on_the_workers(monkeypatch, clu
 @pytest.mark.slow
 @pytest.mark.parametrize("most_messages", [8, 1], ids=["star", "chain"])  # of one message, the other worker relays
 def test_workers_that_are_killed_change_nothing(monkeypatch, cluster, client, frame, most_messages):
-    monkeypatch.setattr(dask_pool, "_MOST_MESSAGES", most_messages)
+    monkeypatch.setattr(dask_pool, "_MAX_MESSAGES", most_messages)
     options = {"features": FEATURES, "objective": "reg:absoluteerror", "subsample": 0.8, **SHAPE, "n_estimators": 10}
     whole = fb.fit(frame, "amount", **options)
     stop, killed, rng = threading.Event(), [], random.Random()

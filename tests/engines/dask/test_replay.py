@@ -29,10 +29,10 @@ def test_of_a_grown_tree_splits_and_leaves_stay():
         "start_margins 0", "compute_gradients_on 1", "start_tree 2", "apply_splits 4", "add_leaf_values 5"
     ]  # fmt: skip
     assert kept(*first, "compute_gradients_on") == [
-        "start_margins 0", "follow_tree", "apply_splits 4", "add_leaf_values 5", "compute_gradients_on 6"
+        "start_margins 0", "reset_nodes", "apply_splits 4", "add_leaf_values 5", "compute_gradients_on 6"
     ]  # fmt: skip
     assert kept(*first, "start_tree") == [
-        "start_margins 0", "compute_gradients_on 1", "follow_tree", "apply_splits 4", "add_leaf_values 5",
+        "start_margins 0", "compute_gradients_on 1", "reset_nodes", "apply_splits 4", "add_leaf_values 5",
         "start_tree 6"
     ]  # fmt: skip
 
@@ -40,4 +40,4 @@ def test_of_a_grown_tree_splits_and_leaves_stay():
 def test_quantiles_are_kept_while_their_tree_is_grown():
     calls = ["compute_gradients_on", "start_tree", "start_quantiles", "weights_up_to", "start_quantiles"]
     assert kept(*calls) == ["compute_gradients_on 0", "start_tree 1", "start_quantiles 4"]
-    assert kept(*calls, "compute_gradients_on") == ["follow_tree", "compute_gradients_on 5"]
+    assert kept(*calls, "compute_gradients_on") == ["reset_nodes", "compute_gradients_on 5"]

@@ -37,7 +37,7 @@ def columns(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("max_bin", [2, 9, 30])
 def test_cuts_are_those_of_all_values(monkeypatch, max_bin):
-    monkeypatch.setattr(binning, "FEWEST_ROWS", 0)
+    monkeypatch.setattr(binning, "MIN_ROWS", 0)
     monkeypatch.setattr(cell_cuts, "_CELLS", 400)  # several values in each
     found_by_cells = []
 

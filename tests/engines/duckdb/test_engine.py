@@ -436,7 +436,7 @@ def test_ctrl_c_stops_a_long_fit_and_leaves_nothing(pytestconfig):
 @pytest.mark.parametrize(("by_kernel", "in_memory"), [(False, True), (True, True), (True, False)])
 def test_rows_stay_in_the_database(monkeypatch, by_kernel, in_memory):
     """Codes, g and h may be held in memory where there is much room; values never leave the database."""
-    monkeypatch.setattr(batches, "_MOST_THREADS", 1000 if by_kernel else 0)
+    monkeypatch.setattr(batches, "_MAX_THREADS", 1000 if by_kernel else 0)
     monkeypatch.setattr(records_engine, "_SHARE", 1 / 8 if in_memory else 0)
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT i % 50 AS a, (i * 7 % 1000) / 10 AS b, 'k' || i % 5 AS c, i % 13 AS y "
@@ -532,7 +532,7 @@ def test_a_query_of_one_term_looks_at_no_others(con, monkeypatch):
     for n in (10, 40):
         with closed_after(DuckDBSession(con.table("flights"))) as session:
             engine = DuckDBEngine(session, (), (), {"label": "amount"}, None)
-            engine.define({f"term_{i}": Expression(f"label * {i}", ("label",)) for i in range(n)})
+            engine.add_columns({f"term_{i}": Expression(f"label * {i}", ("label",)) for i in range(n)})
             looks.clear()
             sums = engine.aggregate({"least": Aggregate("min", Expression("term_3 + 1", ("label", "term_3")))})
             counts.append(len(looks))

@@ -13,12 +13,12 @@ import frameboost as fb
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.data.duckdb_session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb import batch_sums
-from frameboost.engines.duckdb.gradients import TreePair
+from frameboost.engines.duckdb.gradients import TreeGradients
 from frameboost.engines.duckdb.records import engine, words
+from frameboost.engines.duckdb.records.gradients import RowGradients
 from frameboost.engines.duckdb.records.kernels import move_records, take, unpack
 from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.nodes import RecordNodes
-from frameboost.engines.duckdb.records.pairs import RowPairs
 from frameboost.engines.duckdb.records.words import HeldWords, StoredWords
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.runtime.workers import Workers
@@ -68,7 +68,7 @@ class Facts:
         held = HeldWords.read(session, "bins", records.names, N_FACTS)
         return RecordNodes(
             session, "bins", SlotLayout(self.bins), records,
-            held if holds_words else StoredWords(session, "bins", records.names), RowPairs(session, N_FACTS),
+            held if holds_words else StoredWords(session, "bins", records.names), RowGradients(session, N_FACTS),
             [0, 1], [dimension], Workers(n_threads), n_threads,
         )  # fmt: skip
 
@@ -77,8 +77,8 @@ class Facts:
 @pytest.mark.parametrize(("n_threads", "fewest_rows"), [(1, 0.0), (3, 1e18)])
 def test_facts_are_moved_and_added_up(monkeypatch, holds_words, n_threads, fewest_rows):
     monkeypatch.setattr(words, "_PART", 70)
-    monkeypatch.setattr(batch_sums, "_FEWEST_ROWS", fewest_rows)  # sums by key first, or not
-    facts, pair = Facts(3), TreePair("pairs", "g", "h")
+    monkeypatch.setattr(batch_sums, "_MIN_ROWS", fewest_rows)  # sums by key first, or not
+    facts, pair = Facts(3), TreeGradients("pairs", "g", "h")
     with duckdb.connect() as con:
         nodes = facts.opened(con, holds_words=holds_words, n_threads=n_threads)
         for tree in range(2):  # the next tree starts with all facts in its root
@@ -167,7 +167,7 @@ def test_codes_and_keys_in_words():
 )  # fmt: skip
 def test_where_nothing_can_be_held_in_memory_or_read_from_it(monkeypatch, setting):
     """Nodes are in a table then; the model is the same."""
-    monkeypatch.setattr("frameboost.engines.duckdb.star.plan._FEWEST_FACTS", 0)
+    monkeypatch.setattr("frameboost.engines.duckdb.star.plan._MIN_FACTS", 0)
     star, made = random_star(11), []
     monkeypatch.setattr(
         engine, "RecordNodes", lambda *args, **kwargs: made.append(args) or RecordNodes(*args, **kwargs)

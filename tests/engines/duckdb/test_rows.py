@@ -14,8 +14,8 @@ def engine():
     """Return three rows with a label, and terms of it, of which one uses another."""
     rows = duckdb.connect().sql("SELECT * FROM (VALUES (1.0, 7.0), (2.0, 8.0), ('NaN'::DOUBLE, 9.0)) AS t (y, z)")
     engine = DuckDBEngine(DuckDBSession(rows), (), (), {"label": "y", "upper": "z"})
-    engine.define({"twice": Expression("2 * label"), "more": Expression("twice + 1", ("twice",))})
-    engine.define({"aside": Expression("5 * upper", ("upper",))})
+    engine.add_columns({"twice": Expression("2 * label"), "more": Expression("twice + 1", ("twice",))})
+    engine.add_columns({"aside": Expression("5 * upper", ("upper",))})
     yield engine
     engine.close()
 
@@ -30,7 +30,7 @@ def test_terms_are_the_same_stored_and_not(engine):
     assert [total(engine, name) for name in names] == expected
     engine.store_terms()
     assert [total(engine, name) for name in names] == expected
-    engine.define({"more": Expression("aside - upper", ("aside", "upper"))})
+    engine.add_columns({"more": Expression("aside - upper", ("aside", "upper"))})
     assert total(engine, "more") == 96.0
 
 

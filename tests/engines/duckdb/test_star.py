@@ -27,18 +27,18 @@ SEEDS = st.integers(0, 10**6)
 SMALL = {"n_estimators": 3, "max_depth": 4, "max_bin": 16}
 # where nodes are, and how attributes are summed: by key, by the codes of keys in their order, by codes of the facts
 WAYS = {
-    "in memory": {"_FEWEST_ROWS": 0.0, "_MERGED": 1.0, "_PART": 7},
-    "in memory, words read": {"BYTES_PER_WORD": 1 << 60, "_MERGED": 0.0, "LARGE": 0, "FEWEST_SORTED": 1},
-    "keys": {"_SHARE": 0.0, "_FEWEST_ROWS": 0.0, "_MANY_FACTS": 1e-9, "_MERGED": 1.0},
-    "codes of keys": {"_SHARE": 0.0, "_MERGED": 0.0, "LARGE": 0, "FEWEST_SORTED": 1},
-    "codes": {"_SHARE": 0.0, "_FEWEST_ATTRIBUTES": 10**9},
+    "in memory": {"_MIN_ROWS": 0.0, "_MERGED": 1.0, "_PART": 7},
+    "in memory, words read": {"BYTES_PER_WORD": 1 << 60, "_MERGED": 0.0, "LARGE": 0, "MIN_SORTED": 1},
+    "keys": {"_SHARE": 0.0, "_MIN_ROWS": 0.0, "_MANY_FACTS": 1e-9, "_MERGED": 1.0},
+    "codes of keys": {"_SHARE": 0.0, "_MERGED": 0.0, "LARGE": 0, "MIN_SORTED": 1},
+    "codes": {"_SHARE": 0.0, "_MIN_ATTRIBUTES": 10**9},
 }
 
 
 @pytest.fixture(autouse=True)
 def stars_without_join(monkeypatch):
     """Have every dimension keep a table of its own, however few facts there are; count such stars."""
-    monkeypatch.setattr(plan, "_FEWEST_FACTS", 0)
+    monkeypatch.setattr(plan, "_MIN_FACTS", 0)
     opened = []
     original = opening._over_star
     monkeypatch.setattr(opening, "_over_star", lambda *args: opened.append(args) or original(*args))
@@ -111,8 +111,8 @@ def test_every_setting(way, setting):
 @pytest.mark.parametrize("way", WAYS)
 def test_many_rows_are_sampled_for_cuts_and_sorted(way, monkeypatch):
     monkeypatch.setattr(binning, "SAMPLE_LIMIT", 150)
-    monkeypatch.setattr(duckdb_binning, "FEWEST_ROWS", 0)
-    monkeypatch.setattr(engine, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(duckdb_binning, "MIN_ROWS", 0)
+    monkeypatch.setattr(engine, "MIN_SORTED", 1)
     star = random_star(8, n_rows=900)
     with summed(way):
         found, expected = fits(star, features=star.features(), max_bin=8)
@@ -136,7 +136,7 @@ def test_classes_and_queries():
 
 @pytest.mark.slow
 def test_dimensions_as_large_as_the_facts_are_joined(monkeypatch, stars_without_join):
-    monkeypatch.setattr(plan, "_FEWEST_FACTS", 2)
+    monkeypatch.setattr(plan, "_MIN_FACTS", 2)
     facts = pl.DataFrame({"id": np.arange(100) % 60, "part": np.arange(100) % 10, "y": np.arange(100.0) ** 2})
     orders = pl.DataFrame({"id": np.arange(60), "day": np.arange(60) % 7, "kind_id": np.arange(60) % 5})
     kinds = pl.DataFrame({"kind_id": np.arange(5), "size": [3.0, None, 1.0, 4.0, 2.0]})
@@ -254,7 +254,7 @@ def test_keys_and_attributes_are_compared_as_in_the_join(name, ordered, monkeypa
     key, statement = DIMENSIONS[name]
     models = []
     for fewest in (0, 10**9):  # without the join, and with it
-        monkeypatch.setattr(plan, "_FEWEST_FACTS", fewest)
+        monkeypatch.setattr(plan, "_MIN_FACTS", fewest)
         with duckdb.connect() as con:
             con.execute(f"{FACTS}; {statement}; SET preserve_insertion_order = {ordered}; SET threads = 3")
             star = fb.join(con.table("facts"), con.table("d"), on=key)

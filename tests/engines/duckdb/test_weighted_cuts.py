@@ -33,7 +33,7 @@ def test_bins_without_hessian_have_no_cut():
 def test_fine_bins_do_not_matter(monkeypatch, fine, sampled):
     monkeypatch.setattr(engine, "_SHARE", 0.0)  # no ranks in memory
     monkeypatch.setattr(approx, "FINE_BINS", fine)
-    monkeypatch.setattr(binning, "_FEWEST_SAMPLED", sampled)
+    monkeypatch.setattr(binning, "_MIN_SAMPLED", sampled)
     monkeypatch.setattr(binning, "_SAMPLED_PER_BIN", 0)
     rng = np.random.default_rng(1)
     n = 400

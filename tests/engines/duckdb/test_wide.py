@@ -21,9 +21,9 @@ def frame() -> pl.DataFrame:
 @pytest.fixture
 def con(frame, monkeypatch):
     """Return a connection with the frame as a table; three columns are many."""
-    monkeypatch.setattr(few_values, "MOST_VALUES", -1)
+    monkeypatch.setattr(few_values, "MAX_VALUES", -1)
     for module in (binning, codes, engine, opening):
-        monkeypatch.setattr(module, "MOST_AT_ONCE", 3)
+        monkeypatch.setattr(module, "MAX_AT_ONCE", 3)
     con = duckdb.connect()
     con.register("arrived", frame.to_arrow())
     con.execute("CREATE TABLE t AS FROM arrived; SET threads = 2")

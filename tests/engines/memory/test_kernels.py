@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from frameboost.binning.bins import weighted_cut_positions
 from frameboost.engines.memory.exact_kernels import category_histogram, fill_block, move_rows, part_block, scan_column
-from frameboost.engines.memory.gradient_kernels import put_pairs, round_pairs
+from frameboost.engines.memory.gradient_kernels import put_gh, round_gh
 from frameboost.engines.memory.histogram_kernels import add_more, build_histograms
 from frameboost.engines.memory.histograms import may_block
 from frameboost.engines.memory.partition_kernels import (
@@ -26,7 +26,7 @@ from frameboost.engines.memory.partition_kernels import (
     take_rows,
 )
 from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_below
-from frameboost.engines.memory.sampling_kernels import draw_pairs, part_drawn
+from frameboost.engines.memory.sampling_kernels import draw_gh, part_drawn
 from frameboost.runtime.workers import Workers
 from tests.support.naive_kernels import (
     naive_add_by_node,
@@ -203,13 +203,13 @@ def test_put_pairs_and_round_pairs(seed):
     rng = np.random.default_rng(seed)
     g, h, pairs = rng.normal(size=40), rng.random(40), np.full((40, 2), 7.0)
     expected, largest = naive_put_pairs(g[3:], h[3:])
-    assert put_pairs(g[3:], h[3:], pairs[3:]) == largest
+    assert put_gh(g[3:], h[3:], pairs[3:]) == largest
     assert pairs.tolist() == [[7.0, 7.0]] * 3 + expected.tolist()
     expected, totals = naive_round_pairs(pairs[10:], 16, 4)
-    assert round_pairs(pairs[10:], 1.5 * 2.0**52 / 16, 1.5 * 2.0**52 / 4) == totals
+    assert round_gh(pairs[10:], 1.5 * 2.0**52 / 16, 1.5 * 2.0**52 / 4) == totals
     assert pairs[10:].tolist() == expected.tolist()
     g[7] = np.nan
-    assert put_pairs(g, h, pairs) == naive_put_pairs(g, h)[1]
+    assert put_gh(g, h, pairs) == naive_put_pairs(g, h)[1]
 
 
 @given(SEEDS, st.integers(0, 50), st.integers(1, 3), st.integers(0, 2**32))
@@ -219,7 +219,7 @@ def test_draw_pairs_and_part_drawn(seed, n, count, limit):
     pairs, positions = gradients(rng, n), rng.integers(0, 2**32, n).astype(np.uint32)
     out, totals, rows = np.full((n, 2), 0.5), np.empty((count, 2)), np.empty(n, np.uint32)
     with closing(Workers(2)) as workers:
-        draw_pairs(workers.team(count), pairs, positions, seed, limit, out, totals)
+        draw_gh(workers.team(count), pairs, positions, seed, limit, out, totals)
     drawn = naive_draw_pairs(pairs, positions.tolist(), seed, limit).reshape(-1, 2)
     assert (out.tolist(), totals.sum(axis=0).tolist()) == (drawn.tolist(), drawn.sum(axis=0).tolist())
     assert (part_drawn(out, rows), rows.tolist()) == naive_part_drawn(drawn)[::-1]

@@ -69,7 +69,7 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
 @pytest.mark.parametrize("objective", ["reg:squarederror", "reg:absoluteerror"])
 def test_rows_are_sorted_by_the_leaves_of_a_tree(monkeypatch, objective):
     # The start of absolute error is a median: that of the root of no tree.
-    monkeypatch.setattr(engine, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(engine, "MIN_SORTED", 1)
     monkeypatch.setattr(binning, "CODES_PER_TREE", 0)
     n_leaves = []
     original = engine.MemoryEngine.sort_rows
@@ -100,7 +100,7 @@ def test_parts_are_cut_into_blocks(seed, n_shares, per_run):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(row_blocks, "ROWS_PER_BLOCK", per_block)
         patched.setattr(row_blocks, "BLOCKS_PER_RUN", per_run)
-        patched.setattr(row_blocks, "FEWEST_ROWS", 0)
+        patched.setattr(row_blocks, "MIN_ROWS", 0)
         runs = [*RowBlocks(np.array(parts), rows, n_rows).runs(n_shares)]
     cut = [part for own, _ in runs for part in own.tolist()]
     blocks = [{row // per_block for row in rows[start:stop].tolist()} for _, start, stop in cut]
@@ -124,7 +124,7 @@ def test_blocks_of_rows():
         patched.setattr(row_blocks, "ROWS_PER_BLOCK", 100)
         ((whole, firsts),) = RowBlocks(parts, rows, 181).runs(2)
         assert (whole.tolist(), firsts.tolist()) == (parts.tolist(), [0, 0, 2])  # 128 rows a part and block are too few
-        patched.setattr(row_blocks, "FEWEST_ROWS", 50)
+        patched.setattr(row_blocks, "MIN_ROWS", 50)
         ((cut, firsts),) = RowBlocks(parts, rows, 181).runs(2)
     assert cut.tolist() == [[3, 0, 2], [4, 4, 6], [3, 2, 3], [4, 3, 4]]
     assert firsts.tolist() == [0, 1, 4]

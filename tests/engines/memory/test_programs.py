@@ -12,7 +12,7 @@ from frameboost.engines.exponential_kernels import exponentials
 from frameboost.engines.logarithm_kernels import logarithms
 from frameboost.engines.memory.programs import program as programs
 from frameboost.engines.memory.programs.arrays import compute_few
-from frameboost.engines.memory.programs.kernels import OPCODES, compute_pairs, compute_shares
+from frameboost.engines.memory.programs.kernels import OPCODES, compute_gh, compute_shares
 from frameboost.engines.memory.programs.program import compile_program
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
@@ -52,7 +52,7 @@ def computed(wanted, columns, n_rows, terms=TERMS, known=None, offsets=None):
     middle = n_rows // 3
     given = program.for_kernels, program.constants, addresses, program.results
     offsets = np.zeros(len(wanted)) if offsets is None else offsets
-    found = [compute_pairs(*given, first, last, offsets, pairs) for first, last in ((0, middle), (middle, n_rows))]
+    found = [compute_gh(*given, first, last, offsets, pairs) for first, last in ((0, middle), (middle, n_rows))]
     largest, totals = (
         function(parts, axis=0) for function, parts in zip((np.max, np.sum), zip(*found, strict=True), strict=True)
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from frameboost.engines.memory.score_kernels import MOST_CROWDED, group_keys, pack_scores
+from frameboost.engines.memory.score_kernels import MAX_CROWDED, group_keys, pack_scores
 from frameboost.engines.memory.scores import distinct_scores
 from tests.support.cases import cases
 
@@ -32,7 +32,7 @@ def packed(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
 def test_keys_are_grouped_by_score(name):
     scores, positive = SCORES[name], RNG.integers(0, 2, N).astype(float)
     keys = packed(scores, positive)
-    grouped, crowded = np.empty_like(keys), np.zeros((MOST_CROWDED, 2), np.int64)
+    grouped, crowded = np.empty_like(keys), np.zeros((MAX_CROWDED, 2), np.int64)
     n_crowded = group_keys(scores, keys, grouped, crowded)
     assert n_crowded >= 0
     if name in ("neighbours", "few"):
@@ -47,7 +47,7 @@ def test_too_many_crowded_buckets_are_left_to_numpy():
     odds = np.repeat(np.linspace(-20, 20, 400), 70)
     scores = np.clip(1 / (1 + np.exp(-odds)) * (1 + RNG.integers(0, 2, len(odds)) * 2**-52), 0, 1)
     positive = RNG.integers(0, 2, len(odds)).astype(float)
-    grouped, crowded = np.empty(len(odds), np.int64), np.zeros((MOST_CROWDED, 2), np.int64)
+    grouped, crowded = np.empty(len(odds), np.int64), np.zeros((MAX_CROWDED, 2), np.int64)
     assert group_keys(scores, packed(scores, positive), grouped, crowded) == -1
     check_steps(scores, positive)
 

@@ -20,7 +20,7 @@ from frameboost.engines.memory.sparse import columns as sparse_columns
 from frameboost.engines.memory.sparse.codes import coded, find_sparse
 from frameboost.engines.memory.sparse.columns import SparseColumns
 from frameboost.engines.memory.sparse.exclusive_bundles import bundle_exclusive
-from frameboost.engines.memory.sparse.kernels import MOST_COMBINATIONS
+from frameboost.engines.memory.sparse.kernels import MAX_COMBINATIONS
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
@@ -34,8 +34,8 @@ NONE = Stats(0.0, 0.0)
 @pytest.fixture
 def any_size(monkeypatch):
     """Let columns of few rows be sparse."""
-    monkeypatch.setattr(sparse_codes, "_FEWEST_VALUES", 0)
-    monkeypatch.setattr(sparse_codes, "_FEWEST_COLUMNS", 1)
+    monkeypatch.setattr(sparse_codes, "_MIN_VALUES", 0)
+    monkeypatch.setattr(sparse_codes, "_MIN_COLUMNS", 1)
     monkeypatch.setattr(binning, "CODES_PER_TREE", 0)  # small data has no sparse columns
 
 
@@ -140,7 +140,7 @@ def test_dense_columns_come_in_batches(seed):
     parts = [(np.flatnonzero(column != 3).astype("u4"), column[column != 3]) for column in codes]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_columns, "_BYTES", 4 * 30)
-        patch.setattr(sparse_columns, "_FEWEST", 1)
+        patch.setattr(sparse_columns, "_MIN_COLUMNS", 1)
         columns = SparseColumns(features, np.full(9, 3), parts, 12, 30)
         for _ in range(4):
             wanted = rng.integers(0, 12, 10)
@@ -168,8 +168,8 @@ def test_rows_of_equally_many_entries_are_added_one_by_one():
 @pytest.fixture
 def bundled(monkeypatch):
     """Let features of few rows and entries be bundled."""
-    monkeypatch.setattr(sparse_codes, "_FEWEST_BUNDLED", 1)
-    monkeypatch.setattr(sparse_codes, "_FEWEST_ROWS", 0)
+    monkeypatch.setattr(sparse_codes, "_MIN_BUNDLED", 1)
+    monkeypatch.setattr(sparse_codes, "_MIN_ROWS", 0)
 
 
 def one_hot_frame(rng, n, sizes):
@@ -208,7 +208,7 @@ def test_a_bundle_has_no_more_combinations_than_it_may():
     with closing(Workers(1)) as workers:
         assert bundle_exclusive(columns, firsts, firsts + 2, firsts, 5000, 1, workers) is None
         found = bundle_exclusive(columns, firsts, firsts + 2, firsts, 5000, 4, workers)
-    assert np.diff(found.offsets).max() <= MOST_COMBINATIONS
+    assert np.diff(found.offsets).max() <= MAX_COMBINATIONS
     assert found.codes.shape[1] < 4
     sums = np.bincount(found.sources, minlength=found.offsets[-1])
     assert sums.max() <= 1 + 11
@@ -223,8 +223,8 @@ def test_histograms_of_bundles_are_those_of_dense_codes(seed, n_jobs):
     frame = one_hot_frame(rng, n, [5, 6, 9, 5])
     pairs = np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
     with closing(Workers(n_jobs)) as workers, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse_codes, "_FEWEST_BUNDLED", 1)
-        patch.setattr(sparse_codes, "_FEWEST_ROWS", 0)
+        patch.setattr(sparse_codes, "_MIN_BUNDLED", 1)
+        patch.setattr(sparse_codes, "_MIN_ROWS", 0)
         workers.smallest = lambda size: 7  # several shares
         plain = binned(frame, None, workers)
         common = {i: int(np.bincount(plain.columns[i]).argmax()) for i in range(24)}
@@ -294,8 +294,8 @@ def test_models_are_those_of_dense_columns(any_size, seen, monkeypatch, name):
     target = frame.select(pl.sum_horizontal(pl.col("^x.*$").fill_null(3)) + pl.col("dense")).to_series()
     frame = frame.with_columns(y=target + pl.Series(rng.normal(size=n)))
     monkeypatch.setattr(sparse_columns, "_BYTES", 2 * n)
-    monkeypatch.setattr(sparse_columns, "_FEWEST", 1)
-    monkeypatch.setattr(engine, "FEWEST_SORTED", 1 << 10)
+    monkeypatch.setattr(sparse_columns, "_MIN_COLUMNS", 1)
+    monkeypatch.setattr(engine, "MIN_SORTED", 1 << 10)
     arguments = {"target": "y", "valid": 0.2, "n_estimators": 4} | SETTINGS[name]
     found = fb.fit(frame, **arguments)
     assert seen
@@ -312,7 +312,7 @@ def test_models_of_bundles_are_those_of_dense_columns(any_size, bundled, seen, m
     n = 3000
     frame = one_hot_frame(rng, n, [5, 6, 9, 5]).with_columns(dense=pl.Series(rng.normal(size=n)))
     frame = frame.with_columns(y=pl.sum_horizontal(pl.all().fill_null(3)) + pl.Series(rng.normal(size=n)))
-    monkeypatch.setattr(engine, "FEWEST_SORTED", 1 << 10)
+    monkeypatch.setattr(engine, "MIN_SORTED", 1 << 10)
     arguments = {"target": "y", "valid": 0.2, "n_estimators": 4} | SETTINGS[name]
     found = fb.fit(frame, **arguments)
     assert seen

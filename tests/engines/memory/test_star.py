@@ -13,13 +13,13 @@ from polars.testing import assert_frame_equal
 import frameboost as fb
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory import binning, histograms, nodes, row_blocks
-from frameboost.engines.memory.gradients import GradientPairs, Scale
+from frameboost.engines.memory.gradients import Gradients, Scale
 from frameboost.engines.memory.star import bins as star_bins
 from frameboost.engines.memory.star import codes as star_codes
 from frameboost.engines.memory.star import engine as star
 from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
 from frameboost.engines.memory.star.codes import KeyedColumns, chosen
-from frameboost.engines.memory.star.gradients import RecordedPairs
+from frameboost.engines.memory.star.gradients import RecordedGradients
 from frameboost.engines.memory.star.kernels import (
     count_rows,
     look_up,
@@ -27,7 +27,7 @@ from frameboost.engines.memory.star.kernels import (
     take_sides,
     write_records,
 )
-from frameboost.engines.memory.star.packed import PackedPairs, most_in_one
+from frameboost.engines.memory.star.packed import PackedGradients, most_in_one
 from frameboost.engines.memory.star.records import Records
 from frameboost.engines.memory.star.tables import SampledRows, StarTable
 from frameboost.expressions.expression import Expression
@@ -62,14 +62,14 @@ def by_key(request, monkeypatch):
         monkeypatch.setattr(module, "CODES_PER_TREE", 0)
     monkeypatch.setattr(histograms, "ADDITIONS_PER_TASK", 200)
     monkeypatch.setattr(nodes, "MOVED_ROWS_PER_TASK", 20)
-    monkeypatch.setattr(star, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(star, "MIN_SORTED", 1)
     monkeypatch.setattr(row_blocks, "ROWS_PER_BLOCK", 50)
-    monkeypatch.setattr(row_blocks, "FEWEST_ROWS", 0)
-    monkeypatch.setattr(star_codes, "FEWEST_FACTS", 1)
-    monkeypatch.setattr(star_codes, "FEWEST_ATTRIBUTES", 1)
-    monkeypatch.setattr(star_codes, "FEWEST_PER_KEY", 6 if request.param == "some" else 0)
-    monkeypatch.setattr(star_codes, "MOST_IN_CACHE", 0 if request.param == "sorted" else 1 << 15)
-    monkeypatch.setattr(star_codes, "FEWEST_SCATTERED", 3)
+    monkeypatch.setattr(row_blocks, "MIN_ROWS", 0)
+    monkeypatch.setattr(star_codes, "MIN_FACTS", 1)
+    monkeypatch.setattr(star_codes, "MIN_ATTRIBUTES", 1)
+    monkeypatch.setattr(star_codes, "MIN_PER_KEY", 6 if request.param == "some" else 0)
+    monkeypatch.setattr(star_codes, "MAX_IN_CACHE", 0 if request.param == "sorted" else 1 << 15)
+    monkeypatch.setattr(star_codes, "MIN_SCATTERED", 3)
 
 
 @pytest.fixture
@@ -297,7 +297,7 @@ def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, same_h, is_sam
 
 def test_pairs_are_not_packed_unless_h_is_the_same_and_g_on_the_grid():
     pairs = np.column_stack([np.arange(10_000) % 7 - 3.0, np.full(10_000, 0.5)])
-    packed, scale = PackedPairs(10_000, may_count=True), Scale(grid_step(3.0, 10_000), grid_step(0.5, 10_000), 0.5)
+    packed, scale = PackedGradients(10_000, may_count=True), Scale(grid_step(3.0, 10_000), grid_step(0.5, 10_000), 0.5)
     step, keys = scale.g, [np.arange(10_000, dtype=np.uint16)]
     records = Records([10_000], 1)
     records.forget([np.arange(10_000).astype(np.uint8)])
@@ -343,7 +343,7 @@ def test_pairs_are_not_packed_unless_h_is_the_same_and_g_on_the_grid():
     assert steps(9_000, 1, 2.0**39 * scale.h) is None
     assert steps(9_000, 1, scale.h / 2) is None
     assert steps(9_000, 0, np.nan) is None
-    wide = PackedPairs(10_000, may_count=False)
+    wide = PackedGradients(10_000, may_count=False)
     assert grid(0, 1, 0.5, packed=wide) is None
     assert wide.steps == (step, scale.h, 6)
 
@@ -369,7 +369,7 @@ def test_pairs_are_computed_in_records(wanted, n_rows):
     with closing(Workers(2)) as workers:
         keyed = KeyedColumns([table], layout, (), workers)
         keyed.forget_records([])
-        expected, found = GradientPairs(workers, {}), RecordedPairs(workers, {}, IN_MEMORY)
+        expected, found = Gradients(workers, {}), RecordedGradients(workers, {}, IN_MEMORY)
         for round_ in range(5):  # of which the fourth has other grids, and then arrays are asked for
             columns["margin"] *= 64 if round_ == 3 else 1.25
             for each in (expected, found):
@@ -399,13 +399,13 @@ def test_pairs_that_are_no_whole_steps_are_computed_as_arrays(monkeypatch):
     with closing(Workers(1)) as workers:
         keyed = KeyedColumns([table], _Layout([3]), (), workers)
         keyed.forget_records([])
-        found = RecordedPairs(workers, {}, IN_MEMORY)
+        found = RecordedGradients(workers, {}, IN_MEMORY)
         found.compute(gradients, rows)
         found.record(keyed)
         found.compute(gradients, rows)
         assert not found.are_recorded
         assert found.of(0).tolist() == [[i - 3.0, 1.0] for i in range(300)]
-        found = RecordedPairs(workers, {}, IN_MEMORY)
+        found = RecordedGradients(workers, {}, IN_MEMORY)
         found.record(keyed)
         found.compute(gradients, rows)
         found.expire()

@@ -21,7 +21,7 @@ def bins(name: str, *cuts: float) -> Bins:
 def test_sums_are_those_of_each_row(monkeypatch, rows_at_once, most_keys, asked, by_kernel):
     monkeypatch.setattr(histograms, "kernel_pays", lambda _: by_kernel)
     monkeypatch.setattr(histograms, "_ROWS_AT_ONCE", rows_at_once)
-    monkeypatch.setattr(histograms, "_MOST_KEYS", most_keys)
+    monkeypatch.setattr(histograms, "_MAX_KEYS", most_keys)
     rng = np.random.default_rng(0)
     layout = SlotLayout([bins("a", 1.0, 2.0), bins("b", *map(float, range(299))), bins("c", 0.0)])
     codes = [rng.integers(0, b.count + 1, 120) for b in layout.bins]

@@ -44,7 +44,7 @@ def files(frame, tmp_path_factory) -> Path:
 @pytest.fixture
 def limit(monkeypatch):
     """Return a function that sets how much memory a fit believes to be available."""
-    monkeypatch.setattr(memory, "FEWEST_SORTED", 1)
+    monkeypatch.setattr(memory, "MIN_SORTED", 1)
     return lambda size: monkeypatch.setattr(available_memory, "available_memory", lambda: size)
 
 

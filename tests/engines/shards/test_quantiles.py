@@ -39,7 +39,7 @@ CASES = given(
 
 
 def of_few_values(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(quantiles, "_MOST_VALUES", most)
+    monkeypatch.setattr(quantiles, "_MAX_VALUES", most)
     monkeypatch.setattr(quantiles, "_PIVOTS", max(2, most // 4))
 
 

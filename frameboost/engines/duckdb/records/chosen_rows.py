@@ -23,20 +23,20 @@ class ChosenRows:
     ----------
     numbers
         The node of each row of the part.
-    places
+    indices
         uint32 (nodes,): the place of each node; those not asked for have the last.
     n_places
         How many places are asked for.
     """
 
-    def __init__(self, numbers: npt.NDArray[np.unsignedinteger], places: npt.NDArray[np.uint32], n_places: int) -> None:
+    def __init__(self, numbers: npt.NDArray[np.unsignedinteger], indices: npt.NDArray[np.uint32], n_nodes: int) -> None:
         from frameboost.engines.external_memory.node_kernels import group_rows
 
-        rows, self._ends = np.empty(len(numbers), np.uint32), np.empty(n_places + 1, np.uint32)
-        group_rows(numbers, places, rows, self._ends)
+        rows, self._ends = np.empty(len(numbers), np.uint32), np.empty(n_nodes + 1, np.uint32)
+        group_rows(numbers, indices, rows, self._ends)
         self._rows = rows[: self._ends[-2]]
 
-    def places(self) -> npt.NDArray[np.uint32]:
+    def indices(self) -> npt.NDArray[np.uint32]:
         """Return the place of each."""
         counts = np.diff(self._ends[:-1], prepend=0)
         return np.repeat(np.arange(len(counts), dtype=np.uint32), counts)

@@ -16,13 +16,13 @@ from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.codes import store_bins
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.nodes import Nodes
+from frameboost.engines.duckdb.records.gradients import RowGradients
 from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.nodes import BYTES_PER_ROW, BYTES_PER_WORD, RecordNodes
-from frameboost.engines.duckdb.records.pairs import RowPairs
 from frameboost.engines.duckdb.records.words import HeldWords, StoredWords, Words
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.engines.pairs.queries import Queries
-from frameboost.expressions.ranking_terms import PAIR_SUMS, Pairs
+from frameboost.expressions.ranking_terms import PAIR_SUMS, RankingPairs
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import FloatArray, IntArray
@@ -34,7 +34,7 @@ _SHARE = 1 / 8
 # For each row its query, its place in it, and what sums over pairs read and return.
 _BYTES_FOR_PAIRS = 128
 # The most columns of codes: all are read at once.
-_MOST_COLUMNS = 1 << 14
+_MAX_COLUMNS = 1 << 14
 
 
 class DuckDBRecordEngine(DuckDBEngine):
@@ -57,14 +57,14 @@ class DuckDBRecordEngine(DuckDBEngine):
         self._is_in_memory = False
         self._records: Records | None = None
         self._record_nodes: RecordNodes | None = None
-        self._row_pairs: RowPairs | None = None
+        self._row_gh: RowGradients | None = None
         self._by_query: Queries | None = None
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
-        self._is_in_memory = len(self.own_features) <= _MOST_COLUMNS and self.may_be_in_memory(BYTES_PER_ROW)
+        self._is_in_memory = len(self.own_features) <= _MAX_COLUMNS and self.may_be_in_memory(BYTES_PER_ROW)
         super().bin_columns(bins)
         if self._records is not None:
             names = self._records.names
@@ -77,16 +77,16 @@ class DuckDBRecordEngine(DuckDBEngine):
     def hold_nodes(self, records: Records, words: Words) -> None:
         """Have the nodes of the rows in memory, and their pairs, given their words."""
         self._record_nodes = RecordNodes(
-            self.session, self.bins, self.layout, records, words, self.row_pairs, self.stored_features,
+            self.session, self.bins, self.layout, records, words, self.row_gh, self.stored_features,
             self.keyed_dimensions, self._workers, min(self._workers.n_jobs, self.n_threads),
         )  # fmt: skip
 
     @property
-    def row_pairs(self) -> RowPairs:
+    def row_gh(self) -> RowGradients:
         """The pairs of the rows in memory."""
-        if self._row_pairs is None:
-            self._row_pairs = RowPairs(self.session, self.n_rows)
-        return self._row_pairs
+        if self._row_gh is None:
+            self._row_gh = RowGradients(self.session, self.n_rows)
+        return self._row_gh
 
     def may_be_in_memory(self, n_bytes: int) -> bool:
         """Whether so many bytes a row may be in memory, and are of use there."""
@@ -130,12 +130,12 @@ class DuckDBRecordEngine(DuckDBEngine):
 
     def close(self) -> None:
         """See `Engine.close`."""
-        self._record_nodes = self._row_pairs = None
+        self._record_nodes = self._row_gh = None
         super().close()
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
-    def sum_pairs(self, pairs: Pairs, offset: float) -> None:
+    def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
         """See `Engine.sum_pairs`: by a kernel, which takes a tenth of the time of a join of rows with rows."""
         if not self._is_in_memory or not self._may_take(_BYTES_FOR_PAIRS):
             super().sum_pairs(pairs, offset)
@@ -160,11 +160,11 @@ class DuckDBRecordEngine(DuckDBEngine):
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 
-    def follow_tree(self) -> None:
-        """See `Engine.follow_tree`."""
-        super().follow_tree()
-        if self._row_pairs is not None:
-            self._row_pairs.forget()
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
+        super().reset_nodes()
+        if self._row_gh is not None:
+            self._row_gh.forget()
         if self._record_nodes is not None:
             self._record_nodes.restart()
 
@@ -173,12 +173,12 @@ class DuckDBRecordEngine(DuckDBEngine):
         """See `DuckDBEngine.nodes`."""
         return super().nodes if self._record_nodes is None else self._record_nodes
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         if self._record_nodes is None:
-            super().histograms(nodes, out, places)
+            super().histograms(nodes, out, indices)
         else:
-            out[places] = self._record_nodes.histograms(nodes, self.pair, self.rows_in(nodes))
+            out[indices] = self._record_nodes.histograms(nodes, self.gh, self.rows_in(nodes))
 
     def rows_in(self, nodes: Sequence[int]) -> float:
         """Return about how many rows are in some nodes."""

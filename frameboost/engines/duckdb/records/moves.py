@@ -56,9 +56,9 @@ class CodesOfKeys:
 
         That is the place of the first key, the number of a key's codes, and which of them is the feature's.
         """
-        column, place = self._of_feature.get(feature, (f"bin_{feature}", _ITSELF))
+        column, index = self._of_feature.get(feature, (f"bin_{feature}", _ITSELF))
         field = self._fields[column]
-        return field.word, field.shift, int(np.iinfo(field.dtype).max), *place
+        return field.word, field.shift, int(np.iinfo(field.dtype).max), *index
 
 
 class Moves:

@@ -17,11 +17,11 @@ from frameboost.binning.bins import SlotLayout
 from frameboost.data.arrow_batches import Batch
 from frameboost.data.duckdb_session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.batch_sums import BinSums
-from frameboost.engines.duckdb.gradients import TreePair
+from frameboost.engines.duckdb.gradients import TreeGradients
 from frameboost.engines.duckdb.records.chosen_rows import ChosenRows
+from frameboost.engines.duckdb.records.gradients import RowGradients
 from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.moves import CodesOfKeys, Moves
-from frameboost.engines.duckdb.records.pairs import RowPairs
 from frameboost.engines.duckdb.records.words import Words
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.runtime.workers import Workers
@@ -32,7 +32,7 @@ __all__ = ["BYTES_PER_ROW", "BYTES_PER_WORD", "RecordNodes"]
 # A number, g and h; and, where they are held too, each word.
 BYTES_PER_ROW, BYTES_PER_WORD = 2 + 8 + 8, 8
 # The most memory for the sums of all threads; more of them would add no faster than the database reads.
-_MOST_BYTES, _MOST_THREADS = 1 << 28, 4
+_MAX_BYTES, _MAX_THREADS = 1 << 28, 4
 
 Numbers = npt.NDArray[np.unsignedinteger]
 
@@ -54,7 +54,7 @@ class RecordNodes:
         The bins of all features.
     records, words
         The rows' words: their layout, and what they are.
-    pairs
+    gradients
         Their g and h.
     stored
         The features whose codes they have.
@@ -65,22 +65,23 @@ class RecordNodes:
     """
 
     def __init__(
-        self, session: DuckDBSession, bins: str, layout: SlotLayout, records: Records, words: Words, pairs: RowPairs,
+        self, session: DuckDBSession, bins: str, layout: SlotLayout, records: Records, words: Words,
+        gradients: RowGradients,
         stored: Sequence[int], dimensions: Sequence[StarDimension], workers: Workers, n_threads: int,
     ) -> None:  # fmt: skip
         self._session = session
         self._bins = bins
         self._layout = layout
         self._words = words
-        self._pairs = pairs
+        self._gradients = gradients
         self._stored = stored
         self._dimensions = dimensions
         self._codes = CodesOfKeys(layout, records, dimensions)
         columns = [*(f"bin_{f}" for f in stored), *(each.column for each in dimensions)]
         self._fields = [records.fields[name] for name in columns]
         self._workers = workers
-        self._n_threads = min(n_threads, _MOST_THREADS)
-        self._numbers: Numbers = np.zeros(len(pairs), np.uint16)
+        self._n_threads = min(n_threads, _MAX_THREADS)
+        self._numbers: Numbers = np.zeros(len(gradients), np.uint16)
         self.restart()
 
     def restart(self) -> None:
@@ -102,19 +103,19 @@ class RecordNodes:
 
     # --- sweeps over the rows ----------------------------------------------------------------------------------------
 
-    def histograms(self, nodes: Sequence[int], pair: TreePair, n_rows: float) -> FloatArray:
+    def histograms(self, nodes: Sequence[int], tree: TreeGradients, n_rows: float) -> FloatArray:
         """Return the histograms of nodes, of about ``n_rows`` rows, (nodes, slots, 2)."""
-        pairs = self._pairs.of(pair)
-        places = np.full(self._n_nodes, len(nodes), np.uint32)
-        places[list(nodes)] = range(len(nodes))
+        gh = self._gradients.of(tree)
+        indices = np.full(self._n_nodes, len(nodes), np.uint32)
+        indices[list(nodes)] = range(len(nodes))
         sums = [BinSums(self._layout, self._dimensions, len(nodes), n_rows)]
-        n_threads = max(1, min(self._n_threads, _MOST_BYTES // sums[0].n_bytes))
+        n_threads = max(1, min(self._n_threads, _MAX_BYTES // sums[0].n_bytes))
         sums += [BinSums(self._layout, self._dimensions, len(nodes), n_rows) for _ in range(1, n_threads)]
 
         def add(thread: int, rows: slice, words: Batch) -> None:
-            chosen = ChosenRows(self._numbers[rows], places, len(nodes))
-            codes, (g, h) = chosen.unpacked(words, self._fields), map(chosen.taken, pairs[:, rows])
-            sums[thread].add(self._stored, codes, chosen.places(), g, h)
+            chosen = ChosenRows(self._numbers[rows], indices, len(nodes))
+            codes, (g, h) = chosen.unpacked(words, self._fields), map(chosen.taken, gh[:, rows])
+            sums[thread].add(self._stored, codes, chosen.indices(), g, h)
 
         self._sweep(add, n_threads)
         for other in sums[1:]:
@@ -154,7 +155,7 @@ class RecordNodes:
         self.settle()
         by_number = np.zeros(self._n_nodes)
         by_number[list(values)] = list(values.values())
-        out = self._pairs.forget()
+        out = self._gradients.forget()
         np.take(by_number, self._numbers, out=out, mode="clip")
         self._session.show(value=out)
         return SHOWN

@@ -15,15 +15,15 @@ from frameboost.splits.split import Split
 __all__ = ["StarDimension"]
 
 # The most codes of a dimension to hold in memory; of a larger one the facts get the codes alone.
-_MOST_CODES = 1 << 28
+_MAX_CODES = 1 << 28
 # With fewer attributes the facts get the codes alone: to read a key takes as long as to read some codes.
-_FEWEST_ATTRIBUTES = 2
+_MIN_ATTRIBUTES = 2
 # Rows with the same codes become one key if there are at most so many times as many different ones as rows.
 _MERGED = 0.5
 # A key is the number of the row if there are fewer rows than this for each that facts refer to.
 _ROWS_A_KEY = 2
 # Without codes a split on an attribute is a text of a bit for each key, in each statement that moves rows.
-_MOST_BITS = 1 << 15
+_MAX_BITS = 1 << 15
 # Keys with more facts than this have few bits for their facts.
 _MANY_FACTS = 32.0
 
@@ -72,7 +72,7 @@ class StarDimension:
         joined = ", ".join(names)
         count = f"SELECT COUNT(*), approx_count_distinct(hash({joined})), MAX(row_id) + 1 FROM {codes}"
         n_rows, n_distinct, unknown = session.rows(count)[0]
-        if len(features) < _FEWEST_ATTRIBUTES or n_rows * len(features) > _MOST_CODES:
+        if len(features) < _MIN_ATTRIBUTES or n_rows * len(features) > _MAX_CODES:
             return cls(codes, column, features, None, True, False)
         is_merged = n_distinct <= _MERGED * n_rows
         table = codes
@@ -87,9 +87,9 @@ class StarDimension:
         found = session.columns(f"SELECT {number} AS key, {joined} FROM {table}")
         kind = np.uint8 if all(found[name].dtype == np.uint8 for name in names) else np.uint32
         by_key = np.zeros((len(found["key"]) if unknown is None else unknown + 1, len(names)), kind)
-        for place, name in enumerate(names):
-            by_key[found["key"], place] = found[name]
-        has_codes = may_have_codes and len(by_key) > min(n_facts / _MANY_FACTS, _MOST_BITS)
+        for index, name in enumerate(names):
+            by_key[found["key"], index] = found[name]
+        has_codes = may_have_codes and len(by_key) > min(n_facts / _MANY_FACTS, _MAX_BITS)
         return cls(table, column, features, by_key, has_codes, is_merged, unknown)
 
     @property

@@ -13,7 +13,7 @@ from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.batch_sums import LARGE, BatchSums
 from frameboost.engines.duckdb.binning import CountedRows, SqlColumn
 from frameboost.engines.duckdb.codes import store_bins
-from frameboost.engines.duckdb.engine import FEWEST_SORTED
+from frameboost.engines.duckdb.engine import MIN_SORTED
 from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.engines.duckdb.star.tables import BranchTable
@@ -112,7 +112,7 @@ class DuckDBStarEngine(DuckDBRecordEngine):
         once for all of its facts that are in one node.
         """
         largest = max(self._dimensions, key=lambda each: each.n_keys)
-        may_sort = not self.in_source_order and self.n_rows >= FEWEST_SORTED
+        may_sort = not self.in_source_order and self.n_rows >= MIN_SORTED
         return largest.column if may_sort and largest.n_keys > LARGE else ""
 
     def store_bins(self, bins: Sequence[Bins]) -> str:
@@ -160,10 +160,10 @@ class DuckDBStarEngine(DuckDBRecordEngine):
             return super().goes_left(split)
         return dimension.goes_left(split, self.layout.bins[split.feature].missing)
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, places: IntArray) -> None:
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         if self._is_in_memory:
-            super().histograms(nodes, out, places)
+            super().histograms(nodes, out, indices)
         else:
             sums = BatchSums(self.session, self.layout, self.stored_features, self.keyed_dimensions)
-            out[places] = self.sums_of_batches(nodes, sums, self.rows_in(nodes))
+            out[indices] = self.sums_of_batches(nodes, sums, self.rows_in(nodes))

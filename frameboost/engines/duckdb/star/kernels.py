@@ -16,7 +16,7 @@ _ONE = np.uint64(1)
 
 
 @kernel
-def add_codes_of_keys(places, keys, g, h, codes, slots, histograms):  # type: ignore[no-untyped-def]
+def add_codes_of_keys(indices, keys, g, h, codes, slots, histograms):  # type: ignore[no-untyped-def]
     """Add each row's pair to the bins of its key's codes, (keys, features), in the histogram of its place.
 
     Adjacent rows of one key and place are added up first.
@@ -30,9 +30,9 @@ def add_codes_of_keys(places, keys, g, h, codes, slots, histograms):  # type: ig
             prefetch(all_codes, np.uint64(keys[i + AHEAD]) * n_features)
         sum_g += g[i]
         sum_h += h[i]
-        if i + _ONE < n_rows and keys[i + _ONE] == keys[i] and places[i + _ONE] == places[i]:
+        if i + _ONE < n_rows and keys[i + _ONE] == keys[i] and indices[i + _ONE] == indices[i]:
             continue
-        start, first = np.uint64(keys[i]) * n_features, np.uint64(places[i]) * width
+        start, first = np.uint64(keys[i]) * n_features, np.uint64(indices[i]) * width
         for feature in range(n_features):
             slot = first + np.uint64(slots[feature]) + np.uint64(all_codes[start + feature])
             add_pair(flat, slot << _ONE, sum_g, sum_h)
@@ -43,8 +43,8 @@ def add_codes_of_keys(places, keys, g, h, codes, slots, histograms):  # type: ig
 def add_sums_of_keys(sums, codes, slots, histograms):  # type: ignore[no-untyped-def]
     """Add the sums by key, (places, keys, 2), to the bins of the keys' codes."""
     all_codes, n_features = codes.ravel(), np.uint64(codes.shape[1])
-    for place in range(np.uint64(0), np.uint64(len(sums))):
-        flat, found = histograms[place].ravel(), sums[place].ravel()
+    for index in range(np.uint64(0), np.uint64(len(sums))):
+        flat, found = histograms[index].ravel(), sums[index].ravel()
         for key in range(np.uint64(0), np.uint64(len(codes))):
             g, h = found[key << _ONE], found[(key << _ONE) + _ONE]
             if g != 0.0 or h != 0.0:

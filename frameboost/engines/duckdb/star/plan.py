@@ -16,7 +16,7 @@ __all__ = ["Branch", "StarPlan", "plan_star"]
 
 # A dimension with fewer facts a row is joined to them: to bin its rows, and to count how often facts refer to them,
 # takes as long as to bin the facts.
-_FEWEST_FACTS = 2
+_MIN_FACTS = 2
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def plan_star(request: EngineRequest) -> StarPlan | None:
     features = {f.name: number for number, f in enumerate(request.features)}
     used = needed(dimensions, features)
     n_facts = _count(star.facts)
-    is_apart = [each in used and _count(_relation(each)) * _FEWEST_FACTS <= n_facts for each in dimensions]
+    is_apart = [each in used and _count(_relation(each)) * _MIN_FACTS <= n_facts for each in dimensions]
     own = set(star.facts.columns)
     joined = {name for name in request.roles.values() if name not in own}
     for each, is_own_table in zip(dimensions, is_apart, strict=True):

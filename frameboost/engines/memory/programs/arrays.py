@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from frameboost.engines.memory.programs.kernels import OPCODES, compute_pairs, compute_shares, exp_of, log_of
+from frameboost.engines.memory.programs.kernels import OPCODES, compute_gh, compute_shares, exp_of, log_of
 from frameboost.engines.memory.programs.program import Program
 from frameboost.runtime.compile_later import CompileLater
 from frameboost.runtime.task_sizes import ROWS_PER_TASK
@@ -26,14 +26,14 @@ __all__ = [
 ]  # fmt: skip
 
 # A call for more rows compiles the kernel at once.
-_MOST_ROWS = 1 << 18
+_MAX_ROWS = 1 << 18
 # By numpy a row takes some 40 ns longer, and the kernel five seconds to compile.
-_compiling_later = CompileLater(compute_pairs, most=1 << 24)
+_compiling_later = CompileLater(compute_gh, most=1 << 24)
 
 
 def is_for_numpy(n_rows: int) -> bool:
     """Whether to compute that many rows by numpy."""
-    return n_rows <= _MOST_ROWS and _compiling_later.defers(n_rows)
+    return n_rows <= _MAX_ROWS and _compiling_later.spend(n_rows)
 
 
 class Addresses:
@@ -56,14 +56,14 @@ def compute_block(
     columns: Sequence[FloatArray],
     n_rows: int,
     offsets: FloatArray,
-    pairs: FloatArray,
+    gh: FloatArray,
     addresses: Addresses,
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `kernels.compute_pairs` does, for the first rows of ``pairs``; ``columns`` are their arrays."""
+    """Do what `kernels.compute_gh` does, for the first rows of ``gh``; ``columns`` are their arrays."""
     if is_for_numpy(n_rows):
-        return compute_few(program, columns, offsets, pairs[:, :n_rows])
-    found: tuple[FloatArray, FloatArray] = compute_pairs(
-        program.for_kernels, program.constants, addresses.of(columns), program.results, 0, n_rows, offsets, pairs
+        return compute_few(program, columns, offsets, gh[:, :n_rows])
+    found: tuple[FloatArray, FloatArray] = compute_gh(
+        program.for_kernels, program.constants, addresses.of(columns), program.results, 0, n_rows, offsets, gh
     )
     return found
 
@@ -74,38 +74,38 @@ def compute_all(
     columns: Sequence[FloatArray],
     n_rows: int,
     offsets: FloatArray,
-    pairs: FloatArray,
+    gh: FloatArray,
     addresses: Addresses,
     workers: Workers,
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `kernels.compute_pairs` does, for the first rows of ``pairs``, on threads where that pays.
+    """Do what `kernels.compute_gh` does, for the first rows of ``gh``, on threads where that pays.
 
     ``results`` are those of the program to take.
     """
-    count = workers.count(n_rows, ROWS_PER_TASK) if n_rows == pairs.shape[1] else 1  # shares are those of all rows
+    count = workers.count(n_rows, ROWS_PER_TASK) if n_rows == gh.shape[1] else 1  # shares are those of all rows
     if count == 1:
-        found: tuple[FloatArray, FloatArray] = compute_pairs(
-            program.for_kernels, program.constants, addresses.of(columns), results, 0, n_rows, offsets, pairs
+        found: tuple[FloatArray, FloatArray] = compute_gh(
+            program.for_kernels, program.constants, addresses.of(columns), results, 0, n_rows, offsets, gh
         )
         return found
     largest, totals = np.empty((2, count, len(results)))
     compute_shares(
-        workers.team(count), program.for_kernels, program.constants, addresses.of(columns), results, offsets, pairs,
+        workers.team(count), program.for_kernels, program.constants, addresses.of(columns), results, offsets, gh,
         largest, totals,
     )  # fmt: skip
     return largest.max(axis=0), totals.sum(axis=0)  # exact
 
 
 def compute_few(
-    program: Program, columns: Sequence[FloatArray], offsets: FloatArray, pairs: FloatArray
+    program: Program, columns: Sequence[FloatArray], offsets: FloatArray, gh: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `kernels.compute_pairs` does, for all rows of ``columns``, which are arrays here."""
+    """Do what `kernels.compute_gh` does, for all rows of ``columns``, which are arrays here."""
     results = evaluate(program, columns)
     with np.errstate(all="ignore"):
         for k, result in enumerate(results):
-            pairs[k >> 1, :, k & 1] = (result + offsets[k]) - offsets[k]
+            gh[k >> 1, :, k & 1] = (result + offsets[k]) - offsets[k]
         largest = np.array([np.max(np.abs(result), initial=0.0) for result in results])
-        return largest, pairs.sum(axis=1).ravel()
+        return largest, gh.sum(axis=1).ravel()
 
 
 def evaluate(program: Program, columns: Sequence[FloatArray]) -> list[Any]:

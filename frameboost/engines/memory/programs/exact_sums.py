@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.memory.programs.arrays import Addresses, compute_all, evaluate, is_for_numpy
-from frameboost.engines.memory.programs.kernels import compute_pairs
+from frameboost.engines.memory.programs.kernels import compute_gh
 from frameboost.engines.memory.programs.program import Program, compile_program
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_offset
@@ -154,7 +154,7 @@ class ExactSums:
                 stop = min(start + _BLOCK, slice_[1])
                 block = [np.ascontiguousarray(column[start:stop], np.float64) for column in columns]
                 addresses = np.array([column.ctypes.data for column in block], dtype=np.int64)
-                part = compute_pairs(
+                part = compute_gh(
                     program.for_kernels, program.constants, addresses, plan.results, 0, stop - start, plan.offsets,
                     rounded,
                 )  # fmt: skip
@@ -190,15 +190,15 @@ def values_by_row(
     if is_for_numpy(n_rows):
         return [np.broadcast_to(np.float64(0.0) + values, (n_rows,)) for values in evaluate(program, columns)]
     n_results, even = len(program.results), _paired(program.results)
-    pairs = np.empty((len(even) // 2, n_rows, 2))
+    gh = np.empty((len(even) // 2, n_rows, 2))
     addresses = np.array([column.ctypes.data for column in columns], dtype=np.int64)
     as_they_are = np.zeros(len(even))
 
     def compute(first: int, last: int) -> None:
-        compute_pairs(program.for_kernels, program.constants, addresses, even, first, last, as_they_are, pairs)
+        compute_gh(program.for_kernels, program.constants, addresses, even, first, last, as_they_are, gh)
 
     workers.over(n_rows, compute, smallest=VALUES_PER_TASK)
-    return [pairs[k >> 1, :, k & 1] for k in range(n_results)]
+    return [gh[k >> 1, :, k & 1] for k in range(n_results)]
 
 
 def _paired(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

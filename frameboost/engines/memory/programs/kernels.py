@@ -12,7 +12,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
-__all__ = ["OPCODES", "compute_pairs", "compute_shares", "compute_to", "exp_of", "log_of"]
+__all__ = ["OPCODES", "compute_gh", "compute_shares", "compute_to", "exp_of", "log_of"]
 
 # By number of operands: `_run` tells the groups apart by their last opcodes. True is 1.0, false 0.0.
 _NAMES = (
@@ -179,19 +179,19 @@ def _total(values, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _put_side_by_side(gradients, hessians, size, pairs):  # type: ignore[no-untyped-def]
+def _put_side_by_side(gradients, hessians, size, gh):  # type: ignore[no-untyped-def]
     """Write g and h as pairs, float64 (2 rows,). Indices are unsigned: others are checked at each access."""
     for i in range(np.uint64(size)):
         at = i << np.uint64(1)
-        pairs[at], pairs[at + np.uint64(1)] = gradients[i], hessians[i]
+        gh[at], gh[at + np.uint64(1)] = gradients[i], hessians[i]
 
 
 @kernel
 def compute_to(  # type: ignore[no-untyped-def]
-    instructions, constants, addresses, results, first, last, offsets, pairs, at
+    instructions, constants, addresses, results, first, last, offsets, gh, at
 ):
-    """Do what `compute_pairs` does, but write the pairs of the row ``first`` to the row ``at``, and so on."""
-    n_pairs, flat = pairs.shape[1], pairs.reshape(-1)
+    """Do what `compute_gh` does, but write the pairs of the row ``first`` to the row ``at``, and so on."""
+    n_rows, flat = gh.shape[1], gh.reshape(-1)
     registers, rounded = np.empty((len(instructions), _BLOCK)), np.empty((2, _BLOCK))
     for k in range(len(instructions)):
         if instructions[k, 0] == _NUMBER:
@@ -205,14 +205,14 @@ def compute_to(  # type: ignore[no-untyped-def]
             _round(registers[results[k]], offsets[k], size, rounded[k & 1])
             totals[k] += _total(rounded[k & 1], size)
             if k & 1:
-                written = flat[2 * ((k >> 1) * n_pairs + at + start - first) :]
+                written = flat[2 * ((k >> 1) * n_rows + at + start - first) :]
                 _put_side_by_side(rounded[0], rounded[1], size, written)
     return largest.view(np.float64), totals
 
 
 @kernel
-def compute_pairs(  # type: ignore[no-untyped-def]
-    instructions, constants, addresses, results, first, last, offsets, pairs
+def compute_gh(  # type: ignore[no-untyped-def]
+    instructions, constants, addresses, results, first, last, offsets, gh
 ):
     """Compute g and h of the rows ``first`` to ``last - 1``, rounded to their grids.
 
@@ -224,7 +224,7 @@ def compute_pairs(  # type: ignore[no-untyped-def]
         int64: the addresses of the columns that it reads, each float64 (rows,).
     offsets
         float64 (results,): the offset of each result's grid (see `frameboost.expressions.grid`).
-    pairs
+    gh
         float64 (outputs, rows, 2), written.
 
     Returns
@@ -234,16 +234,16 @@ def compute_pairs(  # type: ignore[no-untyped-def]
     float64 array (results,)
         The exact sum of each result.
     """
-    return compute_to(instructions, constants, addresses, results, first, last, offsets, pairs, first)
+    return compute_to(instructions, constants, addresses, results, first, last, offsets, gh, first)
 
 
 @kernel
 def _compute_share(  # type: ignore[no-untyped-def]
-    instructions, constants, addresses, results, offsets, pairs, largest, totals, share
+    instructions, constants, addresses, results, offsets, gh, largest, totals, share
 ):
-    n_rows, count = pairs.shape[1], len(largest)
+    n_rows, count = gh.shape[1], len(largest)
     first, last = n_rows * share // count, n_rows * (share + 1) // count
-    of_share = compute_pairs(instructions, constants, addresses, results, first, last, offsets, pairs)
+    of_share = compute_gh(instructions, constants, addresses, results, first, last, offsets, gh)
     for k in range(len(results)):  # slices that are assigned to take numba a second to compile, for their messages
         largest[share, k], totals[share, k] = of_share[0][k], of_share[1][k]
 
@@ -253,19 +253,19 @@ _computing = outlined(_compute_share)
 
 @kernel
 def compute_shares(  # type: ignore[no-untyped-def]
-    team, instructions, constants, addresses, results, offsets, pairs, largest, totals
+    team, instructions, constants, addresses, results, offsets, gh, largest, totals
 ):
-    """Call `compute_pairs` on shares of all rows, in a team (see `frameboost.runtime.team_kernels`).
+    """Call `compute_gh` on shares of all rows, in a team (see `frameboost.runtime.team_kernels`).
 
     ``largest`` and ``totals``, float64 (shares, results), are written: what it returns for each share.
     """
-    values = (instructions, constants, addresses, results, offsets, pairs, largest, totals)
+    values = (instructions, constants, addresses, results, offsets, gh, largest, totals)
     share_out(team, _computing(values), len(largest))
 
 
 @kernel
 def exp_of(values):  # type: ignore[no-untyped-def]
-    """Return e to the power of each value, float64 (values,), by the C library as `compute_pairs` does."""
+    """Return e to the power of each value, float64 (values,), by the C library as `compute_gh` does."""
     found = np.empty(len(values))
     for i in range(len(values)):
         found[i] = np.exp(values[i])
@@ -274,7 +274,7 @@ def exp_of(values):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def log_of(values):  # type: ignore[no-untyped-def]
-    """Return the natural logarithm of each value, float64 (values,), by the C library as `compute_pairs` does."""
+    """Return the natural logarithm of each value, float64 (values,), by the C library as `compute_gh` does."""
     found = np.empty(len(values))
     for i in range(len(values)):
         found[i] = np.log(values[i])

@@ -18,22 +18,22 @@ from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray
 
-__all__ = ["MOST_ENTRIES", "SparseCodes", "StoredCodes", "coded", "find_sparse"]
+__all__ = ["MAX_ENTRIES", "SparseCodes", "StoredCodes", "coded", "find_sparse"]
 
 # Some rows, ascending, None for all; and the codes of a feature in them.
 StoredCodes = Callable[[int, Bins], tuple[RowNumbers | None, Codes]]
 
 # A column is sparse if at most this share of the rows has another code than the most frequent one. To add an entry
 # takes two to three times as long as to add a code of a dense column, and it takes 8 bytes in place of 2.
-MOST_ENTRIES = 0.25
+MAX_ENTRIES = 0.25
 # The share of the rows with one number of entries from which a loop over them is mostly predicted; and entries of a row
 # from which its end does not matter.
 _ALIKE, _FEW_ENTRIES = 0.9, 16
 # Fewer sparse columns, or values, are not worth finding the entries of each row.
-_FEWEST_COLUMNS = 8
-_FEWEST_VALUES = 1 << 17
+_MIN_COLUMNS = 8
+_MIN_VALUES = 1 << 17
 # With fewer entries in a row, or fewer rows, bundles are not looked for.
-_FEWEST_BUNDLED, _FEWEST_ROWS = 8, 1 << 15
+_MIN_BUNDLED, _MIN_ROWS = 8, 1 << 15
 
 
 def find_sparse(
@@ -48,23 +48,23 @@ def find_sparse(
     That is the code of its most frequent value, if three quarters of the rows have that (see `rare_values`); else it is
     found by some rows, evenly spaced.
     """
-    if n_rows * len(bins) < _FEWEST_VALUES or len(bins) < _FEWEST_COLUMNS:
+    if n_rows * len(bins) < _MIN_VALUES or len(bins) < _MIN_COLUMNS:
         return {}
     step = max(1, n_rows // LOOKED_AT)
 
     def most_frequent(feature: int) -> int:
         found = rare(feature)
-        if found is not None and len(found.rows) <= MOST_ENTRIES * n_rows:
+        if found is not None and len(found.rows) <= MAX_ENTRIES * n_rows:
             of_common: Codes = np.empty(1, np.uint32)
             bin_array(bins[feature], np.array([found.common]), of_common)
             return int(of_common[0])
         counts = np.bincount(coded(bins[feature], values(feature).gather_every(step)))
         code = int(counts.argmax())
-        return code if counts[code] >= (1 - MOST_ENTRIES) * counts.sum() else -1
+        return code if counts[code] >= (1 - MAX_ENTRIES) * counts.sum() else -1
 
     codes = workers.each(range(len(bins)), most_frequent, alone=n_rows < CALLED_ROWS_PER_TASK)
     found = {i: code for i, code in enumerate(codes) if code >= 0}
-    return found if len(found) >= _FEWEST_COLUMNS else {}
+    return found if len(found) >= _MIN_COLUMNS else {}
 
 
 class SparseCodes:
@@ -132,10 +132,10 @@ class SparseCodes:
         """Write the entries, given the codes of each feature in all rows that have an entry, and maybe in others."""
         common = self.common - self.firsts
 
-        def entries_of(place: int) -> tuple[RowNumbers, Codes]:
-            feature = int(self.features[place])
+        def entries_of(index: int) -> tuple[RowNumbers, Codes]:
+            feature = int(self.features[index])
             rows, codes = stored(feature, self._layout.bins[feature])
-            differs = codes != common[place]
+            differs = codes != common[index]
             if rows is not None and differs.all():
                 return rows, codes
             differs = np.flatnonzero(differs)
@@ -144,7 +144,7 @@ class SparseCodes:
         columns = workers.each(range(len(self.features)), entries_of, alone=self._n_rows < 4 * CALLED_ROWS_PER_TASK)
         self.by_column = SparseColumns(self.features, common, columns, len(self._layout.bins), self._n_rows)
         per_row = sum(len(rows) for rows, _ in columns) // max(1, self._n_rows)
-        if per_row >= _FEWEST_BUNDLED and self._n_rows >= _FEWEST_ROWS:
+        if per_row >= _MIN_BUNDLED and self._n_rows >= _MIN_ROWS:
             most = per_row * 3 // 4
             slots = self.firsts, self.stops, self.common
             self.bundles = bundle_exclusive(columns, *slots, self._n_rows, most, workers)

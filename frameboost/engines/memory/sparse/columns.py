@@ -16,7 +16,7 @@ RowNumbers = npt.NDArray[np.uint32]
 
 # Bytes of dense columns, and their number where that many bytes are fewer columns.
 _BYTES = 1 << 26
-_FEWEST = 32
+_MIN_COLUMNS = 32
 
 
 class SparseColumns:
@@ -50,18 +50,18 @@ class SparseColumns:
     ) -> None:
         self.columns = list(columns)
         self._common = common
-        self._place_of = np.full(n_features, -1, dtype=np.int64)  # feature -> its column
-        self._place_of[features] = range(len(features))
+        self._index_of = np.full(n_features, -1, dtype=np.int64)  # feature -> its column
+        self._index_of[features] = range(len(features))
         dtype = np.result_type(np.uint8, *(codes.dtype for _, codes in columns), *map(np.min_scalar_type, common))
-        room = min(len(columns), max(_FEWEST, _BYTES // max(1, n_rows * dtype.itemsize)))
+        room = min(len(columns), max(_MIN_COLUMNS, _BYTES // max(1, n_rows * dtype.itemsize)))
         self._dense: Codes = np.empty((room, n_rows), dtype)
         self._kept: dict[int, int] = {}  # column -> its place in `_dense`; used last comes last
 
     def sort(self, order: RowNumbers) -> None:
         """Put the rows into another order."""
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order), dtype=order.dtype)
-        self.columns = [(place[rows], codes) for rows, codes in self.columns]
+        index = np.empty_like(order)
+        index[order] = np.arange(len(order), dtype=order.dtype)
+        self.columns = [(index[rows], codes) for rows, codes in self.columns]
         self._kept.clear()
 
     def dense(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
@@ -70,13 +70,13 @@ class SparseColumns:
         With the columns, (columns, rows), comes the place of each feature among them, -1 of those that are not. The
         array is written again afterwards.
         """
-        wanted = self._place_of[features].tolist()
+        wanted = self._index_of[features].tolist()
         distinct = sorted({column for column in wanted if column >= 0})
         for start in range(0, len(distinct), len(self._dense)):
             at_once = distinct[start : start + len(self._dense)]
             self._keep(at_once)
-            places = {column: self._kept[column] for column in at_once}
-            yield self._dense, np.array([places.get(column, -1) for column in wanted], np.int64)
+            indices = {column: self._kept[column] for column in at_once}
+            yield self._dense, np.array([indices.get(column, -1) for column in wanted], np.int64)
 
     def _keep(self, wanted: Sequence[int]) -> None:
         """Make these columns dense."""
@@ -87,8 +87,8 @@ class SparseColumns:
             if column in self._kept:
                 continue
             is_full = len(self._kept) == len(self._dense)
-            place = self._kept.pop(next(iter(self._kept))) if is_full else len(self._kept)
+            index = self._kept.pop(next(iter(self._kept))) if is_full else len(self._kept)
             rows, codes = self.columns[column]
-            self._dense[place] = self._common[column]
-            self._dense[place, rows] = codes
-            self._kept[column] = place
+            self._dense[index] = self._common[column]
+            self._dense[index, rows] = codes
+            self._kept[column] = index

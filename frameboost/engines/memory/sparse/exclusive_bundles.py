@@ -11,7 +11,7 @@ from frameboost.binning.arrays import Codes
 from frameboost.binning.kernels import interleave
 from frameboost.engines.memory.bundled_codes import Bundles
 from frameboost.engines.memory.sparse.columns import RowNumbers
-from frameboost.engines.memory.sparse.kernels import MOST_COMBINATIONS, combine_codes
+from frameboost.engines.memory.sparse.kernels import MAX_COMBINATIONS, combine_codes
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import IntArray
@@ -66,7 +66,7 @@ def bundle_exclusive(
     firsts, stops, common
         int64 (features,): the slots of each, and the one of most rows.
     """
-    if not columns or (stops - firsts).max() > MOST_COMBINATIONS:
+    if not columns or (stops - firsts).max() > MAX_COMBINATIONS:
         return None
     bundles: list[_Bundle] = []
     for (rows, codes), first, stop in zip(columns, firsts.tolist(), stops.tolist(), strict=True):
@@ -92,7 +92,7 @@ class _Bundle:
     def take(self, rows: RowNumbers, codes: Codes, first: int, n_codes: int) -> bool:
         """Add a feature with its first slot, and return True; do nothing if there are too many combinations then."""
         # combination * n_codes + code -> the combination of both
-        found = np.zeros(MOST_COMBINATIONS * n_codes, np.uint16)
+        found = np.zeros(MAX_COMBINATIONS * n_codes, np.uint16)
         if not combine_codes(rows, codes, n_codes, self.codes, len(self.combinations), found):
             return False
         pairs = np.flatnonzero(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from frameboost.engines.memory.gradient_kernels import pair_totals
+from frameboost.engines.memory.gradient_kernels import gh_totals
 from frameboost.engines.memory.histogram_kernels import clearing
 from frameboost.runtime.intrinsics import AHEAD, add_pair, prefetch
 from frameboost.runtime.kernel import kernel
@@ -15,7 +15,7 @@ from frameboost.runtime.team_intrinsics import outlined
 from frameboost.runtime.team_kernels import share_out
 
 __all__ = [
-    "MOST_COMBINATIONS", "add_entries", "add_entries_in_order", "combine_codes", "complete_histograms",
+    "MAX_COMBINATIONS", "add_entries", "add_entries_in_order", "combine_codes", "complete_histograms",
     "gather_entries", "write_entries",
 ]  # fmt: skip
 
@@ -23,28 +23,28 @@ _ONE = np.uint64(1)
 # Rows whose entries follow those of the row in hand closely enough to prefetch them.
 _NEAR = AHEAD >> _ONE
 # Combinations of a bundle. Twice as many make few more bundles of one, and histograms that no level 1 cache holds.
-MOST_COMBINATIONS = 128
+MAX_COMBINATIONS = 128
 
 
 @kernel
 def _add_share(  # type: ignore[no-untyped-def]
-    starts, entries, rows, parts, firsts, gradients, total, histograms, places, more, share
+    starts, entries, rows, parts, firsts, gradients, total, histograms, indices, more, share
 ):
-    pairs = gradients.ravel()
+    gh = gradients.ravel()
     before = parts[firsts[share] - 1, 0] if share > 0 else -1
     for part in range(firsts[share], firsts[share + 1]):
         node, first, last = parts[part, 0], parts[part, 1], parts[part, 2]
-        histogram = (more[share - 1] if node == before else histograms[places[node]]).ravel()
+        histogram = (more[share - 1] if node == before else histograms[indices[node]]).ravel()
         stop = np.uint64(last)
         all_g, all_h = 0.0, 0.0
         for i in range(np.uint64(first), stop):
             if i + AHEAD < stop:
                 later = np.uint64(rows[i + AHEAD])
                 prefetch(starts, later)
-                prefetch(pairs, later << _ONE)
+                prefetch(gh, later << _ONE)
                 prefetch(entries, np.uint64(starts[np.uint64(rows[i + _NEAR])]))
             row = np.uint64(rows[i])
-            g, h = pairs[row << _ONE], pairs[(row << _ONE) + _ONE]
+            g, h = gh[row << _ONE], gh[(row << _ONE) + _ONE]
             all_g += g
             all_h += h
             for k in range(np.uint64(starts[row]), np.uint64(starts[row + _ONE])):
@@ -57,13 +57,13 @@ _adding = outlined(_add_share)
 
 @kernel
 def _add_share_in_order(  # type: ignore[no-untyped-def]
-    starts, steps, entries, parts, firsts, gradients, total, histograms, places, more, share
+    starts, steps, entries, parts, firsts, gradients, total, histograms, indices, more, share
 ):
-    pairs = gradients.ravel()
-    histogram = (more[share - 1] if share > 0 else histograms[places[0]]).ravel()
+    gh = gradients.ravel()
+    histogram = (more[share - 1] if share > 0 else histograms[indices[0]]).ravel()
     for part in range(firsts[share], firsts[share + 1]):
         first, last = parts[part, 1], parts[part, 2]
-        all_g, all_h = pair_totals(gradients[first:last], last - first)
+        all_g, all_h = gh_totals(gradients[first:last], last - first)
         add_pair(histogram, np.uint64(total) << _ONE, all_g, all_h)
         k, stop = np.uint64(starts[first]), np.uint64(starts[last])
         if k == stop:
@@ -75,7 +75,7 @@ def _add_share_in_order(  # type: ignore[no-untyped-def]
         for entry in range(k, stop):
             row += np.uint64(steps[entry])
             at = row << _ONE
-            add_pair(histogram, np.uint64(entries[entry]) << _ONE, pairs[at], pairs[at + _ONE])
+            add_pair(histogram, np.uint64(entries[entry]) << _ONE, gh[at], gh[at + _ONE])
 
 
 _adding_in_order = outlined(_add_share_in_order)
@@ -83,7 +83,7 @@ _adding_in_order = outlined(_add_share_in_order)
 
 @kernel
 def add_entries_in_order(  # type: ignore[no-untyped-def]
-    team, starts, steps, entries, parts, firsts, gradients, total, histograms, places, more, is_first
+    team, starts, steps, entries, parts, firsts, gradients, total, histograms, indices, more, is_first
 ):
     """Do what `add_entries` does for all rows, in order, as the rows of one node.
 
@@ -96,14 +96,14 @@ def add_entries_in_order(  # type: ignore[no-untyped-def]
         unsigned (entries,): how many rows an entry's row comes after that of the entry before, or after row 0.
     """
     if is_first:
-        share_out(team, clearing((histograms, places)), len(places))
-    values = starts, steps, entries, parts, firsts, gradients, total, histograms, places, more
+        share_out(team, clearing((histograms, indices)), len(indices))
+    values = starts, steps, entries, parts, firsts, gradients, total, histograms, indices, more
     share_out(team, _adding_in_order(values), len(firsts) - 1)
 
 
 @kernel
 def add_entries(  # type: ignore[no-untyped-def]
-    team, starts, entries, rows, parts, firsts, gradients, total, histograms, places, more, is_first
+    team, starts, entries, rows, parts, firsts, gradients, total, histograms, indices, more, is_first
 ):
     """Add each row's gradient pair to the slots of its entries in its node's histogram, and to the slot ``total``.
 
@@ -117,17 +117,17 @@ def add_entries(  # type: ignore[no-untyped-def]
         The slot that all rows of the node are added to: it belongs to a code that has no entries.
     """
     if is_first:
-        share_out(team, clearing((histograms, places)), len(places))
+        share_out(team, clearing((histograms, indices)), len(indices))
     share_out(
         team,
-        _adding((starts, entries, rows, parts, firsts, gradients, total, histograms, places, more)),
+        _adding((starts, entries, rows, parts, firsts, gradients, total, histograms, indices, more)),
         len(firsts) - 1,
     )
 
 
 @kernel
-def _complete_one(histograms, places, firsts, stops, common, item):  # type: ignore[no-untyped-def]
-    histogram = histograms[places[item]]
+def _complete_one(histograms, indices, firsts, stops, common, item):  # type: ignore[no-untyped-def]
+    histogram = histograms[indices[item]]
     all_g, all_h = histogram[common[0], 0], histogram[common[0], 1]
     for k in range(len(common)):
         g, h = 0.0, 0.0
@@ -142,7 +142,7 @@ _completing = outlined(_complete_one)
 
 
 @kernel
-def complete_histograms(team, histograms, places, firsts, stops, common):  # type: ignore[no-untyped-def]
+def complete_histograms(team, histograms, indices, firsts, stops, common):  # type: ignore[no-untyped-def]
     """Write the sums of the codes without entries: those of all rows, in the slot ``common[0]``, less all others.
 
     Say a feature's slots are 3 to 5, of which 4 is the common one, and g sums to 7 over all rows. The sums 2, 7, 1
@@ -152,12 +152,12 @@ def complete_histograms(team, histograms, places, firsts, stops, common):  # typ
     ----------
     team
         The threads.
-    histograms, places
-        float64 (places, slots, 2), and int64 (nodes,): the place of each node.
+    histograms, indices
+        float64 (histograms, slots, 2), and int64 (nodes,): the place of each node.
     firsts, stops, common
         int64 (sparse features,): the slots of each, and the one without entries.
     """
-    share_out(team, _completing((histograms, places, firsts, stops, common)), len(places))
+    share_out(team, _completing((histograms, indices, firsts, stops, common)), len(indices))
 
 
 @kernel
@@ -210,19 +210,19 @@ def combine_codes(rows, codes, n_codes, combined, n_combinations, found):  # typ
     n_combinations
         How many there are.
     found
-        uint16 (`MOST_COMBINATIONS` * n_codes,), written, 0 before: the combination of a combination and a code, 0 if
+        uint16 (`MAX_COMBINATIONS` * n_codes,), written, 0 before: the combination of a combination and a code, 0 if
         no row has both.
 
     Returns
     -------
-    Whether there are at most `MOST_COMBINATIONS`; nothing in ``combined`` is changed if not.
+    Whether there are at most `MAX_COMBINATIONS`; nothing in ``combined`` is changed if not.
     """
     for i in range(len(rows)):
-        pair = combined[rows[i]] * n_codes + codes[i]
-        if found[pair] == 0:
-            if n_combinations == MOST_COMBINATIONS:
+        gh = combined[rows[i]] * n_codes + codes[i]
+        if found[gh] == 0:
+            if n_combinations == MAX_COMBINATIONS:
                 return False
-            found[pair] = n_combinations
+            found[gh] = n_combinations
             n_combinations += 1
     for i in range(len(rows)):
         combined[rows[i]] = found[combined[rows[i]] * n_codes + codes[i]]

@@ -13,7 +13,7 @@ from frameboost.binning.bins import Bins
 from frameboost.binning.codes import sample_of
 from frameboost.data.sources import SparseSource
 from frameboost.engines.memory.engine import MemoryEngine
-from frameboost.engines.memory.sparse.codes import MOST_ENTRIES, coded
+from frameboost.engines.memory.sparse.codes import MAX_ENTRIES, coded
 from frameboost.engines.memory.sparse.columns import RowNumbers
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import Workers
@@ -34,17 +34,17 @@ class SparseMatrixEngine(MemoryEngine):
     ) -> None:
         super().__init__(source.frame, features, roles, workers, Storage(holds_columns=False))
         self._table = source.table
-        place_of = {name: place for place, name in enumerate(source.table.names)}
-        self._places = [place_of[feature.name] for feature in features]
+        index_of = {name: index for index, name in enumerate(source.table.names)}
+        self._indices = [index_of[feature.name] for feature in features]
 
     def values(self, number: int) -> pl.Series:
         """See `ArrayEngine.values`."""
-        return physical_values(self._table.dense(self._places[number]), self.features[number].type)
+        return physical_values(self._table.dense(self._indices[number]), self.features[number].type)
 
     def count_missing(self) -> list[int]:
         """See `Engine.count_missing`."""
         counts = self._table.count_missing()
-        return [counts[place] for place in self._places]
+        return [counts[index] for index in self._indices]
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
@@ -57,7 +57,7 @@ class SparseMatrixEngine(MemoryEngine):
 
     def _propose(self, number: int, max_bin: int, sampled: np.ndarray | None, n_sampled: int) -> Bins:
         """Return the bins of a feature: those of `propose_column`, without a look at each zero."""
-        rows, values = self._table.stored(self._places[number])
+        rows, values = self._table.stored(self._indices[number])
         is_missing = values != values
         has_missing = bool(is_missing.any())
         looked_at = values if sampled is None else values[sampled[rows]]
@@ -67,10 +67,10 @@ class SparseMatrixEngine(MemoryEngine):
 
     def sparse_features(self, bins: Sequence[Bins]) -> dict[int, int]:
         """See `MemoryEngine.sparse_features`."""
-        counts, most = np.diff(self._table.matrix.indptr), MOST_ENTRIES * self.n_rows
-        return {i: bisect_right(bins[i].cuts, 0) for i, place in enumerate(self._places) if counts[place] <= most}
+        counts, most = np.diff(self._table.matrix.indptr), MAX_ENTRIES * self.n_rows
+        return {i: bisect_right(bins[i].cuts, 0) for i, index in enumerate(self._indices) if counts[index] <= most}
 
     def stored_codes(self, number: int, bins: Bins) -> tuple[RowNumbers, Codes]:
         """See `MemoryEngine.stored_codes`."""
-        rows, values = self._table.stored(self._places[number])
+        rows, values = self._table.stored(self._indices[number])
         return rows.astype(np.uint32), coded(bins, physical_values(pl.Series(values), bins.feature.type))

@@ -51,7 +51,7 @@ def gaps_of(values: _Values, counts: IntArray, max_bin: int) -> _Values:
 
 
 # Share of the rows of a dimension from which on those that no fact refers to are kept: to leave them out takes a copy.
-_MOST_REFERRED = 0.95
+_MAX_REFERRED = 0.95
 # Columns of codes that are looked at before all are compared.
 _LOOKED_AT = 1 << 15
 
@@ -102,14 +102,14 @@ def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int, workers: 
     dtype = np.min_scalar_type(max(bins[i].largest_code for i in features))
     codes: Codes = np.empty((len(features), table.n_rows), dtype)
 
-    def write(place: int) -> None:
-        bin_column(bins[features[place]], table.values[features[place]], codes[place])
+    def write(index: int) -> None:
+        bin_column(bins[features[index]], table.values[features[index]], codes[index])
 
     workers.each(range(len(features)), write, alone=codes.size < VALUES_PER_TASK)
     referred = np.flatnonzero(table.references)
     if len(referred) > most_keys < prod(bins[i].largest_code + 1 for i in features):
         return CodedTable(features, codes, table.rows, table.references)
-    are_all_kept = len(referred) >= _MOST_REFERRED * table.n_rows
+    are_all_kept = len(referred) >= _MAX_REFERRED * table.n_rows
     kept = slice(None) if are_all_kept else referred
     codes, counts = codes[:, kept], table.references[kept]
     distinct = _distinct(codes)
@@ -159,11 +159,11 @@ def _distinct(codes: Codes) -> tuple[IntArray, npt.NDArray[np.uint32]] | None:
     mixed = _mixed(codes)
     if _are_distinct(mixed):
         return None
-    _, firsts, places = np.unique(mixed, return_index=True, return_inverse=True)
+    _, firsts, indices = np.unique(mixed, return_index=True, return_inverse=True)
     in_order = np.sort(firsts)  # so that keys are in the order of the rows
-    place_of = np.empty(codes.shape[1], np.uint32)
-    place_of[in_order] = np.arange(len(firsts))
-    numbers = place_of[firsts[places]]
+    index_of = np.empty(codes.shape[1], np.uint32)
+    index_of[in_order] = np.arange(len(firsts))
+    numbers = index_of[firsts[indices]]
     return (in_order, numbers) if (codes[:, in_order[numbers]] == codes).all() else None
 
 

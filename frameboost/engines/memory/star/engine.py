@@ -12,12 +12,12 @@ from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.contract import Sample
 from frameboost.engines.memory.binning import BinnedColumns, is_small, propose_bins
-from frameboost.engines.memory.engine import FEWEST_SORTED, MemoryEngine
+from frameboost.engines.memory.engine import MIN_SORTED, MemoryEngine
 from frameboost.engines.memory.nodes import RowPartition
 from frameboost.engines.memory.sparse.codes import find_sparse
 from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
 from frameboost.engines.memory.star.codes import KeyedColumns, chosen, most_keys
-from frameboost.engines.memory.star.gradients import RecordedPairs
+from frameboost.engines.memory.star.gradients import RecordedGradients
 from frameboost.engines.memory.star.kernels import order_by_key
 from frameboost.engines.memory.star.packed import most_in_one
 from frameboost.engines.memory.star.tables import StarTable, fact_columns, open_tables
@@ -46,7 +46,7 @@ class StarEngine(MemoryEngine):
         Whether arrays of g and h are needed, as samples are drawn from them.
     """
 
-    gradients: RecordedPairs
+    gradients: RecordedGradients
 
     def __init__(
         self, source: StarFrame, features: tuple[Feature, ...], roles: Mapping[str, str], workers: Workers,
@@ -109,12 +109,12 @@ class StarEngine(MemoryEngine):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
         self.load()
-        may_sort = self.n_rows >= FEWEST_SORTED and "qid" not in self.row_names  # queries stay together
+        may_sort = self.n_rows >= MIN_SORTED and "qid" not in self.row_names  # queries stay together
         coded = [code_table(table, bins, most_keys(self.n_rows), self.workers) for table in self._tables]
         by_key, sorted_by = chosen(coded, self.n_rows * len(bins), may_sort=may_sort)
         layout, sparse = SlotLayout(bins), self.sparse_features(bins)
         self._coded = {i: (table, k) for table in coded if table not in by_key for k, i in enumerate(table.features)}
-        in_order = next((place for place, table in enumerate(by_key) if table is sorted_by), None)
+        in_order = next((index for index, table in enumerate(by_key) if table is sorted_by), None)
         parted = [part_keys(table, most_in_one(self.n_rows)) for table in by_key]
         keyed = KeyedColumns(parted, layout, sparse, self.workers, in_order) if by_key else None
         self.binned = BinnedColumns(bins, self.n_rows, sparse, keyed=keyed)
@@ -138,9 +138,9 @@ class StarEngine(MemoryEngine):
         self.workers.over(table.n_keys, write)  # each thread looks at all keys, and writes the rows of its own
         return order
 
-    def new_gradients(self, constants: Mapping[str, float]) -> RecordedPairs:
+    def new_gradients(self, constants: Mapping[str, float]) -> RecordedGradients:
         """See `ArrayEngine.new_gradients`."""
-        return RecordedPairs(self.workers, constants, self.storage)
+        return RecordedGradients(self.workers, constants, self.storage)
 
     def sort_rows(self) -> None:
         """See `MemoryEngine.sort_rows`."""
@@ -159,13 +159,13 @@ class StarEngine(MemoryEngine):
         if keyed is None:
             return totals
         if sample is not None or not self.gradients.are_recorded:
-            keyed.start_tree(self.gradient_pairs, self.gradients.scale(output))
+            keyed.start_tree(self.tree_gh, self.gradients.scale(output))
         return totals
 
     @property
-    def summed_pairs(self) -> FloatArray:
-        """See `MemoryEngine.summed_pairs`; none are read where they are in records."""
-        return _NO_PAIRS if self.gradients.are_recorded and self.own_pairs is None else super().summed_pairs
+    def summed_gh(self) -> FloatArray:
+        """See `MemoryEngine.summed_gh`; none are read where they are in records."""
+        return _NO_PAIRS if self.gradients.are_recorded and self.own_gh is None else super().summed_gh
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
@@ -176,7 +176,7 @@ class StarEngine(MemoryEngine):
         """See `VectorEngine.start_vector_tree`."""
         totals = super().start_vector_tree(sample)
         if self.binned.keyed is not None:
-            self.binned.keyed.start_tree(self.gradient_pairs, None)
+            self.binned.keyed.start_tree(self.tree_gh, None)
         return totals
 
     def drop_columns(self) -> None:
@@ -191,8 +191,8 @@ class StarEngine(MemoryEngine):
         if number not in self._coded:
             super().write_codes(number, bins, codes)
             return
-        table, place = self._coded[number]
-        codes[:] = table.codes[place][table.keys]
+        table, index = self._coded[number]
+        codes[:] = table.codes[index][table.keys]
 
     def sparse_features(self, bins: Sequence[Bins]) -> dict[int, int]:
         """See `MemoryEngine.sparse_features`; attributes are not sparse."""

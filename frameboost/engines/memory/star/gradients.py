@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from frameboost.engines.memory.gradients import GradientPairs, Scale
+from frameboost.engines.memory.gradients import Gradients, Scale
 from frameboost.engines.memory.programs.program import Program
 from frameboost.engines.memory.star.codes import KeyedColumns
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
 
-__all__ = ["RecordedPairs"]
+__all__ = ["RecordedGradients"]
 
 
-class RecordedPairs(GradientPairs):
+class RecordedGradients(Gradients):
     """Gradient pairs that are only in records, from when `record` is called on.
 
     Arrays of them are computed when they are asked for, as for the sums of linear leaves, and from then on every round.
@@ -40,14 +40,14 @@ class RecordedPairs(GradientPairs):
         self._keyed = keyed
 
     def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
-        """See `GradientPairs.make_room`; there is none for pairs that will be in records."""
+        """See `Gradients.make_room`; there is none for pairs that will be in records."""
         is_recorded = self._keyed is not None and n_outputs == 1 and program is not None and not self._are_read
         self._computed, self._is_expired = None, False
         super().make_room(n_outputs, 0 if is_recorded else n_rows, program)
 
     def run(self, program: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
-        """See `GradientPairs.run`."""
-        if self._keyed is None or self.pairs.size or len(program.results) > 2:
+        """See `Gradients.run`."""
+        if self._keyed is None or self.gh.size or len(program.results) > 2:
             return super().run(program, columns, n_rows)
         self._computed = program, columns, n_rows
         # Of the first round no grid is known: what is written then is computed again, as soon as the largest are.
@@ -58,8 +58,8 @@ class RecordedPairs(GradientPairs):
         return found
 
     def of(self, output: int) -> FloatArray:
-        """See `GradientPairs.of`."""
-        if self._computed is not None and not self.pairs.size:
+        """See `Gradients.of`."""
+        if self._computed is not None and not self.gh.size:
             assert not self._is_expired
             self._are_read = True
             program, columns, n_rows = self._computed
@@ -68,7 +68,7 @@ class RecordedPairs(GradientPairs):
         return super().of(output)
 
     def columns(self) -> list[pl.Series]:
-        """See `GradientPairs.columns`; none if they are only in records."""
+        """See `Gradients.columns`; none if they are only in records."""
         return super().columns() if self._computed is None else []
 
     def expire(self) -> None:

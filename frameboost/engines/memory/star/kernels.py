@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from frameboost.engines.memory.histogram_kernels import FEWEST_ROWS, clearing
+from frameboost.engines.memory.histogram_kernels import MIN_ROWS, clearing
 from frameboost.runtime.intrinsics import (
     AHEAD,
     STRIDE,
@@ -30,7 +30,7 @@ _ONE = np.uint64(1)
 _ROWS = 1024
 _WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE)
 # The fields of a dimension's row in ``tables``, see `add_by_key`.
-_FEWEST, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM, _BYTE_KEY = range(7)
+_MIN_ROWS, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM, _BYTE_KEY = range(7)
 _N_BYTE_KEYS = _BYTE_KEY
 
 
@@ -39,8 +39,8 @@ def look_up(values, lowest, table, unknown, out):  # type: ignore[no-untyped-def
     """Write to ``out`` (uint32) the row of each key: ``table[value - lowest]``, or ``unknown`` beyond the table."""
     size = np.uint64(len(table))
     for i in range(len(values)):
-        place = np.uint64(np.int64(values[i]) - lowest)  # of a value below, a large number
-        out[i] = table[place] if place < size else unknown
+        index = np.uint64(np.int64(values[i]) - lowest)  # of a value below, a large number
+        out[i] = table[index] if index < size else unknown
 
 
 @kernel
@@ -62,8 +62,8 @@ def order_by_key(keys, first, last, starts, order):  # type: ignore[no-untyped-d
     """
     n_keys = np.uint32(last - first)
     for row in range(np.uint64(0), np.uint64(len(keys))):
-        place = np.uint32(np.uint32(keys[row]) - np.uint32(first))  # of a key below, a large number
-        if place < n_keys:
+        index = np.uint32(np.uint32(keys[row]) - np.uint32(first))  # of a key below, a large number
+        if index < n_keys:
             key = np.uint64(keys[row])
             order[np.uint64(starts[key])] = row
             starts[key] += 1
@@ -88,21 +88,21 @@ def take_sides(codes, sides, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _add_to_slots(histogram, slots, codes, starts, count, pairs, n_features):  # type: ignore[no-untyped-def]
+def _add_to_slots(histogram, slots, codes, starts, count, gh, n_features):  # type: ignore[no-untyped-def]
     """Add pairs to the bins of the codes from each of ``starts`` on."""
     for i in range(np.uint64(0), count):
-        g, h = pairs[i << _ONE], pairs[(i << _ONE) + _ONE]
+        g, h = gh[i << _ONE], gh[(i << _ONE) + _ONE]
         for feature in range(n_features):
             slot = np.uint64(slots[feature]) + np.uint64(codes[starts[i] + feature])
             add_pair(histogram, slot << _ONE, g, h)
 
 
 @kernel
-def _add_in_blocks(sums, codes, starts, count, pairs, n_features):  # type: ignore[no-untyped-def]
+def _add_in_blocks(sums, codes, starts, count, gh, n_features):  # type: ignore[no-untyped-def]
     """Do the same to 256 bins of each feature (see `histogram_kernels`)."""
     whole = n_features - n_features % _WIDTH
     for i in range(np.uint64(0), count):
-        g, h, start = pairs[i << _ONE], pairs[(i << _ONE) + _ONE], starts[i]
+        g, h, start = gh[i << _ONE], gh[(i << _ONE) + _ONE], starts[i]
         for k in range(np.uint64(0), whole, _WIDTH):
             add_pairs(sums, k * _STRIDE, codes, start + k, g, h)
         for k in range(whole, n_features):
@@ -110,13 +110,13 @@ def _add_in_blocks(sums, codes, starts, count, pairs, n_features):  # type: igno
 
 
 @kernel
-def _add(table, may_block, blocks, histogram, slots, codes, starts, count, pairs):  # type: ignore[no-untyped-def]
+def _add(table, may_block, blocks, histogram, slots, codes, starts, count, gh):  # type: ignore[no-untyped-def]
     """Add pairs to the bins of a dimension's attributes, of which ``starts`` are the codes' places."""
     n_features = np.uint64(table[_N_FEATURES])
     if may_block is not None and blocks is not None:
-        _add_in_blocks(blocks[table[_FIRST_SLOT] * STRIDE :], codes, starts, count, pairs, n_features)
+        _add_in_blocks(blocks[table[_FIRST_SLOT] * STRIDE :], codes, starts, count, gh, n_features)
     else:
-        _add_to_slots(histogram, slots[table[_FIRST_SLOT] :], codes, starts, count, pairs, n_features)
+        _add_to_slots(histogram, slots[table[_FIRST_SLOT] :], codes, starts, count, gh, n_features)
 
 
 @kernel
@@ -132,7 +132,7 @@ def _merge_blocks(blocks, slots, histogram):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _pair_of(bytes_, start, steps):  # type: ignore[no-untyped-def]
+def _gh_of(bytes_, start, steps):  # type: ignore[no-untyped-def]
     """Return g and h of the record that starts there (see `frameboost.engines.memory.star.packed`)."""
     step_g, step_h, n_bytes = steps
     shift = np.int64(64 - 8 * n_bytes)
@@ -143,7 +143,7 @@ def _pair_of(bytes_, start, steps):  # type: ignore[no-untyped-def]
 
 @kernel
 def _read_block(  # type: ignore[no-untyped-def]
-    records, own, rows, first, last, stop, gradients, steps, pairs, starts, blocks,
+    records, own, rows, first, last, stop, gradients, steps, gh, starts, blocks,
 ):  # fmt: skip
     """Copy the pairs of ``rows[first:last]``, and where their records start.
 
@@ -152,20 +152,20 @@ def _read_block(  # type: ignore[no-untyped-def]
     n_columns = np.uint64(own[_N_BYTE_KEYS] + own[_N_FEATURES])
     first_code, whole = np.uint64(own[_FIRST_CODE] - own[_N_BYTE_KEYS]), n_columns - n_columns % _WIDTH
     width = np.uint64(records.shape[1])
-    bytes_, all_pairs = records.ravel(), gradients.ravel()
+    bytes_, all_gh = records.ravel(), gradients.ravel()
     for i in range(first, last):
         if i + AHEAD < stop:
             later = np.uint64(rows[i + AHEAD])
             prefetch_all(bytes_, later * width, width)
             if steps is None:
-                prefetch(all_pairs, later << _ONE)
+                prefetch(all_gh, later << _ONE)
         row, at = np.uint64(rows[i]), (i - first) << _ONE
         start = row * width
         if steps is None:
-            g, h = all_pairs[row << _ONE], all_pairs[(row << _ONE) + _ONE]
+            g, h = all_gh[row << _ONE], all_gh[(row << _ONE) + _ONE]
         else:
-            g, h = _pair_of(bytes_, start, steps)
-        pairs[at], pairs[at + _ONE], starts[i - first] = g, h, start
+            g, h = _gh_of(bytes_, start, steps)
+        gh[at], gh[at + _ONE], starts[i - first] = g, h, start
         if blocks is not None:
             for k in range(np.uint64(0), whole, _WIDTH):
                 add_pairs(blocks, k * _STRIDE, bytes_, start + first_code + k, g, h)
@@ -174,7 +174,7 @@ def _read_block(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _merge_runs(table, field, bytes_, records, count, pairs, codes, starts, sums):  # type: ignore[no-untyped-def]
+def _merge_runs(table, field, bytes_, records, count, gh, codes, starts, sums):  # type: ignore[no-untyped-def]
     """Write where the codes of each run of rows of one key start, and the sum of its pairs; return how many."""
     first, n_features = np.uint64(table[_FIRST_CODE]), np.uint64(table[_N_FEATURES])
     at_key, mask = np.uint64(field[0]), np.uint32(field[1])
@@ -184,8 +184,8 @@ def _merge_runs(table, field, bytes_, records, count, pairs, codes, starts, sums
         key = read_four(bytes_, records[i] + at_key) & mask
         is_new = key != before
         run += np.uint64(is_new)
-        g = pairs[i << _ONE] + (0.0 if is_new else g)
-        h = pairs[(i << _ONE) + _ONE] + (0.0 if is_new else h)
+        g = gh[i << _ONE] + (0.0 if is_new else g)
+        h = gh[(i << _ONE) + _ONE] + (0.0 if is_new else h)
         at = run - _ONE
         starts[at], sums[at << _ONE], sums[(at << _ONE) + _ONE] = first + np.uint64(key) * n_features, g, h
         prefetch_all(codes, starts[at], n_features)
@@ -194,29 +194,29 @@ def _merge_runs(table, field, bytes_, records, count, pairs, codes, starts, sums
 
 
 @kernel
-def _add_to_keys(field, bytes_, records, count, pairs, sums):  # type: ignore[no-untyped-def]
+def _add_to_keys(field, bytes_, records, count, gh, sums):  # type: ignore[no-untyped-def]
     """Add pairs up by key."""
     at_key, mask = np.uint64(field[0]), np.uint32(field[1])
     for i in range(np.uint64(0), count):
         key = np.uint64(read_four(bytes_, records[i] + at_key) & mask)
-        add_pair(sums, key << _ONE, pairs[i << _ONE], pairs[(i << _ONE) + _ONE])
+        add_pair(sums, key << _ONE, gh[i << _ONE], gh[(i << _ONE) + _ONE])
 
 
 @kernel
-def _take_sums(table, by_key, may_block, blocks, histogram, slots, codes, starts, pairs):  # type: ignore[no-untyped-def]
+def _take_sums(table, by_key, may_block, blocks, histogram, slots, codes, starts, gh):  # type: ignore[no-untyped-def]
     """Add the sums of all keys to the bins of their codes, and clear them."""
     first, n_features = np.uint64(table[_FIRST_CODE]), np.uint64(table[_N_FEATURES])
     count = np.uint64(0)
     for key in range(np.uint64(0), np.uint64(table[_N_KEYS])):
         at = key << _ONE
         g, h = by_key[at], by_key[at + _ONE]
-        starts[count], pairs[count << _ONE], pairs[(count << _ONE) + _ONE] = first + key * n_features, g, h
+        starts[count], gh[count << _ONE], gh[(count << _ONE) + _ONE] = first + key * n_features, g, h
         by_key[at] = by_key[at + _ONE] = 0.0
         count += np.uint64(g != 0.0 or h != 0.0)  # the next key overwrites one without rows: no branch
         if count == np.uint64(_ROWS):
-            _add(table, may_block, blocks, histogram, slots, codes, starts, count, pairs)
+            _add(table, may_block, blocks, histogram, slots, codes, starts, count, gh)
             count = np.uint64(0)
-    _add(table, may_block, blocks, histogram, slots, codes, starts, count, pairs)
+    _add(table, may_block, blocks, histogram, slots, codes, starts, count, gh)
 
 
 @kernel
@@ -225,29 +225,29 @@ def _add_part(  # type: ignore[no-untyped-def]
     blocks, byte_blocks, n_rows, room,
 ):  # fmt: skip
     """Add the pairs of ``rows[first:stop]`` to bins, or to the sums by key that are taken at the end of the node."""
-    pairs, starts, run_starts, run_pairs = room
+    gh, starts, run_starts, run_gh = room
     bytes_ = records.ravel()
     for start in range(first, stop, np.uint64(_ROWS)):
         last = min(start + np.uint64(_ROWS), stop)
         count = last - start
-        _read_block(records, own, rows, start, last, stop, gradients, steps, pairs, starts, byte_blocks)
+        _read_block(records, own, rows, start, last, stop, gradients, steps, gh, starts, byte_blocks)
         if byte_blocks is None and own[_N_FEATURES] > 0:
             own_codes, own_slots = bytes_[own[_FIRST_CODE] :], slots[own[_FIRST_SLOT] :]
-            _add_to_slots(histogram, own_slots, own_codes, starts, count, pairs, np.uint64(own[_N_FEATURES]))
+            _add_to_slots(histogram, own_slots, own_codes, starts, count, gh, np.uint64(own[_N_FEATURES]))
         for k in range(len(tables)):
             table = tables[k]
             if byte_blocks is not None and table[_BYTE_KEY] >= 0:
                 continue
-            if n_rows >= table[_FEWEST]:
-                _add_to_keys(fields[k], bytes_, starts, count, pairs, by_key[2 * table[_FIRST_SUM] :])
+            if n_rows >= table[_MIN_ROWS]:
+                _add_to_keys(fields[k], bytes_, starts, count, gh, by_key[2 * table[_FIRST_SUM] :])
             else:
-                n_runs = _merge_runs(table, fields[k], bytes_, starts, count, pairs, codes, run_starts, run_pairs)
-                _add(table, may_block, blocks, histogram, slots, codes, run_starts, n_runs, run_pairs)
+                n_runs = _merge_runs(table, fields[k], bytes_, starts, count, gh, codes, run_starts, run_gh)
+                _add(table, may_block, blocks, histogram, slots, codes, run_starts, n_runs, run_gh)
 
 
 @kernel
 def _add_share_by_key(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, places, more,
+    records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, indices, more,
     by_key, may_block, share,
 ):  # fmt: skip
     room = np.empty(2 * _ROWS), np.empty(_ROWS, np.uint64), np.empty(_ROWS + 1, np.uint64), np.empty(2 * _ROWS + 2)
@@ -262,8 +262,8 @@ def _add_share_by_key(  # type: ignore[no-untyped-def]
         while end < firsts[share + 1] and parts[end, 0] == node:
             n_rows += parts[end, 2] - parts[end, 1]
             end += 1
-        histogram = (more[share - 1] if node == before else histograms[places[node]]).ravel()
-        is_large = n_rows >= FEWEST_ROWS
+        histogram = (more[share - 1] if node == before else histograms[indices[node]]).ravel()
+        is_large = n_rows >= MIN_ROWS
         for each in range(part, end):
             first, stop = np.uint64(parts[each, 1]), np.uint64(parts[each, 2])
             values = (
@@ -276,7 +276,7 @@ def _add_share_by_key(  # type: ignore[no-untyped-def]
                 _add_part(*values, may_block, None, None, n_rows, room)
         for k in range(len(tables)):
             is_byte = is_large and tables[k, _BYTE_KEY] >= 0
-            if is_byte or n_rows >= tables[k, _FEWEST]:
+            if is_byte or n_rows >= tables[k, _MIN_ROWS]:
                 sums = by_key[share, 2 * tables[k, _FIRST_SUM] :]
                 if is_byte:
                     sums = byte_blocks[tables[k, _BYTE_KEY] * STRIDE :]
@@ -295,7 +295,7 @@ _adding_by_key = outlined(_add_share_by_key)
 
 @kernel
 def add_by_key(  # type: ignore[no-untyped-def]
-    team, records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, places, more,
+    team, records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, indices, more,
     by_key, may_block, is_first,
 ):  # fmt: skip
     """Add each row's gradient pair to the bins of its own codes, and of the attributes that its keys refer to.
@@ -328,9 +328,9 @@ def add_by_key(  # type: ignore[no-untyped-def]
         Whether codes of dimensions are bytes; None in place of False.
     """
     if is_first:
-        share_out(team, clearing((histograms, places)), len(places))
+        share_out(team, clearing((histograms, indices)), len(indices))
     values = (
-        records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, places, more,
+        records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, indices, more,
         by_key, may_block,
     )  # fmt: skip
     share_out(team, _adding_by_key(values), len(firsts) - 1)

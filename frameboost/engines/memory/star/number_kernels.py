@@ -1,4 +1,4 @@
-"""Kernels that write g and h of facts to their records, as whole numbers of steps (see `PackedPairs`)."""
+"""Kernels that write g and h of facts to their records, as whole numbers of steps (see `PackedGradients`)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ROWS = 1 << 13
 
 
 @kernel
-def _have_numbers(pairs, inverses, same_h, most, count):  # type: ignore[no-untyped-def]
+def _have_numbers(gh, inverses, same_h, most, count):  # type: ignore[no-untyped-def]
     """Return whether some pairs can be written, see `write_numbers`."""
     n_others = 0
     for row in range(np.uint64(count)):
-        g, h = pairs[row, 0] * inverses[0], pairs[row, 1] * inverses[1]
+        g, h = gh[row, 0] * inverses[0], gh[row, 1] * inverses[1]
         n_others += (np.float64(np.int64(g)) != g) | (abs(g) > most)
         if same_h > 0:
-            own = pairs[row, 1]
+            own = gh[row, 1]
             n_others += (own != same_h) & ((own != 0.0) | (g != 0.0))
         else:
             n_others += (np.float64(np.int64(h)) != h) | (abs(h) > most)
@@ -32,13 +32,13 @@ def _have_numbers(pairs, inverses, same_h, most, count):  # type: ignore[no-unty
 
 
 @kernel
-def _write(pairs, inverses, same_h, n_bytes, first, last, records):  # type: ignore[no-untyped-def]
+def _write(gh, inverses, same_h, n_bytes, first, last, records):  # type: ignore[no-untyped-def]
     """Write pairs that can be written, see `write_numbers`."""
     width, bytes_ = np.uint64(records.shape[1]), records.ravel()
     others = ~np.int64(0) << np.int64(8 * n_bytes) if n_bytes < 8 else np.int64(0)  # bits that are not written
     start = np.uint64(first)
     for row in range(start, np.uint64(last)):
-        g, h, at = pairs[row - start, 0], pairs[row - start, 1], row * width
+        g, h, at = gh[row - start, 0], gh[row - start, 1], row * width
         number = np.int64(g * inverses[0])
         if same_h > 0:
             number = (number << np.int64(1)) + np.int64(h != 0.0)
@@ -51,7 +51,7 @@ def _write(pairs, inverses, same_h, n_bytes, first, last, records):  # type: ign
 
 
 @kernel
-def write_numbers(pairs, inverses, same_h, most, n_bytes, first, last, records):  # type: ignore[no-untyped-def]
+def write_numbers(gh, inverses, same_h, most, n_bytes, first, last, records):  # type: ignore[no-untyped-def]
     """Write g and h of some rows to their records, and return whether this can be done.
 
     It can if both are multiples of their steps, of magnitude at most ``most`` steps, and every row has the h
@@ -59,7 +59,7 @@ def write_numbers(pairs, inverses, same_h, most, n_bytes, first, last, records):
 
     Parameters
     ----------
-    pairs
+    gh
         float64 (last - first or more, 2): g and h of these rows.
     inverses
         float64 (2,): the number of steps of g in 1, and of h.
@@ -75,7 +75,7 @@ def write_numbers(pairs, inverses, same_h, most, n_bytes, first, last, records):
         uint8 (rows, bytes): the first bytes of each are written.
     """
     for start in range(first, last, _ROWS):
-        stop, own = min(start + _ROWS, last), pairs[start - first :]
+        stop, own = min(start + _ROWS, last), gh[start - first :]
         if not _have_numbers(own, inverses, same_h, most, stop - start):
             return False
         _write(own, inverses, same_h, n_bytes, start, stop, records)
@@ -86,19 +86,19 @@ def write_numbers(pairs, inverses, same_h, most, n_bytes, first, last, records):
 def _compute_share(  # type: ignore[no-untyped-def]
     instructions, constants, addresses, results, offsets, inverses, same_h, n_bytes, records, largest, totals, share
 ):
-    n_rows, count, pairs = len(records), len(largest), np.empty((1, _ROWS, 2))
+    n_rows, count, gh = len(records), len(largest), np.empty((1, _ROWS, 2))
     for k in range(2):
         largest[share, k] = totals[share, k] = 0.0
     first, last = n_rows * share // count, n_rows * (share + 1) // count
     for start in range(first, last, _ROWS):
         stop = min(start + _ROWS, last)
-        found = compute_to(instructions, constants, addresses, results, start, stop, offsets, pairs, 0)
+        found = compute_to(instructions, constants, addresses, results, start, stop, offsets, gh, 0)
         for k in range(2):
             # NaN is larger than any number, as it is among the bits of magnitudes.
             is_larger = found[0][k] > largest[share, k] or found[0][k] != found[0][k]
             largest[share, k] = found[0][k] if is_larger else largest[share, k]
             totals[share, k] += found[1][k]
-        _write(pairs[0], inverses, same_h, n_bytes, start, stop, records)
+        _write(gh[0], inverses, same_h, n_bytes, start, stop, records)
 
 
 _computing = outlined(_compute_share)

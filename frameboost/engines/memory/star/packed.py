@@ -17,7 +17,7 @@ from frameboost.runtime.task_sizes import ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, IntArray
 
-__all__ = ["Grid", "PackedPairs", "most_in_one"]
+__all__ = ["Grid", "PackedGradients", "most_in_one"]
 
 # The step of g, the h of all rows, the number of bits of the count, and the bits that a number is shorter than 64.
 Grid = tuple[float, float, int, int]
@@ -25,7 +25,7 @@ Grid = tuple[float, float, int, int]
 Steps = tuple[float, float, int]
 
 
-class PackedPairs:
+class PackedGradients:
     """The pairs of a tree as the numbers of `Records`.
 
     Attributes
@@ -57,7 +57,7 @@ class PackedPairs:
             return 0
         return self._n_bytes if self._same_h(scale) else 2 * self._n_bytes
 
-    def write(self, pairs: FloatArray, scale: Scale | None, records: Records, workers: Workers) -> None:
+    def write(self, gh: FloatArray, scale: Scale | None, records: Records, workers: Workers) -> None:
         """Pack pairs, float64 (rows, 2), if they can be."""
         self.grid = self.steps = None
         if scale is None:
@@ -65,7 +65,7 @@ class PackedPairs:
         inverses, same_h = 1 / np.array([scale.g, scale.h]), self._same_h(scale)
 
         def write(rows: tuple[int, int]) -> bool:
-            own = pairs[slice(*rows)]
+            own = gh[slice(*rows)]
             return bool(write_numbers(own, inverses, same_h, self._most, self._n_bytes, *rows, records.bytes))
 
         if all(workers.each(workers.slices(self._n_rows, VALUES_PER_TASK), write)):

@@ -35,7 +35,7 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _ROWS = 512
 _WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE_OF_WHOLE)
 # The fields of ``tables`` and of ``own``, see `frameboost.engines.memory.star.kernels.add_by_key`.
-_FEWEST, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM, _BYTE_KEY = range(7)
+_MIN_ROWS, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM, _BYTE_KEY = range(7)
 _N_BYTE_KEYS = _BYTE_KEY
 
 
@@ -162,7 +162,7 @@ def _add_node(  # type: ignore[no-untyped-def]
                 table = tables[k]
                 if table[_BYTE_KEY] >= 0:
                     continue
-                if n_rows >= table[_FEWEST]:
+                if n_rows >= table[_MIN_ROWS]:
                     _add_to_keys(fields[k], bytes_, starts, count, numbers, by_key[table[_FIRST_SUM] :])
                 else:
                     n_runs = _merge_runs(
@@ -174,7 +174,7 @@ def _add_node(  # type: ignore[no-untyped-def]
         table = tables[k]
         if table[_BYTE_KEY] >= 0:
             sums = byte_cells[table[_BYTE_KEY] * STRIDE_OF_WHOLE :]
-        elif n_rows >= table[_FEWEST]:
+        elif n_rows >= table[_MIN_ROWS]:
             sums = by_key[table[_FIRST_SUM] :]
         else:
             continue
@@ -188,7 +188,7 @@ def _add_node(  # type: ignore[no-untyped-def]
 
 @kernel
 def _add_share(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, places, more, by_key, share,
+    records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, indices, more, by_key, share,
 ):  # fmt: skip
     room = (
         np.empty(_ROWS, np.int64), np.empty(_ROWS, np.uint64), np.empty(_ROWS + 1, np.uint64),
@@ -203,7 +203,7 @@ def _add_share(  # type: ignore[no-untyped-def]
         while end < firsts[share + 1] and parts[end, 0] == node:
             n_rows += parts[end, 2] - parts[end, 1]
             end += 1
-        histogram = (more[share - 1] if node == before else histograms[places[node]]).ravel()
+        histogram = (more[share - 1] if node == before else histograms[indices[node]]).ravel()
         _add_node(
             records, fields, tables, codes, slots, own, rows, parts, part, end, n_rows, grid, histogram, by_key[share],
             cells, room,
@@ -216,7 +216,7 @@ _adding = outlined(_add_share)
 
 @kernel
 def add_packed_by_key(  # type: ignore[no-untyped-def]
-    team, records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, places, more, by_key,
+    team, records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, indices, more, by_key,
     is_first,
 ):  # fmt: skip
     """Do what `frameboost.engines.memory.star.kernels.add_by_key` does, for codes of one byte and packed pairs.
@@ -233,8 +233,8 @@ def add_packed_by_key(  # type: ignore[no-untyped-def]
         int64 (shares, sums): zero before and after.
     """
     if is_first:
-        share_out(team, clearing((histograms, places)), len(places))
+        share_out(team, clearing((histograms, indices)), len(indices))
     arguments = (
-        records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, places, more, by_key,
+        records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, indices, more, by_key,
     )  # fmt: skip
     share_out(team, _adding(arguments), len(firsts) - 1)

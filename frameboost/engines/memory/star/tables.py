@@ -24,7 +24,7 @@ __all__ = ["StarTable", "fact_columns", "open_tables"]
 Rows = npt.NDArray[np.uint32]
 
 # A lookup table of integer keys may have so many places for each row of the two tables.
-_MOST_PLACES = 4
+_MAX_PLACES = 4
 _ROW = "\0row"
 
 
@@ -169,7 +169,7 @@ def _looked_up(keys: pl.Series, own: pl.Series, workers: Workers) -> Rows | None
     if physical.dtype not in (pl.Int64, pl.Int32, pl.Int16, pl.Int8) or not len(known):
         return None
     lowest, highest = int(known.min()), int(known.max())  # type: ignore[arg-type]
-    if highest - lowest >= _MOST_PLACES * (len(keys) + len(own)):
+    if highest - lowest >= _MAX_PLACES * (len(keys) + len(own)):
         return None
     unknown = len(own)
     table = np.full(highest - lowest + 1, unknown, np.uint32)

@@ -2,7 +2,7 @@
 
 Rows 0 to 2 of this shard are the rows 10 to 12 of all, and its further rows those from 40 on:
 
->>> places = Places(((0, 10), (3, 40)))
+>>> places = RowPositions(((0, 10), (3, 40)))
 >>> pl.select(places.expr(pl.int_range(5))).to_series().to_list()
 [10, 11, 12, 40, 41]
 >>> places.sql("rowid")
@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["Places"]
+__all__ = ["RowPositions"]
 
 
 @dataclass(frozen=True)
-class Places:
+class RowPositions:
     """The position of each row.
 
     Attributes
