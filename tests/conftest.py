@@ -100,9 +100,9 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True)
 def small_for_large(monkeypatch):
     """Have small tables trained on by queries, as large ones are."""
-    from frameboost.engines import few_values
+    from frameboost.engines import query_costs
 
-    monkeypatch.setattr(few_values, "MAX_VALUES", -1)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", -1)
 
 
 def pytest_runtest_setup(item):

@@ -3,17 +3,15 @@
 - `contract`: the interface of an engine, all that training knows of it
 - `linear_contract`: what an engine has besides where leaves have slopes
 - `vector_contract`: what it has besides where trees are for all outputs
-- `choose`: the table of engines, and the choice of one
+- `choose`: the table of engines, the choice of one, and engines of other packages
 - `description`: how an engine describes itself, so that it can be chosen
-- `few_values`: tables that are read into memory, whatever engine is asked for
-- `batches`, `batch_kernels`: sums by bin of the rows that a query reads, by a kernel in place of group-bys
+- `query_costs`: what engines of queries read into memory after all, and add up by kernels
+- `batch_kernels`: sums by bin of the rows that a query reads
+- `fixed_terms`: which terms are the same in every round
+- `frame`: labels, weights and margins of the two engines over frames
 - `exponential_kernels`, `logarithm_kernels`: EXP and LN in vector instructions
 - `exact_functions`: whether these have the bits of the C library
 - `pairs`: ranking, by the rows of each query and sums over their pairs
-- `fixed_terms`: which terms are the same in every round
-- `leaf_quantiles`: quantiles of the rows of a leaf
-- `leaf_sums`: sums of linear leaves of different sizes
-- `registered`: engines of other packages
 - `memory`: numpy arrays and compiled kernels (``engine="numba"``)
 - `external_memory`: arrays in files, read in passes (``engine="numba"``, if the rows do not fit in memory)
 - `polars`: lazy group-bys (``engine="polars"``)
@@ -21,5 +19,4 @@
 - `shards`: many engines as one (``shards=8``)
 - `dask`: shards on the workers of a cluster (``engine=fb.Dask(client)``)
 - `spark`: shards in the tasks of a Spark job (``engine=fb.Spark()``)
-- `frame`: labels, weights and margins of the two engines over frames
 """

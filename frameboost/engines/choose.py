@@ -1,15 +1,18 @@
 """The table of engines, and the choice of one by name, data and tree method.
 
 To add an engine to the package, write its classes (see `frameboost.engines.contract`) and add it to ``BUILT_IN``. An
-engine of another package is found by its entry point (see `frameboost.engines.registered`).
+engine of another package is an entry point of the group ``frameboost.engines``, whose name is that of the engine, and
+whose object an `EngineDescription`. Entry points are looked up only when ``fit`` is given a name that is not in the
+table.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from frameboost.checks.messages import listed, shown
+from frameboost.checks.messages import listed, reason, shown
 from frameboost.data.sources import Source, SparseSource
 from frameboost.engines.contract import (
     ColumnBlockEngine,
@@ -25,11 +28,10 @@ from frameboost.engines.duckdb.approx import DuckDBApproxEngine
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.opening import open_engine as open_in_duckdb
 from frameboost.engines.duckdb.opening import open_histogram_engine
-from frameboost.engines.few_values import read_few
 from frameboost.engines.linear_contract import LinearEngine
 from frameboost.engines.polars.approx import PolarsApproxEngine
 from frameboost.engines.polars.engine import PolarsEngine
-from frameboost.engines.registered import load_registered, registered_names
+from frameboost.engines.query_costs import read_few
 from frameboost.engines.shards.opening import in_shards
 from frameboost.engines.spark.cluster import Spark
 from frameboost.engines.vector_contract import VectorEngine
@@ -112,10 +114,6 @@ def _polars_approx(request: EngineRequest) -> PolarsApproxEngine:
     return PolarsApproxEngine(request.frame(), request.features, request.roles)
 
 
-def _duckdb(request: EngineRequest) -> HistogramEngine:
-    return open_histogram_engine(request)
-
-
 def _duckdb_vector(request: EngineRequest) -> DuckDBEngine:
     return open_in_duckdb(DuckDBEngine, request)
 
@@ -153,8 +151,8 @@ BUILT_IN = (
     EngineDescription(
         "duckdb",
         {
-            HistogramEngine: _duckdb,
-            LinearEngine: _duckdb,
+            HistogramEngine: open_histogram_engine,
+            LinearEngine: open_histogram_engine,
             VectorEngine: _duckdb_vector,
             RebinningEngine: _duckdb_approx,
             NodeBinningEngine: _duckdb_approx,
@@ -166,6 +164,7 @@ BUILT_IN = (
     ),
 )
 ENGINES = ("auto", *(engine.name for engine in BUILT_IN))
+_GROUP = "frameboost.engines"  # of entry points
 
 
 # --- the choice -------------------------------------------------------------------------------------------------------
@@ -265,8 +264,43 @@ def _named(name: object) -> EngineDescription:
     built_in = {engine.name: engine for engine in BUILT_IN}
     if isinstance(name, str) and name in built_in:
         return built_in[name]
-    registered = registered_names()
+    registered = sorted(entry_points(group=_GROUP).names)  # none of which is imported for its name
     if isinstance(name, str) and name in registered:
-        return load_registered(name)
+        return _load_registered(name)
     others = [other for other in registered if other not in built_in]
     raise ParameterError(f"engine must be one of {listed((*ENGINES, *others))}, not {shown(name)}")
+
+
+def _load_registered(name: str) -> EngineDescription:
+    """Import a registered engine and return its description.
+
+    Raises
+    ------
+    ParameterError
+        If several packages register the name, or the entry point can't be imported or is no description of an engine of
+        that name.
+    """
+    entries = sorted(entry_points(group=_GROUP, name=name), key=_package)
+    if len(entries) > 1:
+        packages = listed(_package(entry) for entry in entries)
+        raise ParameterError(f"engine {shown(name)} is registered by several packages, {packages}; keep one of them")
+    (entry,) = entries
+    where = f"engine {shown(name)} of the package {shown(_package(entry))}"
+    try:
+        description = entry.load()
+    except Exception as error:
+        raise ParameterError(
+            f"{where} can't be imported from {shown(entry.value)}: {type(error).__name__}: {reason(error)}"
+        ) from error
+    if not isinstance(description, EngineDescription):
+        raise ParameterError(
+            f"{where} must register a frameboost.engines.description.EngineDescription, but {shown(entry.value)} is "
+            f"{shown(description)}"
+        )
+    if description.name != name:
+        raise ParameterError(f"{where} describes itself as {shown(description.name)}; both names must be the same")
+    return description
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else entry.module

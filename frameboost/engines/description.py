@@ -82,7 +82,7 @@ class EngineDescription:
     uses_storage
         Whether its arrays are in `EngineRequest.storage`, and so may be larger than memory.
     runs_queries
-        Whether it sums by queries, so that few values are read into memory (see `frameboost.engines.few_values`).
+        Whether it sums by queries, so that few values are read into memory (see `frameboost.engines.query_costs`).
     """
 
     name: str

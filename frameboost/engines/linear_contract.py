@@ -10,7 +10,7 @@ from frameboost.engines.contract import HistogramEngine
 from frameboost.splits.split import FloatArray
 from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm
 
-__all__ = ["LeafGrid", "LinearEngine", "linear_role"]
+__all__ = ["LeafGrid", "LinearEngine", "linear_role", "sums_of_terms"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +55,15 @@ class LinearEngine(HistogramEngine, Protocol):
 def linear_role(feature: int | str) -> str:
     """Return the role of a feature that leaves may have slopes of; of ``""`` what these roles begin with."""
     return f"x_{feature}"
+
+
+def sums_of_terms(values: FloatArray, most: int, n_terms: int) -> FloatArray:
+    """Return the sums of a leaf's first ``n_terms`` terms out of those of ``most`` (see `LinearEngine.leaf_sums`).
+
+    >>> import numpy as np
+    >>> sums_of_terms(np.array([0, 1, 20, 21, 30, 31, 400, 410, 411]), 2, 1).tolist()
+    [0, 1, 20, 30, 400]
+    """
+    of_terms = [2 + side * most + k for side in (0, 1) for k in range(n_terms)]
+    products = range(2 + 2 * most, 2 + 2 * most + n_terms * (n_terms + 1) // 2)
+    return values[[0, 1, *of_terms, *products]]

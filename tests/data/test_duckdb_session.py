@@ -513,9 +513,9 @@ def test_an_interrupt_from_another_thread_leaves_nothing(con):
 _INTERRUPTED = """
 import os, signal, sys, threading, time
 import duckdb, frameboost as fb
-from frameboost.engines import few_values
+from frameboost.engines import query_costs
 if sys.argv[1] != "few":
-    few_values.MAX_VALUES = -1
+    query_costs.MAX_VALUES = -1
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
 
 con = duckdb.connect()

@@ -9,7 +9,7 @@ import pytest
 import frameboost as fb
 from frameboost.checks.arguments import anything, checked
 from frameboost.data.opening import open_source
-from frameboost.engines import few_values
+from frameboost.engines import query_costs
 
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
 
@@ -107,7 +107,7 @@ def test_tables_that_another_connection_may_write_to_are_copied(con, tmp_path):
 @pytest.fixture
 def counted(con, monkeypatch):
     """Return a relation of 400 rows whose y and x are drawn anew, equally, in each reading, and the drawn numbers."""
-    monkeypatch.setattr(few_values, "MAX_VALUES", -1)  # queries, in place of a copy in memory
+    monkeypatch.setattr(query_costs, "MAX_VALUES", -1)  # queries, in place of a copy in memory
     drawn = []
 
     def draw(number):
@@ -167,7 +167,7 @@ def test_rows_are_read_once(con, counted, use):
 
 
 def test_labels_and_values_are_of_the_same_rows(con, monkeypatch):
-    monkeypatch.setattr(few_values, "MAX_VALUES", -1)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", -1)
     rows = con.sql("SELECT *, x * 2 AS y FROM (SELECT floor(random() * 200) AS x FROM range(500))")
     options = {"n_estimators": 1, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0, "max_depth": 12}
     model = fb.fit(rows, "y", **options)
@@ -200,7 +200,7 @@ def test_nothing_stays_after_an_error(con):
 @pytest.mark.slow
 def test_rows_that_another_thread_adds_are_not_seen_in_part(con, monkeypatch):
     """Every row has y = 2 * x, and x from 0 to 99; rows that come later have other labels."""
-    monkeypatch.setattr(few_values, "MAX_VALUES", -1)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", -1)
     stopped, cursor = threading.Event(), con.cursor()
 
     def add():

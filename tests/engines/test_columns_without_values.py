@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import frameboost as fb
-from frameboost.engines import few_values
+from frameboost.engines import query_costs
 
 N = 60
 FRAME = pl.DataFrame({
@@ -34,7 +34,7 @@ def trees() -> pl.DataFrame:
 
 @pytest.fixture
 def _queries(monkeypatch):
-    monkeypatch.setattr(few_values, "MAX_VALUES", 0)  # or all engines would read so few rows into memory
+    monkeypatch.setattr(query_costs, "MAX_VALUES", 0)  # or all engines would read so few rows into memory
 
 
 @pytest.mark.usefixtures("_queries")

@@ -12,7 +12,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.duckdb_session import DuckDBSession, OwnDatabaseSession
-from frameboost.engines import batches, few_values
+from frameboost.engines import query_costs
 from frameboost.engines.duckdb.records import engine as records_engine
 from frameboost.engines.memory import binning, engine, grown_splits, histograms, nodes, trees
 from frameboost.training import histograms as pool
@@ -112,7 +112,7 @@ def test_a_round_in_memory(counts, monkeypatch, name):
 def by_kernel(request, monkeypatch) -> bool:
     """Have engines of queries add up rows in one of two ways."""
     found = request.param == "by a kernel"
-    monkeypatch.setattr(batches, "_MAX_THREADS", 1000 if found else 0)
+    monkeypatch.setattr(query_costs, "_MAX_THREADS", 1000 if found else 0)
     return found
 
 
@@ -142,7 +142,7 @@ def test_a_round_in_duckdb(counts, monkeypatch, by_kernel, in_memory):
 
 def test_a_round_of_few_values(counts, monkeypatch):
     """No engine runs a query for few values: they are read once, and trees are grown as in memory."""
-    monkeypatch.setattr(few_values, "MAX_VALUES", 600 * 5)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", 600 * 5)
     con = duckdb.connect()
     con.register("frame", table())
     assert of_a_round(counts, con.sql("FROM frame")) == FEW
@@ -158,10 +158,10 @@ def test_a_round_of_ranking(counts, monkeypatch):
     frame = frame.with_columns(y=(pl.col("a") * 2).clip(0, 3).round().cast(pl.Int64))
     how = {"objective": "rank:ndcg", "group": "query"}
     # As of other losses, and the table of pairs.
-    monkeypatch.setattr(batches, "_MAX_THREADS", 0)
+    monkeypatch.setattr(query_costs, "_MAX_THREADS", 0)
     assert of_a_round(counts, frame, engine="duckdb", **how)["statements"] == 6 + 2 * DEPTH - 1
     # As of other losses, the rows that are paired, and the table of what a kernel makes of them.
-    monkeypatch.setattr(batches, "_MAX_THREADS", 1000)
+    monkeypatch.setattr(query_costs, "_MAX_THREADS", 1000)
     assert of_a_round(counts, frame, engine="duckdb", **how)["statements"] == 8
     # As of other losses, and the rows that are paired; a kernel sums over the pairs.
     assert of_a_round(counts, frame, engine="polars", **how)["queries"] == 4 + DEPTH

@@ -9,7 +9,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.opening import open_source
-from frameboost.engines import few_values
+from frameboost.engines import query_costs
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
 from frameboost.engines.memory.engine import MemoryEngine
@@ -35,7 +35,7 @@ def rows(n: int = 300) -> pl.DataFrame:
 @pytest.mark.parametrize(("engine", "kind"), [("duckdb", DuckDBRecordEngine), ("polars", PolarsEngine)])
 @pytest.mark.parametrize(("most", "is_read"), [(600, True), (599, False)])
 def test_the_limit_is_of_rows_times_features(monkeypatch, engine, kind, most, is_read):
-    monkeypatch.setattr(few_values, "MAX_VALUES", most)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", most)
     con = duckdb.connect()
     con.register("frame", rows())
     for data in (rows(), *([con.sql("FROM frame")] if engine == "duckdb" else [])):
@@ -46,15 +46,15 @@ def test_the_limit_is_of_rows_times_features(monkeypatch, engine, kind, most, is
 
 
 def test_no_value_of_a_larger_table_is_read(monkeypatch):
-    monkeypatch.setattr(few_values, "MAX_VALUES", 20)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", 20)
     con = duckdb.connect()
     read = []
     con.create_function("seen", lambda i: read.append(i) or i, ["BIGINT"], "DOUBLE", side_effects=True)
     source = open_source(con.sql("SELECT seen(i) AS x, i AS y FROM range(100000) AS r(i)"))
-    request = few_values.EngineRequest(source, (FEATURES[0],), {"label": "y"}, Parameters(), None)
-    assert few_values.read_few(request) is None
+    request = query_costs.EngineRequest(source, (FEATURES[0],), {"label": "y"}, Parameters(), None)
+    assert query_costs.read_few(request) is None
     assert not read
-    few = few_values.read_few(replace(request, source=open_source(con.sql("SELECT 1.5 AS x, 2 AS y FROM range(20)"))))
+    few = query_costs.read_few(replace(request, source=open_source(con.sql("SELECT 1.5 AS x, 2 AS y FROM range(20)"))))
     assert few.frame().collect().rows() == [(1.5, 2)] * 20
 
 
@@ -80,7 +80,7 @@ def test_the_model_is_that_of_queries(monkeypatch, name):
     con.register("frame", rows())
     fits = [(rows(), "polars"), (rows(), "duckdb"), (con.sql("FROM frame"), "duckdb"), (con.sql("FROM frame"), "auto")]
     by_queries = [fb.fit(data, engine=engine, **how) for data, engine in fits]
-    monkeypatch.setattr(few_values, "MAX_VALUES", 1 << 19)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", 1 << 19)
     read = [fb.fit(data, engine=engine, **how) for data, engine in fits]
     exact = ["tree", "node", "feature", "threshold", "categories", "missing", "left", "right", "condition"]
     for model, other in zip(by_queries, read, strict=True):
@@ -93,7 +93,7 @@ def test_the_model_is_that_of_queries(monkeypatch, name):
 
 def test_a_fit_in_shards_stays_with_its_engine(monkeypatch):
     """Each shard of few rows would be read, but the engine was asked for by name, and its shards answer together."""
-    monkeypatch.setattr(few_values, "MAX_VALUES", 1 << 19)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", 1 << 19)
     opened = []
     init = DuckDBEngine.__init__
     monkeypatch.setattr(DuckDBEngine, "__init__", lambda *args, **how: opened.append(1) or init(*args, **how))

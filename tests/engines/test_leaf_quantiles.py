@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from frameboost.engines.leaf_quantiles import interpolated_quantile, weighted_quantile
+from frameboost.engines.frame import interpolated_quantile, weighted_quantile
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 999])

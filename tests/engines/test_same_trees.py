@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
-from frameboost.engines import batches
+from frameboost.engines import query_costs
 from frameboost.engines.duckdb import batch_sums
 from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.duckdb.engine import DuckDBEngine
@@ -70,7 +70,7 @@ def test_group_bys_and_kernels_give_one_model(monkeypatch, objective):
     options = {"objective": objective, "features": list(FEATURES_BY_TYPE)[:12], "weight": "w", **SHAPE}
     models = []
     for most_threads in (0, 1000):
-        monkeypatch.setattr(batches, "_MAX_THREADS", most_threads)
+        monkeypatch.setattr(query_costs, "_MAX_THREADS", most_threads)
         models += [fb.fit(frame.lazy(), LABELS[objective], engine=engine, **options) for engine in ("polars", "duckdb")]
     assert_same(objective, fb.fit(frame, LABELS[objective], engine="numba", **options), *models)
 

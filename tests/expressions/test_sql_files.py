@@ -142,8 +142,8 @@ def test_an_installed_package_runs_the_files_that_came_with_it(tmp_path):
     marked.write_text(marked.read_text(encoding="utf-8") + "\nLIMIT error('marked')", encoding="utf-8")
     code = """
 import duckdb, frameboost as fb
-from frameboost.engines import few_values
-few_values.MAX_VALUES = -1
+from frameboost.engines import query_costs
+query_costs.MAX_VALUES = -1
 con = duckdb.connect()
 try:
     fb.fit(con.sql("SELECT i AS x, i AS y FROM range(9) AS r(i)"), "y")

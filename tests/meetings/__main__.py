@@ -9,7 +9,7 @@ import traceback
 import warnings
 from pathlib import Path
 
-from frameboost.engines import few_values
+from frameboost.engines import query_costs
 from tests.meetings.covering import meetings
 from tests.meetings.journey import check
 
@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--thorough", action="store_true", help="every three values meet, not every two")
     arguments = parser.parse_args()
     warnings.simplefilter("error")
-    few_values.MAX_VALUES = -1  # small tables are trained on by queries, as large ones are
+    query_costs.MAX_VALUES = -1  # small tables are trained on by queries, as large ones are
     chosen, failed = meetings(thorough=arguments.thorough), 0
     for number in arguments.number or range(len(chosen)):
         try:

@@ -109,8 +109,8 @@ def test_the_loss_shown_is_the_training_loss(impatient, monkeypatch):
 
 _FITS = """
 import sys, frameboost as fb, polars as pl
-from frameboost.engines import few_values
-few_values.MAX_VALUES = -1  # polars runs queries
+from frameboost.engines import query_costs
+query_costs.MAX_VALUES = -1  # polars runs queries
 data = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "y": [0, 0, 1, 5] * 5})
 for verbose, engine in (False, "polars"), (True, "numba"), (True, "numba"), (None, "numba"):
     fb.fit(data, "y", n_estimators=2, engine=engine, verbose=verbose)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines import few_values
+from frameboost.engines import query_costs
 from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.memory import engine as numba
 from tests.support.cases import cases
@@ -67,7 +67,7 @@ def test_one_split_for_two_targets_by_hand():
 @pytest.mark.slow
 @cases("case", CASES)
 def test_every_engine_grows_the_same_trees(case, monkeypatch):
-    monkeypatch.setattr(few_values, "MAX_VALUES", 0)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", 0)
     frame = flights()
     models = [fitted(frame, engine, **CASES[case]) for engine in ENGINES]
     K = models[0].ensemble.n_outputs
@@ -91,7 +91,7 @@ def test_rows_in_the_order_of_leaves_and_of_a_relation(monkeypatch):
     plain = fitted(frame, **CASES["classes"])
     monkeypatch.setattr(numba, "MIN_SORTED", 100)
     monkeypatch.setattr(sql, "MIN_SORTED", 100)
-    monkeypatch.setattr(few_values, "MAX_VALUES", 0)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", 0)
     assert fitted(frame, **CASES["classes"]).to_json() == plain.to_json()
     con = duckdb.connect()
     con.register("t", frame.to_arrow())
@@ -113,7 +113,7 @@ def test_margins_of_training_are_those_of_the_model():
 @pytest.mark.slow
 @cases("engine", ENGINES)
 def test_held_out_rows_stop_the_fit(engine, monkeypatch):
-    monkeypatch.setattr(few_values, "MAX_VALUES", 0)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", 0)
     frame = flights().with_columns(pl.col("cause").shuffle(1))
     model = fitted(frame, engine, n_estimators=30, valid="fold", early_stopping_rounds=2, learning_rate=1.0,
                    **CASES["classes"])  # fmt: skip

@@ -1,7 +1,7 @@
 """Histograms of rows that are read in batches, and added up by bin by kernels.
 
 Nothing is held in memory but two batches and the sums; the rows stay in the database. With few threads this takes half
-as long as group-bys (see `frameboost.engines.batches`).
+as long as group-bys (see `frameboost.engines.query_costs`).
 
 Over a star, a fact is read with its own codes and one key for each dimension, in place of the codes of all attributes.
 Sums by key are then added to the bins of the key's codes, which are in memory. A group-by in the database takes three

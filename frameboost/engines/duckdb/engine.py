@@ -9,7 +9,6 @@ import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.value_counts import ValueCounts
-from frameboost.engines.batches import kernel_pays
 from frameboost.engines.contract import Sample
 from frameboost.engines.duckdb.batch_sums import BatchSums
 from frameboost.engines.duckdb.binning import (
@@ -28,6 +27,7 @@ from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql
 from frameboost.engines.duckdb.nodes import MAX_WALKED_AGAIN, Nodes, RowNodes, code_goes_left
 from frameboost.engines.duckdb.rows import TableEngine
 from frameboost.engines.linear_contract import LeafGrid
+from frameboost.engines.query_costs import kernel_pays
 from frameboost.expressions.expression import Expression, float_literal
 from frameboost.expressions.sql_files import render
 from frameboost.losses.exact_sums import Scalar

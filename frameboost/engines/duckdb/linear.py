@@ -9,8 +9,7 @@ import numpy as np
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.gradients import TreeGradients
 from frameboost.engines.duckdb.nodes import Nodes
-from frameboost.engines.leaf_sums import own_sums
-from frameboost.engines.linear_contract import LeafGrid, linear_role
+from frameboost.engines.linear_contract import LeafGrid, linear_role, sums_of_terms
 from frameboost.expressions.expression import float_literal
 from frameboost.expressions.sql_files import render
 from frameboost.splits.split import FloatArray
@@ -56,7 +55,7 @@ class LeafQuery:
         rounded = [_rounded(side, {node: getattr(grid, f"{side}_offset") for node, grid in grids.items()})
                    for side in "gh"]  # fmt: skip
         found = self._run(features, terms, [f"SUM({each})" for each in products], *rounded)
-        return {node: own_sums(values, most, len(terms[node])) for node, values in found.items()}
+        return {node: sums_of_terms(values, most, len(terms[node])) for node, values in found.items()}
 
     def _run(
         self, features: Mapping[int, Sequence[int]], terms: Mapping[int, Sequence[str]], wanted: Sequence[str],

@@ -10,7 +10,7 @@ import polars as pl
 from frameboost.binning.arrays import Codes, bin_column, bin_rare_values
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import FeatureDraws, GrownNodes, Sample, TreeShape
-from frameboost.engines.leaf_quantiles import leaf_quantile
+from frameboost.engines.frame import leaf_quantile
 from frameboost.engines.linear_contract import LeafGrid
 from frameboost.engines.memory.binning import BinnedColumns, is_small
 from frameboost.engines.memory.histograms import sum_by_bin

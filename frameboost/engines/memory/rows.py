@@ -15,7 +15,7 @@ from frameboost.binning.value_counts import ValueCounts
 from frameboost.checks.messages import reason, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.fixed_terms import kept_aggregates
-from frameboost.engines.frame.engine import FrameEngine
+from frameboost.engines.frame import FrameEngine
 from frameboost.engines.memory.binning import propose_bins
 from frameboost.engines.memory.gradients import Gradients
 from frameboost.engines.memory.programs.exact_sums import ExactSums, values_by_row

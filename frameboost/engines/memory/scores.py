@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.frame.scores import ScoreTable
+from frameboost.engines.frame import ScoreTable
 from frameboost.engines.memory.programs.exact_sums import ExactSums
 from frameboost.engines.memory.score_kernels import MAX_CROWDED, group_keys, pack_scores, sum_by_step
 from frameboost.expressions.expression import Expression

@@ -30,9 +30,9 @@ class PolarsApproxEngine(PolarsEngine):
     def load_columns(self) -> list[Bins]:
         """See `RebinningEngine.load_columns`."""
         read = [physical_expr(f.name, f.type).alias(f"value_{i}") for i, f in enumerate(self.features)]
-        everything = self.frame.select(*read, *self.row_exprs).collect()
-        self.rows = everything.select(self.row_names)
-        self.values = everything.drop(self.row_names)
+        values_and_roles = self.frame.select(*read, *self.row_exprs).collect()
+        self.rows = values_and_roles.select(self.row_names)
+        self.values = values_and_roles.drop(self.row_names)
         self.bins = []
         for i, feature in enumerate(self.features):
             values = self.values[f"value_{i}"]

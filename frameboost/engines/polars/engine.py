@@ -1,59 +1,96 @@
-"""The engine of lazy group-bys: training as polars expressions."""
+"""Gradient boosting in group-bys: each step of training as polars expressions over a LazyFrame.
+
+1. Cuts: the columns of the frame are read one by one, and values chosen at which bins begin.
+2. Codes: one pass over the frame gives every row the number of its bin in each column, beside its label and weight.
+3. For each round, g and h of every row are computed from its label and margin, and rounded so that sums are exact.
+4. For each level of a tree, g and h are summed by node and bin: a group-by for each feature. From these histograms
+   training chooses splits.
+5. Rows move to the children: the column ``node`` is computed anew from itself and the codes.
+6. The value of its leaf is added to the margin of every row.
+
+`PolarsEngine` has these steps in this order; below it is how histograms are summed, and how rows move. What all engines
+over frames do, such as to evaluate labels, metrics and terms, is in `frameboost.engines.frame`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache, reduce
 
 import numpy as np
 import polars as pl
 import polars.selectors as cs
 
+from frameboost.binning import codes
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.fixed_terms import FixedTerms
-from frameboost.engines.frame.aggregation import in_polars
-from frameboost.engines.frame.engine import FrameEngine
-from frameboost.engines.frame.gradients import tree_gh
-from frameboost.engines.frame.ranking import window_expr
+from frameboost.engines.frame import FrameEngine, in_polars, window_expr
 from frameboost.engines.linear_contract import LeafGrid, linear_role
 from frameboost.engines.pairs.queries import Queries
-from frameboost.engines.polars.binning import code_columns, propose_bins
-from frameboost.engines.polars.gradients import gradient_columns
-from frameboost.engines.polars.histograms import sum_by_bin
 from frameboost.engines.polars.linear import leaf_ranges, leaf_sums, linear_value
-from frameboost.engines.polars.nodes import child_of_row, code_goes_left, leaf_value, root_of_rows
+from frameboost.engines.query_costs import kernel_pays
+from frameboost.expressions.draws import draw_expr
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.ranking_terms import PAIR_SUMS, RankingPairs
-from frameboost.losses.exact_sums import Aggregate, Scalar, largest_magnitudes, rounded_on
+from frameboost.losses.exact_sums import Aggregate, Scalar, largest_magnitudes, rounded, rounded_on
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import physical_expr
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.trees.linear_leaf import LinearLeaf
 
-__all__ = ["PolarsEngine"]
+__all__ = ["PolarsEngine", "child_of_row", "sum_by_bin"]
+
+# Histograms are summed of so many rows at a time, as rows of some nodes are copied.
+_ROWS_AT_ONCE = 1 << 22
+# The streaming engine sums some 4,096 groups of rows as they come, and sets rows of others aside. Not each key finds
+# room, so with more than half as many keys it takes longer than for the nodes in two parts.
+_MAX_KEYS, _MAX_PARTS = 1 << 11, 8
+# Types for numbers of nodes, and the largest of each. Rows move in a fraction of the time where they are narrow.
+_LARGEST: dict[pl.DataType, int] = {pl.UInt8(): 2**8 - 1, pl.UInt16(): 2**16 - 1, pl.UInt32(): 2**32 - 1}
 
 
 class PolarsEngine(FrameEngine):
-    """`HistogramEngine` over a LazyFrame, which is read column by column for cuts and once more for codes."""
+    """`HistogramEngine` over a LazyFrame, which is read column by column for cuts and once more for codes.
+
+    Attributes
+    ----------
+    rows
+        The roles and margins of every row.
+    codes
+        The number of the bin of every value, in columns "0", "1", ... by feature.
+    gradients
+        ``g_0``, ``h_0``, ... of every row, by output.
+    gh
+        ``g`` and ``h`` of the tree that grows; 0 in rows that a sample leaves out.
+    vector_gh
+        ``g_0``, ``h_0``, ... of a tree for all outputs.
+    node
+        The node of every row in that tree.
+    """
 
     takes_batches = True
 
     def __init__(self, frame: pl.LazyFrame, features: tuple[Feature, ...], roles: Mapping[str, str]) -> None:
         super().__init__(frame, features, roles)
-        self.gradients = pl.DataFrame()  # g_0, h_0, ...
+        self.gradients = pl.DataFrame()
+        self.gh = pl.DataFrame()
+        self.vector_gh = pl.DataFrame()
         self._fixed = FixedTerms(self.row_names)
         self._fixed_columns: dict[Hashable, pl.Series] = {}  # their values, by key
         self._named: dict[str, Hashable] = {}  # the keys of those that are defined, by name
         self._queries: Queries | None = None  # the rows of each, once there are pairs
-        self.gh = pl.DataFrame()  # g and h of the current tree
-        self.vector_gh = pl.DataFrame()  # g_0, h_0, ... of a tree for all outputs
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
-        return propose_bins(self.frame, self.features, max_bin, given, self.n_rows)
+        sample = codes.sample_of(self.n_rows)
+        return [
+            given[i] if i in given else codes.propose_bins(feature, self.feature_values(i), max_bin, sample)
+            for i, feature in enumerate(self.features)
+        ]
 
     def feature_values(self, number: int) -> pl.Series:
         """See `FrameEngine.feature_values`."""
@@ -63,9 +100,13 @@ class PolarsEngine(FrameEngine):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
         self.layout = SlotLayout(bins)
-        codes = code_columns(bins, [physical_expr(b.feature.name, b.feature.type) for b in bins])
+        coded = []
+        for i, b in enumerate(bins):
+            value, kind = physical_expr(b.feature.name, b.feature.type), b.feature.type
+            code = codes.code_expr(value, kind, b.feature.categories or b.cuts, b.missing)
+            coded.append(code.cast(codes.code_dtype(b)).alias(str(i)))
         # Labels and codes in one pass: a lazy frame promises no row order that two passes could share.
-        everything = self.frame.select(*codes, *self.row_exprs).collect()
+        everything = self.frame.select(*coded, *self.row_exprs).collect()
         self.rows = everything.select(self.row_names)
         self.codes = everything.drop(self.row_names)
 
@@ -75,6 +116,117 @@ class PolarsEngine(FrameEngine):
         self.rows = self.rows.with_columns(e.to_polars().alias(name) for name, e in margins.items())
 
     # --- once a round -------------------------------------------------------------------------------------------------
+
+    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
+        """See `Engine.compute_gradients`."""
+        self.gradients = pl.DataFrame()  # of the round before, whose columns expressions could name
+        self.gradients = self.by_row({**rounded(self, gradients), **others})
+
+    def compute_gradients_on(
+        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
+    ) -> dict[str, float]:
+        """See `ShardEngine.compute_gradients_on`."""
+        self.gradients = pl.DataFrame()
+        self.gradients = self.by_row({**rounded_on(offsets, gradients), **others})
+        return largest_magnitudes(self, gradients)
+
+    # --- once a tree --------------------------------------------------------------------------------------------------
+
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        self.gh = self._gh_of(output, sample)
+        self.reset_nodes()
+        return _total(self.gh)
+
+    def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
+        """See `VectorEngine.start_vector_tree`."""
+        n_outputs = sum(name.startswith("g_") for name in self.gradients.columns)
+        of_outputs = [self._gh_of(k, sample) for k in range(n_outputs)]
+        self.gh = of_outputs[0]  # to tell which rows are in the sample
+        self.vector_gh = pl.concat(
+            [gh.rename({"g": f"g_{k}", "h": f"h_{k}"}) for k, gh in enumerate(of_outputs)], how="horizontal"
+        )
+        self.reset_nodes()
+        return [_total(gh) for gh in of_outputs]
+
+    def _gh_of(self, output: int, sample: Sample | None) -> pl.DataFrame:
+        """Return ``g`` and ``h`` of one output, set to zero in rows that the sample leaves out."""
+        gh = self.gradients.lazy().select(pl.col(f"g_{output}").alias("g"), pl.col(f"h_{output}").alias("h"))
+        if sample is not None:  # which is drawn by positions among the rows of all shards
+            draw = draw_expr(self.positions.expr(pl.int_range(pl.len(), dtype=pl.Int64)), sample.key).alias("draw")
+            sampled = [sample.g.to_polars().alias("g"), sample.h.to_polars().alias("h")]
+            gh = gh.with_columns(draw).with_columns(sampled).select("g", "h")
+        return gh.collect()
+
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
+        self.node = pl.repeat(0, self.n_rows, dtype=pl.UInt8, eager=True).alias("node")
+        self._is_root = True
+
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `HistogramEngine.histograms`."""
+        self._sum_by_bin(self.gh, nodes, out, indices)
+
+    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `VectorEngine.vector_histograms`."""
+        self._sum_by_bin(self.vector_gh, nodes, out, indices)
+
+    def _sum_by_bin(self, gh: pl.DataFrame, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        rows = pl.concat([self.codes, gh, self.node.to_frame()], how="horizontal")
+        sum_by_bin(rows, self.layout, nodes, out, indices, is_root=self._is_root)
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        self.node = child_of_row(self.codes, self.node, splits, self.goes_left)
+        self._is_root = False
+
+    def goes_left(self, split: Split) -> pl.Expr:
+        """Return which rows go left, as a condition over the columns of ``codes``."""
+        code = pl.col(str(split.feature))
+        if split.categories is not None:
+            is_named = code.is_in(list(split.categories))
+            return ~is_named if split.missing_left else is_named
+        is_below, missing = code < split.bin, self.layout.bins[split.feature].missing
+        return is_below | (code == missing) if split.missing_left else is_below
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """See `Engine.add_leaf_values`."""
+        assert self.rows is not None
+        by_node = np.zeros(max(values) + 1)
+        by_node[list(values)] = list(values.values())
+        added = pl.lit(pl.Series(by_node)).gather(self.node.cast(pl.UInt32))
+        self.rows = self.rows.with_columns(pl.col(margin) + added)
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """See `Engine.node_quantiles`."""
+        return self.quantiles_by_node(self.node, self.gh["h"], value, weight, alpha)
+
+    def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
+        """See `ShardEngine.node_values`."""
+        return self.values_by_node(self.node, self.gh["h"], value, weight).collect()
+
+    # --- linear leaves ------------------------------------------------------------------------------------------------
+
+    def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
+        """See `LinearEngine.leaf_ranges`."""
+        return leaf_ranges(self._numbers_by_node(), features)
+
+    def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
+        """See `LinearEngine.leaf_sums`."""
+        return leaf_sums(self._numbers_by_node(), grids)
+
+    def _numbers_by_node(self) -> pl.LazyFrame:
+        assert self.rows is not None
+        return self.rows.select(cs.starts_with(linear_role(""))).hstack([*self.gh, self.node]).lazy()
+
+    def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+        """See `LinearEngine.add_linear_leaves`."""
+        assert self.rows is not None
+        rows = self.rows.hstack([self.node])
+        added = rows.lazy().select(pl.col(margin) + linear_value(values, linear)).collect().to_series()
+        self.rows = self.rows.with_columns(added.alias(margin))
+
+    # --- terms of metrics and ranking, of which some are the same in every round --------------------------------------
 
     def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
         """See `Engine.add_columns`; of ranking, columns that are the same in every round are computed once."""
@@ -99,6 +251,11 @@ class PolarsEngine(FrameEngine):
         self.terms.clear()
         self._fixed = FixedTerms(self.rows.columns)
 
+    def computed_columns(self) -> list[pl.Series]:
+        """See `FrameEngine.computed_columns`."""
+        fixed = [self._fixed_columns[key].alias(name) for name, key in self._named.items()]
+        return [*self.gradients.get_columns(), *fixed]
+
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`; what is the same in every round is kept."""
         return self._fixed.aggregated(aggregates, super().aggregate)
@@ -116,95 +273,127 @@ class PolarsEngine(FrameEngine):
         sums = pair_sums(self._queries, columns, pairs, offset, kept_workers())
         self.store_pairs(pl.DataFrame(dict(zip(PAIR_SUMS, sums, strict=True))))
 
-    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
-        """See `Engine.compute_gradients`."""
-        self.gradients = pl.DataFrame()
-        self.gradients = gradient_columns(self, gradients, others)
 
-    def compute_gradients_on(
-        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
-    ) -> dict[str, float]:
-        """See `ShardEngine.compute_gradients_on`."""
-        self.gradients = pl.DataFrame()
-        self.gradients = self.by_row({**rounded_on(offsets, gradients), **others})
-        return largest_magnitudes(self, gradients)
+def _total(gh: pl.DataFrame) -> Stats:
+    return Stats(float(gh["g"].sum()), float(gh["h"].sum()))
 
-    def computed_columns(self) -> list[pl.Series]:
-        """See `FrameEngine.computed_columns`."""
-        fixed = [self._fixed_columns[key].alias(name) for name, key in self._named.items()]
-        return [*self.gradients.get_columns(), *fixed]
 
-    # --- once a tree --------------------------------------------------------------------------------------------------
+# --- histograms: a group-by for each feature, by a key of node and bin ------------------------------------------------
 
-    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
-        """See `Engine.start_tree`."""
-        self.gh = tree_gh(self.gradients.lazy(), output, sample, self.positions)
-        self.reset_nodes()
-        return Stats(float(self.gh["g"].sum()), float(self.gh["h"].sum()))
 
-    def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
-        """See `VectorEngine.start_vector_tree`."""
-        n_outputs = sum(name.startswith("g_") for name in self.gradients.columns)
-        of_outputs = [tree_gh(self.gradients.lazy(), k, sample, self.positions) for k in range(n_outputs)]
-        self.gh = of_outputs[0]  # to tell which rows are in the sample
-        self.vector_gh = pl.concat(
-            [gh.rename({"g": f"g_{k}", "h": f"h_{k}"}) for k, gh in enumerate(of_outputs)], how="horizontal"
-        )
-        self.reset_nodes()
-        return [Stats(float(gh["g"].sum()), float(gh["h"].sum())) for gh in of_outputs]
+def sum_by_bin(
+    rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, indices: IntArray, *, is_root: bool
+) -> None:
+    """Write the histograms of some nodes to their ``indices`` in ``out``.
 
-    def reset_nodes(self) -> None:
-        """See `Engine.reset_nodes`."""
-        self.node = root_of_rows(self.n_rows)
-        self._is_root = True
+    With few threads, the rows that polars filters are added up by a kernel (see `kernel_pays`).
 
-    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
-        """See `HistogramEngine.histograms`."""
-        rows = pl.concat([self.codes, self.gh, self.node.to_frame()], how="horizontal")
-        sum_by_bin(rows, self.layout, nodes, out, indices, everywhere=self._is_root)
+    Parameters
+    ----------
+    rows
+        The codes of feature i as the column "i", ``node``, and ``g`` and ``h``, or ``g_0``, ``h_0``, ... of each
+        output.
+    layout
+        The bins of the features.
+    nodes, out, indices
+        See `HistogramEngine.histograms` and `VectorEngine.vector_histograms`.
+    is_root
+        Whether all rows are in the only node.
+    """
+    out[indices] = 0.0
+    by_kernel = out.ndim == 3 and kernel_pays(pl.thread_pool_size())
+    for some in rows.iter_slices(_ROWS_AT_ONCE):
+        for part in [slice(None)] if is_root or by_kernel else _parts(len(nodes), min(layout.strides())):
+            # As a frame: group-bys of one lazy frame would each filter the rows.
+            of_nodes = some if is_root else some.filter(pl.col("node").is_in(list(nodes[part])))
+            add = _add_rows if by_kernel else _add_group_bys
+            add(of_nodes, layout, nodes[part], out, indices[part])
 
-    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
-        """See `VectorEngine.vector_histograms`."""
-        rows = pl.concat([self.codes, self.vector_gh, self.node.to_frame()], how="horizontal")
-        sum_by_bin(rows, self.layout, nodes, out, indices, everywhere=self._is_root)
 
-    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
-        """See `Engine.apply_splits`."""
-        self.node = child_of_row(self.codes, self.node, splits, self.goes_left)
-        self._is_root = False
+def _parts(n_nodes: int, stride: int) -> Iterator[slice]:
+    """Yield the parts of the nodes to sum at a time."""
+    size = max(1, _MAX_KEYS // stride, -(-n_nodes // _MAX_PARTS))
+    return (slice(start, start + size) for start in range(0, n_nodes, size))
 
-    def goes_left(self, split: Split) -> pl.Expr:
-        """Return which rows go left, as a condition over the columns of ``codes``."""
-        return code_goes_left(split, pl.col(str(split.feature)), self.layout.bins[split.feature].missing)
 
-    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
-        """See `Engine.add_leaf_values`."""
-        assert self.rows is not None
-        self.rows = self.rows.with_columns(pl.col(margin) + leaf_value(self.node, values))
+def _add_group_bys(
+    rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, indices: IntArray
+) -> None:
+    """Add the rows, all of which are in the nodes, by group-bys, which run together.
 
-    def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
-        """See `LinearEngine.leaf_ranges`."""
-        return leaf_ranges(self._numbers_by_node(), features)
+    One small integer is the key, index of the node * stride + code: grouping by it is much faster than by two columns.
+    Features with few bins share a stride, so a feature with many categories widens no other's keys.
+    """
+    strides = layout.strides()
+    keys = [pl.col(str(i)) for i in range(len(strides))]
+    if len(nodes) > 1:
+        rows = rows.with_columns(_first_key(nodes, stride).alias(f"first_{stride}") for stride in set(strides))
+        keys = [pl.col(f"first_{stride}") + key for stride, key in zip(strides, keys, strict=True)]
+    names = ["g", "h"] if out.ndim == 3 else [f"{x}_{k}" for k in range(out.shape[1]) for x in "gh"]
+    tables = pl.collect_all(
+        [rows.lazy().group_by(key.alias("key")).agg(pl.col(names).sum()) for key in keys], engine="streaming"
+    )
+    for offset, stride, table in zip(layout.offsets[:-1], strides, tables, strict=True):
+        key = table["key"].to_numpy().astype(np.int64)
+        sums = table.select(names).to_numpy()
+        if out.ndim == 3:
+            out[indices[key // stride], offset + key % stride] += sums
+        else:
+            out[indices[key // stride], :, offset + key % stride] += sums.reshape(len(key), -1, 2)
 
-    def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
-        """See `LinearEngine.leaf_sums`."""
-        return leaf_sums(self._numbers_by_node(), grids)
 
-    def _numbers_by_node(self) -> pl.LazyFrame:
-        assert self.rows is not None
-        return self.rows.select(cs.starts_with(linear_role(""))).hstack([*self.gh, self.node]).lazy()
+def _first_key(nodes: Sequence[int], stride: int) -> pl.Expr:
+    """Return the first key of each row's node: the node's index in ``nodes`` times ``stride``."""
+    keys = [0] * (max(nodes) + 1)
+    for index, node in enumerate(nodes):
+        keys[node] = index * stride
+    dtype = pl.UInt16 if len(nodes) * stride <= 2**16 else pl.UInt32 if len(nodes) * stride <= 2**32 else pl.UInt64
+    return pl.lit(pl.Series(keys, dtype=dtype)).gather(pl.col("node").cast(pl.UInt32))
 
-    def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
-        """See `LinearEngine.add_linear_leaves`."""
-        assert self.rows is not None
-        rows = self.rows.hstack([self.node])
-        added = rows.lazy().select(pl.col(margin) + linear_value(values, linear)).collect().to_series()
-        self.rows = self.rows.with_columns(added.alias(margin))
 
-    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
-        """See `Engine.node_quantiles`."""
-        return self.quantiles_by_node(self.node, self.gh["h"], value, weight, alpha)
+def _add_rows(rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+    """Add the rows, all of which are in the nodes, by the kernel."""
+    from frameboost.engines.batch_kernels import add_codes
 
-    def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
-        """See `ShardEngine.node_values`."""
-        return self.values_by_node(self.node, self.gh["h"], value, weight).collect()
+    index_of = np.zeros(max(nodes) + 1, np.uint32)
+    index_of[list(nodes)] = indices
+    index = index_of[rows["node"].to_numpy()]
+    g, h = rows["g"].to_numpy(), rows["h"].to_numpy()
+    for feature, offset in enumerate(layout.offsets[:-1]):
+        add_codes(index, rows[str(feature)].to_numpy(), offset, g, h, out)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def child_of_row(
+    columns: pl.DataFrame,
+    node: pl.Series,
+    splits: Mapping[int, tuple[Split, int, int]],
+    goes_left: Callable[[Split], pl.Expr],
+) -> pl.Series:
+    """Return the node of every row after the splits (node -> split, left child, right child).
+
+    ``goes_left`` returns a split's condition over ``columns``.
+    """
+    largest = max((child for _, *children in splits.values() for child in children), default=0)
+    kind = next(kind for kind, most in _LARGEST.items() if max(largest, _LARGEST[node.dtype]) <= most)
+    node = node.cast(kind)
+
+    def child(split: Split, left: int, right: int) -> pl.Expr:
+        return pl.when(goes_left(split)).then(_number(left, kind)).otherwise(_number(right, kind))
+
+    before = pl.col("node")
+    after = reduce(
+        lambda other, move: pl.when(before == _number(move[0], kind)).then(child(*move[1])).otherwise(other),
+        splits.items(),
+        before,
+    )
+    rows = pl.concat([columns, node.to_frame()], how="horizontal")
+    return rows.lazy().select(after.alias("node")).collect().to_series()
+
+
+@lru_cache(maxsize=1024)
+def _number(node: int, kind: pl.DataType) -> pl.Expr:
+    """Return the number of a node, memoised: each tree has the same ones."""
+    return pl.lit(node, dtype=kind)

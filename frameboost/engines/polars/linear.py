@@ -8,8 +8,7 @@ from functools import reduce
 import numpy as np
 import polars as pl
 
-from frameboost.engines.leaf_sums import own_sums
-from frameboost.engines.linear_contract import LeafGrid, linear_role
+from frameboost.engines.linear_contract import LeafGrid, linear_role, sums_of_terms
 from frameboost.splits.split import FloatArray
 from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm
 
@@ -43,7 +42,7 @@ def leaf_sums(rows: pl.LazyFrame, grids: Mapping[int, LeafGrid]) -> dict[int, Fl
     products = [g, h, *(g * each for each in us), *(h * each for each in us)]
     products += [h * us[k] * us[j] for k in range(len(us)) for j in range(k + 1)]
     by_node = _by_node(rows, [each.sum().alias(f"sum{k}") for k, each in enumerate(products)])
-    return {node: own_sums(values, len(us), len(terms[node])) for node, values in by_node.items()}
+    return {node: sums_of_terms(values, len(us), len(terms[node])) for node, values in by_node.items()}
 
 
 def linear_value(values: Mapping[int, float], linear: Mapping[int, LinearLeaf]) -> pl.Expr:

@@ -17,7 +17,7 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.value_counts import cut_intervals, gaps_of_counts, gaps_within
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
-from frameboost.engines.frame.scores import ScoreTable
+from frameboost.engines.frame import ScoreTable
 from frameboost.engines.shards.gathering import GatheredScores, first_shared
 from frameboost.engines.shards.merging import merged_aggregates, merged_scores, sum_histograms, sum_stats
 from frameboost.engines.shards.pool import Call, ShardPool

@@ -12,7 +12,7 @@ from functools import partial
 
 import polars as pl
 
-from frameboost.engines.frame.scores import ScoreTable
+from frameboost.engines.frame import ScoreTable
 from frameboost.engines.shards.merging import merged_aggregates, merged_scores
 from frameboost.engines.shards.pool import ShardPool
 from frameboost.losses.exact_sums import Aggregate

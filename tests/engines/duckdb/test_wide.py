@@ -6,7 +6,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines import few_values
+from frameboost.engines import query_costs
 from frameboost.engines.duckdb import binning, codes, engine, opening
 from tests.support.frames import every_type
 
@@ -21,7 +21,7 @@ def frame() -> pl.DataFrame:
 @pytest.fixture
 def con(frame, monkeypatch):
     """Return a connection with the frame as a table; three columns are many."""
-    monkeypatch.setattr(few_values, "MAX_VALUES", -1)
+    monkeypatch.setattr(query_costs, "MAX_VALUES", -1)
     for module in (binning, codes, engine, opening):
         monkeypatch.setattr(module, "MAX_AT_ONCE", 3)
     con = duckdb.connect()

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from frameboost.engines.contract import QueryWindow
-from frameboost.engines.frame.ranking import window_expr
-from frameboost.engines.frame.scores import ScoreTable
+from frameboost.engines.frame import ScoreTable, window_expr
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.programs import exact_sums
 from frameboost.engines.memory.programs.exact_sums import ExactSums

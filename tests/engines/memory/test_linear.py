@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameboost.engines.leaf_sums import own_sums
+from frameboost.engines.linear_contract import sums_of_terms
 from frameboost.engines.memory.linear import grids_of
 from frameboost.engines.memory.linear_kernels import add_linear, range_of_leaf, sum_leaf
 from frameboost.trees.linear_leaf import LinearTerm
@@ -77,5 +77,5 @@ def test_values_of_linear_leaves_are_added(seed):
 def test_sums_of_a_leaf_with_fewer_terms():
     # g, h, g·u of three terms, h·u of three, then the pairs 00, 01, 11, 02, 12, 22
     values = np.array([1, 2, 10, 11, 12, 20, 21, 22, 100, 101, 111, 102, 112, 122])
-    assert own_sums(values, 3, 2).tolist() == [1, 2, 10, 11, 20, 21, 100, 101, 111]
-    assert own_sums(values, 3, 3).tolist() == values.tolist()
+    assert sums_of_terms(values, 3, 2).tolist() == [1, 2, 10, 11, 20, 21, 100, 101, 111]
+    assert sums_of_terms(values, 3, 3).tolist() == values.tolist()

@@ -1,9 +1,16 @@
-"""The base class of the engines over a polars frame: roles, margins and defined terms as polars columns."""
+"""The rows of an engine over a polars frame: labels, margins and added columns, and aggregates over them.
+
+Two engines are built on `FrameEngine`: that of group-bys (`frameboost.engines.polars`), and that of arrays in memory
+(`frameboost.engines.memory`). Below it are what it is made of: window functions over queries, distinct scores for areas
+under curves, and quantiles of the rows of a leaf.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -11,20 +18,22 @@ import polars as pl
 from frameboost.binning.codes import category_values, distinct_values, sample_of
 from frameboost.binning.value_counts import ValueCounts, in_numpy
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.frame.aggregation import aggregated, in_polars
-from frameboost.engines.frame.ranking import query_expr, window_expr
-from frameboost.engines.frame.scores import ScoreTable
-from frameboost.engines.leaf_quantiles import leaf_quantile
 from frameboost.expressions.ranking_terms import PAIR_SUMS
 from frameboost.expressions.row_positions import RowPositions
 from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
 from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, physical_expr
-from frameboost.schema.types import Physical
+from frameboost.schema.types import FeatureType, Physical
+from frameboost.splits.split import FloatArray
 
-__all__ = ["FrameEngine"]
+__all__ = [
+    "FrameEngine", "ScoreTable", "in_polars", "interpolated_quantile", "leaf_quantile", "weighted_quantile",
+    "window_expr",
+]  # fmt: skip
 
+# More rows than this are evaluated by the streaming engine.
 _MIN_STREAMED = 1 << 17
+_SIDES = ("positive", "negative")  # the sums of a distinct score
 
 
 class FrameEngine:
@@ -44,12 +53,12 @@ class FrameEngine:
         self.frame = frame
         self.features = features
         self.row_exprs = [
-            (query_expr(frame, name) if role == "qid" else _present_float(name)).alias(role)
+            (_query_expr(frame, name) if role == "qid" else column(name).cast(pl.Float64).fill_nan(None)).alias(role)
             for role, name in roles.items()
         ]
         self.roles = dict(roles)
         self.row_names = list(roles)
-        self.positions = RowPositions()  # of its rows among all, of which there are
+        self.positions = RowPositions()  # of a shard's rows among all
         self._n_all_rows = 0
         self.rows: pl.DataFrame | None = None  # roles and margins
         self.terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
@@ -66,7 +75,7 @@ class FrameEngine:
         counts = (physical_expr(f.name, f.type).null_count().alias(str(i)) for i, f in enumerate(self.features))
         return list(self.frame.select(counts).collect().row(0))
 
-    # --- rows and what is computed from them --------------------------------------------------------------------------
+    # --- columns ------------------------------------------------------------------------------------------------------
 
     def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
         """See `Engine.add_columns`."""
@@ -80,8 +89,8 @@ class FrameEngine:
     def all_rows(self) -> pl.LazyFrame:
         """Return the rows with all columns that expressions may name."""
         if self.rows is None:
-            return self.with_terms(self.frame.select(self.row_exprs))
-        return self.with_terms(self.stored_rows())
+            return self._with_terms(self.frame.select(self.row_exprs))
+        return self._with_terms(self.stored_rows())
 
     def stored_rows(self) -> pl.LazyFrame:
         """Return the rows with the roles and all columns that were computed."""
@@ -92,21 +101,23 @@ class FrameEngine:
         """Return the columns that an engine keeps outside ``rows``, such as gradients."""
         return []
 
-    def with_terms(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+    def _with_terms(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Return the rows with the defined terms, and a weight of 1 where there is none."""
         if "weight" not in self.row_names:
             rows = rows.with_columns(pl.lit(1.0).alias("weight"))
         for name, term in self.terms.items():
             if isinstance(term, Cumulative):
-                rows = _running_sum(rows, name, term)
+                rows = _with_running_sum(rows, name, term)
             else:
                 value = window_expr(term) if isinstance(term, QueryWindow) else in_polars(term)
                 rows = rows.with_columns(value.alias(name))
         return rows
 
+    # --- numbers ------------------------------------------------------------------------------------------------------
+
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
-        return aggregated(self.all_rows(), aggregates)
+        return _aggregated(self.all_rows(), aggregates)
 
     def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
         """See `Engine.by_score`."""
@@ -114,8 +125,8 @@ class FrameEngine:
 
     def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
         """Evaluate expressions row by row, as float64."""
-        wanted = [in_polars(e).cast(pl.Float64).alias(name) for name, e in values.items()]
-        rows = self.all_rows().with_columns(wanted).select(list(values))
+        numbers = [in_polars(e).cast(pl.Float64).alias(name) for name, e in values.items()]
+        rows = self.all_rows().with_columns(numbers).select(list(values))
         # The streaming engine evaluates all expressions on one cache-sized batch at a time, on all threads. Starting it
         # takes longer than few rows do.
         return rows.collect(engine="streaming" if self.n_rows > _MIN_STREAMED else "in-memory")
@@ -125,11 +136,13 @@ class FrameEngine:
     ) -> dict[int, float]:
         """Return `Engine.node_quantiles`, given each row's node and its h in the current tree."""
         # The order of a node's values takes five times as long as a selection among them, which polars does not have.
-        found = self.values_by_node(node, h, value, weight).group_by("node").agg(pl.all()).sort("node").collect()
-        values = [each.to_numpy() for each in found["value"]]
-        weights = [None] * len(found) if weight is None else [each.to_numpy() for each in found["weight"]]
-        rows = zip(found["node"].to_list(), values, weights, strict=True)
-        return {number: leaf_quantile(own, own_weights, alpha) for number, own, own_weights in rows}
+        rows = self.values_by_node(node, h, value, weight).group_by("node").agg(pl.all()).sort("node").collect()
+        values = [each.to_numpy() for each in rows["value"]]
+        weights = [None] * len(rows) if weight is None else [each.to_numpy() for each in rows["weight"]]
+        return {
+            number: leaf_quantile(of_node, its_weights, alpha)
+            for number, of_node, its_weights in zip(rows["node"].to_list(), values, weights, strict=True)
+        }
 
     def values_by_node(self, node: pl.Series, h: pl.Series, value: Scalar, weight: Scalar | None) -> pl.LazyFrame:
         """Return `ShardEngine.node_values`, given each row's node and its h in the current tree."""
@@ -187,12 +200,134 @@ class FrameEngine:
         return self.frame.select(column(self.roles["qid"]).cast(pl.String).unique()).collect().to_series()
 
 
-def _present_float(name: str) -> pl.Expr:
-    return column(name).cast(pl.Float64).fill_nan(None)
+def in_polars(value: Scalar) -> pl.Expr:
+    """Return an expression for polars, memoised: each round evaluates the same ones."""
+    return _memoised(cast("Hashable", value))
 
 
-def _running_sum(rows: pl.LazyFrame, name: str, sums: Cumulative) -> pl.LazyFrame:
+@lru_cache(maxsize=1024)
+def _memoised(value: Hashable) -> pl.Expr:
+    return cast("Scalar", value).to_polars()
+
+
+def _aggregated(rows: pl.LazyFrame, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+    """Return aggregates over all rows, by name."""
+    # Columns first: to polars, the sum of the literal 1 is 1, not the number of rows.
+    by_row = rows.with_columns(in_polars(a.expression).alias(name) for name, a in aggregates.items())
+    numbers = [getattr(pl.col(name), a.function)().cast(pl.Float64) for name, a in aggregates.items()]
+    return by_row.select(numbers).collect().row(0, named=True)
+
+
+def _with_running_sum(rows: pl.LazyFrame, name: str, sums: Cumulative) -> pl.LazyFrame:
     position = sums.order.to_polars()
     total = sums.value.to_polars().cum_sum().over(pl.lit(1), order_by=position, descending=sums.descending)
     # Ties in the order share one sum: that of the last of them, which is the largest.
     return rows.with_columns(total.alias(name)).with_columns(pl.col(name).max().over(position))
+
+
+# --- queries of ranking -----------------------------------------------------------------------------------------------
+
+
+def _query_expr(frame: pl.LazyFrame, name: str) -> pl.Expr:
+    """Return the query column as dense ranks from 1, NULL where it is missing."""
+    kind = FeatureType.from_polars(frame.select(column(name)).collect_schema()[name])
+    assert kind is not None
+    return physical_expr(name, kind).rank("dense").cast(pl.Int64)
+
+
+def window_expr(window: QueryWindow) -> pl.Expr:
+    """Return a window function over each row's query."""
+    value = window.value.to_polars()
+    match window.function:
+        case "rank":  # ties: the row that comes first
+            return (value.rank("ordinal", descending=True).cast(pl.Float64) - 1).over("qid")
+        case "running":
+            assert window.order is not None
+            return value.cum_sum().over("qid", order_by=window.order.to_polars())
+        case "sum":
+            return value.sum().over("qid")
+        case "min":
+            return value.min().over("qid")
+        case "max":
+            return value.max().over("qid")
+
+
+# --- areas under curves -----------------------------------------------------------------------------------------------
+
+
+class ScoreTable:
+    """The distinct scores of rows (see `Engine.by_score`).
+
+    Parameters
+    ----------
+    sums
+        Each distinct ``score``, and the sums ``positive`` and ``negative`` of its rows, in any order.
+    n_rows
+        The number of rows.
+    above, totals
+        The sums of rows with higher scores than all of these, and of all rows, where these are not all scores: by
+        ``positive`` and ``negative``.
+    """
+
+    def __init__(
+        self,
+        sums: pl.DataFrame,
+        n_rows: int,
+        above: Mapping[str, float] | None = None,
+        totals: Mapping[str, float] | None = None,
+    ) -> None:
+        self._sums = sums
+        self.n_rows = n_rows
+        self._above = above or dict.fromkeys(_SIDES, 0.0)
+        self._totals = totals or {side: float(sums[side].sum()) for side in _SIDES}
+
+    @cached_property
+    def _steps(self) -> pl.DataFrame:
+        """The scores, the highest first, with the sums over the rows above each, and over all."""
+        above = [(pl.col(side).cum_sum() - pl.col(side) + self._above[side]).alias(f"{side}_above") for side in _SIDES]
+        # As arrays: polars divides by a column that it knows to be constant by way of 1 / constant, which rounds twice.
+        totals = [pl.Series(f"{side}_total", np.full(len(self._sums), self._totals[side])) for side in _SIDES]
+        return self._sums.sort("score", descending=True).with_columns(*above, *totals)
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """Return aggregates over the distinct scores."""
+        return _aggregated(self._steps.lazy(), aggregates)
+
+
+# --- quantiles of leaves, by selection (quickselect) or, with weights, by sorting -------------------------------------
+
+
+def leaf_quantile(values: FloatArray, weights: FloatArray | None, alpha: float) -> float:
+    """Return the ``alpha`` quantile of the rows of a leaf (see `Engine.node_quantiles`)."""
+    return interpolated_quantile(values, alpha) if weights is None else weighted_quantile(values, weights, alpha)
+
+
+def interpolated_quantile(values: FloatArray, alpha: float) -> float:
+    """Return the ``alpha`` quantile at rank alpha (n + 1), by linear interpolation (see `Engine.node_quantiles`).
+
+    The median of 1, 2, 4, 8 has rank 2.5:
+
+    >>> interpolated_quantile(np.array([8.0, 1.0, 4.0, 2.0]), 0.5)
+    3.0
+    """
+    n = len(values)
+    if alpha <= 1 / (n + 1):
+        return float(values.min())
+    if alpha >= n / (n + 1):
+        return float(values.max())
+    rank = alpha * (n + 1)
+    below = math.floor(rank) - 1
+    selected = np.partition(values, below)
+    low, high = float(selected[below]), float(selected[below + 1 :].min())
+    return low + (rank - 1 - below) * (high - low)
+
+
+def weighted_quantile(values: FloatArray, weights: FloatArray, alpha: float) -> float:
+    """Return the lowest value at which the running sum of weights, which is exact, reaches ``alpha`` of the total.
+
+    >>> weighted_quantile(np.array([8.0, 1.0, 4.0]), np.array([1.0, 1.0, 3.0]), 0.5)
+    4.0
+    """
+    order = np.argsort(values)
+    running = np.cumsum(weights[order])
+    return float(values[order[np.searchsorted(running, running[-1] * alpha)]])
