@@ -8,7 +8,7 @@
 - `ranking_terms`: aggregates over queries, and pairs of rows
 - `grid`: numbers rounded so that sums are exact in any order
 - `draws`: random numbers by hashing
-- `places`: the positions of rows, by which they are drawn
+- `row_positions`: the positions of rows, by which they are drawn
 - `duckdb_sql`: identifiers and literals of training's SQL
 - `sql_files`: the statements in ``sql/``
 """

@@ -18,11 +18,11 @@ from frameboost.expressions.draws import hash32
 __all__ = [
     "TESTED_OTHERWISE", "naive_add_by_node", "naive_add_by_side", "naive_add_leaves", "naive_add_more",
     "naive_bin_columns", "naive_bin_nodes", "naive_bin_values", "naive_bounded_weights", "naive_build_histograms",
-    "naive_category_histogram", "naive_code_buffers", "naive_cut_starts", "naive_draw_pairs",
+    "naive_category_histogram", "naive_code_buffers", "naive_cut_starts", "naive_draw_gh",
     "naive_ends_by_weight", "naive_fill_block", "naive_fill_sides", "naive_find_splits", "naive_group_rows",
     "naive_interleave", "naive_move_pieces", "naive_move_rows", "naive_move_to_children", "naive_number_rows",
     "naive_part_block", "naive_part_drawn", "naive_part_rows", "naive_pieces_of", "naive_present_categories",
-    "naive_put_pairs", "naive_round_pairs", "naive_scan_column", "naive_scan_histograms", "naive_scan_numbers",
+    "naive_put_gh", "naive_round_gh", "naive_scan_column", "naive_scan_histograms", "naive_scan_numbers",
     "naive_share_pieces", "naive_shares_of", "naive_subtract_from_parents", "naive_sum_below", "naive_sum_pairs",
     "naive_take_codes", "naive_take_rows",
 ]  # fmt: skip
@@ -156,11 +156,11 @@ def naive_take_codes(rows: np.ndarray, order: list[int], at: int, width: int) ->
 # --- frameboost.engines.memory.gradient_kernels -----------------------------------------------------------------------
 
 
-def naive_put_pairs(g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
+def naive_put_gh(g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
     return np.stack([g, h], axis=1), (np.nanmax(np.abs(g)), np.nanmax(np.abs(h)))
 
 
-def naive_round_pairs(pairs: np.ndarray, steps_g: float, steps_h: float) -> tuple[np.ndarray, tuple[float, float]]:
+def naive_round_gh(pairs: np.ndarray, steps_g: float, steps_h: float) -> tuple[np.ndarray, tuple[float, float]]:
     """Return the pairs rounded to multiples of ``1 / steps``, and their sums."""
     steps = np.array([steps_g, steps_h])
     rounded = np.round(pairs * steps) / steps
@@ -170,7 +170,7 @@ def naive_round_pairs(pairs: np.ndarray, steps_g: float, steps_h: float) -> tupl
 # --- frameboost.engines.memory.sampling_kernels -----------------------------------------------------------------------
 
 
-def naive_draw_pairs(pairs: np.ndarray, positions: list[int], key: int, limit: int) -> np.ndarray:
+def naive_draw_gh(pairs: np.ndarray, positions: list[int], key: int, limit: int) -> np.ndarray:
     return np.array([pair if hash32(at, key) < limit else [0, 0] for pair, at in zip(pairs, positions, strict=True)])
 
 

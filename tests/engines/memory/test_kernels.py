@@ -36,7 +36,7 @@ from tests.support.naive_kernels import (
     naive_build_histograms,
     naive_category_histogram,
     naive_cut_by_weight,
-    naive_draw_pairs,
+    naive_draw_gh,
     naive_fill_block,
     naive_fill_sides,
     naive_move_pieces,
@@ -46,8 +46,8 @@ from tests.support.naive_kernels import (
     naive_part_drawn,
     naive_part_rows,
     naive_pieces_of,
-    naive_put_pairs,
-    naive_round_pairs,
+    naive_put_gh,
+    naive_round_gh,
     naive_scan_column,
     naive_share_pieces,
     naive_shares_of,
@@ -202,14 +202,14 @@ def test_add_by_node():
 def test_put_pairs_and_round_pairs(seed):
     rng = np.random.default_rng(seed)
     g, h, pairs = rng.normal(size=40), rng.random(40), np.full((40, 2), 7.0)
-    expected, largest = naive_put_pairs(g[3:], h[3:])
+    expected, largest = naive_put_gh(g[3:], h[3:])
     assert put_gh(g[3:], h[3:], pairs[3:]) == largest
     assert pairs.tolist() == [[7.0, 7.0]] * 3 + expected.tolist()
-    expected, totals = naive_round_pairs(pairs[10:], 16, 4)
+    expected, totals = naive_round_gh(pairs[10:], 16, 4)
     assert round_gh(pairs[10:], 1.5 * 2.0**52 / 16, 1.5 * 2.0**52 / 4) == totals
     assert pairs[10:].tolist() == expected.tolist()
     g[7] = np.nan
-    assert put_gh(g, h, pairs) == naive_put_pairs(g, h)[1]
+    assert put_gh(g, h, pairs) == naive_put_gh(g, h)[1]
 
 
 @given(SEEDS, st.integers(0, 50), st.integers(1, 3), st.integers(0, 2**32))
@@ -220,7 +220,7 @@ def test_draw_pairs_and_part_drawn(seed, n, count, limit):
     out, totals, rows = np.full((n, 2), 0.5), np.empty((count, 2)), np.empty(n, np.uint32)
     with closing(Workers(2)) as workers:
         draw_gh(workers.team(count), pairs, positions, seed, limit, out, totals)
-    drawn = naive_draw_pairs(pairs, positions.tolist(), seed, limit).reshape(-1, 2)
+    drawn = naive_draw_gh(pairs, positions.tolist(), seed, limit).reshape(-1, 2)
     assert (out.tolist(), totals.sum(axis=0).tolist()) == (drawn.tolist(), drawn.sum(axis=0).tolist())
     assert (part_drawn(out, rows), rows.tolist()) == naive_part_drawn(drawn)[::-1]
 

@@ -3,7 +3,7 @@
 - `engine`: the steps that differ
 - `layout`: where codes and keys are in the words
 - `words`: the words of all rows, in memory or read in batches
-- `pairs`: g and h in memory
+- `gradients`: g and h in memory
 - `nodes`: which node each row is in, and histograms
 - `moves`: splits as tables
 - `chosen_rows`: rows of some nodes, one node after the other
