@@ -12,13 +12,7 @@ import pytest
 
 from frameboost.runtime.kernel import kernel_files
 from tests.support import naive_kernels
-
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "frameboost"
-MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+from tests.support.package import MODULES, PACKAGE, ROOT
 
 # From the public face down; a module may import from its own package, and from those below it.
 LAYERS = [
@@ -201,3 +195,10 @@ def test_what_is_optional_is_imported_when_it_is_asked_for():
     everything = "import sys, frameboost as fb; from frameboost import *; fb.fit; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", everything], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_the_architecture_draws_the_layers_from_the_top_down():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawing = re.search(r"```\n(.*?)```", page, re.DOTALL).group(1)
+    rows = re.findall(r"^\|  (\w+(?: \w+)*)", drawing, re.MULTILINE)
+    assert [layer for row in rows for layer in row.split()] == LAYERS

@@ -5,9 +5,8 @@ from importlib import import_module
 from pathlib import Path
 
 from tests.support.cases import cases
-from tests.test_architecture import LAYERS, MODULES
+from tests.support.package import MODULES, ROOT
 
-ROOT = Path(__file__).parents[1]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 PAGES = [
     ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "sql" / "README.md", ROOT / "benchmarks" / "README.md",
@@ -58,9 +57,3 @@ def test_modules_that_a_page_names_exist(page):
 def test_the_algorithm_in_sql_has_all_files():
     named = re.findall(r"`(\w+\.sql)`", text_of(ROOT / "sql" / "README.md"))
     assert set(named) == {path.name for path in (ROOT / "sql").glob("*.sql")}
-
-
-def test_the_architecture_draws_the_layers_from_the_top_down():
-    drawing = re.search(r"```\n(.*?)```", text_of(ARCHITECTURE), re.DOTALL).group(1)
-    rows = re.findall(r"^\|  (\w+(?: \w+)*)", drawing, re.MULTILINE)
-    assert [layer for row in rows for layer in row.split()] == LAYERS

@@ -52,7 +52,7 @@ def test_cut_starts(ordered, max_bin):
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from([np.float64, np.float32, np.int64]), st.integers(0, 20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_bin_values_and_interleave(seed, kind, n_cuts):
     rng = np.random.default_rng(seed)
     values = rng.integers(-9, 9, 700).astype(kind)

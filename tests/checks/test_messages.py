@@ -8,7 +8,7 @@ import pytest
 
 from frameboost.checks.messages import did_you_mean, listed, reason, shortened, shown
 from tests.support.cases import cases
-from tests.test_architecture import MODULES
+from tests.support.package import MODULES
 
 
 class Hostile:

@@ -18,6 +18,7 @@ from frameboost.schema.types import FeatureType
 from frameboost.trees.node_means import means_on_grid, node_means, node_shares
 from frameboost.trees.tree import Tree
 from tests.support.cases import cases
+from tests.support.examples import examples
 from tests.support.models import model_of_parts
 from tests.support.naive_shap import algorithm_2, expectation, interaction, saabas, shapley, with_covers
 from tests.support.random_models import TYPES, random_model, random_values, to_polars
@@ -75,7 +76,7 @@ def test_saabas_values_are_changes_of_the_mean_along_the_path(seed, type_names):
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=12), st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_contributions_add_up_to_the_margin(seed, type_names, approx):
     model, _, frame = random_case(seed, type_names, depth=8, n_trees=4)
     margins = model.predict(frame, output="margin")

@@ -13,7 +13,7 @@ import pytest
 import frameboost as fb
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from tests.compile.test_dialects import grown, made
+from tests.support.models import grown, made
 from tests.support.random_models import naive_margins
 
 NAN, INF = math.nan, math.inf

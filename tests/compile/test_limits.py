@@ -17,8 +17,8 @@ from frameboost.dialects.built_in import DIALECTS, get_dialect
 from frameboost.dialects.limits import Limits
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from tests.compile.test_dialects import grown, made
 from tests.support.cases import cases
+from tests.support.models import grown, made
 from tests.support.random_models import naive_margins, random_values, to_polars
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 

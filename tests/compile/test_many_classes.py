@@ -13,7 +13,7 @@ from frameboost.dialects.built_in import get_dialect
 from frameboost.losses.built_in import get_loss
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from tests.compile.test_dialects import grown, made
+from tests.support.models import grown, made
 
 X = np.random.default_rng(1).normal(size=20)
 ROWS = pl.DataFrame({"id": range(20), "x": X})

@@ -12,8 +12,8 @@ from frameboost.dialects.built_in import DIALECTS
 from frameboost.errors import ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from tests.compile.test_dialects import grown, made
 from tests.support.cases import cases
+from tests.support.models import grown, made
 from tests.support.random_models import naive_margins, random_model, random_values
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 

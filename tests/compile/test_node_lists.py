@@ -14,8 +14,8 @@ from frameboost.compile.sql.conditions import compare_numbers
 from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from tests.compile.test_dialects import grown, made
 from tests.support.cases import cases
+from tests.support.models import grown, made
 from tests.support.random_models import TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
 
 NO_BASE = (0.0,)

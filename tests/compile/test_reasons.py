@@ -9,7 +9,7 @@ from frameboost.schema.types import FeatureType
 from tests.support.warehouses import ALL, ALL_BUT_SPARK, databases, open_warehouse
 
 N_FEATURES = 14
-N_ROWS = 200
+N_ROWS = 60
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def data() -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def model(data) -> fb.Model:
-    model = fb.fit(data, "y", n_estimators=100, max_depth=6, learning_rate=0.1)
-    assert model.n_trees == 100
+    model = fb.fit(data, "y", n_estimators=50, max_depth=6, learning_rate=0.1)
+    assert model.n_trees == 50
     assert model.trees["depth"].max() == 6
     return model
 
@@ -50,7 +50,7 @@ def expected_reasons(model: fb.Model, data: pl.DataFrame, top: int) -> list[tupl
 def test_reasons_of_many_features(name, model, data):
     warehouse = open_warehouse(name)
     # ClickHouse takes no longer texts, and Spark its time.
-    some, data = model[: {"clickhouse": 20, "spark": 5}.get(name, 100)], data[:N_ROWS]
+    some, data = model[: {"clickhouse": 20, "spark": 5}.get(name, 50)], data[:N_ROWS]
     fill(warehouse, data, some)
     found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"], top=3)))
     assert [tuple(row) for row in found] == expected_reasons(some, data, 3)
@@ -60,7 +60,7 @@ def test_reasons_of_many_features(name, model, data):
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_contributions_of_many_features(name, model, data):
     warehouse = open_warehouse(name)
-    some, data = model[: 20 if name == "clickhouse" else 100], data[:N_ROWS]
+    some, data = model[: 20 if name == "clickhouse" else 50], data[:N_ROWS]
     fill(warehouse, data, some)
     found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"])))
     assert [tuple(row[1:]) for row in found] == some.explain(data, approx=True).rows()

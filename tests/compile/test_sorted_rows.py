@@ -12,8 +12,8 @@ import pytest
 import frameboost as fb
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from tests.compile.test_dialects import grown, made
 from tests.support.cases import cases
+from tests.support.models import grown, made
 from tests.support.random_models import TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
 
 

@@ -15,7 +15,7 @@ from frameboost.dialects.built_in import DIALECTS, get_dialect
 from frameboost.errors import ParameterError
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from tests.compile.test_dialects import grown, made
+from tests.support.models import grown, made
 from tests.support.warehouses import ALL, databases, open_warehouse
 
 STRING = FeatureType("string")

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from tests.engines.test_same_trees import ENGINES
 from tests.support.cases import cases
+from tests.support.engines import ENGINES
 
 METHODS = [*((engine, "hist") for engine in ENGINES), ("numba", "exact")]
-SHAPE = {"n_estimators": 3, "max_depth": 3, "verbose": False}
+SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
 FEATURES = ["x", "gaps", "n", "carrier"]
 
 

@@ -11,8 +11,8 @@ import frameboost as fb
 from frameboost.data.held_out import held_out_sources
 from frameboost.data.opening import open_source
 from frameboost.expressions.draws import draw_key, hash32
-from tests.engines.test_same_trees import ENGINES
 from tests.support.cases import cases
+from tests.support.engines import ENGINES
 
 SHAPE = {"n_estimators": 2, "max_depth": 2, "verbose": False}
 RNG = np.random.default_rng(3)

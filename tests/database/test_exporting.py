@@ -408,14 +408,14 @@ def test_a_later_run_scores_the_rows_of_the_condition(tmp_path):
 
 @cases("key", HOSTILE_NAMES)
 def test_a_unique_key_is_quoted_for_jinja_and_sql(key, tmp_path):
-    for keys in (key, [key, "b"]):
-        project, *_ = incremental(tmp_path, keep=[key, "b"], unique_key=keys)
-        project.environment.globals["is_incremental"] = lambda: False
-        project.model("scored")
-        quoted = '"' + key.replace('"', '""') + '"'
-        assert project.config == {
-            "materialized": "incremental", "unique_key": quoted if keys is key else [quoted, '"b"'],
-        }  # fmt: skip
+    keys = key if HOSTILE_NAMES.index(key) % 4 == 0 else [key, "b"]
+    project, *_ = incremental(tmp_path, keep=[key, "b"], unique_key=keys)
+    project.environment.globals["is_incremental"] = lambda: False
+    project.model("scored")
+    quoted = '"' + key.replace('"', '""') + '"'
+    assert project.config == {
+        "materialized": "incremental", "unique_key": quoted if keys is key else [quoted, '"b"'],
+    }  # fmt: skip
 
 
 def test_an_adapter_that_appends_is_told_to_merge(tmp_path):
@@ -556,7 +556,7 @@ def test_types_that_no_udf_takes(type_name):
 @cases("type_name", [t for t in TYPES if t not in NO_UDF])
 def test_functions_of_every_type(type_name):
     rng, kind = random.Random(f"udf {type_name}"), FeatureType(type_name)
-    model = random_model([kind], ["x"], rng, n_trees=60, depth=4)
+    model = random_model([kind], ["x"], rng, n_trees=12, depth=4)
     frame = pl.DataFrame([to_polars(kind, random_values(kind, 200, rng), "x")])
     con = duckdb.connect()
     to_duckdb(con, frame, "t")

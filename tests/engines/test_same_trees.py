@@ -21,42 +21,12 @@ from frameboost.engines.duckdb.records import engine as records_engine
 from frameboost.engines.memory import engine as numba
 from frameboost.engines.memory.engine import MemoryEngine
 from tests.support.cases import cases
+from tests.support.engines import ENGINES, IN_DUCKDB, as_relation, assert_same, shuffled
 from tests.support.examples import examples
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 
-ENGINES = ["numba", "polars", "duckdb"]
 # Two trees: the gradients of the second are the first that depend on a tree.
 SHAPE = {"n_estimators": 2, "max_depth": 3, "learning_rate": 0.5, "verbose": False}
-WIDE = {pl.Int128: "HUGEINT", pl.UInt128: "UHUGEINT"}
-# DuckDB has one unit of duration, microseconds, so the others come back from it as another type.
-IN_DUCKDB = [name for name in FEATURES_BY_TYPE if name != "duration_ms"]
-
-
-def as_relation(frame: pl.DataFrame) -> duckdb.DuckDBPyRelation:
-    """Return the frame as a table of a database; wide integers go as text, which is the one way they can."""
-    con = duckdb.connect()
-    wide = {name: WIDE[type(dtype)] for name, dtype in frame.schema.items() if type(dtype) in WIDE}
-    con.register("frame", frame.with_columns(pl.col(list(wide)).cast(pl.String)))
-    casts = ", ".join(f'CAST("{name}" AS {type_}) AS "{name}"' for name, type_ in wide.items())
-    con.execute(f"CREATE TABLE t AS SELECT * {f'REPLACE ({casts})' if wide else ''} FROM frame")
-    con.unregister("frame")
-    return con.table("t")
-
-
-def shuffled(frame: pl.DataFrame, seed: int = 1) -> pl.DataFrame:
-    return frame.sample(fraction=1, shuffle=True, seed=seed)
-
-
-def assert_same(objective: str, first: fb.Model, *others: fb.Model) -> None:
-    """Hold models to the promise: byte for byte, or, where the loss needs exp, leaves within 1e-9."""
-    for other in others:
-        if objective == "reg:squarederror":
-            assert other.to_json() == first.to_json()
-            continue
-        exact = ["tree", "node", "feature", "threshold", "categories", "missing", "left", "right", "condition"]
-        assert other.trees.select(exact).equals(first.trees.select(exact))
-        np.testing.assert_allclose(other.trees["value"], first.trees["value"], rtol=1e-9)
-        assert other.base_margin == pytest.approx(first.base_margin, rel=1e-9)
 
 
 # --- engines, column types, kinds of table ----------------------------------------------------------------------------

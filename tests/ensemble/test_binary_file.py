@@ -20,10 +20,9 @@ from frameboost.loading import open_model
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import TYPE_NAMES, FeatureType
 from frameboost.trees.tree import LEAF, Tree
-from tests.ensemble.test_model_file import GOLDEN
 from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
-from tests.support.models import model_of_parts
+from tests.support.models import GOLDEN, model_of_parts
 from tests.support.random_models import random_model
 
 
@@ -248,7 +247,7 @@ def test_a_cut_or_changed_file_is_refused_or_gives_a_working_model():
     for end in range(len(data)):
         refused(data[:end])
     for at in range(len(data)):
-        for byte in (0, 1, 0x7F, 0xFF, rng.randrange(256)):
+        for byte in (0x7F if at % 2 else 1, 0xFF, rng.randrange(256)):
             changed = data[:at] + bytes([byte]) + data[at + 1 :]
             try:
                 ensemble = read_model(changed)

@@ -21,29 +21,8 @@ from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
-from tests.support.models import model_of_parts
+from tests.support.models import GOLDEN, model_of_parts
 from tests.support.random_models import random_model
-
-GOLDEN = """{
-"format": "frameboost",
-"version": 1,
-"objective": "reg:squarederror",
-"parameters": {"base_score": null, "gamma": 0.0, "grow_policy": "depthwise", "interaction_constraints": null, \
-"learning_rate": 0.5, "max_bin": 256, "max_delta_step": 0.0, "max_depth": 2, "max_leaves": 0, \
-"min_child_weight": 1.0, "monotone_constraints": null, "n_estimators": 1, "reg_alpha": 0.0, "reg_lambda": 0.0, \
-"tree_method": "hist"},
-"base_margin": 4.0,
-"features": [
-{"name": "dep \\"delay\\"", "type": "float64"},
-{"name": "carrier", "type": "string", "categories": ["AA", "é"]}
-],
-"trees": [
-{"feature": [0, 1, -1, -1, -1], "threshold": [1.5, null, null, null, null], "categories": [null, [1], null, null, \
-null], "missing_left": [true, false, false, false, false], "left": [1, 3, -1, -1, -1], "right": [2, 4, -1, -1, -1], \
-"gain": [8.0, 2.5, 0.0, 0.0, 0.0], "cover": [8.0, 4.0, 4.0, 2.0, 2.0], "value": [0.0, -1.0, 1.0, -2.0, 0.5]}
-]
-}
-"""
 
 
 @pytest.fixture(scope="module")

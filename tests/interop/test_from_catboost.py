@@ -11,7 +11,7 @@ import frameboost as fb
 from frameboost.interop.catboost.category_hash import category_hash
 from frameboost.loading import from_catboost
 from tests.interop.agreement import assert_close, assert_consistent, assert_same_leaves, near
-from tests.support.cases import cases
+from tests.support.cases import cases, some_pairs
 
 catboost = pytest.importorskip("catboost", reason="compares with CatBoost")
 
@@ -63,8 +63,7 @@ def assert_agrees(theirs, model, X, frame=None):
 
 @pytest.mark.slow
 @cases("nan_mode", ["Min", "Max", "Forbidden"])
-@pytest.mark.parametrize("growth", GROWTH)
-@cases("seed", range(3))
+@pytest.mark.parametrize(("seed", "growth"), list(enumerate(GROWTH)))
 def test_rows_on_and_around_borders(seed, growth, nan_mode):
     X, y = numbers(seed, missing=nan_mode != "Forbidden")
     theirs = train("RMSE", X, y, nan_mode=nan_mode, grow_policy=growth, iterations=20)
@@ -140,8 +139,7 @@ def targets(kind, y):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("growth", GROWTH)
-@cases("loss", LOSSES)
+@cases(("loss", "growth"), some_pairs(LOSSES, GROWTH))
 def test_losses(loss, growth):
     X, y = numbers(7)
     kind, prediction_type = LOSSES[loss]

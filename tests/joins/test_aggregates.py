@@ -81,7 +81,7 @@ def joined(visits, orders, before):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=examples(10))
+@settings(deadline=None, max_examples=examples(5))
 @given(st.integers(0, 10**6), st.booleans())
 def test_aggregates_are_those_by_hand(seed, before):
     visits, orders = tables(seed)

@@ -15,7 +15,7 @@ from tests.support.examples import examples
 from tests.support.stars import RandomStar, random_star, without_joins
 
 SEEDS = st.integers(0, 10**6)
-SMALL = {"n_estimators": 4, "max_depth": 4, "max_bin": 16}
+SMALL = {"n_estimators": 2, "max_depth": 4, "max_bin": 16}
 FLIGHTS = pl.DataFrame({"plane": ["N1", "N2", "N1", None], "delay": [10.0, 0.0, 10.0, 2.0]})
 PLANES = pl.DataFrame({"plane": ["N1", "N2"], "seats": [55, 200]})
 
@@ -355,7 +355,7 @@ def test_queries_join_the_tables_that_relations_are():
             con.sql("FROM ord"), con.sql('SELECT id, v FROM other.s."o.rd"'), con.table("main.ord"),
         ):  # fmt: skip
             for right in (table, fb.aggregate(table, "id", {"v": "max"})):
-                model = fb.fit(fb.join(con.table("f"), right, on="id", prefix="d_"), "y", n_estimators=2)
+                model = fb.fit(fb.join(con.table("f"), right, on="id", prefix="d_"), "y", n_estimators=1)
                 assert con.sql(model.query("f")).count("*").fetchall() == [(60,)]
         for rows in (
             con.table("ord").filter("v > 0"),

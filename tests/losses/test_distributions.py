@@ -13,8 +13,8 @@ from scipy import stats
 import frameboost as fb
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.distributions import FURTHEST
-from tests.losses.test_losses import as_rows, derivatives
 from tests.support.cases import cases
+from tests.support.losses import as_rows, derivatives
 from tests.support.objectives import Case
 
 NAMES = ["normal", "lognormal", "negbinomial"]

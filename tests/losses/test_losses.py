@@ -14,51 +14,16 @@ import scipy.stats
 import xgboost
 
 import frameboost as fb
-from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.outputs import output_of
-from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
-from frameboost.training.gradients import compute_gradients
-from tests.engines.test_same_trees import ENGINES, assert_same
 from tests.support.cases import cases
-from tests.support.engines import open_engine
+from tests.support.engines import ENGINES, assert_same
+from tests.support.losses import RENEWED, as_rows, derivatives, fit, loss_of
 from tests.support.objectives import ARITHMETIC, CASES, FEATURES, Case, labelled_rows, matrix, train_xgboost
 
 LANGUAGES = ["polars", "duckdb"]
 QUIET = {"verbose": False}
 SMALLEST = float(np.finfo(np.float32).tiny)
-
-
-def fit(case: Case, rows, **options) -> fb.Model:
-    given = {"objective": case.objective, "features": FEATURES, "n_estimators": 5, "max_depth": 3, **QUIET}
-    return fb.fit(rows, case.label, **given | case.parameters | case.columns | options)
-
-
-def loss_of(case: Case):
-    parameters = Parameters(**case.parameters)
-    step = 0.7 if parameters.max_delta_step is None else parameters.max_delta_step
-    values = {name: getattr(parameters, name) for name in Parameters.__dataclass_fields__}
-    return get_loss(case.objective, values | {"max_delta_step": step})
-
-
-def derivatives(case: Case, rows: pl.DataFrame, engine: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return what an engine takes for g and h of rows ``label``, ``upper`` and ``m0`` .., a column an output."""
-    loss = loss_of(case)
-    roles = {"label": "label"} | ({"upper": "upper"} if case.columns else {})
-    roles |= {f"base_{name}": f"m{i}" for i, name in enumerate(loss.margins)}
-    made = open_engine(engine, rows, [Feature("x", FeatureType("int64"))], roles, Parameters(**case.parameters))
-    made.bin_columns(made.propose_bins(256, {}))
-    made.start_margins({name: Expression(f"base_{name}", (f"base_{name}",)) for name in loss.margins})
-    compute_gradients(made, loss)
-    names = [f"{kind}_{i}" for kind in "gh" for i in range(loss.n_outputs)]
-    if engine == "duckdb":
-        found = np.array(made.session.rows(f"SELECT {', '.join(names)} FROM {made.gradients.table}"), dtype=float)
-    else:
-        found = made.gradients.select(names).to_numpy()
-    made.close()
-    return found[:, : loss.n_outputs], found[:, loss.n_outputs :]
 
 
 # --- derivatives ------------------------------------------------------------------------------------------------------
@@ -106,11 +71,6 @@ def numerical(loss, y, m, step=1e-4):
 def grid(labels, margins) -> tuple[np.ndarray, np.ndarray]:
     y, m = np.meshgrid(labels, margins)
     return y.ravel(), m.ravel()
-
-
-def as_rows(y, *margins, **more) -> pl.DataFrame:
-    given = {"x": np.arange(len(y)), "label": y} | {f"m{i}": m for i, m in enumerate(margins)} | more
-    return pl.DataFrame(given)
 
 
 @pytest.mark.slow
@@ -322,7 +282,6 @@ NO_MARGIN = {
     "binary:logistic": 0.5, "reg:logistic": 0.5, "count:poisson": 1.0, "reg:gamma": 1.0, "reg:tweedie": 1.0,
     "survival:cox": 1.0, "survival:aft": 1.0,
 }  # fmt: skip
-RENEWED = ("reg:absoluteerror", "reg:quantileerror")
 
 
 def assert_close(case: Case, ours: np.ndarray, theirs: np.ndarray, *, weighted: bool) -> None:

@@ -16,9 +16,9 @@ import xgboost
 import frameboost as fb
 from frameboost.metrics.built_in import METRICS, get_metrics
 from frameboost.parameters.parameters import Parameters
-from tests.engines.test_same_trees import ENGINES
-from tests.losses.test_losses import RENEWED, fit, loss_of
 from tests.support.cases import cases
+from tests.support.engines import ENGINES
+from tests.support.losses import RENEWED, fit, loss_of
 from tests.support.objectives import CASES, FEATURES, labelled_rows, matrix, train_xgboost
 
 OF_OBJECTIVE = {

@@ -18,6 +18,7 @@ from frameboost.runtime.workers import Workers
 from frameboost.splits.split import Stats
 from frameboost.training.histograms import HistogramPool
 from frameboost.training.node import OpenNode
+from tests.support.models import nested
 
 SEEDS = st.integers(0, 2**32 - 1)
 BY_HAND = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
@@ -94,16 +95,6 @@ class Twin:
         alpha, step = self.p["reg_alpha"], self.p["max_delta_step"]
         weight = -np.sign(G) * max(abs(G) - alpha, 0.0) / (H + self.p["reg_lambda"])
         return (max(-step, min(step, weight)) if step else weight), H
-
-
-def nested(model: fb.Model, node: int = 0):
-    """Return a model's one tree in the twin's form."""
-    row = model.trees.row(node, named=True)
-    if row["feature"] is None:
-        return row["value"], row["cover"]
-    children = nested(model, row["left"]), nested(model, row["right"])
-    number = model.features.index(row["feature"])
-    return number, row["threshold"], row["missing"], row["gain"], row["cover"], *children
 
 
 def assert_same_tree(ours, expected) -> None:

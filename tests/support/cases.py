@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["cases"]
+__all__ = ["cases", "some_pairs"]
 
 _LONGEST = 100  # characters of a value in a failure's message
 
@@ -53,6 +53,15 @@ def cases(names: str | Sequence[str], values: Iterable[Any]) -> Callable[[Callab
         return run_all
 
     return decorate
+
+
+def some_pairs(ones: Iterable[Any], others: Iterable[Any], every: int = 2) -> list[tuple[Any, Any]]:
+    """Return pairs in which each value meets every second (or third, ...) of the others.
+
+    For values whose effects are tested alone, and that may only rarely go wrong together.
+    """
+    others = list(others)
+    return [(a, b) for i, a in enumerate(ones) for j, b in enumerate(others) if (i + j) % every == 0]
 
 
 def _short(value: Any) -> str:

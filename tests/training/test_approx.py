@@ -18,9 +18,8 @@ from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from tests.engines.test_same_trees import IN_DUCKDB, as_relation, assert_same, shuffled
 from tests.support.cases import cases
-from tests.support.engines import open_engine
+from tests.support.engines import IN_DUCKDB, as_relation, assert_same, open_engine, shuffled
 from tests.support.examples import examples
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 from tests.support.xgboost_trees import compare_models, random_case, share_equal

@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from tests.checks.test_bad_input import ENGINES, good, refused
 from tests.support.cases import cases
 from tests.support.examples import examples
+from tests.support.refusals import ENGINES, good, refused
 
 
 def is_one_sentence(message: str) -> bool:
@@ -254,7 +254,7 @@ def expected_refusal(labels: list, weights: list, objective: str) -> str | None:
 
 
 @pytest.mark.slow  # hundreds of fits
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), max_size=4),
     st.sampled_from(["reg:squarederror", "binary:logistic"]),

@@ -29,7 +29,7 @@ from tests.support.naive_kernels import naive_sum_pairs
 
 ENGINES = ["numba", "polars", "duckdb"]
 FEATURES = list("abcd")
-SHAPE = {"n_estimators": 5, "max_depth": 3, "min_child_weight": 0.1, "features": FEATURES, "group": "query"}
+SHAPE = {"n_estimators": 3, "max_depth": 3, "min_child_weight": 0.1, "features": FEATURES, "group": "query"}
 LOSSES = ["rank:pairwise", "rank:ndcg", "rank:map"]
 
 

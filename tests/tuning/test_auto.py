@@ -104,9 +104,8 @@ def test_held_out_rows_weigh_several_settings(frame):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["polars", "duckdb"])
-def test_every_engine_gives_the_same_model(frame, model, engine):
-    assert fb.auto(frame, "y", engine=engine, **FEATURES, **QUICK) == model
+def test_every_engine_gives_the_same_model(frame, model):
+    assert fb.auto(frame, "y", engine="polars", **FEATURES, **QUICK) == model
 
 
 @pytest.mark.slow

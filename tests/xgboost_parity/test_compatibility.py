@@ -23,7 +23,6 @@ from frameboost.parameters.aliases import ALIASES
 from frameboost.parameters.parameters import Parameters
 from tests.support.cases import cases
 from tests.support.compatibility import PAGE, ROOT, SECTIONS, STATUSES, Row, markdown, read_rows
-from tests.xgboost_parity.test_parameters import CASES
 
 # What `save_config` names that is no parameter: state, or a switch that XGBoost does not document.
 INTERNAL = {
@@ -296,12 +295,6 @@ def functions_in(file: str) -> set[str]:
 def exists(test: str) -> bool:
     file, _, function = test.partition("::")
     return function.startswith("test_") and function in functions_in(file)
-
-
-def test_parameters_that_are_said_to_be_compared_are():
-    compared = "tests/xgboost_parity/test_parameters.py::test_predictions_are_xgboosts"
-    claimed = {row.here for row in of(*PARAMETER_SECTIONS) if compared in row.tests}
-    assert claimed == set(CASES)
 
 
 # --- what is not there is refused -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import xgboost
 
 import frameboost as fb
 from tests.support.cases import cases
+from tests.support.compatibility import SECTIONS, read_rows
 
 FEATURES = ["a", "b", "c", "d"]
 LOGISTIC, AFT = {"objective": "binary:logistic"}, {"objective": "survival:aft"}
@@ -108,6 +109,12 @@ def assert_same(model: fb.Model, booster: xgboost.Booster, **how: Any) -> np.nda
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
+
+
+def test_parameters_that_are_said_to_be_compared_are():
+    compared = "tests/xgboost_parity/test_parameters.py::test_predictions_are_xgboosts"
+    sections = list(SECTIONS)[:8]
+    assert {row.here for row in read_rows() if row.section in sections and compared in row.tests} == set(CASES)
 
 
 @pytest.mark.slow

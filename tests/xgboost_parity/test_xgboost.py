@@ -10,7 +10,7 @@ import sklearn.datasets
 import xgboost
 
 import frameboost as fb
-from tests.support.cases import cases
+from tests.support.cases import cases, some_pairs
 from tests.support.xgboost_trees import Case, compare_models
 
 SQUARED, LOGISTIC = "reg:squarederror", "binary:logistic"
@@ -53,10 +53,6 @@ def data(name: str) -> tuple[np.ndarray, np.ndarray, str]:
 DATA = ["diabetes", "breast cancer", "digits", "wine", "diabetes with gaps", "breast cancer with gaps",
         "mostly missing", "steep"]  # fmt: skip
 # Two of them are enough while working.
-DATA_BY_SPEED = [
-    pytest.param(name, marks=() if name in ("diabetes", "breast cancer with gaps") else pytest.mark.slow)
-    for name in DATA
-]
 SETTINGS = {
     "defaults": {},
     "shallow, no λ": {"max_depth": 2, "reg_lambda": 0.0, "learning_rate": 1.0},
@@ -82,8 +78,10 @@ def check(counts, least: int) -> None:
     assert counts["same rows"] <= 0.4 * counts["equal"], counts
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("name", DATA_BY_SPEED)
+@pytest.mark.parametrize(("name", "settings"), [
+    pytest.param(*pair, marks=() if pair[0] in ("diabetes", "breast cancer with gaps") else pytest.mark.slow)
+    for pair in some_pairs(reversed(DATA), SETTINGS)
+])  # fmt: skip
 def test_exact_trees_are_xgboosts(name, settings):
     x, y, objective = data(name)
     case = Case(x, y, objective, {"n_estimators": 4, "max_depth": 6} | SETTINGS[settings])
@@ -95,8 +93,7 @@ def test_exact_trees_are_xgboosts(name, settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("name", DATA_BY_SPEED)
+@pytest.mark.parametrize(("name", "settings"), some_pairs(DATA, SETTINGS))
 def test_hist_trees_on_xgboosts_cuts_are_xgboosts(name, settings):
     x, y, objective = data(name)
     case = Case(

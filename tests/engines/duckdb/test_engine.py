@@ -22,7 +22,7 @@ from frameboost.runtime.cleanup import closed_after
 from tests.support.cases import cases
 from tests.support.frames import every_type
 
-SHAPE = {"n_estimators": 3, "max_depth": 3, "verbose": False}
+SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_rows_join_their_gradients_whatever_the_number_of_threads(threads):
     con = duckdb.connect()
     con.execute(f"SET threads = {threads}")
     con.execute("CREATE TABLE t AS SELECT hash(i) % 1000 AS x, hash(-i) % 77 AS z, i % 1009 + hash(i) % 3 AS y, "
-                "1 + i % 4 AS w FROM range(300001) AS r(i)")  # fmt: skip
+                "1 + i % 4 AS w FROM range(150001) AS r(i)")  # fmt: skip
     table, part = con.table("t"), con.sql("FROM t WHERE x < 600")
     shape = {"weight": "w", "eval_metric": "mae", "n_estimators": 3, "max_depth": 5, "verbose": False}
     assert fb.fit(table, "y", valid=part, **shape) == fb.fit(table.pl(), "y", valid=part.pl(), **shape)

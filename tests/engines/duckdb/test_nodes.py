@@ -52,7 +52,7 @@ def test_every_row_is_where_the_splits_send_it(con, bins, at_a_time):
     for _ in range(2):  # the next tree starts with all rows in its root
         nodes.restart()
         assert nodes.is_root
-        for i, (split, expected) in enumerate(grown_tree(bins, rng, 200), start=1):
+        for i, (split, expected) in enumerate(grown_tree(bins, rng, 70), start=1):
             nodes.move(split)
             if i % at_a_time == 0:
                 value_of = nodes.case({node: f"{node * 10}" for node in range(2 * i + 1)})

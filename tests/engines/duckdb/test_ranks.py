@@ -18,7 +18,7 @@ from frameboost.engines.duckdb.records.ranks import RankedColumns
 from frameboost.runtime.workers import Workers
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from tests.engines.test_same_trees import assert_same
+from tests.support.engines import assert_same
 from tests.support.frames import every_type
 
 
@@ -69,12 +69,12 @@ SETTINGS = {
 def test_models_are_equal_with_and_without_ranks(monkeypatch, name):
     made, original = [], approx.RankedColumns
     monkeypatch.setattr(approx, "RankedColumns", lambda *args: made.append(args) or original(*args))
-    frame = every_type(500, seed=5)
+    frame = every_type(300, seed=5)
     if name == "classes":
         frame = frame.with_columns(int8=pl.int_range(pl.len()) % 3)
     if name == "ranking":
         frame = frame.with_columns(query=pl.int_range(pl.len()) // 20)
-    options = {"target": "amount", "tree_method": "approx", "max_bin": 12, "n_estimators": 3, "max_depth": 4}
+    options = {"target": "amount", "tree_method": "approx", "max_bin": 12, "n_estimators": 2, "max_depth": 4}
     options |= SETTINGS[name]
     expected = fb.fit(frame, engine="numba", **options)
     assert_same(options.get("objective", "reg:squarederror"), expected, fb.fit(frame, engine="duckdb", **options))

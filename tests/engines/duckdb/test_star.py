@@ -19,12 +19,12 @@ from frameboost.engines.duckdb.records import nodes as record_nodes
 from frameboost.engines.duckdb.star import dimension, plan
 from frameboost.engines.duckdb.star import engine as star_engine
 from frameboost.joins.relations import joined_relation
-from tests.support.cases import cases
+from tests.support.cases import cases, some_pairs
 from tests.support.examples import examples
 from tests.support.stars import random_star, without_joins
 
 SEEDS = st.integers(0, 10**6)
-SMALL = {"n_estimators": 3, "max_depth": 4, "max_bin": 16}
+SMALL = {"n_estimators": 2, "max_depth": 4, "max_bin": 16}
 # where nodes are, and how attributes are summed: by key, by the codes of keys in their order, by codes of the facts
 WAYS = {
     "in memory": {"_MIN_ROWS": 0.0, "_MERGED": 1.0, "_PART": 7},
@@ -81,7 +81,7 @@ def test_trees_are_those_of_the_joined_frame(stars_without_join, way, seed):
     assert len(stars_without_join) > opened
 
 
-# Every setting is run in each of the `WAYS`; several that do not depend on each other share a fit.
+# Each setting is run in some of the `WAYS`; several that do not depend on each other share a fit.
 SETTINGS = [
     {"valid": 0.3, "eval_metric": "mae", "subsample": 0.6, "monotone_constraints": {"x": 1}, "colsample_bytree": 0.5},
     {"valid": "x > 0.5", "grow_policy": "lossguide", "max_leaves": 6, "weight": "w"},
@@ -93,16 +93,15 @@ SETTINGS = [
 
 
 @pytest.mark.slow
-@cases("setting", SETTINGS)
-@pytest.mark.parametrize("way", WAYS)
-def test_every_setting(way, setting):
+@pytest.mark.parametrize(("way", "number"), some_pairs(WAYS, range(len(SETTINGS))))
+def test_every_setting(way, number):
     star = random_star(28)
     facts = star.tables["facts"]
     weights = pl.Series(np.random.default_rng(0).integers(1, 4, len(facts)).astype(float))
     star = type(star)({**star.tables, "facts": facts.with_columns(w=weights)}, star.joins)
     features = [name for name in star.features() if name != "w"]
     with summed(way):
-        found, expected = fits(star, features=features, **{"n_estimators": 2, **setting})
+        found, expected = fits(star, features=features, **{"n_estimators": 2, **SETTINGS[number]})
     assert without_joins(found) == expected.to_json()
     assert_frame_equal(found.history, expected.history)
 

@@ -9,7 +9,7 @@ from frameboost.binning.bins import weighted_cut_positions
 from frameboost.engines.duckdb import approx, binning
 from frameboost.engines.duckdb.records import engine
 from frameboost.engines.duckdb.weighted_cuts import undecided_bins
-from tests.engines.test_same_trees import assert_same
+from tests.support.engines import assert_same
 
 
 def test_values_of_several_parts_are_in_the_bins_asked_for():

@@ -73,7 +73,7 @@ def opened(monkeypatch):
 ])  # fmt: skip
 @pytest.mark.parametrize("shards", [1, 3])
 def test_the_model_is_that_of_rows_in_memory(frame, path, opened, target, more, shards):
-    options = {"features": FEATURES, "n_estimators": 4, "max_depth": 5, "learning_rate": 0.5, "verbose": False, **more}
+    options = {"features": FEATURES, "n_estimators": 2, "max_depth": 5, "learning_rate": 0.5, "verbose": False, **more}
     whole = fb.fit(frame, target, engine="numba", **options)
     model = fb.fit(path, target, engine="numba", shards=shards, n_jobs=2, **options)
     assert all(isinstance(storage, FileStorage) for storage in opened)

@@ -30,7 +30,7 @@ SETTINGS = {
 def rows() -> pl.DataFrame:
     """Return rows of 20 numbers, strings of few and of 300 values, and columns of few values, which are bundled."""
     rng = np.random.default_rng(4)
-    n = 9000
+    n = 4000
     frame = pl.DataFrame(rng.normal(size=(n, 20)).round(2), schema=[f"x{i}" for i in range(20)]).with_columns(
         pl.Series("text", rng.integers(0, 9, n)).cast(pl.String),
         pl.Series("wide", rng.integers(0, 300, n)).cast(pl.String),

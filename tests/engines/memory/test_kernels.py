@@ -25,6 +25,7 @@ from frameboost.engines.memory.partition_kernels import (
     shares_of,
     take_rows,
 )
+from frameboost.engines.memory.piece_arrays import children_of, one_share, sides_of
 from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_below
 from frameboost.engines.memory.sampling_kernels import draw_gh, part_drawn
 from frameboost.runtime.workers import Workers
@@ -75,7 +76,7 @@ def as_array(pieces):
 
 @pytest.mark.slow
 @given(SEEDS, st.integers(1, 40), st.integers(1, 4), st.sampled_from(["u1", "u2", "u4"]), st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_build_histograms(seed, n_features, most, dtype, is_first):
     rng = np.random.default_rng(seed)
     n = int(rng.choice([60, 9000]))  # thousands of rows of uint8 codes are added in blocks
@@ -335,3 +336,26 @@ def test_cuts_by_sums_below(seed, n_distinct, max_bin, share_of_zeros):
     assert below[:-1].tolist() == naive_sum_below(ranks, weights, n_distinct)
     found = weighted_cut_positions(below[:-2], below[-2], max_bin)
     assert found.tolist() == naive_cut_by_weight(below[:-1].tolist(), max_bin)
+
+
+# --- pieces of few rows, by numpy -------------------------------------------------------------------------------------
+
+
+@given(PIECES, st.lists(st.integers(0, 5), unique=True))
+def test_one_share(pieces, nodes):
+    parts, firsts = one_share(np.array(nodes, dtype=np.int64), as_array(pieces), 6)
+    assert (parts.tolist(), firsts.tolist()) == naive_shares_of(nodes, pieces, 1, 1)
+
+
+def test_children_of():
+    pieces, parted = [[4, 0, 6], [2, 6, 10], [4, 30, 36]], [[0, 0, 3], [0, 3, 6], [0, 30, 36]]
+    given_ = as_array(pieces), as_array(parted), np.array([1, 3, 2])
+    found = children_of(np.array([4]), np.array([[8, 9]]), *given_, 25, 5).tolist()
+    assert found == naive_move_pieces([4], [[8, 9]], pieces, parted, [1, 3, 2], 25)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.integers(1, 9)), min_size=1, max_size=5))
+def test_sides_of(splits):
+    bins, missing_left, n_codes = map(list, zip(*splits, strict=True))
+    goes_left, starts = sides_of(np.array(bins), np.array(missing_left), np.array(n_codes))
+    assert [goes_left[a:b].tolist() for a, b in pairwise(starts)] == naive_fill_sides(bins, missing_left, n_codes)

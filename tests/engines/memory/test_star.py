@@ -100,7 +100,7 @@ def _fit(data, features, how, **more):
     return fb.fit(data, features=[f for f in features if f not in (how["target"], "w", "c3", how.get("group"))], **how)
 
 
-@settings(deadline=None, max_examples=examples(2), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SEEDS, st.sampled_from([1, 2, 3]))
 @pytest.mark.parametrize("how", SETTINGS, ids=lambda how: "-".join(map(str, how)) or "plain")
 def test_trees_are_those_of_the_joined_frame(how, by_key, seed, n_jobs):
@@ -204,8 +204,8 @@ class _Layout:
         self.offsets = np.cumsum([0, *counts])
 
 
-@settings(deadline=None, max_examples=15)
-@given(SEEDS, st.integers(1, 3), st.sampled_from([300, 20_000]), st.booleans(), st.sampled_from([None, 1]))
+@settings(deadline=None, max_examples=examples(6))
+@given(SEEDS, st.integers(1, 3), st.sampled_from([300, 5_000]), st.booleans(), st.sampled_from([None, 1]))
 def test_add_by_key(seed, n_threads, n_rows, is_wide, in_order):
     rng = np.random.default_rng(seed)
     counts = [int(n) for n in rng.integers(3, 257, 6)]

@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.engines.memory import binning, trees
+from frameboost.runtime import compile_later
+from frameboost.runtime.compile_later import CompileLater
+from tests.support.examples import examples
 
 CASES = {
     "plain": {},
@@ -96,6 +99,21 @@ def test_threads_that_share_levels_grow_the_same(table, monkeypatch, name, n_job
     assert shared.history.equals(alone.history)
 
 
+@pytest.mark.parametrize("name", [*CASES, "monotone"])
+def test_first_fits_have_the_same_trees(table, monkeypatch, name):
+    how = CASES.get(name, {"monotone_constraints": {"a": 1, "b": -1}})
+    expected = fitted(table, how)
+    monkeypatch.setattr(CompileLater, "is_on", True)
+    monkeypatch.setattr(compile_later, "is_compiled", lambda _: False)
+    for module in ("trees", "piece_arrays", "programs.arrays"):  # other tests may have used up what may be deferred
+        later = vars(__import__(f"frameboost.engines.memory.{module}", fromlist=["_"]))["_compiling_later"]
+        monkeypatch.setattr(later, "_left", 1 << 30)
+    monkeypatch.setattr("frameboost.engines.memory.engine.TreeKernels", None)  # not used
+    first = fitted(table, how)
+    assert first == expected
+    assert first.history.equals(expected.history)
+
+
 POLICIES = {
     "depthwise": {"max_depth": st.integers(0, 6), "max_leaves": st.integers(0, 12)},
     "lossguide": {"max_depth": st.integers(0, 6), "max_leaves": st.integers(2, 12)},
@@ -120,7 +138,7 @@ PENALTIES = {
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(20))
 @given(data=st.data(), policy=st.sampled_from(list(POLICIES)), rows=st.integers(20, 500))
 def test_they_are_the_same_by_any_settings(table, data, policy, rows):
     how = data.draw(st.fixed_dictionaries(POLICIES[policy] | PENALTIES)) | {"grow_policy": policy, "n_estimators": 2}

@@ -21,7 +21,7 @@ from tests.support.frames import FEATURES_BY_TYPE, every_type
 from tests.support.objectives import CASES, FEATURES, labelled_rows
 
 ENGINES = ["numba", "polars", "duckdb"]
-SHAPE = {"n_estimators": 3, "max_depth": 4, "learning_rate": 0.5, "verbose": False}
+SHAPE = {"n_estimators": 2, "max_depth": 4, "learning_rate": 0.5, "verbose": False}
 
 
 def assert_equal(whole: fb.Model, *others: fb.Model) -> None:
