@@ -96,8 +96,9 @@ def fit(
         return mean_of_folds(fit, **locals())
     require_numba("fit")
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
-        from frameboost.training.boosting import FitEngines, boost
         from frameboost.training.checkpoint import Checkpoint
+        from frameboost.training.growths import FitEngines
+        from frameboost.training.train import train
         from frameboost.training.tree_methods import choose_tree_method
     settings = _settings(objective, valid, parameters)
     method = choose_tree_method(settings)
@@ -150,7 +151,7 @@ def fit(
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             offsets = {} if offset is None else offset.in_training(loss.margins)
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, offsets, initial is not None)
-            ensemble = boost(engines, method, loss, settings, given, log, workers, on_round, saved)
+            ensemble = train(engines, method, loss, settings, given, log, workers, on_round, saved)
     ensemble = replace(ensemble, offset=offset)
     ensemble = replace(ensemble, joins=recorded_joins(data, ensemble.read_names))
     return _model(ensemble if initial is None else join_ensembles(initial, ensemble), goal.labels, log, hint)

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, cast
 
 import polars as pl
 
@@ -47,7 +47,7 @@ from frameboost.schema.types import Physical
 from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
 
 __all__ = [
-    "BatchedEngine",
+    "Capabilities",
     "ColumnBlockEngine",
     "Cumulative",
     "Engine",
@@ -61,6 +61,7 @@ __all__ = [
     "ShardEngine",
     "TreeEngine",
     "TreeShape",
+    "capabilities_of",
     "missing_members",
 ]
 
@@ -198,14 +199,33 @@ class HistogramEngine(Engine, Protocol):
         """
 
 
-@runtime_checkable
-class BatchedEngine(Protocol):
-    """What an engine has besides where a call for many nodes takes less than as many calls, as a query does.
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine does besides its contract, once its columns are binned.
 
-    Trees grown by the largest gain are then split ahead (see `frameboost.training.look_ahead`).
+    An engine that has any returns them from a method ``capabilities(n_trees)``, where ``n_trees`` is the number of
+    trees of the fit, 0 where that does not matter.
+
+    Attributes
+    ----------
+    takes_batches
+        Whether a call for many nodes takes less than as many calls, as a query does. Trees grown by the largest gain
+        are then split ahead (see `frameboost.training.look_ahead`).
+    takes_trees
+        Whether it is a `TreeEngine` that adds trees of others to its margins.
+    grows_trees
+        Whether it is one that does better to grow the trees of the fit in one call each.
     """
 
-    takes_batches: bool
+    takes_batches: bool = False
+    takes_trees: bool = False
+    grows_trees: bool = False
+
+
+def capabilities_of(engine: object, n_trees: int = 0) -> Capabilities:
+    """Return the capabilities of an engine, none if it does not say."""
+    say = getattr(engine, "capabilities", None)
+    return Capabilities() if say is None else cast(Capabilities, say(n_trees))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,15 +285,8 @@ class GrownNodes:
     value: FloatArray
 
 
-@runtime_checkable
 class TreeEngine(Protocol):
     """A `HistogramEngine` that may grow whole trees in one call, by the steps that it is otherwise asked for."""
-
-    def takes_trees(self) -> bool:
-        """Return whether it can, and adds trees of others to its margins, once its columns are binned."""
-
-    def grows_trees(self, count: int) -> bool:
-        """Return whether it takes trees, and does better to grow the ``count`` trees of a fit in this way."""
 
     def grow_tree(
         self, shape: TreeShape, penalties: Penalties, shrinkage: float, draws: FeatureDraws | None

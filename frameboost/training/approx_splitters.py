@@ -17,7 +17,7 @@ from frameboost.binning.thresholds import thresholds_of_gaps, with_thresholds
 from frameboost.engines.contract import NodeBinningEngine, RebinningEngine
 from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Split
-from frameboost.training.node import OpenNode
+from frameboost.training.open_nodes import OpenNode
 from frameboost.training.splitter import HistogramSplitter, SplitSettings
 
 __all__ = ["GlobalSplitter", "LocalSplitter"]
@@ -32,12 +32,12 @@ class GlobalSplitter:
         self._settings = settings
         self._of_tree: HistogramSplitter | None = None
 
-    def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
+    def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
         """See `Splitter.best_splits`."""
         if self._of_tree is None:
             layout = SlotLayout(with_thresholds(self._engine.rebin(self._max_bin)))
             self._of_tree = HistogramSplitter(self._engine, layout, self._settings)
-        return self._of_tree.best_splits(nodes)
+        return self._of_tree.best_splits(nodes, min_gain)
 
     def end_tree(self) -> None:
         """See `Splitter.end_tree`."""
@@ -57,7 +57,7 @@ class LocalSplitter:
         self._max_bin = max_bin
         self._settings = settings
 
-    def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
+    def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
         """See `Splitter.best_splits`."""
         of_nodes = self._engine.node_bins([node.id for node in nodes], self._max_bin)
         found = [_with_a_bin(b, each) for b, each in zip(self._bins, of_nodes, strict=True)]
@@ -65,7 +65,7 @@ class LocalSplitter:
         layout = SlotLayout([_numbered(b, of_nodes) for b, of_nodes in zip(self._bins, found, strict=True)])
         ready = _ReadyHistograms(np.concatenate([f.histogram for f in found], axis=1))
         splitter = HistogramSplitter(ready, layout, self._settings)
-        splits = splitter.best_splits(nodes)
+        splits = splitter.best_splits(nodes, min_gain)
         gaps = [
             None if split is None or split.categories is not None else found[split.feature].gap(index, split.bin)
             for index, split in enumerate(splits)

@@ -1,4 +1,4 @@
-"""The base margin of each output, estimated as XGBoost does (its ``fit_intercept``)."""
+"""Where boosting starts: the base margin of each output, estimated as XGBoost does (its ``fit_intercept``)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,72 @@ from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, exact_sum, rounded, weighted
 from frameboost.losses.loss import Loss, RunningSum
-from frameboost.metrics.terms import define_terms
+from frameboost.metrics.terms import define_predictions, define_terms
+from frameboost.splits.gain import MIN_GAIN
 
-__all__ = ["base_margins", "plus"]
+__all__ = ["base_margins", "min_gains", "plus", "start_margins"]
 
 _WEIGHT = Expression("weight", ("weight",))
 _ONE = Expression("1", ())
 _SMALLEST_SHARE = 1e-6  # XGBoost's kRtEps; keeps the logarithm of an empty class finite
 # The search for margins beside an offset: the most passes over the rows, and the step, as a share, that ends it.
 _MAX_PASSES, _SMALLEST_STEP = 100, 1e-12
+# Gradients within this share of what one of a step to margin 0 would be are rounding.
+_ROUNDING = 2.0**-40
+# Squares below have lost digits.
+_SMALLEST_SQUARE = 1e-290
+# Expressions of more characters take long to evaluate several times, as those of the likelihood of censored times do.
+_LONGEST = 1000
 _FLAT = 1e-9  # a change of the sum of gradients, as a share, that is none
+
+
+def start_margins(
+    rows: Sequence[Engine], loss: Loss, base_score: float | None, offsets: Mapping[str, Expression], *,
+    is_weighted: bool, continues: bool,
+) -> tuple[float, ...]:  # fmt: skip
+    """Set the margins and predictions of all rows before the first tree; return the base margins.
+
+    ``rows`` are those of training, then held-out rows. If the fit ``continues``, they start from the margins of a
+    model, in the roles ``init_margin`` and so on.
+    """
+    if continues:
+        base, firsts = (0.0,) * loss.n_outputs, [f"init_{name}" for name in loss.margins]
+        starts = {name: Expression(first, (first,)) for name, first in zip(loss.margins, firsts, strict=True)}
+    else:
+        base = base_margins(rows[0], loss, base_score, offsets, is_weighted=is_weighted)
+        starts = {name: Expression(repr(value), ()) for name, value in zip(loss.margins, base, strict=True)}
+    for engine in rows:
+        engine.start_margins({name: plus(start, offsets.get(name)) for name, start in starts.items()})
+        define_predictions(engine, loss)
+    return base
+
+
+def min_gains(engine: Engine, loss: Loss) -> tuple[float, ...]:
+    """Return for each output the gain that is no more than rounding: 10⁻⁶, or less where no row could gain 1.
+
+    A row gains g²/h in a leaf of its own, which says how large targets and weights are. Gradients that are rounding, as
+    those of a fitted model, don't. Where the squares are too small for floats, no gain is enough. Losses whose terms
+    are sums over other rows, as those of queries, have gradients of a size of their own.
+    """
+    by_default = (MIN_GAIN,) * loss.n_outputs
+    if not all(isinstance(term, Expression) for term in loss.terms.values()):
+        return by_default
+    define_terms(engine, loss.terms)
+    gains = {}
+    for margin, each in zip(loss.margins, loss.outputs[: 1 if loss.classes else None], strict=False):
+        g, h = f"({each.gradient.text})", f"({each.hessian.text})"
+        if len(g) + len(h) > _LONGEST:
+            return by_default
+        names = dict.fromkeys((*each.gradient.columns, *each.hessian.columns, margin, "weight"))
+        is_known = f"{h} > 0 AND ABS{g} > {_ROUNDING!r} * {h} * ABS({margin})"
+        gains[margin] = Aggregate(
+            "max", Expression(f"CASE WHEN {is_known} THEN weight * {g} * {g} / {h} END", tuple(names))
+        )
+    largest = engine.aggregate(gains)
+    most = [1.0 if (value := largest.get(margin)) is None else value for margin in loss.margins]
+    if loss.classes:  # of which the first stands for all
+        most = most[:1] * loss.n_outputs
+    return tuple(MIN_GAIN * min(each, 1.0) if each > _SMALLEST_SQUARE else math.inf for each in most)
 
 
 def plus(start: Expression, offset: Expression | None) -> Expression:

@@ -14,18 +14,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from frameboost.binning.bins import Bins
 from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list, to_text
 from frameboost.checks.messages import shown
+from frameboost.engines.contract import Engine
 from frameboost.ensemble.tree_file import read_tree, tree_fields
 from frameboost.errors import DataError, ModelFileError
+from frameboost.losses.loss import Loss
+from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
-from frameboost.training.checkpoint_facts import check_arguments, check_data
+from frameboost.training.boosting import Growth, Progress, grow_round
+from frameboost.training.checkpoint_facts import check_arguments, check_data, data_facts
 from frameboost.training.checkpoint_file import CheckpointFile
-from frameboost.training.grower import GrownTree
+from frameboost.training.evaluation_log import EvaluationLog
+from frameboost.training.grown_trees import GrownTree
+from frameboost.training.growths import FitEngines
 from frameboost.trees.tree import Tree
 
-__all__ = ["Checkpoint", "SavedRound", "repeated"]
+__all__ = ["Checkpoint", "SavedRound"]
 
 _CLOSE = 1e-9
 # Of labels up to 1e150; sums of larger ones might overflow.
@@ -50,6 +57,30 @@ class SavedRound:
     trees: Sequence[Tree]
     metrics: Mapping[str, float]
     stopped_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The saved rounds to repeat.
+
+    Attributes
+    ----------
+    rounds
+        The rounds.
+    n_rounds
+        How many rounds there are to be in all.
+    best
+        Which of them, from 1, were the best so far.
+    """
+
+    rounds: Sequence[SavedRound]
+    n_rounds: int
+    best: frozenset[int]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no round is left to grow."""
+        return len(self.rounds) == self.n_rounds
 
 
 class Checkpoint:
@@ -92,42 +123,85 @@ class Checkpoint:
         self._compare("arguments", arguments, check_arguments)
         self._compare("missing", {f"missing values of {name!r}": n for name, n in named}, check_data)
 
-    def check_data(self, facts: Mapping[str, Any]) -> None:
-        """Compare the data (see `frameboost.training.checkpoint_facts.data_facts`); raise `DataError` if it differs."""
-        self._compare("data", facts, check_data)
+    def resume(
+        self, engines: FitEngines, loss: Loss, parameters: Parameters, bins: Sequence[Bins], base: Sequence[float],
+        log: EvaluationLog,
+    ) -> Replay:  # fmt: skip
+        """Compare the data, whose columns are binned, with those of the checkpoint; return the saved rounds.
+
+        The log takes their metrics.
+
+        Raises
+        ------
+        DataError
+            If the data differ.
+        ModelFileError
+            If a saved round can't be one of this fit.
+        """
+        p, best = parameters, set()
+        rows = {f"validation rows {i}" if i else "training rows": engine for i, engine in enumerate(engines.all())}
+        more = ["weight"] * engines.is_weighted + [f"init_{name}" for name in loss.margins] * engines.continues
+        more += dict.fromkeys(role for offset in engines.offsets.values() for role in offset.columns)
+        self._compare("data", data_facts(rows, loss, more, bins, base), check_data)
+        saved, n_rounds = self._saved_rounds([b.feature for b in bins], loss, p, [*log.columns]), p.n_estimators
+        for number, each in enumerate(saved, 1):
+            stop = log.restore_round(each.metrics)
+            if log.kept_round == log.n_rounds:
+                best.add(number)
+            if stop or (each.stopped_at or 0) >= p.n_estimators:
+                n_rounds, saved = number, saved[:number]
+                break
+        return Replay(saved, n_rounds, frozenset(best))
+
+    def repeat(
+        self, replay: Replay, growth: Growth, loss: Loss, bin_of: Callable[[int, Physical | None], int],
+        engines: Sequence[Engine], log: EvaluationLog, progress: Progress,
+    ) -> None:  # fmt: skip
+        """Add saved rounds to the margins of engines, that of the training rows first, as they were added.
+
+        Unless the fit is finished, the last one is grown again and compared, to detect other data.
+        """
+        for number, each in enumerate(replay.rounds, 1):
+            try:
+                trees = [_repeated(tree, loss.margins[tree.output], bin_of) for tree in each.trees]
+            except ValueError as error:
+                raise self._damaged(f"round {number}: {error}") from error
+            if number == len(replay.rounds) < replay.n_rounds:
+                grow_round(engines[0], growth, loss, log.n_rounds - 1, progress)
+                self._check_grown(each, progress.last_round(), log.evaluate())
+            else:
+                growth.start_round(log.rounds_before + number - 1)
+                for tree in trees:
+                    tree.add_to_margins(engines)
+                growth.end_round(trees)
+                progress.add(trees)
+            if number in replay.best:
+                progress.keep_best(growth.weights())
 
     def _compare(self, part: str, facts: Mapping[str, Any], check: Callable[[str, object, object], None]) -> None:
         self._fit[part] = json.loads(to_text(facts))
         if self._file.fit is not None:
             check(str(self._file.path), self._file.fit.get(part), self._fit[part])
 
-    def saved_rounds(
-        self, most: int, features: Sequence[Feature], n_outputs: int, parallel: int, columns: Sequence[str]
+    def _saved_rounds(
+        self, features: Sequence[Feature], loss: Loss, parameters: Parameters, columns: Sequence[str]
     ) -> list[SavedRound]:
-        """Return the first rounds, at most that many.
-
-        ``parallel`` is the number of trees of each output in a round, and ``columns`` are those of the history.
-
-        Raises
-        ------
-        ModelFileError
-            If one of them can't be one of this fit.
-        """
+        """Return the saved rounds, at most ``n_estimators``; ``columns`` are those of the history."""
         items = [item for batch in self._file.batches for item in batch["rounds"]]
         self._file.batches.clear()  # large, and not needed again
-        found = []
-        for number, item in enumerate(items[:most], 1):
+        rounds = []
+        for number, item in enumerate(items[: parameters.n_estimators], 1):
             try:
-                found.append(_read_round(item, features, n_outputs, parallel, columns))
+                rounds.append(_read_round(item, features, loss.n_outputs, parameters.num_parallel_tree, columns))
             except ModelFileError as error:
-                raise self.damaged(f"round {number}: {error}") from error
-        return found
+                raise self._damaged(f"round {number}: {error}") from error
+        return rounds
 
-    def damaged(self, why: str) -> ModelFileError:
+    def _damaged(self, why: str) -> ModelFileError:
         """Return the error for a checkpoint that passes for undamaged, and can't be of this fit."""
         return ModelFileError(f"checkpoint {shown(str(self._file.path))} is damaged: {why}")
 
-    def check_grown(self, saved: SavedRound, trees: Sequence[Tree], metrics: Mapping[str, float]) -> None:
+    def _check_grown(self, saved: SavedRound, trees: Sequence[Tree], metrics: Mapping[str, float]) -> None:
         """Compare a saved round with what has been grown in its place; raise `DataError` if they differ."""
         # Trees are the same in all engines; logarithms in a metric may differ in the last digit.
         both = zip(saved.metrics.values(), metrics.values(), strict=True)
@@ -144,7 +218,7 @@ class Checkpoint:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def end_round(self, round_: SavedRound, n_outputs: int, *, is_last: bool) -> None:
+    def end_round(self, round_: SavedRound, n_outputs: int, is_last: bool) -> None:
         """Take a round that is done, and write it if it is time."""
         self._pending.append(to_text(_round_fields(round_, n_outputs)))
         if is_last or len(self._pending) >= self._every:
@@ -157,7 +231,7 @@ class Checkpoint:
             self._file.append(self._fit, rounds)
 
 
-def repeated(tree: Tree, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
+def _repeated(tree: Tree, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
     """Return a saved tree with its moves, level by level; nodes have the numbers of the tree.
 
     ``bin_of`` gives the bin of a numeric split (see `frameboost.training.splitter.Splitter.bin_of`).

@@ -24,7 +24,7 @@ from frameboost.errors import ParameterError
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.splits.split import FloatArray, Split, SplitLimits
-from frameboost.training.node import OpenNode
+from frameboost.training.open_nodes import OpenNode
 
 __all__ = ["Constraints"]
 

@@ -8,49 +8,57 @@ weighs 1 / (1 + η) = ⅔, the dropped one 1 · 1 / (1 + η) = ⅔.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 from frameboost.engines.contract import Engine
 from frameboost.expressions.draws import draw_key, hash32
 from frameboost.parameters.parameters import Parameters
-from frameboost.training.grower import GrownTree
-from frameboost.trees.tree import Tree
+from frameboost.training.boosting import Growth
+from frameboost.training.grown_trees import GrownTree
 
-__all__ = ["Dropout", "weighted"]
+__all__ = ["Dropout"]
 
 _SKIP, _DROP, _ONE = 10, 11, 12  # first part of a draw's key; `frameboost.training.sampling` has other numbers
 
 
 class Dropout:
-    """Chooses the trees to drop in each round, and keeps the weight of each tree.
+    """A growth with dropout around another: chooses the trees to drop in each round, and keeps the weight of each tree.
 
     Parameters
     ----------
+    growth
+        How the trees are grown.
     engines
         All engines whose margins the trees are added to.
     parameters
         Of which ``rate_drop`` and the other parameters of dart are read.
     """
 
-    def __init__(self, engines: Sequence[Engine], parameters: Parameters) -> None:
+    def __init__(self, growth: Growth, engines: Sequence[Engine], parameters: Parameters) -> None:
+        self._growth = growth
         self._engines = tuple(engines)
         self._parameters = parameters
         self._weights: list[float] = []
         self._grown: list[GrownTree] = []  # to repeat their moves
         self._dropped: list[int] = []
 
-    def drop(self, round_: int) -> None:
+    def start_round(self, round_: int) -> None:
         """Choose the trees to drop in a round, and subtract them from the margins."""
+        self._growth.start_round(round_)
         self._dropped = self._chosen(round_)
         for number in self._dropped:
             self._grown[number].add_to_margins(self._engines, -self._weights[number])
 
-    def restore(self, grown: Sequence[GrownTree]) -> None:
+    def trees(self, round_: int) -> Iterable[GrownTree]:
+        """Grow the trees of the round, on what the dropped ones leave."""
+        return self._growth.trees(round_)
+
+    def end_round(self, grown: Sequence[GrownTree]) -> None:
         """Scale the trees of the round and the dropped ones, and add these to the margins again.
 
         ``grown`` are the new trees; the margins have their leaf values at full weight.
         """
+        self._growth.end_round(grown)
         first = len(self._grown)
         self._grown += grown
         self._weights += [1.0] * len(grown)
@@ -85,14 +93,6 @@ class Dropout:
             # The smallest of exponential variates with rates w_i is the i-th with probability w_i / Σw.
             chosen = [min(range(n), key=lambda i: (1.0 - draws[i]) ** (-1.0 / weights[i]))]
         return chosen
-
-
-def weighted(trees: Sequence[Tree], weights: Sequence[float]) -> tuple[Tree, ...]:
-    """Return the trees with their leaf values times their weights."""
-    return tuple(
-        tree if weight == 1.0 else replace(tree, value=tuple(v * weight for v in tree.value))
-        for tree, weight in zip(trees, weights, strict=True)
-    )
 
 
 def _uniform(seed: int, *path: int) -> float:

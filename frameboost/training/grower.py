@@ -15,131 +15,81 @@ Some engines are told to split several nodes at once (see `frameboost.training.l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
-from frameboost.engines.contract import BatchedEngine, Engine
+from frameboost.engines.contract import Engine, capabilities_of
 from frameboost.engines.linear_contract import LinearEngine
-from frameboost.parameters.learning_rates import shrinkage_of
+from frameboost.losses.exact_sums import Scalar
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.types import Physical
 from frameboost.splits.gain import bounded_weights
-from frameboost.splits.split import FloatArray, Split, Stats
-from frameboost.training.constraints import Constraints
-from frameboost.training.gradients import Renewal
-from frameboost.training.grow_policies import GROW_POLICIES, Lossguide
-from frameboost.training.grown_arrays import GrownArrays, as_tree
+from frameboost.splits.split import FloatArray, Stats
+from frameboost.training.grown_trees import GrownTree, Moves, add_values
 from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.look_ahead import nodes_ahead, undo_splits
-from frameboost.training.node import OpenNode
-from frameboost.training.pruning import reached_nodes
-from frameboost.training.splitter import SplitSearch
+from frameboost.training.open_nodes import GROW_POLICIES, Lossguide, OpenNode
+from frameboost.training.splitter import SplitSearch, SplitSettings
 from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.tree import LEAF, Tree
 
-__all__ = ["GrownTree", "Moves", "TreeGrower", "add_values", "moves_of", "tree_of"]
+__all__ = ["Renewal", "TreeGrower", "TreeTarget", "tree_of"]
 
-Moves = dict[int, tuple[Split, int, int]]  # node -> its split, left child, right child
 _NO_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class GrownTree:
-    """A tree, and the calls of an engine that add its leaf values to the margins: the splits in steps, then values.
+class Renewal:
+    """Leaf values that are the ``alpha`` quantile of ``residual`` over the rows of the leaf, weighted or not."""
 
-    The calls are needed only where a tree is repeated, and so come from a function. The tree may still be as the engine
-    has grown it.
+    residual: Scalar
+    weight: Scalar | None
+    alpha: float
+
+
+@dataclass(frozen=True, slots=True)
+class TreeTarget:
+    """What a tree is grown for.
+
+    Attributes
+    ----------
+    output, margin
+        The output of the loss, and the name of its margin.
+    min_gain
+        The gain that is no more than rounding: a split must gain more.
+    renewal
+        The leaf values, where they are not −G/(H+λ).
     """
 
-    kept: Tree | GrownArrays
+    output: int
     margin: str
-    calls: Callable[[], tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]]
-
-    @classmethod
-    def of(cls, kept: Tree | GrownArrays, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
-        """Return a tree whose nodes have the same numbers in the engine (see `moves_of`)."""
-
-        def calls() -> tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]:
-            tree = as_tree(kept)
-            return moves_of(tree, bin_of), {leaf: tree.value[leaf] for leaf in tree.leaves()}, tree.linear_leaves()
-
-        return cls(kept, margin, calls)
-
-    def add_to_margins(self, engines: Sequence[Engine], weight: float = 1.0) -> None:
-        """Add the leaf values times ``weight`` to the margins of all rows of some engines."""
-        steps, of_leaves, linear = self.calls()
-        values = {node: value * weight for node, value in of_leaves.items()}
-        for engine in engines:
-            engine.reset_nodes()
-            for moves in steps:
-                engine.apply_splits(moves)
-            add_values(engine, values, linear, self.margin)
-
-
-def add_values(engine: Engine, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
-    """Add the values of leaves, some of which may be linear, to a margin of all rows of an engine."""
-    if linear:
-        cast(LinearEngine, engine).add_linear_leaves(values, linear, margin)
-    else:
-        engine.add_leaf_values(values, margin)
-
-
-def moves_of(tree: Tree, bin_of: Callable[[int, Physical | None], int]) -> tuple[Moves, ...]:
-    """Return the splits of a grown tree level by level, as an engine takes them; nodes have the numbers of the tree.
-
-    ``bin_of`` gives the bin of a numeric split, by feature and threshold, for engines that compare bins.
-    """
-    steps: list[Moves] = []
-    level = [0]
-    while inner := [node for node in level if not tree.is_leaf(node)]:
-        steps.append({node: (_split(tree, node, bin_of), tree.left[node], tree.right[node]) for node in inner})
-        level = [child for node in inner for child in (tree.left[node], tree.right[node])]
-    return tuple(steps)
-
-
-def _split(tree: Tree, node: int, bin_of: Callable[[int, Physical | None], int]) -> Split:
-    feature, threshold, categories = tree.feature[node], tree.threshold[node], tree.categories[node]
-    left, right = (Stats(0.0, tree.cover[child]) for child in (tree.left[node], tree.right[node]))  # no G: not needed
-    bin_ = bin_of(feature, threshold) if categories is None else 0
-    return Split(feature, tree.gain[node], left, right, tree.missing_left[node], bin_, threshold, categories)
+    min_gain: float
+    renewal: Renewal | None = None
 
 
 class TreeGrower:
     """Grows trees one by one on an engine, and adds their leaf values to its margins and to those of followers.
 
-    Attributes
-    ----------
-    shrinkage
-        The factor of the leaf values of the next trees; at first that of round 0.
-
     Parameters
     ----------
     engine
         The engine over the training rows.
-    search
-        The split search over its columns.
-    parameters
-        Shape and regularisation of the trees.
-    constraints
-        Constraints on the trees.
     followers
         Engines over held-out rows, to which each split and leaf value is passed on.
+    search, settings
+        The split search over its columns, and its settings.
+    parameters
+        Shape and regularisation of the trees.
     linear
         Gives leaves slopes, if they are to have any; the engines are `LinearEngine`.
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        search: SplitSearch,
-        parameters: Parameters,
-        constraints: Constraints,
-        followers: Sequence[Engine] = (),
-        linear: LinearLeaves | None = None,
-    ) -> None:
+        self, engine: Engine, followers: Sequence[Engine], search: SplitSearch, settings: SplitSettings,
+        parameters: Parameters, linear: LinearLeaves | None = None,
+    ) -> None:  # fmt: skip
         self._engine = engine
         self._linear = linear
         self._engines = (engine, *followers)
@@ -150,35 +100,37 @@ class TreeGrower:
         # Features are drawn by the number of a node, which splits ahead change.
         is_ordered = parameters.grow_policy == "lossguide" and parameters.colsample_bynode == 1.0
         # A leaf that is split ahead has its rows in two nodes of the engine, and sums are asked for by node.
-        self._is_batched = isinstance(engine, BatchedEngine) and is_ordered and self._pruner is None and linear is None
+        self._is_batched = (
+            capabilities_of(engine).takes_batches and is_ordered and self._pruner is None and linear is None
+        )
         self._parameters = parameters
-        self._constraints = constraints
+        self._constraints = settings.constraints
         self._policy = GROW_POLICIES[parameters.grow_policy]
         self._max_leaves = parameters.max_leaves or _NO_LIMIT
         self._max_depth = parameters.max_depth or _NO_LIMIT
-        self.shrinkage = shrinkage_of(parameters.as_dict(), 0)
 
-    def grow(self, root_stats: Stats, output: int, margin: str, renewal: Renewal | None = None) -> GrownTree:
+    def grow(self, root_stats: Stats, target: TreeTarget, shrinkage: float) -> GrownTree:
         """Grow one tree from the gradients that the engine holds, and add its leaf values to the margins.
 
         Parameters
         ----------
         root_stats
             G and H of all rows.
-        output, margin
-            The output that the tree is for, and the name of its margin.
-        renewal
-            The leaf values, where they are not −G/(H+λ).
+        target
+            What the tree is grown for.
+        shrinkage
+            The factor of its leaf values.
         """
-        nodes, steps, leaf_of = self.grow_nodes(OpenNode(0, 0, root_stats), ahead=renewal is None)
-        self._set_values(nodes, leaf_of, renewal)
+        renewal, margin = target.renewal, target.margin
+        nodes, steps, leaf_of = self.grow_nodes(OpenNode(0, 0, root_stats), target.min_gain, ahead=renewal is None)
+        self._set_values(nodes, leaf_of, renewal, shrinkage)
         # The rows of a pruned leaf are in the node where they were grown to, or, with a renewal, have been moved.
         values = {id_: leaf.value for grown, leaf in leaf_of.items() for id_ in (grown, leaf.id)}
-        tree = tree_of(nodes if self._pruner is None else reached_nodes(nodes), output)
+        tree = tree_of(nodes, target.output)
         linear: dict[int, LinearLeaf] = {}
         if self._linear is not None:
             number = {leaf: nodes[leaf].id for leaf in tree.leaves()}
-            tree = self._linear.fitted(cast(LinearEngine, self._engine), tree, number, self.shrinkage)
+            tree = self._linear.fitted(cast(LinearEngine, self._engine), tree, number, shrinkage)
             linear = {number[leaf]: each for leaf, each in tree.linear_leaves().items()}
         for engine in self._engines:
             add_values(engine, values, linear, margin)
@@ -188,10 +140,13 @@ class TreeGrower:
 
     # --- the nodes to split -------------------------------------------------------------------------------------------
 
-    def grow_nodes(self, root: OpenNode, *, ahead: bool) -> tuple[list[OpenNode], list[Moves], dict[int, OpenNode]]:
+    def grow_nodes(
+        self, root: OpenNode, min_gain: float, *, ahead: bool
+    ) -> tuple[list[OpenNode], list[Moves], dict[int, OpenNode]]:
         """Grow the nodes of a tree that the engine has started, and move the rows.
 
-        ``ahead`` says whether nodes may be split ahead of their turn, where the engine takes batches.
+        A split must gain more than ``min_gain``. With ``ahead`` nodes may be split ahead of their turn, where the
+        engine takes batches.
 
         Returns
         -------
@@ -205,8 +160,8 @@ class TreeGrower:
         steps: list[Moves] = []
         for follower in self._followers:
             follower.reset_nodes()
-        self._find_splits([root])
-        for batch, new in self._batches(root, ahead=self._is_batched and ahead):
+        self._find_splits([root], min_gain)
+        for batch, new in self._batches(root, min_gain, ahead=self._is_batched and ahead):
             if new:
                 moves = self._split(new, 1 + 2 * sum(map(len, steps)))
                 steps.append(moves)
@@ -214,11 +169,15 @@ class TreeGrower:
                     engine.apply_splits(moves)
             nodes += _children(batch)
         self._splitter.end_tree()
+        if self._pruner is not None:
+            nodes, leaf_of = self._pruner.prune(nodes)
+            return nodes, steps, leaf_of
         undone = undo_splits(nodes) if self._is_batched else {}
-        leaf_of = {n.id: n for n in nodes if n.left is None} if self._pruner is None else self._pruner.prune(nodes)
-        return nodes, steps, leaf_of | undone
+        return nodes, steps, {node.id: node for node in nodes if node.left is None} | undone
 
-    def _batches(self, root: OpenNode, *, ahead: bool) -> Iterator[tuple[list[OpenNode], list[OpenNode]]]:
+    def _batches(
+        self, root: OpenNode, min_gain: float, *, ahead: bool
+    ) -> Iterator[tuple[list[OpenNode], list[OpenNode]]]:
         """Yield the nodes to split next, and those that have no children yet: the caller must give them children.
 
         With ``ahead`` the latter are more, as one call of the engine serves them all.
@@ -237,7 +196,7 @@ class TreeGrower:
             n_leaves += len(batch)
             yield batch, new
             if new and n_leaves < self._max_leaves:
-                self._find_splits(_children(new))
+                self._find_splits(_children(new), min_gain)
             for child in _children(batch):
                 if child.split:
                     order.add(child)
@@ -259,7 +218,7 @@ class TreeGrower:
             moves[node.id] = (node.split, left.id, right.id)
         return moves
 
-    def _find_splits(self, nodes: Sequence[OpenNode]) -> None:
+    def _find_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> None:
         """Find the best splits of sibling nodes, where the depth and the hessians allow any."""
         shallow = [node for node in nodes if node.depth < self._max_depth]
         if not self._needs_whole_levels:
@@ -272,28 +231,30 @@ class TreeGrower:
             ]  # fmt: skip
         if not shallow:
             return
-        for node, split in zip(shallow, self._splitter.best_splits(shallow), strict=True):
+        for node, split in zip(shallow, self._splitter.best_splits(shallow, min_gain), strict=True):
             node.split = split
 
     # --- their values -------------------------------------------------------------------------------------------------
 
-    def _set_values(self, nodes: Sequence[OpenNode], leaf_of: Mapping[int, OpenNode], renewal: Renewal | None) -> None:
+    def _set_values(
+        self, nodes: Sequence[OpenNode], leaf_of: Mapping[int, OpenNode], renewal: Renewal | None, shrinkage: float
+    ) -> None:
         """Give every node its value, shrunk by the learning rate."""
-        values = self._weights(nodes) * self.shrinkage + 0.0  # + 0.0 turns -0.0 into 0.0
+        values = self._weights(nodes) * shrinkage + 0.0  # + 0.0 turns -0.0 into 0.0
         by_id = {node.id: node for node in nodes}
         for node, value in zip(nodes, values.tolist(), strict=True):  # parents come first
             node.value = value
             if self._is_light(node):
-                low, high = node.lower * self.shrinkage, node.upper * self.shrinkage
+                low, high = node.lower * shrinkage, node.upper * shrinkage
                 node.value = min(max(by_id[node.parent].value, low), high)
         if renewal is None:
             return
         if self._pruner is not None:
             self._pruner.move_rows(leaf_of)
-        found = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
+        quantiles = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
         for leaf in leaf_of.values():
-            if leaf.id in found:
-                leaf.value = found[leaf.id] * self.shrinkage + 0.0
+            if leaf.id in quantiles:
+                leaf.value = quantiles[leaf.id] * shrinkage + 0.0
 
     def _is_light(self, node: OpenNode) -> bool:
         """Whether a node predicts what its parent does, within its bounds; only a symmetric tree has one so light."""

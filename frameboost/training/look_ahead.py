@@ -13,8 +13,7 @@ import heapq
 import itertools
 from collections.abc import Sequence
 
-from frameboost.training.grow_policies import Ranked
-from frameboost.training.node import OpenNode
+from frameboost.training.open_nodes import OpenNode, Ranked
 
 __all__ = ["nodes_ahead", "undo_splits"]
 

@@ -14,7 +14,7 @@ from frameboost.expressions.draws import draw_key, hash32
 from frameboost.expressions.expression import Expression
 from frameboost.losses.exact_sums import Aggregate, Rounded, rounded, rounded_on
 from frameboost.parameters.parameters import Parameters
-from frameboost.training.node import OpenNode
+from frameboost.training.open_nodes import OpenNode
 
 __all__ = ["FeatureSampler", "sample_rows"]
 

@@ -1,4 +1,14 @@
-"""The best split of each open node, from histograms or by a scan of presorted columns.
+"""The best split of each open node, from histograms, half of which are summed by subtraction.
+
+Of two siblings only the lighter one is summed from its rows; the other is parent − sibling. Sums on the gradient grid
+are exact, so the difference is bit for bit the sum over the sibling's rows. Worked example, one feature of three bins,
+sums of g:
+
+=======================  ================  ==================================================
+node 0 (root)            ``[4, -1, 2]``    summed
+node 1 (lighter child)   ``[1,  0, 2]``    summed
+node 2 (its sibling)     ``[3, -1, 0]``    node 0 − node 1, written over the histogram of node 0
+=======================  ================  ==================================================
 
 The kernels that score the splits are in `frameboost.splits`.
 """
@@ -6,33 +16,46 @@ The kernels that score the splits are in `frameboost.splits`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.engines.contract import ColumnBlockEngine
+from frameboost.runtime.compile_later import CompileLater
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Physical
 from frameboost.splits.categorical import categorical_split
-from frameboost.splits.gain import MIN_GAIN
 from frameboost.splits.search_kernels import find_splits, scan_histograms
-from frameboost.splits.split import FloatArray, Penalties, Split, SplitLimits, Stats
-from frameboost.training.histograms import SLOTS_PER_THREAD, HistogramPool, HistogramSource
-from frameboost.training.node import OpenNode
-from frameboost.training.pruning import Pruner
+from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
+from frameboost.splits.subtraction_kernels import subtract_from_parents
+from frameboost.training.constraints import Constraints
+from frameboost.training.open_nodes import OpenNode
+from frameboost.training.sampling import FeatureSampler
 
-__all__ = ["ExactSplitter", "HistogramSplitter", "LimitsOf", "SplitSearch", "SplitSettings", "Splitter"]
+__all__ = [
+    "SLOTS_PER_THREAD",
+    "HistogramPool",
+    "HistogramSource",
+    "HistogramSplitter",
+    "SplitSearch",
+    "SplitSettings",
+    "Splitter",
+]
 
+# A thread that subtracts or scans fewer slots than this costs more than it saves.
+SLOTS_PER_THREAD = 1 << 16
+# As many as a tree of depth 6 needs. The operating system gives memory to a place when it is first written to.
+_FIRST_PLACES = 32
+# A level takes 20 us longer by numpy, and the kernel 0.2 s to compile.
+_compiling_later = CompileLater(subtract_from_parents, most=5000)
 # The slots of a feature of two bins, and the fewest such features for which a shortcut is worth compiling.
 _SLOTS_OF_PAIR, _MIN_PAIRS = 3, 32
 
-LimitsOf = Callable[[Sequence[OpenNode]], SplitLimits]
 
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SplitSettings:
     """The settings of a fit that every splitter needs.
 
@@ -40,48 +63,47 @@ class SplitSettings:
     ----------
     penalties
         Regularisation, which gains depend on.
-    limits_of
-        Returns the limits on the splits of open nodes: constraints, and the features drawn for them.
+    constraints, features
+        Constraints on the trees, and the features that are drawn for each node.
     gamma
         The least gain of a split.
     workers
         Threads of the split search.
     n_outputs
         Number of outputs of the loss.
-    min_gains
-        For each output the gain that is no more than rounding; known once the margins are set.
-    output
-        The output whose tree is grown; the one of the largest gains where trees are for all.
     """
 
     penalties: Penalties
-    limits_of: LimitsOf
+    constraints: Constraints
+    features: FeatureSampler
     gamma: float
     workers: Workers
     n_outputs: int = 1
-    min_gains: tuple[float, ...] = (MIN_GAIN,)
-    output: int = 0
 
-    @property
-    def min_gain(self) -> float:
-        """The gain that is no more than rounding."""
-        return self.min_gains[self.output]
+    def limits_of(self, nodes: Sequence[OpenNode]) -> SplitLimits:
+        """Return the limits on the splits of open nodes."""
+        return self.constraints.limits(nodes, self.features.allowed(nodes))
 
-    @property
-    def least_gain(self) -> float:
-        """The least gain of a split that is made."""
-        return max(math.nextafter(self.min_gain, math.inf), self.gamma)
+    def least_gain(self, min_gain: float) -> float:
+        """Return the least gain of a split that is made, where it must gain more than ``min_gain``."""
+        return max(math.nextafter(min_gain, math.inf), self.gamma)
 
-    def accepts(self, gain: float) -> bool:
-        """Whether a split with that gain is made."""
-        return gain >= self.least_gain
+
+class Pruner(Protocol):
+    """Takes back weak splits of a grown tree."""
+
+    def prune(self, nodes: Sequence[OpenNode]) -> tuple[list[OpenNode], dict[int, OpenNode]]:
+        """Take back weak splits; return the nodes that are left, and for each grown leaf the leaf of its rows now."""
+
+    def move_rows(self, leaf_of: Mapping[int, OpenNode]) -> None:
+        """Move the rows of grown leaves to the leaves that they belong to now."""
 
 
 class Splitter(Protocol):
     """Finds the best splits of open nodes, one tree at a time."""
 
-    def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
-        """Return the best split of each node, None for a node that becomes a leaf."""
+    def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
+        """Return the best split of each node, None for a node that becomes a leaf; a split gains more than that."""
 
     def end_tree(self) -> None:
         """Drop what is kept for the tree."""
@@ -130,7 +152,7 @@ class HistogramSplitter:
         self._cuts = [None if b.feature.type.is_categorical else b.cuts for b in layout.bins]
         self._settings = settings
 
-    def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
+    def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
         """See `Splitter.best_splits`."""
         histograms, indices = self._pool.of(nodes)
         best = np.empty((len(nodes), 3), dtype=np.int64)
@@ -149,22 +171,22 @@ class HistogramSplitter:
             scan_histograms(*arguments)
         else:
             find_splits(team, *arguments, count)
-        found = zip(nodes, indices.tolist(), best.tolist(), stats.tolist(), strict=True)
-        return [self._split(node, histograms, index, choice, sums) for node, index, choice, sums in found]
+        least_gain, splits = self._settings.least_gain(min_gain), []
+        for node, index, choice, sums in zip(nodes, indices.tolist(), best.tolist(), stats.tolist(), strict=True):
+            is_leaf = choice[0] < 0 or sums[0] < least_gain
+            if is_leaf:
+                self._pool.forget(node.id)
+            splits.append(None if is_leaf else self._split(node, histograms[index], choice, sums))
+        return splits
 
-    def _split(
-        self, node: OpenNode, histograms: FloatArray, index: int, choice: list[int], sums: list[float]
-    ) -> Split | None:
+    def _split(self, node: OpenNode, histogram: FloatArray, choice: list[int], sums: list[float]) -> Split:
         """Return the split that the kernel has chosen: feature, bin (or category), side of missing; gain, GL, HL."""
         feature, position, missing_left = choice
         gain, GL, HL = sums
-        if feature < 0 or not self._settings.accepts(gain):
-            self._pool.forget(node.id)
-            return None
         left = Stats(GL, HL)
         cuts = self._cuts[feature]
         if cuts is None:
-            own = histograms[index, self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
+            own = histogram[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
             return categorical_split(
                 own, feature, position, bool(missing_left), gain, left, node.stats, self._settings.penalties
             )
@@ -180,27 +202,73 @@ class HistogramSplitter:
         return self._layout.bins[feature].bin_of(threshold)
 
 
-class ExactSplitter:
-    """Splits between any two values (``tree_method="exact"``; Chen & Guestrin 2016, algorithm 1).
+# --- histograms -------------------------------------------------------------------------------------------------------
 
-    A split below ``gamma`` is made all the same, and taken back once the tree is grown (see
-    `frameboost.training.pruning`): as in XGBoost, a weak split may lead to strong ones.
-    """
 
-    def __init__(self, engine: ColumnBlockEngine, settings: SplitSettings) -> None:
-        self._engine = engine
-        self._settings = settings
+class HistogramSource(Protocol):
+    """Sums histograms: a `HistogramEngine`, of which no more is needed here."""
 
-    def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
-        """See `Splitter.best_splits`."""
-        found = self._engine.best_splits(
-            [n.id for n in nodes], [n.stats for n in nodes], self._settings.penalties, self._settings.limits_of(nodes)
-        )
-        return [split if split is not None and split.gain > self._settings.min_gain else None for split in found]
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `frameboost.engines.contract.HistogramEngine.histograms`."""
 
-    def end_tree(self) -> None:
-        """See `Splitter.end_tree`."""
 
-    def bin_of(self, feature: int, threshold: Physical | None) -> int:
-        """See `Splitter.bin_of`."""
-        return self._engine.rank_of(feature, threshold)
+class HistogramPool:
+    """The histograms that later ones are subtracted from, in one array that grows and is reused tree by tree."""
+
+    def __init__(self, source: HistogramSource, n_slots: int, workers: Workers) -> None:
+        self._source = source
+        self._n_slots = n_slots
+        self._workers = workers
+        self._sums: FloatArray = np.empty((0, n_slots, 2))  # (histograms, slots, 2)
+        self._indices: dict[int, int] = {}  # node -> place of its histogram
+        self._free: list[int] = []
+
+    def of(self, nodes: Sequence[OpenNode]) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+        """Return histograms, float64 (histograms, slots, 2), and the place among them of each of ``nodes``.
+
+        Siblings must be asked for in the same call. A parent's histogram is gone afterwards: the sibling has its place.
+        """
+        asked = [node for node in nodes if node.is_smaller or node.parent not in self._indices]
+        own = self._free_indices(len(asked))
+        parents = [self._indices.pop(node.parent, -1) for node in asked]
+        for node, index, parent in zip(asked, own, parents, strict=True):
+            self._indices[node.id] = index
+            if parent >= 0:
+                assert node.sibling is not None
+                self._indices[node.sibling.id] = parent
+        indices = np.array(own, dtype=np.int64)
+        self._source.histograms([node.id for node in asked], self._sums, indices)
+        self._subtract(own, parents)
+        return self._sums, np.array([self._indices[node.id] for node in nodes], dtype=np.int64)
+
+    def _subtract(self, indices: Sequence[int], parents: Sequence[int]) -> None:
+        """Turn the histograms of parents (-1 for none) into those of the other child, in place."""
+        count = self._workers.count(len(indices), SLOTS_PER_THREAD // self._sums.shape[1])
+        if count == 1 and _compiling_later.spend(1):
+            for index, parent in zip(indices, parents, strict=True):
+                if parent >= 0:
+                    self._sums[parent] -= self._sums[index]
+            return
+        of_indices, of_parents = np.array(indices, dtype=np.int64), np.array(parents, dtype=np.int64)
+        subtract_from_parents(self._workers.team(count), self._sums, of_indices, of_parents)
+
+    def _free_indices(self, count: int) -> list[int]:
+        """Return ``count`` free places, with more memory if there are too few."""
+        missing = count - len(self._free)
+        if missing > 0:
+            n_before = len(self._sums)
+            new = max(missing, n_before, _FIRST_PLACES)
+            before, self._sums = self._sums, np.empty((n_before + new, self._n_slots, 2))
+            if n_before:
+                self._sums[:n_before] = before
+            self._free += range(n_before, len(self._sums))
+        return [self._free.pop() for _ in range(count)]
+
+    def forget(self, node: int) -> None:
+        """Free the place of a node that has become a leaf."""
+        self._free.append(self._indices.pop(node))
+
+    def clear(self) -> None:
+        """Free all places: the tree is grown."""
+        self._free += self._indices.values()
+        self._indices.clear()

@@ -16,9 +16,8 @@ from frameboost.schema.types import Physical
 from frameboost.splits.categorical import categorical_split
 from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.splits.symmetric_kernels import scan_level
-from frameboost.training.histograms import HistogramPool, HistogramSource
-from frameboost.training.node import OpenNode
-from frameboost.training.splitter import SplitSettings
+from frameboost.training.open_nodes import OpenNode
+from frameboost.training.splitter import HistogramPool, HistogramSource, SplitSettings
 
 __all__ = ["SymmetricSplitter"]
 
@@ -33,7 +32,7 @@ class SymmetricSplitter:
         self._summed: FloatArray = np.empty((0, 2))  # the sums over a level, (slots, 2)
         self._settings = settings
 
-    def best_splits(self, nodes: Sequence[OpenNode]) -> list[Split | None]:
+    def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
         """Return the level's split for each of its nodes, with the node's own sums; None for all if it gains nothing.
 
         The gain of each node's split is an even share of the level's.
@@ -48,7 +47,7 @@ class SymmetricSplitter:
             monotone, bounds, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.reg_lambda, p.reg_alpha,
             p.max_delta_step, p.min_child_weight,
         )  # fmt: skip
-        if feature < 0 or not self._settings.accepts(gain):
+        if feature < 0 or gain < self._settings.least_gain(min_gain):
             for node in nodes:
                 self._pool.forget(node.id)
             return [None] * len(nodes)

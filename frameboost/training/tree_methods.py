@@ -1,22 +1,20 @@
 """The tree methods: what each asks of the engines, and how it finds splits.
 
-To add a tree method, write its class here, add a line to ``_TREE_METHODS``, and the name to the parameter. If no
-contract of `frameboost.engines.contract` fits, add one, and an opener to the engines that satisfy it.
+To add a tree method, write a row of ``_TREE_METHODS``, and the name to the parameter. If no contract of
+`frameboost.engines.contract` fits, add one, and an opener to the engines that satisfy it.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.thresholds import with_thresholds
 from frameboost.engines.choose import open_engine
 from frameboost.engines.contract import (
     ColumnBlockEngine,
-    Engine,
     FollowerEngine,
     HistogramEngine,
     NodeBinningEngine,
@@ -30,15 +28,12 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.training.approx_splitters import GlobalSplitter, LocalSplitter
 from frameboost.training.data_checks import numbers_of_leaves
-from frameboost.training.pruning import Pruner
-from frameboost.training.splitter import ExactSplitter, HistogramSplitter, SplitSearch, SplitSettings
+from frameboost.training.exact import ExactSplitter, GammaPruner
+from frameboost.training.splitter import HistogramSplitter, SplitSearch, SplitSettings
 from frameboost.training.symmetric_splitter import SymmetricSplitter
-from frameboost.training.vector_splitter import VectorSplitter
+from frameboost.training.vector_trees import VectorSplitter
 
 __all__ = ["Binning", "TreeMethod", "choose_tree_method"]
-
-TrainingT = TypeVar("TrainingT", bound=Engine)
-HeldOutT = TypeVar("HeldOutT", bound=Engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +44,8 @@ class Binning:
     given: Mapping[int, Bins]
 
 
-class TreeMethod(ABC, Generic[TrainingT, HeldOutT]):
+@dataclass(frozen=True, slots=True)
+class TreeMethod:
     """A way to propose and find splits, over engines that satisfy its contracts.
 
     Attributes
@@ -58,14 +54,18 @@ class TreeMethod(ABC, Generic[TrainingT, HeldOutT]):
         The parameters that choose it, for error messages.
     contract, held_out_contract
         The contracts that it needs of the engines over training rows and held-out rows.
+    prepare
+        Has the engines over training rows and held-out rows bin or sort their columns, and returns the split search
+        over them.
     cuts_refusal
         Why the user's ``cuts`` have no effect; empty where they have.
     """
 
-    setting: ClassVar[str]
-    contract: ClassVar[type[Any]]
-    held_out_contract: ClassVar[type[Any]] = FollowerEngine
-    cuts_refusal: ClassVar[str] = ""
+    setting: str
+    contract: type[Any]
+    prepare: Callable[[Any, Sequence[Any], Binning, SplitSettings], SplitSearch]
+    held_out_contract: type[Any] = FollowerEngine
+    cuts_refusal: str = ""
 
     def check_cuts(self, cuts: object) -> None:
         """Raise `ParameterError` if the user gives cuts that would have no effect."""
@@ -76,152 +76,40 @@ class TreeMethod(ABC, Generic[TrainingT, HeldOutT]):
         """Return the columns by role that the engines read besides the features."""
         return {**roles, **(numbers_of_leaves(features) if self.contract is LinearEngine else {})}
 
-    def open_training(self, engine: EngineDescription, request: EngineRequest) -> TrainingT:
+    def open_training(self, engine: EngineDescription, request: EngineRequest) -> Any:
         """Open an engine over training rows."""
-        opened: TrainingT = open_engine(engine, self.contract, request)
-        return opened
+        return open_engine(engine, self.contract, request)
 
-    def open_held_out(self, engine: EngineDescription, request: EngineRequest) -> HeldOutT:
+    def open_held_out(self, engine: EngineDescription, request: EngineRequest) -> Any:
         """Open an engine over held-out rows."""
-        opened: HeldOutT = open_engine(engine, self.held_out_contract, request)
-        return opened
-
-    @abstractmethod
-    def prepare(
-        self, training: TrainingT, held_out: Sequence[HeldOutT], binning: Binning, settings: SplitSettings
-    ) -> SplitSearch:
-        """Have the engines bin or sort their columns, and return the split search over them."""
+        return open_engine(engine, self.held_out_contract, request)
 
 
-class HistMethod(TreeMethod[HistogramEngine, HistogramEngine]):
-    """Bins at quantiles, once a fit; splits between bins, from histograms."""
-
-    setting = "tree_method='hist'"
-    contract = HistogramEngine
-    held_out_contract = HistogramEngine
-
-    def prepare(
-        self, training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning, settings: SplitSettings
-    ) -> SplitSearch:
-        """See `TreeMethod.prepare`."""
-        bins = _binned(training, held_out, binning)
-        return SplitSearch(HistogramSplitter(training, SlotLayout(bins), settings), bins)
+# --- hist: bins at quantiles, once a fit; splits between bins, from histograms ----------------------------------------
 
 
-class SymmetricMethod(HistMethod):
-    """Bins as of `HistMethod`; one split for all nodes of a level."""
-
-    setting = "grow_policy='symmetric'"
-
-    def prepare(
-        self, training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning, settings: SplitSettings
-    ) -> SplitSearch:
-        """See `TreeMethod.prepare`."""
-        bins = _binned(training, held_out, binning)
-        return SplitSearch(SymmetricSplitter(training, SlotLayout(bins), settings), bins, needs_whole_levels=True)
+def _by_node(
+    training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning, settings: SplitSettings
+) -> SplitSearch:
+    bins = _binned(training, held_out, binning)
+    return SplitSearch(HistogramSplitter(training, SlotLayout(bins), settings), bins)
 
 
-class LinearMethod(HistMethod):
-    """`HistMethod` over engines that sum products of features, for slopes of the leaves."""
-
-    setting = "linear_tree=True"
-    contract = LinearEngine
-    held_out_contract = LinearEngine
-
-
-class LinearSymmetricMethod(SymmetricMethod):
-    """`SymmetricMethod` over such engines."""
-
-    setting = "linear_tree=True"
-    contract = LinearEngine
-    held_out_contract = LinearEngine
+def _by_level(
+    training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning, settings: SplitSettings
+) -> SplitSearch:
+    bins = _binned(training, held_out, binning)
+    return SplitSearch(SymmetricSplitter(training, SlotLayout(bins), settings), bins, needs_whole_levels=True)
 
 
-class VectorMethod(HistMethod):
-    """`HistMethod` over engines that sum the gradients of all outputs, for one growth of them all in a round."""
-
-    setting = "multi_strategy='multi_output_tree'"
-    contract = VectorEngine
-    held_out_contract = VectorEngine
-
-    def prepare(
-        self, training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning, settings: SplitSettings
-    ) -> SplitSearch:
-        """See `TreeMethod.prepare`."""
-        if settings.n_outputs == 1:
-            return super().prepare(training, held_out, binning, settings)
-        bins = _binned(training, held_out, binning)
-        splitter = VectorSplitter(cast(VectorEngine, training), SlotLayout(bins), settings)
-        # A node that is too light to be split in one output may be split in another.
-        return SplitSearch(splitter, bins, needs_whole_levels=True)
-
-
-class ExactMethod(TreeMethod[ColumnBlockEngine, FollowerEngine]):
-    """Columns sorted once a fit; a split between any two values; weak splits pruned from the grown tree."""
-
-    setting = "tree_method='exact'"
-    contract = ColumnBlockEngine
-    cuts_refusal = "which splits between any two values"
-
-    def prepare(
-        self, training: ColumnBlockEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
-    ) -> SplitSearch:
-        """See `TreeMethod.prepare`."""
-        bins = _kept(training.presort(), held_out)
-        return SplitSearch(ExactSplitter(training, settings), bins, Pruner(training, settings.gamma))
-
-
-class GlobalApproxMethod(TreeMethod[RebinningEngine, FollowerEngine]):
-    """Bins at quantiles weighted by the hessians, once a tree."""
-
-    setting = "tree_method='approx'"
-    contract = RebinningEngine
-    cuts_refusal = "which finds its own for each tree"
-
-    def prepare(
-        self, training: RebinningEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
-    ) -> SplitSearch:
-        """See `TreeMethod.prepare`."""
-        bins = _kept(training.load_columns(), held_out)
-        return SplitSearch(GlobalSplitter(training, binning.max_bin, settings), bins)
-
-
-class LocalApproxMethod(TreeMethod[NodeBinningEngine, FollowerEngine]):
-    """Bins at quantiles weighted by the hessians, in each node."""
-
-    setting = "tree_method='approx' and proposal='local'"
-    contract = NodeBinningEngine
-    cuts_refusal = "which finds its own in each node"
-
-    def prepare(
-        self, training: NodeBinningEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
-    ) -> SplitSearch:
-        """See `TreeMethod.prepare`."""
-        bins = _kept(training.load_columns(), held_out)
-        return SplitSearch(LocalSplitter(training, bins, binning.max_bin, settings), bins)
-
-
-# By tree_method, grow_policy, proposal and linear_tree; None is any value.
-_TREE_METHODS: tuple[tuple[str, str | None, str | None, bool, TreeMethod[Any, Any]], ...] = (
-    ("hist", "symmetric", None, True, LinearSymmetricMethod()),
-    ("hist", None, None, True, LinearMethod()),
-    ("hist", "symmetric", None, False, SymmetricMethod()),
-    ("hist", None, None, False, HistMethod()),
-    ("exact", None, None, False, ExactMethod()),
-    ("approx", None, "global", False, GlobalApproxMethod()),
-    ("approx", None, "local", False, LocalApproxMethod()),
-)
-
-
-def choose_tree_method(parameters: Parameters) -> TreeMethod[Any, Any]:
-    """Return the tree method that the parameters ask for."""
-    if parameters.multi_strategy == "multi_output_tree":
-        return VectorMethod()
-    given = (parameters.tree_method, parameters.grow_policy, parameters.proposal, parameters.linear_tree)
-    for *wanted, method in _TREE_METHODS:
-        if all(each in (None, value) for each, value in zip(wanted, given, strict=True)):
-            return method
-    raise AssertionError(given)
+def _for_all_outputs(
+    training: VectorEngine, held_out: Sequence[VectorEngine], binning: Binning, settings: SplitSettings
+) -> SplitSearch:
+    if settings.n_outputs == 1:
+        return _by_node(training, held_out, binning, settings)
+    bins = _binned(training, held_out, binning)
+    # A node that is too light to be split in one output may be split in another.
+    return SplitSearch(VectorSplitter(training, SlotLayout(bins), settings), bins, needs_whole_levels=True)
 
 
 def _binned(training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning) -> list[Bins]:
@@ -234,8 +122,64 @@ def _binned(training: HistogramEngine, held_out: Sequence[HistogramEngine], binn
     return bins
 
 
+# --- exact and approx: engines that keep their columns as values ------------------------------------------------------
+
+
+def _exact(
+    training: ColumnBlockEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
+) -> SplitSearch:
+    bins = _kept(training.presort(), held_out)
+    return SplitSearch(ExactSplitter(training, settings), bins, GammaPruner(training, settings.gamma))
+
+
+def _approx_global(
+    training: RebinningEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
+) -> SplitSearch:
+    bins = _kept(training.load_columns(), held_out)
+    return SplitSearch(GlobalSplitter(training, binning.max_bin, settings), bins)
+
+
+def _approx_local(
+    training: NodeBinningEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
+) -> SplitSearch:
+    bins = _kept(training.load_columns(), held_out)
+    return SplitSearch(LocalSplitter(training, bins, binning.max_bin, settings), bins)
+
+
 def _kept(bins: list[Bins], held_out: Sequence[FollowerEngine]) -> list[Bins]:
     """Have the engines over held-out rows keep their columns as values, and return the bins."""
     for engine in held_out:
         engine.keep_columns(bins)
     return bins
+
+
+# --- the choice -------------------------------------------------------------------------------------------------------
+
+_VECTOR = TreeMethod("multi_strategy='multi_output_tree'", VectorEngine, _for_all_outputs, VectorEngine)
+# By tree_method, grow_policy, proposal and linear_tree; None is any value.
+_TREE_METHODS: tuple[tuple[str, str | None, str | None, bool, TreeMethod], ...] = (
+    ("hist", "symmetric", None, True, TreeMethod("linear_tree=True", LinearEngine, _by_level, LinearEngine)),
+    ("hist", None, None, True, TreeMethod("linear_tree=True", LinearEngine, _by_node, LinearEngine)),
+    ("hist", "symmetric", None, False,
+     TreeMethod("grow_policy='symmetric'", HistogramEngine, _by_level, HistogramEngine)),
+    ("hist", None, None, False, TreeMethod("tree_method='hist'", HistogramEngine, _by_node, HistogramEngine)),
+    ("exact", None, None, False,
+     TreeMethod("tree_method='exact'", ColumnBlockEngine, _exact, cuts_refusal="which splits between any two values")),
+    ("approx", None, "global", False,
+     TreeMethod("tree_method='approx'", RebinningEngine, _approx_global,
+                cuts_refusal="which finds its own for each tree")),
+    ("approx", None, "local", False,
+     TreeMethod("tree_method='approx' and proposal='local'", NodeBinningEngine, _approx_local,
+                cuts_refusal="which finds its own in each node")),
+)  # fmt: skip
+
+
+def choose_tree_method(parameters: Parameters) -> TreeMethod:
+    """Return the tree method that the parameters ask for."""
+    if parameters.multi_strategy == "multi_output_tree":
+        return _VECTOR
+    values = (parameters.tree_method, parameters.grow_policy, parameters.proposal, parameters.linear_tree)
+    for *pattern, method in _TREE_METHODS:
+        if all(each in (None, value) for each, value in zip(pattern, values, strict=True)):
+            return method
+    raise AssertionError(values)

@@ -13,21 +13,23 @@ from functools import partial
 
 import numpy as np
 
+from frameboost.binning.bins import SlotLayout
 from frameboost.engines.contract import Engine
+from frameboost.engines.vector_contract import VectorEngine
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
+from frameboost.schema.types import Physical
 from frameboost.splits.gain import bounded_weights
-from frameboost.splits.split import FloatArray, Penalties, Stats
-from frameboost.splits.vector_kernels import gains_of_outputs
-from frameboost.training.constraints import Constraints
-from frameboost.training.gradients import Renewal
-from frameboost.training.grower import GrownTree, Moves, TreeGrower, tree_of
-from frameboost.training.node import OpenNode
-from frameboost.training.splitter import SplitSearch
+from frameboost.splits.split import FloatArray, IntArray, Split, Stats
+from frameboost.splits.vector_kernels import find_vector_splits, gains_of_outputs, named_by_outputs, scan_outputs
+from frameboost.training.grower import Renewal, TreeGrower, TreeTarget, tree_of
+from frameboost.training.grown_trees import GrownTree, Moves
+from frameboost.training.open_nodes import OpenNode
+from frameboost.training.splitter import SLOTS_PER_THREAD, HistogramPool, SplitSearch, SplitSettings
 from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.tree import Tree
 
-__all__ = ["VectorTreeGrower", "is_for_all_outputs"]
+__all__ = ["VectorSplitter", "VectorTreeGrower", "is_for_all_outputs"]
 
 
 def is_for_all_outputs(parameters: Parameters, loss: Loss) -> bool:
@@ -38,77 +40,65 @@ def is_for_all_outputs(parameters: Parameters, loss: Loss) -> bool:
 class VectorTreeGrower:
     """Grows trees for all outputs at once, and adds their leaf values to the margins.
 
-    Attributes
-    ----------
-    shrinkage
-        The factor of the leaf values of the next trees.
-
     Parameters
     ----------
     engine
         The engine over the training rows, a `frameboost.engines.vector_contract.VectorEngine`.
-    search
-        The split search over its columns.
-    parameters, penalties
-        Shape and regularisation of the trees.
-    constraints
-        Constraints on the features of a path.
     followers
         Engines over held-out rows.
+    search, settings
+        The split search over its columns, and its settings, with constraints on the features of a path.
+    parameters
+        Shape and regularisation of the trees.
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        search: SplitSearch,
+        self, engine: Engine, followers: Sequence[Engine], search: SplitSearch, settings: SplitSettings,
         parameters: Parameters,
-        penalties: Penalties,
-        constraints: Constraints,
-        followers: Sequence[Engine] = (),
-    ) -> None:
-        self._engine, self._engines, self._penalties = engine, (engine, *followers), penalties
-        self._grower = TreeGrower(engine, search, parameters, constraints, followers)
-        self.shrinkage = self._grower.shrinkage
+    ) -> None:  # fmt: skip
+        self._engine, self._engines, self._penalties = engine, (engine, *followers), settings.penalties
+        self._grower = TreeGrower(engine, followers, search, settings, parameters)
 
     def grow(
-        self, root_stats: Sequence[Stats], margins: Sequence[str], renewals: Mapping[int, Renewal]
-    ) -> list[GrownTree]:
+        self, root_stats: Sequence[Stats], targets: Sequence[TreeTarget], shrinkage: float
+    ) -> list[GrownTree]:  # fmt: skip
         """Grow the tree that the engine has started; return a tree for each output.
 
         Parameters
         ----------
         root_stats
             G and H of all rows, for each output.
-        margins
-            The names of the margins.
-        renewals
-            The leaf values by output, where they are not −G/(H+λ).
+        targets
+            What the trees are grown for.
+        shrinkage
+            The factor of their leaf values.
         """
         outputs = np.array(root_stats)
         root = OpenNode(0, 0, Stats(*outputs.sum(axis=0).tolist()), outputs=outputs)
-        nodes, steps, leaf_of = self._grower.grow_nodes(root, ahead=not renewals)
+        is_renewed, min_gain = targets[0].renewal is not None, max(target.min_gain for target in targets)
+        nodes, steps, leaf_of = self._grower.grow_nodes(root, min_gain, ahead=not is_renewed)
         sums = np.stack([_outputs(node) for node in nodes])
         grown = []
-        for output, tree in enumerate(self._trees(nodes, sums)):
-            values = self._values(sums[:, output])
-            if output in renewals:
-                self._renew(values, nodes, renewals[output])
+        for target, tree in zip(targets, self._trees(nodes, sums), strict=True):
+            values = self._values(sums[:, target.output], shrinkage)
+            if target.renewal is not None:
+                self._renew(values, nodes, target.renewal, shrinkage)
             of_node = {node.id: value for node, value in zip(nodes, values, strict=True)}
             of_rows = {id_: of_node[leaf.id] for id_, leaf in leaf_of.items()}
             for engine in self._engines:
-                engine.add_leaf_values(of_rows, margins[output])
-            tree = replace(tree, value=tuple(values), output=output)
-            grown.append(GrownTree(tree, margins[output], partial(_calls, steps, of_rows)))
+                engine.add_leaf_values(of_rows, target.margin)
+            tree = replace(tree, value=tuple(values), output=target.output)
+            grown.append(GrownTree(tree, target.margin, partial(_calls, steps, of_rows)))
         for node in nodes:
             node.sibling = None  # breaks the reference cycle of two siblings, so that they are freed at once
         return grown
 
-    def _values(self, sums: FloatArray) -> list[float]:
+    def _values(self, sums: FloatArray, shrinkage: float) -> list[float]:
         """Return the values of nodes in an output, shrunk, by its G and H; 0 where H is below ``min_child_weight``."""
         p, no_bounds = self._penalties, np.tile([-np.inf, np.inf], (len(sums), 1))
         G, H = np.ascontiguousarray(sums[:, 0]), np.ascontiguousarray(sums[:, 1])
         weights = bounded_weights(G, H, no_bounds, p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight)
-        values: list[float] = (weights * self.shrinkage + 0.0).tolist()  # + 0.0 turns -0.0 into 0.0
+        values: list[float] = (weights * shrinkage + 0.0).tolist()  # + 0.0 turns -0.0 into 0.0
         return values
 
     def _trees(self, nodes: Sequence[OpenNode], sums: FloatArray) -> list[Tree]:
@@ -126,12 +116,12 @@ class VectorTreeGrower:
             for output in range(sums.shape[1])
         ]
 
-    def _renew(self, values: list[float], nodes: Sequence[OpenNode], renewal: Renewal) -> None:
+    def _renew(self, values: list[float], nodes: Sequence[OpenNode], renewal: Renewal, shrinkage: float) -> None:
         """Set the values of leaves to quantiles of the residuals of an output."""
         quantiles = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
         for index, node in enumerate(nodes):
             if node.left is None and node.id in quantiles:
-                values[index] = quantiles[node.id] * self.shrinkage + 0.0
+                values[index] = quantiles[node.id] * shrinkage + 0.0
 
 
 def _outputs(node: OpenNode) -> FloatArray:
@@ -143,3 +133,82 @@ def _calls(
     steps: Sequence[Moves], values: Mapping[int, float]
 ) -> tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]:
     return steps, values, {}
+
+
+# --- the splits -------------------------------------------------------------------------------------------------------
+
+
+class _AllOutputs:
+    """The histograms of all outputs, one after the other, as if they were one histogram."""
+
+    def __init__(self, engine: VectorEngine, n_slots: int) -> None:
+        self._engine, self._n_slots = engine, n_slots
+
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `HistogramSource.histograms`."""
+        self._engine.vector_histograms(nodes, out.reshape(len(out), -1, self._n_slots, 2), indices)
+
+
+class VectorSplitter:
+    """Splits at the boundaries of bins, by the sum of the gains in all outputs; ``gamma`` bounds that sum."""
+
+    def __init__(self, engine: VectorEngine, layout: SlotLayout, settings: SplitSettings) -> None:
+        self._n_outputs, self._layout, self._settings = settings.n_outputs, layout, settings
+        n_slots = self._n_outputs * layout.n_slots
+        self._pool = HistogramPool(_AllOutputs(engine, layout.n_slots), n_slots, settings.workers)
+        self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
+
+    def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
+        """See `frameboost.training.splitter.Splitter`."""
+        sums, indices = self._pool.of(nodes)
+        histograms = sums.reshape(len(sums), self._n_outputs, self._layout.n_slots, 2)
+        best, gains = np.empty((len(nodes), 3), dtype=np.int64), np.empty(len(nodes))
+        p, workers = self._settings.penalties, self._settings.workers
+        count = workers.count(len(nodes), max(1, SLOTS_PER_THREAD // (self._n_outputs * self._layout.n_slots)))
+        team = workers.team(count)
+        arguments = (
+            histograms, indices, self._layout.offsets, self._is_categorical, self._settings.limits_of(nodes).allowed,
+            p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, gains,
+        )  # fmt: skip
+        if team is None:
+            scan_outputs(*arguments)
+        else:
+            find_vector_splits(team, *arguments, count)
+        least_gain, splits = self._settings.least_gain(min_gain), []
+        for node, index, choice, gain in zip(nodes, indices.tolist(), best.tolist(), gains.tolist(), strict=True):
+            is_leaf = choice[0] < 0 or gain < least_gain
+            if is_leaf:
+                self._pool.forget(node.id)
+            splits.append(None if is_leaf else self._split(node, histograms[index], choice, gain))
+        return splits
+
+    def _split(self, node: OpenNode, histogram: FloatArray, choice: Sequence[int], gain: float) -> Split:
+        """Return the split that the kernel has chosen, with the sums of its children."""
+        feature, position, missing_left = choice
+        own = np.ascontiguousarray(histogram[:, self._layout.offsets[feature] : self._layout.offsets[feature + 1]])
+        nothing, bin_ = Stats(0.0, 0.0), position
+        threshold: Physical | None = None
+        categories: tuple[int, ...] | None = None
+        if self._layout.is_categorical[feature]:
+            p = self._settings.penalties
+            named = named_by_outputs(
+                own, position, missing_left == 1, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+                p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
+            )  # fmt: skip
+            bin_, categories = 0, tuple(sorted(named.tolist()))
+        else:
+            cuts = self._layout.bins[feature].cuts
+            threshold = cuts[position - 1] if position <= len(cuts) else None
+        split = Split(feature, gain, nothing, nothing, missing_left == 1, bin_, threshold, categories)
+        left = own[:, split.goes_left(own.shape[1])].sum(axis=1)
+        of_left = Stats(*left.sum(axis=0).tolist())
+        return split._replace(left=of_left, right=node.stats - of_left, left_outputs=left)
+
+    def end_tree(self) -> None:
+        """See `frameboost.training.splitter.Splitter`."""
+        self._pool.clear()
+
+    def bin_of(self, feature: int, threshold: Physical | None) -> int:
+        """See `frameboost.training.splitter.Splitter`."""
+        return self._layout.bins[feature].bin_of(threshold)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
-from frameboost.engines.contract import Engine, GrownNodes, TreeEngine, TreeShape
+from frameboost.engines.contract import Engine, GrownNodes, TreeEngine, TreeShape, capabilities_of
 from frameboost.engines.linear_contract import LinearEngine
-from frameboost.parameters.learning_rates import shrinkage_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.split import Stats
-from frameboost.training.constraints import Constraints
-from frameboost.training.gradients import Renewal
-from frameboost.training.grower import GrownTree, add_values
-from frameboost.training.grown_arrays import BinThresholds, GrownArrays, as_tree
+from frameboost.training.grower import TreeTarget
+from frameboost.training.grown_trees import BinThresholds, GrownArrays, GrownTree, add_values, as_tree
 from frameboost.training.linear_leaves import LinearLeaves
-from frameboost.training.sampling import FeatureSampler
 from frameboost.training.splitter import SplitSearch, SplitSettings
 from frameboost.trees.tree import Tree
 
@@ -27,56 +23,38 @@ __all__ = ["WholeTreeGrower", "are_grown_whole"]
 _INVERTED = bytes([1, 0, *range(2, 256)])  # True and False, as bytes
 
 
-def are_grown_whole(engine: Engine, parameters: Parameters, constraints: Constraints, n_outputs: int) -> bool:
+def are_grown_whole(engine: Engine, settings: SplitSettings, parameters: Parameters) -> bool:
     """Whether an engine grows the trees of a fit: without constraints."""
-    n_trees = parameters.n_estimators * parameters.num_parallel_tree * n_outputs
-    return (
-        parameters.tree_method == "hist" and not constraints.is_monotone and constraints.sets is None
-        and isinstance(engine, TreeEngine) and engine.grows_trees(n_trees)
-    )  # fmt: skip
+    n_trees = parameters.n_estimators * parameters.num_parallel_tree * settings.n_outputs
+    constraints = settings.constraints
+    is_free = parameters.tree_method == "hist" and not constraints.is_monotone and constraints.sets is None
+    return is_free and capabilities_of(engine, n_trees).grows_trees
 
 
 class WholeTreeGrower:
     """Does what `frameboost.training.grower.TreeGrower` does, by an engine that grows trees.
 
-    Attributes
-    ----------
-    shrinkage
-        See `TreeGrower`.
-
     Parameters
     ----------
     engine
-        The engine over the training rows.
-    search
-        The split search over its columns, for their bins.
-    parameters, settings
-        Shape and regularisation of the trees.
-    features
-        Says how the features of each tree are drawn.
+        The engine over the training rows, a `TreeEngine`.
     followers
         Engines over held-out rows.
+    search
+        The split search over its columns, for their bins.
+    settings, parameters
+        Shape and regularisation of the trees, and how the features of each are drawn.
     linear
         Gives leaves slopes, if they are to have any; the engines are `LinearEngine`.
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        search: SplitSearch,
-        parameters: Parameters,
-        settings: SplitSettings,
-        features: FeatureSampler,
-        followers: Sequence[Engine] = (),
-        linear: LinearLeaves | None = None,
-    ) -> None:
-        assert isinstance(engine, TreeEngine)
-        p = parameters
-        self._trees, self._engine, self._penalties, self._features = engine, engine, settings.penalties, features
-        self._linear = linear
-        self.shrinkage = shrinkage_of(p.as_dict(), 0)
-        self._parameters, self._settings = p, settings
-        self._walking = [each for each in followers if isinstance(each, TreeEngine) and each.takes_trees()]
+        self, engine: Engine, followers: Sequence[Engine], search: SplitSearch, settings: SplitSettings,
+        parameters: Parameters, linear: LinearLeaves | None = None,
+    ) -> None:  # fmt: skip
+        self._engine, self._trees, self._linear = engine, cast(TreeEngine, engine), linear
+        self._parameters, self._settings = parameters, settings
+        self._walking: list[Any] = [each for each in followers if capabilities_of(each).takes_trees]
         self._moving = [each for each in followers if each not in self._walking]
         self._counts = [b.count for b in search.bins]
         self._is_categorical = np.array([b.feature.type.is_categorical for b in search.bins])
@@ -84,18 +62,19 @@ class WholeTreeGrower:
         self._thresholds = BinThresholds(search.bins)
         self._bin_of = search.splitter.bin_of
 
-    def grow(self, root_stats: Stats, output: int, margin: str, renewal: Renewal | None = None) -> GrownTree:
+    def grow(self, root_stats: Stats, target: TreeTarget, shrinkage: float) -> GrownTree:
         """See `TreeGrower.grow`."""
-        p = self._parameters
-        shape = TreeShape(p.max_depth, p.max_leaves, self._settings.least_gain, p.grow_policy)
-        grown = self._trees.grow_tree(shape, self._penalties, self.shrinkage, self._features.draws())
+        p, margin, renewal = self._parameters, target.margin, target.renewal
+        shape = TreeShape(p.max_depth, p.max_leaves, self._settings.least_gain(target.min_gain), p.grow_policy)
+        grown = self._trees.grow_tree(shape, self._settings.penalties, shrinkage, self._settings.features.draws())
         if renewal is not None:
             quantiles = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
             for leaf, value in quantiles.items():
-                grown.value[leaf] = value * self.shrinkage + 0.0
-        arrays = GrownArrays(grown, self._thresholds, self._named(grown) if self._has_categories else {}, output)
+                grown.value[leaf] = value * shrinkage + 0.0
+        categories = self._named(grown) if self._has_categories else {}
+        arrays = GrownArrays(grown, self._thresholds, categories, target.output)
         if self._linear is not None:
-            return self._with_slopes(as_tree(arrays), grown, margin, self._linear)
+            return self._with_slopes(as_tree(arrays), grown, margin, shrinkage, self._linear)
         repeated = GrownTree.of(arrays, margin, self._bin_of)
         for engine in (self._trees, *self._walking):
             engine.add_grown(grown, margin)
@@ -103,10 +82,12 @@ class WholeTreeGrower:
             repeated.add_to_margins(self._moving)
         return repeated
 
-    def _with_slopes(self, tree: Tree, grown: GrownNodes, margin: str, linear: LinearLeaves) -> GrownTree:
+    def _with_slopes(
+        self, tree: Tree, grown: GrownNodes, margin: str, shrinkage: float, linear: LinearLeaves
+    ) -> GrownTree:
         """Return the tree with slopes in its leaves, after its values are added to the margins."""
         number = {leaf: leaf for leaf in tree.leaves()}
-        tree = linear.fitted(cast(LinearEngine, self._engine), tree, number, self.shrinkage)
+        tree = linear.fitted(cast(LinearEngine, self._engine), tree, number, shrinkage)
         repeated = GrownTree.of(tree, margin, self._bin_of)
         if tree.linear:
             values = {leaf: tree.value[leaf] for leaf in tree.leaves()}

@@ -15,7 +15,6 @@ from frameboost.data.duckdb_session import DuckDBSession, OwnDatabaseSession
 from frameboost.engines import query_costs
 from frameboost.engines.duckdb.records import engine as records_engine
 from frameboost.engines.memory import binning, engine, grown_splits, histograms, nodes, trees
-from frameboost.training import histograms as pool
 from frameboost.training import splitter, symmetric_splitter
 
 DEPTH = 4
@@ -42,7 +41,7 @@ def counts(monkeypatch) -> Counter:
     counting(pl, "collect_all", "queries")
     for place, name in (
         (histograms, "build_histograms"), (nodes, "part_rows"), (nodes, "add_by_side"), (splitter, "scan_histograms"),
-        (pool, "subtract_from_parents"), (trees, "grow_tree"), (grown_splits, "add_grown_leaves"),
+        (splitter, "subtract_from_parents"), (trees, "grow_tree"), (grown_splits, "add_grown_leaves"),
         (nodes, "add_by_node"), (engine, "add_tree"),
         (symmetric_splitter, "scan_level"),
     ):  # fmt: skip

@@ -20,7 +20,8 @@ from frameboost.schema.types import FeatureType
 from frameboost.splits.gain import leaf_score, leaf_weight
 from frameboost.splits.split import Penalties, Split, Stats
 from frameboost.training.constraints import Constraints
-from frameboost.training.node import OpenNode
+from frameboost.training.open_nodes import OpenNode
+from frameboost.training.sampling import FeatureSampler
 from frameboost.training.splitter import HistogramSplitter, SplitSettings
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -50,14 +51,10 @@ class OneHistogram:
 def best_split(histogram: np.ndarray, penalties: Penalties) -> Split | None:
     """Return the split of a node with that histogram of one string feature, the missing bin last."""
     feature = Feature("s", FeatureType("string"), tuple(f"{code:06}" for code in range(len(histogram) - 1)))
-    constraints = Constraints.of(Parameters(), [feature])
-
-    def limits(nodes):
-        return constraints.limits(nodes, np.ones((len(nodes), 1), dtype=np.bool_))
-
-    settings = SplitSettings(penalties, limits, gamma=0.0, workers=Workers(1))
+    constraints, features = Constraints.of(Parameters(), [feature]), FeatureSampler(1, Parameters())
+    settings = SplitSettings(penalties, constraints, features, gamma=0.0, workers=Workers(1))
     splitter = HistogramSplitter(OneHistogram(histogram), SlotLayout([Bins(feature)]), settings)
-    (split,) = splitter.best_splits([OpenNode(0, 0, Stats(*histogram.sum(axis=0).tolist()))])
+    (split,) = splitter.best_splits([OpenNode(0, 0, Stats(*histogram.sum(axis=0).tolist()))], 1e-6)
     return split
 
 

@@ -16,8 +16,8 @@ import frameboost as fb
 from frameboost.binning.thresholds import thresholds_between
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import Stats
-from frameboost.training.histograms import HistogramPool
-from frameboost.training.node import OpenNode
+from frameboost.training.open_nodes import OpenNode
+from frameboost.training.splitter import HistogramPool
 from tests.support.models import nested
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -20,7 +20,7 @@ from frameboost.schema.types import FeatureType
 from frameboost.splits.gain import bounded_score, bounded_weight, leaf_score, leaf_weight, split_score
 from frameboost.splits.split import Split, Stats
 from frameboost.training.constraints import Constraints
-from frameboost.training.node import OpenNode
+from frameboost.training.open_nodes import OpenNode
 from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.models import nested

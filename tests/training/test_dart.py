@@ -6,7 +6,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.training import boosting
+from frameboost.training.boosting import Progress
 
 ENGINES = ["numba", "polars", "duckdb"]
 
@@ -85,8 +85,14 @@ def test_early_stopping_keeps_the_weights_of_the_best_round():
 
 def test_the_trees_of_the_best_round_are_weighted_once(monkeypatch):
     # Weighted at each round that is the best so far, they would take the square of the rounds.
-    numbers = []
-    monkeypatch.setattr(boosting, "weighted", lambda trees, weights: numbers.append(len(trees)) or tuple(trees))
+    numbers, model_trees = [], Progress.model_trees
+
+    def counted(self, weights):
+        trees = model_trees(self, weights)
+        numbers.append(len(trees))
+        return trees
+
+    monkeypatch.setattr(Progress, "model_trees", counted)
     _, _, frame = data()
     options = {"booster": "dart", "max_depth": 2, "valid": frame, "early_stopping_rounds": 10}
     model = fb.fit(frame, "y", n_estimators=10, **options)

@@ -214,10 +214,10 @@ def test_bad_columns_and_parameters_are_refused_before_rows_are_read(options, re
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_bad_rows_are_refused_before_training(engine, monkeypatch):
-    def boost(*_):
+    def start(*_):
         raise AssertionError("training has begun")
 
-    monkeypatch.setattr("frameboost.training.boosting.boost", boost)
+    monkeypatch.setattr("frameboost.training.train.train", start)
     for frame in (good().head(1), good().with_columns(y=pl.lit(None, pl.Float64))):
         refused(engine, frame)
     with pytest.raises(AssertionError, match="training has begun"):

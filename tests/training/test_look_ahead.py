@@ -9,9 +9,8 @@ from frameboost.engines.memory import binning
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.splits.split import Split, Stats
-from frameboost.training.grow_policies import Lossguide, Ranked
 from frameboost.training.look_ahead import nodes_ahead, undo_splits
-from frameboost.training.node import OpenNode
+from frameboost.training.open_nodes import Lossguide, OpenNode, Ranked
 from tests.support.cases import cases
 
 

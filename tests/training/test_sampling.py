@@ -22,7 +22,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import FeatureType
-from frameboost.training.node import OpenNode
+from frameboost.training.open_nodes import OpenNode
 from frameboost.training.sampling import FeatureSampler, _gradient_bound, sample_rows
 from tests.support.cases import cases
 from tests.support.engines import ENGINES, assert_same, open_engine

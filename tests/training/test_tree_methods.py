@@ -10,7 +10,7 @@ from frameboost.engines.choose import BUILT_IN
 from frameboost.engines.linear_contract import LinearEngine
 from frameboost.engines.vector_contract import VectorEngine
 from frameboost.parameters.parameters import Parameters
-from frameboost.training.grow_policies import GROW_POLICIES
+from frameboost.training.open_nodes import GROW_POLICIES
 from frameboost.training.tree_methods import choose_tree_method
 
 HINTS = typing.get_type_hints(Parameters)

@@ -9,7 +9,7 @@ import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.value_counts import ValueCounts
-from frameboost.engines.contract import Sample
+from frameboost.engines.contract import Capabilities, Sample
 from frameboost.engines.duckdb.batch_sums import BatchSums
 from frameboost.engines.duckdb.binning import (
     MAX_AT_ONCE,
@@ -44,8 +44,6 @@ MIN_SORTED, _MAX_SORTED = 1 << 17, 1 << 22
 class DuckDBEngine(TableEngine):
     """`HistogramEngine` over a DuckDB relation."""
 
-    takes_batches = True
-
     layout: SlotLayout
     gh: TreeGradients
     _codes: str | None = None  # the table of codes, where it is not that of the bins
@@ -56,6 +54,10 @@ class DuckDBEngine(TableEngine):
     _may_sort: bool = False
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
+
+    def capabilities(self, n_trees: int) -> Capabilities:
+        """See `Capabilities`."""
+        return Capabilities(takes_batches=True)
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from frameboost.binning.arrays import Codes, bin_column, bin_rare_values
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import FeatureDraws, GrownNodes, Sample, TreeShape
+from frameboost.engines.contract import Capabilities, FeatureDraws, GrownNodes, Sample, TreeShape
 from frameboost.engines.frame import leaf_quantile
 from frameboost.engines.linear_contract import LeafGrid
 from frameboost.engines.memory.binning import BinnedColumns, is_small
@@ -38,7 +38,6 @@ MIN_SORTED = 1 << 17
 class MemoryEngine(ArrayEngine):
     """`HistogramEngine` over binned columns."""
 
-    takes_batches = True  # most nodes are too small for two threads
     binned: BinnedColumns
     partition: RowPartition
     _trees: TreeKernels | None = None
@@ -156,13 +155,17 @@ class MemoryEngine(ArrayEngine):
         if self._trees is None:
             super().give_to_root()
 
-    def takes_trees(self) -> bool:
-        """See `TreeEngine.takes_trees`; a subclass with histograms of its own is asked for these."""
-        return self.binned.in_one is not None and type(self).histograms is MemoryEngine.histograms
+    def capabilities(self, n_trees: int) -> Capabilities:
+        """See `Capabilities`; most nodes are too small for two threads, and so are asked for together.
 
-    def grows_trees(self, count: int) -> bool:
-        """See `TreeEngine.grows_trees`."""
-        return self.takes_trees() and not are_in_levels(count)
+        A subclass with histograms of its own is asked for these.
+        """
+        is_in_one = hasattr(self, "binned") and self.binned.in_one is not None  # not before bins that last for a tree
+        takes_trees = is_in_one and type(self).histograms is MemoryEngine.histograms
+        return Capabilities(
+            takes_batches=True, takes_trees=takes_trees,
+            grows_trees=takes_trees and n_trees > 0 and not are_in_levels(n_trees),
+        )  # fmt: skip
 
     def grow_tree(
         self, shape: TreeShape, penalties: Penalties, shrinkage: float, draws: FeatureDraws | None

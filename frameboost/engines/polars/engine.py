@@ -23,7 +23,7 @@ import polars.selectors as cs
 
 from frameboost.binning import codes
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.engines.contract import Cumulative, QueryWindow, Sample
+from frameboost.engines.contract import Capabilities, Cumulative, QueryWindow, Sample
 from frameboost.engines.fixed_terms import FixedTerms
 from frameboost.engines.frame import FrameEngine, in_polars, window_expr
 from frameboost.engines.linear_contract import LeafGrid, linear_role
@@ -70,8 +70,6 @@ class PolarsEngine(FrameEngine):
         The node of every row in that tree.
     """
 
-    takes_batches = True
-
     def __init__(self, frame: pl.LazyFrame, features: tuple[Feature, ...], roles: Mapping[str, str]) -> None:
         super().__init__(frame, features, roles)
         self.gradients = pl.DataFrame()
@@ -81,6 +79,10 @@ class PolarsEngine(FrameEngine):
         self._fixed_columns: dict[Hashable, pl.Series] = {}  # their values, by key
         self._named: dict[str, Hashable] = {}  # the keys of those that are defined, by name
         self._queries: Queries | None = None  # the rows of each, once there are pairs
+
+    def capabilities(self, n_trees: int) -> Capabilities:
+        """See `Capabilities`."""
+        return Capabilities(takes_batches=True)
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 

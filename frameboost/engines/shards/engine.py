@@ -16,7 +16,7 @@ import polars as pl
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.value_counts import cut_intervals, gaps_of_counts, gaps_within
 from frameboost.checks.messages import listed, reason, shown
-from frameboost.engines.contract import Cumulative, QueryWindow, Sample
+from frameboost.engines.contract import Capabilities, Cumulative, QueryWindow, Sample
 from frameboost.engines.frame import ScoreTable
 from frameboost.engines.shards.gathering import GatheredScores, first_shared
 from frameboost.engines.shards.merging import merged_aggregates, merged_scores, sum_histograms, sum_stats
@@ -56,8 +56,6 @@ class ShardedEngine:
         What messages call the rows of each shard; empty for rows that have no name.
     """
 
-    takes_batches = True  # a call may be a trip over a network
-
     def __init__(
         self, pool: ShardPool, features: tuple[Feature, ...], roles: Mapping[str, str], names: Sequence[str] = ()
     ) -> None:
@@ -74,6 +72,10 @@ class ShardedEngine:
         except BaseException:
             pool.close()
             raise
+
+    def capabilities(self, n_trees: int) -> Capabilities:
+        """See `Capabilities`; a call may be a trip over a network."""
+        return Capabilities(takes_batches=True)
 
     def _start(self) -> int:
         """Leave out empty shards, and tell the others the places of their rows; return the number of all rows."""

@@ -200,7 +200,7 @@ def test_add_by_node():
 
 @given(SEEDS)
 @settings(max_examples=30, deadline=None)
-def test_put_pairs_and_round_pairs(seed):
+def test_put_gh_and_round_gh(seed):
     rng = np.random.default_rng(seed)
     g, h, pairs = rng.normal(size=40), rng.random(40), np.full((40, 2), 7.0)
     expected, largest = naive_put_gh(g[3:], h[3:])
@@ -215,7 +215,7 @@ def test_put_pairs_and_round_pairs(seed):
 
 @given(SEEDS, st.integers(0, 50), st.integers(1, 3), st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)
-def test_draw_pairs_and_part_drawn(seed, n, count, limit):
+def test_draw_gh_and_part_drawn(seed, n, count, limit):
     rng = np.random.default_rng(seed)
     pairs, positions = gradients(rng, n), rng.integers(0, 2**32, n).astype(np.uint32)
     out, totals, rows = np.full((n, 2), 0.5), np.empty((count, 2)), np.empty(n, np.uint32)

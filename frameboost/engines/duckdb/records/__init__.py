@@ -1,4 +1,4 @@
-"""The engine in a database whose rows' codes are in 64-bit words, and whose nodes and pairs are in memory.
+"""The engine in a database whose rows' codes are in 64-bit words, and whose nodes, g and h are in memory.
 
 - `engine`: the steps that differ
 - `layout`: where codes and keys are in the words

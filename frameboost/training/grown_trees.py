@@ -1,24 +1,94 @@
-"""Trees as an engine has grown them, made into those of the model all at once: one by one they take as long as growing.
+"""Trees as they are grown: their moves and values can be repeated, and all of a fit become those of the model at once.
 
-A node of an engine's tree asks a bin. Its threshold is looked up in one array of the thresholds of all features.
+An engine that grows whole trees names bins. Their thresholds are looked up in one array of the thresholds of all
+features, for all trees of the fit: one by one that takes as long as growing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import GrownNodes
+from frameboost.engines.contract import Engine, GrownNodes
+from frameboost.engines.linear_contract import LinearEngine
 from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
 from frameboost.schema.types import Physical
-from frameboost.splits.split import IntArray
+from frameboost.splits.split import IntArray, Split, Stats
+from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.tree import Tree
 
-__all__ = ["BinThresholds", "GrownArrays", "as_tree", "as_trees"]
+__all__ = ["BinThresholds", "GrownArrays", "GrownTree", "Moves", "add_values", "as_tree", "as_trees", "moves_of"]
+
+Moves = dict[int, tuple[Split, int, int]]  # node -> its split, left child, right child
+
+
+@dataclass(frozen=True, slots=True)
+class GrownTree:
+    """A tree, and the calls of an engine that add its leaf values to the margins: the splits in steps, then values.
+
+    The calls are needed only where a tree is repeated, and so come from a function. The tree may still be as the engine
+    has grown it.
+    """
+
+    kept: Tree | GrownArrays
+    margin: str
+    calls: Callable[[], tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]]
+
+    @classmethod
+    def of(cls, kept: Tree | GrownArrays, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
+        """Return a tree whose nodes have the same numbers in the engine (see `moves_of`)."""
+
+        def calls() -> tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]:
+            tree = as_tree(kept)
+            return moves_of(tree, bin_of), {leaf: tree.value[leaf] for leaf in tree.leaves()}, tree.linear_leaves()
+
+        return cls(kept, margin, calls)
+
+    def add_to_margins(self, engines: Sequence[Engine], weight: float = 1.0) -> None:
+        """Add the leaf values times ``weight`` to the margins of all rows of some engines."""
+        steps, of_leaves, linear = self.calls()
+        values = {node: value * weight for node, value in of_leaves.items()}
+        for engine in engines:
+            engine.reset_nodes()
+            for moves in steps:
+                engine.apply_splits(moves)
+            add_values(engine, values, linear, self.margin)
+
+
+def add_values(engine: Engine, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+    """Add the values of leaves, some of which may be linear, to a margin of all rows of an engine."""
+    if linear:
+        cast(LinearEngine, engine).add_linear_leaves(values, linear, margin)
+    else:
+        engine.add_leaf_values(values, margin)
+
+
+def moves_of(tree: Tree, bin_of: Callable[[int, Physical | None], int]) -> tuple[Moves, ...]:
+    """Return the splits of a grown tree level by level, as an engine takes them; nodes have the numbers of the tree.
+
+    ``bin_of`` gives the bin of a numeric split, by feature and threshold, for engines that compare bins.
+    """
+    steps: list[Moves] = []
+    level = [0]
+    while inner := [node for node in level if not tree.is_leaf(node)]:
+        steps.append({node: (_split(tree, node, bin_of), tree.left[node], tree.right[node]) for node in inner})
+        level = [child for node in inner for child in (tree.left[node], tree.right[node])]
+    return tuple(steps)
+
+
+def _split(tree: Tree, node: int, bin_of: Callable[[int, Physical | None], int]) -> Split:
+    feature, threshold, categories = tree.feature[node], tree.threshold[node], tree.categories[node]
+    left, right = (Stats(0.0, tree.cover[child]) for child in (tree.left[node], tree.right[node]))  # no G: not needed
+    bin_ = bin_of(feature, threshold) if categories is None else 0
+    return Split(feature, tree.gain[node], left, right, tree.missing_left[node], bin_, threshold, categories)
+
+
+# --- trees as an engine has grown them --------------------------------------------------------------------------------
 
 
 class BinThresholds:

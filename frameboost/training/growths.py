@@ -1,0 +1,170 @@
+"""The ways in which the trees of a round are grown, and the choice of one for a fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, cast
+
+from frameboost.checks.messages import shown
+from frameboost.engines.contract import Engine, Sample
+from frameboost.engines.vector_contract import VectorEngine
+from frameboost.errors import DataError
+from frameboost.expressions.expression import Expression
+from frameboost.losses.exact_sums import rounded
+from frameboost.losses.loss import Loss
+from frameboost.parameters.learning_rates import shrinkage_of
+from frameboost.parameters.parameters import Parameters
+from frameboost.splits.split import Stats
+from frameboost.training.boosting import Growth
+from frameboost.training.dart import Dropout
+from frameboost.training.grower import Renewal, TreeGrower, TreeTarget
+from frameboost.training.grown_trees import GrownTree
+from frameboost.training.linear_leaves import LinearLeaves
+from frameboost.training.sampling import FeatureSampler, sample_rows
+from frameboost.training.splitter import SplitSearch, SplitSettings
+from frameboost.training.vector_trees import VectorTreeGrower, is_for_all_outputs
+from frameboost.training.whole_trees import WholeTreeGrower, are_grown_whole
+
+__all__ = ["FitEngines", "choose_growth", "renewals_of"]
+
+
+@dataclass(frozen=True)
+class FitEngines:
+    """The engines of a fit, over data that has been checked.
+
+    Attributes
+    ----------
+    training
+        The engine over the rows that the trees are grown on.
+    held_out
+        Engines over other rows, to evaluate on.
+    is_weighted
+        Whether there is a column of weights.
+    offsets
+        What is added to the margins of a row, by their names, over its roles.
+    continues
+        Whether the rows start from the margins of a model, over the roles ``init_margin`` and so on.
+    """
+
+    training: Any
+    held_out: Sequence[Any] = ()
+    is_weighted: bool = False
+    offsets: Mapping[str, Expression] = field(default_factory=dict)
+    continues: bool = False
+
+    def all(self) -> tuple[Engine, ...]:
+        """Return all engines, that of the training rows first."""
+        return (self.training, *self.held_out)
+
+
+def choose_growth(
+    engines: FitEngines, search: SplitSearch, settings: SplitSettings, parameters: Parameters, loss: Loss,
+    least_gains: Sequence[float], moved: Sequence[Engine],
+) -> Growth:  # fmt: skip
+    """Return how the trees of a fit are grown.
+
+    Parameters
+    ----------
+    engines
+        The rows to train on, and held-out rows.
+    search, settings
+        The split search over the columns, and its settings.
+    parameters
+        Shape and regularisation of the trees.
+    loss, least_gains
+        The loss, and for each of its outputs the gain that is no more than rounding.
+    moved
+        The engines to whose margins dropped trees are added.
+    """
+    training, held_out = engines.training, engines.held_out
+    renewals = renewals_of(training, loss, is_weighted=engines.is_weighted)
+    targets = [
+        TreeTarget(output, margin, least_gains[output], renewals.get(output))
+        for output, margin in enumerate(loss.margins)
+    ]
+    linear = LinearLeaves(search.bins, parameters) if parameters.linear_tree else None
+    growth: Growth
+    if is_for_all_outputs(parameters, loss):
+        vectors = VectorTreeGrower(training, held_out, search, settings, parameters)
+        growth = TreeForAllOutputs(training, vectors, loss, targets, settings.features, parameters)
+    else:
+        kind = WholeTreeGrower if are_grown_whole(training, settings, parameters) else TreeGrower
+        grower = kind(training, held_out, search, settings, parameters, linear)
+        growth = TreePerOutput(training, grower, loss, targets, settings.features, parameters)
+    return Dropout(growth, moved, parameters) if parameters.booster == "dart" else growth
+
+
+def renewals_of(rows: Engine, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:
+    """Return the renewal of each output; none unless the loss has quantile leaves (absolute and quantile error)."""
+    if not loss.renewal:
+        return {}
+    weight = rounded(rows, {"weight": Expression("weight", ("weight",))})["weight"] if is_weighted else None
+    return {
+        output: Renewal(Expression(f"residual_{output}", (f"residual_{output}",)), weight, alpha)
+        for output, alpha in enumerate(loss.renewal)
+    }
+
+
+class _Growth:
+    """What the growths here share: the sample of each tree, and a round that needs nothing before or after it."""
+
+    def __init__(
+        self, engine: Engine, grower: Any, loss: Loss, targets: Sequence[TreeTarget], features: FeatureSampler,
+        parameters: Parameters,
+    ) -> None:  # fmt: skip
+        self._engine, self._grower, self._loss, self._targets = engine, grower, loss, targets
+        self._features, self._parameters = features, parameters
+        self._rates = parameters.as_dict()
+
+    def start_round(self, round_: int) -> None:
+        """See `Growth.start_round`."""
+
+    def end_round(self, grown: Sequence[GrownTree]) -> None:
+        """See `Growth.end_round`."""
+
+    def weights(self) -> None:
+        """See `Growth.weights`."""
+
+    def sample(self, round_: int, index: int, output: int) -> Sample | None:
+        """Draw the features of the tree with that index in its round; return the sample of its rows."""
+        number = round_ * self._loss.n_outputs * self._parameters.num_parallel_tree + index  # part of each draw's key
+        self._features.start_tree(number)
+        return sample_rows(self._engine, output, self._parameters, number)
+
+    def check_finite(self, totals: Stats, round_: int) -> None:
+        """Raise `DataError` if G or H of all rows is not finite."""
+        if not (math.isfinite(totals.G) and math.isfinite(totals.H)):
+            raise DataError(
+                f"the gradients of {shown(self._loss.name)} are not finite in round {round_ + 1}; "
+                "a smaller learning_rate, a max_delta_step or a base_score may help"
+            )
+
+
+class TreePerOutput(_Growth):
+    """Grows ``num_parallel_tree`` trees for each output in a round."""
+
+    def trees(self, round_: int) -> Iterator[GrownTree]:
+        """See `Growth.trees`."""
+        shrinkage, parallel = shrinkage_of(self._rates, round_), self._parameters.num_parallel_tree
+        for target in self._targets:
+            for index in range(target.output * parallel, (target.output + 1) * parallel):
+                totals = self._engine.start_tree(target.output, self.sample(round_, index, target.output))
+                self.check_finite(totals, round_)
+                yield self._grower.grow(totals, target, shrinkage)
+
+
+class TreeForAllOutputs(_Growth):
+    """Grows ``num_parallel_tree`` trees a round, each for all outputs."""
+
+    def trees(self, round_: int) -> Iterable[GrownTree]:
+        """See `Growth.trees`."""
+        shrinkage, by_growth = shrinkage_of(self._rates, round_), []
+        for index in range(self._parameters.num_parallel_tree):
+            totals = cast(VectorEngine, self._engine).start_vector_tree(self.sample(round_, index, 0))
+            for of_output in totals:
+                self.check_finite(of_output, round_)
+            by_growth.append(self._grower.grow(totals, self._targets, shrinkage))
+        return chain.from_iterable(zip(*by_growth, strict=True))
