@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from frameboost.checks.arguments import checked
-from frameboost.ensemble.model_file import read_model
-from frameboost.errors import ModelFileError
-from frameboost.interop.any_file import Categories, read_any_file
-from frameboost.interop.catboost.reader import read_catboost
-from frameboost.interop.file_starts import library_of_file
-from frameboost.interop.lightgbm.reader import read_lightgbm
-from frameboost.interop.model_argument import read_bytes
+from frameboost.checks.arguments import path as check_path
+from frameboost.checks.json_fields import other_form
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.model_file import FORMAT, read_model
+from frameboost.errors import FrameboostError, ModelFileError
+from frameboost.interop.catboost import categorical_names, read_catboost
+from frameboost.interop.files import library_of_file, read_bytes
+from frameboost.interop.lightgbm import read_lightgbm
 from frameboost.interop.sklearn import read_sklearn
-from frameboost.interop.xgboost.reader import best_round, read_xgboost
+from frameboost.interop.xgboost import best_round, read_xgboost
 from frameboost.model.model import Model
 
-__all__ = ["from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost", "load", "open_model"]
+__all__ = [
+    "from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost", "load", "open_model", "read_any_file",
+]  # fmt: skip
 
 _LIBRARIES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
+_KNOWN = "it is none of frameboost's own and XGBoost's (JSON or UBJSON), LightGBM's (text) and CatBoost's (JSON)"
+# Takes the names of categorical columns; returns the distinct values of each.
+Categories = Callable[[list[str]], Mapping[str, Iterable[Any]]]
 
 
 @checked()
@@ -82,6 +89,54 @@ def open_model(path: str | Path, categories: Categories | None = None) -> Model:
     True
     """
     return Model(read_any_file(path, categories))
+
+
+def read_any_file(path: str | Path, categories: Categories | None = None) -> Ensemble:
+    """Read a model from a file of any library (see `open_model`)."""
+    check_path("path", path)
+    data = read_bytes(path)
+    try:
+        return _reader(data, categories)(data)
+    except FrameboostError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _reader(data: bytes, categories: Categories | None) -> Callable[[bytes], Ensemble]:
+    readers: dict[str, Callable[[bytes], Ensemble]] = {
+        "frameboost": read_model,
+        "xgboost": read_xgboost,
+        "lightgbm": read_lightgbm,
+        "catboost": lambda text: read_catboost(text, categories and categories(categorical_names(text))),
+    }
+    return readers[_writer(data)]
+
+
+def _writer(data: bytes) -> str:
+    """Return the library that wrote the file."""
+    if library := library_of_file(data):
+        return library
+    if what := other_form(data):
+        raise ModelFileError(f"not a model that can be read here: {what}")
+    return _writer_of_json(data)
+
+
+def _writer_of_json(text: bytes) -> str:
+    try:
+        document = json.loads(text.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"not a model that can be read here: {_KNOWN}") from error
+    if isinstance(document, dict):
+        if document.get("format") == FORMAT:
+            return "frameboost"
+        if "learner" in document:
+            return "xgboost"
+        if {"oblivious_trees", "features_info", "model_info"} & set(document):
+            return "catboost"
+        if "tree_info" in document:
+            raise ModelFileError(
+                "not a model that can be read here: it is LightGBM's JSON dump; save it with model.save_model(path)"
+            )
+    raise ModelFileError(f"not a model that can be read here: {_KNOWN}")
 
 
 def from_xgboost(model: Any) -> Model:

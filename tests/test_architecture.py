@@ -30,7 +30,7 @@ OPTIONAL = {
     "frameboost.cli.completion": {"shtab"},
     "frameboost.cli.screen": {"rich"},
     "frameboost.prediction.shap_explanation": {"shap"},
-    "frameboost.interop.catboost.category_hash": {"clickhouse_cityhash"},
+    "frameboost.interop.catboost": {"clickhouse_cityhash"},
     "frameboost.data.partitions": {"dask"},
     "frameboost.engines.dask.cluster": {"dask", "distributed"},
     "frameboost.engines.dask.pool": {"dask", "distributed"},

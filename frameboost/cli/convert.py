@@ -11,7 +11,7 @@ from frameboost.cli.outputs import write_model
 from frameboost.data.opening import open_source
 from frameboost.data.several_files import TableFiles
 from frameboost.data.table_files import check_writable, write_text
-from frameboost.interop.xgboost.writer import to_xgboost
+from frameboost.interop.to_xgboost import to_xgboost
 from frameboost.loading import open_model
 
 __all__ = ["add_convert"]

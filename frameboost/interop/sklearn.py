@@ -24,15 +24,19 @@ import numpy.typing as npt
 from frameboost.checks.messages import shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.interop.ensemble_checks import (
+from frameboost.interop.ensembles import (
+    LeafNode,
+    SplitNode,
+    above_float32,
+    at_most,
+    build_tree,
     category_codes,
     checked_ensemble,
     checked_names,
     class_labels,
     native_loss,
 )
-from frameboost.interop.model_argument import comes_from, unreadable
-from frameboost.interop.tree_builder import LeafNode, SplitNode, above_float32, at_most, build_tree
+from frameboost.interop.files import comes_from, unreadable
 from frameboost.losses.foreign import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.schema.feature import Feature
@@ -170,11 +174,11 @@ def _votes(shares: Sequence[npt.NDArray[np.float64]], members: Sequence[Any]) ->
     Otherwise they are rounded down, and a tie of two classes is a little less than a half, as the first class wins it.
     """
     n, denominator = len(members), 1
-    for own, member in zip(shares, members, strict=True):
+    for shares_of_tree, member in zip(shares, members, strict=True):
         is_leaf = member.tree_.children_left < 0
-        rows = np.round(own * member.tree_.weighted_n_node_samples[:, None])[is_leaf].astype(np.int64)
+        rows = np.round(shares_of_tree * member.tree_.weighted_n_node_samples[:, None])[is_leaf].astype(np.int64)
         total = rows.sum(axis=1)
-        is_exact = bool((total > 0).all() and (rows / np.maximum(total, 1)[:, None] == own[is_leaf]).all())
+        is_exact = bool((total > 0).all() and (rows / np.maximum(total, 1)[:, None] == shares_of_tree[is_leaf]).all())
         needed = total // np.maximum(np.gcd.reduce(rows, axis=1), 1) if is_exact else np.array([_MAX_PARTS])
         denominator = reduce(math.lcm, np.unique(needed).tolist(), denominator)
         if denominator * n > _MAX_PARTS:
@@ -199,14 +203,14 @@ def _tree(nodes: Any, values: npt.NDArray[np.float64], output: int, *, follows_m
     def look_up(number: int) -> SplitNode | LeafNode:
         while (left := int(nodes.children_left[number])) >= 0:
             right = int(nodes.children_right[number])
-            asked: dict[str, Any] = {}
+            question: dict[str, Any] = {}
             if nodes.threshold[number] < math.inf:
-                asked = {"threshold": float(thresholds[number]), "missing_left": bool(missing_left[number])}
+                question = {"threshold": float(thresholds[number]), "missing_left": bool(missing_left[number])}
             elif missing_left[number]:
                 number = left
                 continue
             return SplitNode(
-                int(nodes.feature[number]), left, right, **asked, cover=float(weight[number]),
+                int(nodes.feature[number]), left, right, **question, cover=float(weight[number]),
                 value=float(values[number]), gain=float(impurity[number] - impurity[left] - impurity[right]),
             )  # fmt: skip
         return LeafNode(float(values[number]), float(weight[number]))
@@ -254,17 +258,17 @@ def _histogram_tree(
         while not (node := nodes[number])["is_leaf"]:
             feature, missing_left = order[node["feature_idx"]], bool(node["missing_go_to_left"])
             if node["is_categorical"]:
-                asked = _split_categories(codes[feature], sets[node["bitset_idx"]], missing_left=missing_left)
+                question = _split_categories(codes[feature], sets[node["bitset_idx"]], missing_left=missing_left)
             else:
-                asked = at_most(float(node["num_threshold"]), missing_left=missing_left)
-            if not isinstance(asked, bool):
+                question = at_most(float(node["num_threshold"]), missing_left=missing_left)
+            if not isinstance(question, bool):
                 # Only leaves are multiplied by the learning rate and renewed; inner nodes keep their first value.
                 value = float(node["value"]) * learning_rate
                 return SplitNode(
-                    feature, int(node["left"]), int(node["right"]), **asked, gain=float(node["gain"]),
+                    feature, int(node["left"]), int(node["right"]), **question, gain=float(node["gain"]),
                     cover=float(node["count"]), value=value if math.isfinite(value) else 0.0,
                 )  # fmt: skip
-            number = int(node["left" if asked else "right"])
+            number = int(node["left" if question else "right"])
         return LeafNode(float(node["value"]), float(node["count"]))
 
     return build_tree(0, look_up, output)

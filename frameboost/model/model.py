@@ -27,7 +27,7 @@ from frameboost.ensemble.model_file import dump_binary, dump_model, with_trainin
 from frameboost.ensemble.training_record import TrainingRecord
 from frameboost.errors import ParameterError
 from frameboost.evaluation.evaluation import Evaluation, evaluate_model
-from frameboost.interop.xgboost.writer import to_xgboost
+from frameboost.interop.to_xgboost import to_xgboost
 from frameboost.metrics.metric import Metric
 from frameboost.model.calibration import calibrated_ensemble
 from frameboost.model.conformal import conformed_ensemble

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from frameboost.checks.arguments import not_negative
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
-from frameboost.interop.ensemble_checks import class_labels
+from frameboost.interop.ensembles import class_labels
 from frameboost.model.model import Model
 from frameboost.sklearn.constructors import by_any_name
 from frameboost.sklearn.estimator import Estimator, documented

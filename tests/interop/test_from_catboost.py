@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.interop.catboost.category_hash import category_hash
+from frameboost.interop.catboost import category_hash
 from frameboost.loading import from_catboost
 from tests.interop.agreement import assert_close, assert_consistent, assert_same_leaves, near
 from tests.support.cases import cases, some_pairs

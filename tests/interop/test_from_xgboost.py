@@ -19,7 +19,7 @@ import xgboost
 import frameboost as fb
 from frameboost.checks.ubjson import read_ubjson
 from frameboost.ensemble.model_file import read_model
-from frameboost.interop.float32 import float64_thresholds, nearest_float32
+from frameboost.interop.ensembles import float64_thresholds, nearest_float32
 from frameboost.loading import from_xgboost
 from tests.support.cases import cases
 

@@ -21,8 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import frameboost as fb
-from frameboost.interop.any_file import read_any_file
-from frameboost.loading import open_model
+from frameboost.loading import open_model, read_any_file
 from tests.support.cases import cases
 
 READERS = {

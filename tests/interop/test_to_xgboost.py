@@ -12,7 +12,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.interop.xgboost.writer import to_xgboost
+from frameboost.interop.to_xgboost import to_xgboost
 from frameboost.loading import from_xgboost
 from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.foreign import foreign_loss

@@ -13,9 +13,8 @@ import numpy as np
 from frameboost.checks.messages import shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.interop.float32 import as_float32, log32, logit32, nearest_float32, shortest
-from frameboost.interop.xgboost.objectives import LOGARITHMIC, LOGISTIC, OBJECTIVE_PARAMETERS
-from frameboost.interop.xgboost.trees import MAX_CATEGORIES
+from frameboost.interop.ensembles import as_float32, log32, logit32, nearest_float32, shortest
+from frameboost.interop.xgboost import LOGARITHMIC, LOGISTIC, MAX_CATEGORIES, OBJECTIVE_PARAMETERS
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.feature import Feature
 from frameboost.schema.types import Physical
@@ -147,11 +146,11 @@ def _base_scores(name: str, margins: Sequence[float]) -> tuple[list[float], list
     return [shortest(float(score)) for score in scores], [float(margin) for margin in read]
 
 
-def _objective(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _objective(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     holder, names = OBJECTIVE_PARAMETERS.get(name, ("", ()))
     if not holder:
         return {"name": name}
-    values = Parameters().as_dict() | dict(given)
+    values = Parameters().as_dict() | dict(parameters)
     texts = {key: _text(values[key]) for key in names if values[key] is not None}
     return {"name": name, holder: texts}
 
@@ -194,7 +193,7 @@ def _conditions(feature: Feature, number: int, trees: Sequence[Tree]) -> dict[Ph
     """Return the float32 of each threshold of a feature; raise `ParameterError` if two become equal."""
     used = {t for tree in trees for f, t in zip(tree.feature, tree.threshold, strict=True)
             if f == number and t is not None}  # fmt: skip
-    found: dict[Physical, float] = {}
+    conditions: dict[Physical, float] = {}
     taken: dict[float, Physical] = {}
     for threshold in sorted(used):
         value = _condition(feature, threshold)
@@ -203,8 +202,8 @@ def _conditions(feature: Feature, number: int, trees: Sequence[Tree]) -> dict[Ph
                 f"feature {shown(feature.name)} has thresholds {shown(taken[value])} and {shown(threshold)}, which "
                 "are the same in XGBoost, whose numbers are float32"
             )
-        found[threshold], taken[value] = value, threshold
-    return found
+        conditions[threshold], taken[value] = value, threshold
+    return conditions
 
 
 def _condition(feature: Feature, threshold: Physical) -> float:

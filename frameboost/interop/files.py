@@ -1,18 +1,34 @@
-"""The argument of the readers: a file's bytes or another library's object, or an error that names the right reader."""
+"""Files of models: which library wrote one, and the argument of a reader, a file or another library's object."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from frameboost.checks.arguments import path as check_path
 from frameboost.checks.json_fields import other_form
 from frameboost.checks.messages import shown
+from frameboost.ensemble.model_file import BINARY_START, FORMAT
 from frameboost.errors import ModelFileError, ParameterError
-from frameboost.interop.file_starts import library_of_file
 
-__all__ = ["bytes_of_file", "comes_from", "read_bytes", "unreadable"]
+__all__ = ["bytes_of_file", "comes_from", "library_of_file", "read_bytes", "unreadable"]
+
+# For JSON the first key, which spares parsing a large file twice. XGBoost's other forms are UBJSON and its old binary.
+_STARTS = (
+    ("frameboost", re.compile(re.escape(BINARY_START))),
+    ("lightgbm", re.compile(rb"tree[ \t\r]*\n")),
+    ("xgboost", re.compile(rb'\s*\{\s*"learner"\s*:|\{[iUIlL#]|binf')),
+    ("frameboost", re.compile(rb'\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())),
+    ("catboost", re.compile(rb'\s*\{\s*"(?:features_info|model_info|oblivious_trees)"\s*:')),
+)
+
+
+def library_of_file(data: bytes) -> str | None:
+    """Return the library whose files start like this; None if no library's do, or if JSON starts with another key."""
+    return next((library for library, start in _STARTS if start.match(data)), None)
+
 
 # What to say of an object of each library.
 _READERS = {
@@ -68,21 +84,21 @@ def bytes_of_file(model: Any, library: str) -> bytes | None:
         data = read_bytes(model)
     else:
         return None
-    found = library_of_file(data)
-    what = _FILES[found] if found and found != library else None
+    writer = library_of_file(data)
+    what = _FILES[writer] if writer and writer != library else None
     if what := what or other_form(data):
         raise ModelFileError(f"the file is not one that from_{library} reads: {what}")
     return data
 
 
-def unreadable(model: Any, wanted: str, argument: str = "model") -> ParameterError:
+def unreadable(model: Any, expected: str, argument: str = "model") -> ParameterError:
     """Return the error for an object that this reader does not take; it names the reader that does, if there is one.
 
-    ``wanted`` describes what this reader takes.
+    ``expected`` describes what this reader takes.
     """
     kind, is_class = (model, True) if isinstance(model, type) else (type(model), False)
     what = f"the class {kind.__qualname__}" if is_class else f"a {kind.__module__}.{kind.__qualname__}"
-    found, hint = shown(model) if kind.__module__ == "builtins" else what, ""
+    passed, hint = shown(model) if kind.__module__ == "builtins" else what, ""
     if not is_class and comes_from(model, "sklearn") and hasattr(model, "steps"):
         hint = "; give its last step, and the columns as the others make them"
     elif not is_class and hasattr(model, "predict"):
@@ -91,4 +107,4 @@ def unreadable(model: Any, wanted: str, argument: str = "model") -> ParameterErr
             (f", {reader}" for library, reader in _READERS.items() if comes_from(model, library)),
             ", which from_sklearn reads" if of_trees else "",
         )
-    return ParameterError(f"{argument} must be {wanted}, not {found}{hint}")
+    return ParameterError(f"{argument} must be {expected}, not {passed}{hint}")
