@@ -27,7 +27,7 @@ OPTIONAL = {
     **{name: {"altair"} for name in MODULES if name.startswith("frameboost.plots")},
     **{name: {"altair", "vl_convert"} for name in MODULES if name.startswith("frameboost.report")},
     "frameboost.database.udf": {"pyarrow"},
-    "frameboost.cli.completion": {"shtab"},
+    "frameboost.cli": {"shtab"},
     "frameboost.cli.screen": {"rich"},
     "frameboost.prediction.shap_explanation": {"shap"},
     "frameboost.interop.catboost": {"clickhouse_cityhash"},

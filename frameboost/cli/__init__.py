@@ -1,16 +1,19 @@
 """The command ``frameboost``: train, score, look at a model and write it as SQL, from a shell (see ``docs/cli.md``).
 
-- `arguments`: how options are read and errors reported
-- `inputs`, `outputs`: the tables that commands read, the model that they write
-- `train_facts`: what a training says at its end
+- `training`: ``train``, ``auto``, ``conform``
+- `scoring`: ``score``, ``sql``, ``convert``
+- `inspection`: ``show``, ``evaluate``, ``compare``, ``explain``, ``plot``, ``report``
+- `warmup`: ``warmup``
+- `options`: options, made of the signatures and docstrings of the functions that commands call
+- `files`: tables and models that commands read and write
 - `screen`: tables and facts on standard output
-- `train`, `auto`, `score`, `evaluate`, `compare`, `explain`, `plot`, `report`, `conform`: one command each
-- `show`, `sql`, `convert`, `warmup`, `completion`: one command each
 """
 
 from __future__ import annotations
 
+import argparse
 import difflib
+import importlib.util
 import io
 import os
 import re
@@ -24,20 +27,10 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked
-from frameboost.cli.arguments import Commands, Parser, UsageError
-from frameboost.cli.auto import add_auto
-from frameboost.cli.compare import add_compare
-from frameboost.cli.completion import add_completion
-from frameboost.cli.conform import add_conform
-from frameboost.cli.convert import add_convert
-from frameboost.cli.evaluate import add_evaluate
-from frameboost.cli.explain import add_explain
-from frameboost.cli.plot import add_plot
-from frameboost.cli.report import add_report
-from frameboost.cli.score import add_score
-from frameboost.cli.show import add_show
-from frameboost.cli.sql import add_sql
-from frameboost.cli.train import add_train
+from frameboost.cli.inspection import add_compare, add_evaluate, add_explain, add_plot, add_report, add_show
+from frameboost.cli.options import Commands, Parser, UsageError, add_command
+from frameboost.cli.scoring import add_convert, add_score, add_sql
+from frameboost.cli.training import add_auto, add_conform, add_train
 from frameboost.cli.warmup import add_warmup
 from frameboost.data.several_files import name_file
 from frameboost.errors import FrameboostError, FrameboostWarning, ParameterError, printable
@@ -67,6 +60,7 @@ _COMMANDS = (
     add_train, add_auto, add_score, add_evaluate, add_compare, add_explain, add_plot, add_report, add_conform, add_sql,
     add_show, add_convert, add_warmup,
 )  # fmt: skip
+_SHELLS = ("bash", "zsh", "fish")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,23 +120,22 @@ def _run(arguments: Sequence[str] | None) -> None:
     commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in _COMMANDS:
         add(commands)
-    add_completion(commands, parser)
-    found, unknown = parser.parse_known_args(arguments)
+    _add_completion(commands, parser)
+    options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        found.parser.error(_unknown(found.parser, unknown))
+        options.parser.error(_unknown(options.parser, unknown))
     try:
-        found.run(found)
+        options.run(options)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        name_file(error, [getattr(found, "data", None)])
+        name_file(error, [getattr(options, "data", None)])
         raise
 
 
 def _unknown(parser: Parser, words: Sequence[str]) -> str:
     """Return the message for words that a command's parser does not know."""
-    options = [word.partition("=")[0] for word in words if word.startswith("-")]
-    if not options:
+    option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+    if option is None:
         return f"too many arguments: {' '.join(words)}"
-    option = options[0]
     known = sorted(set(re.findall(r"--[a-z][-a-z]*", parser.format_help())))
     near = []
     if "--learning-rate" in known:
@@ -172,6 +165,31 @@ def _warnings_in_a_line() -> Iterator[None]:
         warnings.showwarning = write
         warnings.simplefilter("always", FrameboostWarning)
         yield
+
+
+# --- completion -------------------------------------------------------------------------------------------------------
+
+
+def _add_completion(commands: Commands, whole: Parser) -> None:
+    """Add the command ``completion``; ``whole`` is the parser of all commands."""
+    example = "frameboost completion bash > frameboost.bash"
+    help_ = "Print a script that completes options in a shell"
+    parser = add_command(commands, "completion", help_, _print_completion, example)
+    parser.add_argument("shell", choices=_SHELLS, help="the shell that reads the script")
+    parser.set_defaults(whole=whole)
+
+
+def _print_completion(options: argparse.Namespace) -> None:
+    if importlib.util.find_spec("shtab") is None:
+        raise FrameboostError("completion needs shtab: pip install 'frameboost[cli]'")
+    import shtab
+
+    commands = next(action for action in options.whole._actions if isinstance(action, argparse._SubParsersAction))
+    for parser in commands.choices.values():
+        for action in parser._actions:
+            if action.metavar in ("MODEL", "OTHER", "DATA", "FILE"):
+                action.complete = shtab.FILE
+    print(shtab.complete(options.whole, options.shell))
 
 
 # --- when something goes wrong ----------------------------------------------------------------------------------------

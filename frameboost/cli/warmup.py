@@ -12,14 +12,13 @@ import polars as pl
 
 from frameboost.api import fit
 from frameboost.checks.messages import listed, shown
-from frameboost.cli.arguments import Commands, add_command
+from frameboost.cli.options import Commands, add_command
 from frameboost.errors import ParameterError
 from frameboost.joins.star import join
 from frameboost.model.model import Model
 
-__all__ = ["KINDS", "add_warmup"]
+__all__ = ["add_warmup"]
 
-_EXAMPLE = "frameboost warmup numbers strings explain"
 # Few rows take other kernels than many, which are added up in blocks and by several threads.
 _FEW, _MANY = 1000, 1 << 20
 
@@ -39,7 +38,7 @@ def _rows(count: int) -> pl.DataFrame:
 _NUMBERS = ["float64", "float32", "int64", "int32", "missing"]
 
 
-def _fit(rows: pl.DataFrame, target: str = "y", **how: Any) -> Model:
+def _fit(rows: Any, target: str = "y", **how: Any) -> Model:
     defaults: dict[str, Any] = {"features": _NUMBERS, "n_estimators": 2, "verbose": False}
     return fit(rows, target, **defaults | how)
 
@@ -67,124 +66,68 @@ def _few_values(rows: pl.DataFrame) -> None:
     _fit(rows.with_columns(*few, *mostly_zero), features=names)
 
 
-def _classes(rows: pl.DataFrame) -> None:
-    _fit(rows, "class", objective="multi:softprob", n_estimators=1, valid=0.2).predict(rows)
-
-
-def _sampling(rows: pl.DataFrame) -> None:
-    _fit(rows, subsample=0.5, colsample_bynode=0.5)
-
-
-def _quantiles(rows: pl.DataFrame) -> None:
-    _fit(rows, objective="reg:absoluteerror")
-
-
-def _constraints(rows: pl.DataFrame) -> None:
-    _fit(rows, monotone_constraints={"float64": 1})
-
-
-def _symmetric(rows: pl.DataFrame) -> None:
-    _fit(rows, grow_policy="symmetric", max_depth=3).predict(rows)
-
-
-def _linear_leaves(rows: pl.DataFrame) -> None:
-    _fit(rows, linear_tree=True).predict(rows)
-
-
 def _vector_leaves(rows: pl.DataFrame) -> None:
-    _fit(rows, objective="multi:softprob", target="class", multi_strategy="multi_output_tree").predict(rows)
+    _fit(rows, "class", objective="multi:softprob", multi_strategy="multi_output_tree").predict(rows)
 
 
 def _stars(rows: pl.DataFrame) -> None:
     keys = pl.DataFrame({"int64": np.arange(99)}).with_columns(
         (pl.col("int64") * k % 7).alias(f"own_{k}") for k in (1, 2, 3)
     )
-    star = join(rows, keys, on="int64")
-    fit(star, "y", features=["float64", "own_1", "own_2", "own_3"], n_estimators=2, verbose=False)
+    _fit(join(rows, keys, on="int64"), features=["float64", "own_1", "own_2", "own_3"])
 
 
-def _ranking(rows: pl.DataFrame) -> None:
-    _fit(rows[:20_000], "class", objective="rank:ndcg", group="query", valid=0.2)
+_FIRST = 20_000  # rows that ranking, exact and approx take, which are slow
 
-
-def _exact(rows: pl.DataFrame) -> None:
-    _fit(rows[:20_000], tree_method="exact", n_estimators=1)
-
-
-def _approx(rows: pl.DataFrame) -> None:
-    _fit(rows[:20_000], tree_method="approx", n_estimators=1)
-
-
-def _engines(rows: pl.DataFrame) -> None:
-    for engine in ("polars", "duckdb"):
-        _fit(rows[:_FEW], engine=engine, n_estimators=1)
-
-
-def _explain(rows: pl.DataFrame) -> None:
-    _fit(rows[:_FEW], n_estimators=1).explain(rows[:_FEW])
-
-
-KINDS: dict[str, Callable[[pl.DataFrame], None]] = {
+_KINDS: dict[str, Callable[[pl.DataFrame], object]] = {
     "numbers": _numbers,
     "strings": _strings,
     "few-values": _few_values,
-    "classes": _classes,
-    "sampling": _sampling,
-    "quantiles": _quantiles,
-    "constraints": _constraints,
-    "symmetric": _symmetric,
-    "linear-leaves": _linear_leaves,
+    "classes": lambda rows: _fit(rows, "class", objective="multi:softprob", n_estimators=1, valid=0.2).predict(rows),
+    "sampling": lambda rows: _fit(rows, subsample=0.5, colsample_bynode=0.5),
+    "quantiles": lambda rows: _fit(rows, objective="reg:absoluteerror"),
+    "constraints": lambda rows: _fit(rows, monotone_constraints={"float64": 1}),
+    "symmetric": lambda rows: _fit(rows, grow_policy="symmetric", max_depth=3).predict(rows),
+    "linear-leaves": lambda rows: _fit(rows, linear_tree=True).predict(rows),
     "vector-leaves": _vector_leaves,
     "stars": _stars,
-    "ranking": _ranking,
-    "exact": _exact,
-    "approx": _approx,
-    "engines": _engines,
-    "explain": _explain,
+    "ranking": lambda rows: _fit(rows[:_FIRST], "class", objective="rank:ndcg", group="query", valid=0.2),
+    "exact": lambda rows: _fit(rows[:_FIRST], tree_method="exact", n_estimators=1),
+    "approx": lambda rows: _fit(rows[:_FIRST], tree_method="approx", n_estimators=1),
+    "engines": lambda rows: [_fit(rows[:_FEW], engine=engine, n_estimators=1) for engine in ("polars", "duckdb")],
+    "explain": lambda rows: _fit(rows[:_FEW], n_estimators=1).explain(rows[:_FEW]),
 }
+"""What is fitted and scored of the rows, by kind."""
 
 
 def add_warmup(commands: Commands) -> None:
     """Add the command."""
-    parser = add_command(
-        commands, "warmup", "Compile kernels beforehand, once on a machine or in an image", _warm_up, _EXAMPLE
-    )
+    example = "frameboost warmup numbers strings explain"
+    help_ = "Compile kernels beforehand, once on a machine or in an image"
+    parser = add_command(commands, "warmup", help_, _warm_up, example)
     parser.add_argument(
-        "kinds", nargs="*", metavar="KIND", help=f"what to prepare for: {', '.join(KINDS)}; default all of it"
+        "kinds", nargs="*", metavar="KIND", help=f"what to prepare for: {', '.join(_KINDS)}; default all of it"
     )  # fmt: skip
 
 
-def _warm_up(given: argparse.Namespace) -> None:
+def _warm_up(options: argparse.Namespace) -> None:
     from numba.core import event
 
     from frameboost.runtime.compile_later import compile_at_once
 
-    for kind in given.kinds:
-        if kind not in KINDS:
-            raise ParameterError(f"kind {shown(kind)} is not one of {listed(KINDS)}")
-    counting = _Counting()
+    for kind in options.kinds:
+        if kind not in _KINDS:
+            raise ParameterError(f"kind {shown(kind)} is not one of {listed(_KINDS)}")
     tables = [_rows(count) for count in (_FEW, _MANY)]
-    with compile_at_once(), event.install_listener("numba:compile", counting.listener()):
-        for kind in given.kinds or KINDS:
-            before, started = counting.count, time.perf_counter()
+    with compile_at_once(), event.install_recorder("numba:compile") as recorder:  # of what no cache had
+        for kind in options.kinds or _KINDS:
+            recorder.buffer.clear()
+            started = time.perf_counter()
             for rows in tables:
-                KINDS[kind](rows)
-            print(f"{kind:13} {counting.count - before:4} compiled {time.perf_counter() - started:6.1f} s", flush=True)
+                _KINDS[kind](rows)
+            count = sum(compiled.is_start for _, compiled in recorder.buffer)
+            print(f"{kind:13} {count:4} compiled {time.perf_counter() - started:6.1f} s", flush=True)
     print(f"kernels are in {_folder()}")
-
-
-class _Counting:
-    """Counts compilations: numba reports those that no cache had."""
-
-    count = 0
-
-    def listener(self) -> Any:
-        from numba.core import event
-
-        def note(_: Any, __: Any) -> None:
-            self.count += 1
-
-        return type("Counting", (event.Listener,), {"on_start": note, "on_end": lambda *_: None})()
 
 
 def _folder() -> str:

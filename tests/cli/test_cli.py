@@ -295,7 +295,7 @@ def test_no_rows_and_many_rows(here, capsys, monkeypatch):
     flights().clear().write_parquet("none.parquet")
     assert call("score delay.json none.parquet -o - --keep id") == 0
     assert capsys.readouterr().out == "id,prediction\n"
-    monkeypatch.setattr("frameboost.cli.score._ROWS_AT_A_TIME", 7)
+    monkeypatch.setattr("frameboost.cli.scoring._ROWS_AT_A_TIME", 7)
     assert call("score delay.json flights.csv -o flights.arrow.parquet --keep id") == 0
     expected = flights().select("id", fb.load("delay.json").predict(flights()))
     assert_frame_equal(pl.read_parquet("flights.arrow.parquet"), expected, check_exact=True)

@@ -13,8 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import frameboost as fb
-from frameboost.cli import main, plot
-from frameboost.cli.completion import SHELLS
+from frameboost.cli import _SHELLS, inspection, main
 from tests.cli.commands import ENVIRONMENT, call, files, flights, refused, write_data
 from tests.support.cases import cases
 
@@ -149,7 +148,7 @@ def test_explain_options_that_do_not_go_together(here, capsys, options):
 
 
 def test_every_chart_is_known():
-    assert list(plot.CHARTS) == fb.plots.__all__
+    assert list(inspection.CHARTS) == fb.plots.__all__
 
 
 @pytest.mark.slow
@@ -200,7 +199,7 @@ def test_charts_that_cannot_be_drawn(here, capsys, line, says, code):
 
 def test_completion_scripts_have_the_options_of_all_commands(here, capsys):
     pytest.importorskip("shtab")
-    for shell in SHELLS:
+    for shell in _SHELLS:
         text = printed(capsys, f"completion {shell}")
         assert all(word in text for word in ("frameboost", "train", "evaluate", "early-stopping-rounds"))
     Path("frameboost.bash").write_text(printed(capsys, "completion bash"))
@@ -215,7 +214,7 @@ def test_completion_scripts_have_the_options_of_all_commands(here, capsys):
 
 
 def test_completion_without_shtab_says_what_to_install(here, capsys, monkeypatch):
-    monkeypatch.setattr("frameboost.cli.completion.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("frameboost.cli.importlib.util.find_spec", lambda name: None)
     assert refused(capsys, "completion fish") == "completion needs shtab: pip install 'frameboost[cli]'"
 
 

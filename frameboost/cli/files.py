@@ -1,0 +1,162 @@
+"""What commands read and write: models, and tables of files, globs, DuckDB files, standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zlib
+from pathlib import Path
+
+from frameboost.checks.messages import listed, shown
+from frameboost.cli.options import Parser, UsageError, names
+from frameboost.data.file_formats import FORMATS, format_of_bytes
+from frameboost.data.several_files import TableFiles
+from frameboost.data.table_files import (
+    STDOUT,
+    check_format,
+    check_writable,
+    is_table,
+    table_in_database,
+    write_text,
+)
+from frameboost.ensemble.model_file import with_training
+from frameboost.errors import DataError, ParameterError
+from frameboost.model.model import Model
+
+__all__ = [
+    "add_data", "add_model", "add_model_and_data", "add_table_out", "check_data", "check_keep", "check_table_out",
+    "file_fact", "other_table", "read_data", "write_model",
+]  # fmt: skip
+
+_STDIN = STDOUT
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+def add_model(parser: Parser) -> None:
+    """Add the argument that names the model's file."""
+    parser.add_argument("model", metavar="MODEL", help="the model's file")
+
+
+def add_data(parser: Parser, *, optional: bool = False) -> None:
+    """Add the arguments that name the rows."""
+    add = parser.add_argument
+    add("data", metavar="DATA", nargs="*" if optional else "+",
+        help="Parquet, CSV, NDJSON or Arrow files (also .csv.gz), globs of them, a DuckDB file's table "
+        "(flights.duckdb::late), or '-' for standard input")  # fmt: skip
+    add("--table", help="the table of a DuckDB file")
+    add("--format", choices=tuple(FORMATS),
+        help="the format, whatever a file is called; that of standard input is told from its first bytes")  # fmt: skip
+    add("--null-values", type=names, default=[], metavar="TOKENS",
+        help="what stands for a missing value in files of text, besides nothing: NA,?")  # fmt: skip
+    add("--fill-missing", action="store_true", help="columns that only some of several files have are NULL in others")
+
+
+def add_model_and_data(parser: Parser) -> None:
+    """Add the arguments that name the model's file and the rows."""
+    add_model(parser)
+    add_data(parser)
+
+
+def add_table_out(parser: Parser, what: str, *, required: bool) -> None:
+    """Add the arguments that name the table to write; the help begins with ``what``."""
+    parser.add_argument(
+        "-o", "--out", required=required, metavar="FILE",
+        help=f"{what} Parquet, CSV, NDJSON or Arrow file, a DuckDB file's table (scored.duckdb::late), or '-', CSV on "
+        "stdout")  # fmt: skip
+    parser.add_argument("--replace", action="store_true", help="replace a DuckDB table that is there already")
+
+
+def check_table_out(options: argparse.Namespace) -> None:
+    """Raise an error if the table that a command is to write can't be written, before work starts."""
+    if options.replace and table_in_database(options.out or "") is None:
+        raise UsageError("--replace is for a table of a DuckDB file; other files are replaced anyway")
+    if options.out is not None:
+        check_writable(options.out)
+        check_format(options.out, replace=options.replace)
+
+
+def check_data(options: argparse.Namespace) -> None:
+    """Raise `UsageError` if the arguments that name the rows do not go together."""
+    several = len(options.data) > 1
+    if several and options.table is not None:
+        raise UsageError("--table is for one DuckDB file, not for several files")
+    if _STDIN in options.data and several:
+        raise UsageError("'-', standard input, is one table; it does not go with files")
+
+
+def read_data(options: argparse.Namespace) -> TableFiles:
+    """Return the rows that a command is to work on, and read standard input if they are there.
+
+    A DuckDB file that the command also writes a table of is opened so that it can be written to.
+    """
+    check_data(options)
+    null_values = tuple(options.null_values)
+    if options.data == [_STDIN]:
+        content = sys.stdin.buffer.read()
+        kind = options.format or _format_of_stdin(content)
+        return TableFiles(("standard input",), options.table, kind, content, null_values=null_values)
+    written = table_in_database(getattr(options, "out", None) or "")
+    read = {Path((table_in_database(path) or (path,))[0]).resolve() for path in options.data}
+    return TableFiles(
+        tuple(options.data),
+        options.table,
+        options.format,
+        fill_missing=options.fill_missing,
+        read_only=written is None or Path(written[0]).resolve() not in read,
+        null_values=null_values,
+    )
+
+
+def other_table(path: str | None, options: argparse.Namespace) -> TableFiles | str | None:
+    """Return another table of a command, to be read as its rows are; what is no path of a table as it is."""
+    if path is None or not is_table(path):
+        return path
+    return TableFiles((path,), null_values=tuple(options.null_values))
+
+
+def _format_of_stdin(content: bytes) -> str:
+    if not content:
+        raise DataError("standard input is empty")
+    first = content
+    if content.startswith(_GZIP):
+        try:
+            first = zlib.decompressobj(wbits=31).decompress(content, 1 << 20)
+        except zlib.error as error:
+            raise DataError(f"standard input can't be read: {error}") from error
+    kind = None if content.startswith(_ZSTD) else format_of_bytes(first)
+    if kind is None:
+        raise DataError(
+            f"the first bytes of standard input do not tell its format; give --format, one of {listed(FORMATS)}"
+        )
+    return kind
+
+
+def check_keep(keep: list[str], known: list[str]) -> None:
+    """Raise `ParameterError` if a column to keep is not in the data."""
+    for name in keep:
+        if name not in known:
+            raise ParameterError(f"column {shown(name)} is not in the data, which has {listed(known)}")
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+def write_model(model: Model, path: str) -> None:
+    """Write a model as the path's ending says (see `Model.save`), or as JSON to standard output."""
+    if path == STDOUT:
+        write_text(path, with_training(model.to_json(), model.ensemble.training))
+    else:
+        check_writable(path)
+        model.save(path)
+
+
+def file_fact(path: str) -> str:
+    """Return a file's path and size as text.
+
+    >>> file_fact(os.devnull)
+    '/dev/null (0 bytes)'
+    """
+    size = Path(path).stat().st_size
+    if size < 1000:
+        return f"{path} ({size} bytes)"
+    return f"{path} ({size / 1e3:.1f} kB)" if size < 1e6 else f"{path} ({size / 1e6:.1f} MB)"

@@ -1,0 +1,500 @@
+"""The commands that look at a model: ``show``, ``evaluate``, ``compare``, ``explain``, ``plot`` and ``report``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from frameboost.checks.messages import counted, did_you_mean, listed, shortened, shown
+from frameboost.cli.files import (
+    add_data,
+    add_model,
+    add_model_and_data,
+    add_table_out,
+    check_data,
+    check_keep,
+    check_table_out,
+    read_data,
+)
+from frameboost.cli.options import (
+    COLUMNS,
+    Commands,
+    UsageError,
+    add_command,
+    add_options,
+    arguments,
+    one_or_several,
+    setting,
+)
+from frameboost.cli.screen import print_table
+from frameboost.data.opening import open_source
+from frameboost.data.rows_to_score import open_rows
+from frameboost.data.several_files import TableFiles
+from frameboost.data.sources import FrameSource
+from frameboost.data.table_files import check_writable, output_path, write_table, write_text
+from frameboost.errors import DataError, FrameboostError, ParameterError, printable
+from frameboost.evaluation.paired_bootstrap import compare_models
+from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.loading import open_model
+from frameboost.model.model import Model
+from frameboost.model.summaries import interval_text
+from frameboost.parameters.parameters import Parameters
+from frameboost.prediction.predictor import Predictor
+from frameboost.schema.polars_columns import column
+from frameboost.schema.types import FeatureType
+
+__all__ = ["CHARTS", "add_compare", "add_evaluate", "add_explain", "add_plot", "add_report", "add_show"]
+
+
+# --- show -------------------------------------------------------------------------------------------------------------
+
+_LONGEST = 100
+
+
+def add_show(commands: Commands) -> None:
+    """Add the command ``show``."""
+    example = "frameboost show model.json --trees 1 --importance total_gain"
+    parser = add_command(commands, "show", "Say what a model is", _show, example)
+    add_model(parser)
+    parser.add_argument("--trees", type=int, default=0, metavar="N", help="draw the first N trees")
+    add_options(parser, Model.importance, kind={"option": "--importance"})
+
+
+def _show(options: argparse.Namespace) -> None:
+    model = open_model(options.model)
+    features = _features_by_importance(model, options.kind)
+    print(printable(f"{_head(model)}\n\n{_changed_parameters(model)}\n"))
+    print_table(features, bars=options.kind)
+    for tree in _trees(model, options.trees):
+        print(printable(f"\n{tree}"))
+
+
+def _head(model: Model) -> str:
+    base = model.base_margin if isinstance(model.base_margin, list) else [model.base_margin]
+    first = repr(model).partition("\n")[0]
+    lines = [f"rounds       {model.n_rounds:,}", f"base margin  {', '.join(f'{margin:.6g}' for margin in base)}"]
+    if (offset := model.ensemble.offset) is not None:
+        lines.append(f"{offset.kind:<11}  {shortened(', '.join(offset.names), _LONGEST)}")
+    if (calibration := model.ensemble.calibration) is not None:
+        lines.append(f"calibrated   {shortened(calibration.text, _LONGEST)}")
+    if (interval := interval_text(model.ensemble)) is not None:
+        lines.append(f"interval     {shortened(interval, _LONGEST)}")
+    return "\n".join([first, *lines])
+
+
+def _changed_parameters(model: Model) -> str:
+    usual = Parameters().shaping() | {"max_delta_step": 0.0}  # as `fit` fills it in
+    changed = {name: value for name, value in model.parameters.items() if value != usual.get(name)}
+    if not changed:
+        return "parameters: all by default"
+    width = max(map(len, changed))
+    lines = [f"  {name:<{width}}  {shortened(str(value), _LONGEST)}" for name, value in changed.items()]
+    return "\n".join(["parameters other than by default", *lines])
+
+
+def _features_by_importance(model: Model, kind: Any) -> pl.DataFrame:
+    described = {}
+    for feature in model.ensemble.features:
+        categories = counted(len(feature.categories), "category", "categories")
+        described[feature.name] = f"{feature.type}" + (f" ({categories})" if feature.type.is_categorical else "")
+    rows = model.importance(kind).rows()
+    return pl.DataFrame({
+        "feature": [name for name, _ in rows],
+        "type": [described[name] for name, _ in rows],
+        kind: [amount for _, amount in rows],
+    })  # fmt: skip
+
+
+def _trees(model: Model, count: int) -> Iterator[str]:
+    frame = model.trees.filter(pl.col("tree") < count)
+    types = {feature.name: feature.type for feature in model.ensemble.features}
+    for (number,), rows in frame.group_by("tree", maintain_order=True):
+        nodes = rows.rows(named=True)
+        output = f" (output {nodes[0]['output']})" if "output" in nodes[0] else ""
+        yield "\n".join([f"tree {number}{output}", *_tree_lines(nodes, types)])
+
+
+def _tree_lines(nodes: list[dict[str, Any]], types: Mapping[str, FeatureType]) -> Iterator[str]:
+    stack = [(0, "", 1)]
+    while stack:
+        number, answer, depth = stack.pop()
+        node = nodes[number]
+        is_leaf = node["feature"] is None
+        yield "  " * depth + answer + (f"{node['value']:.6g}" if is_leaf else f"{_condition(node, types)}?")
+        if is_leaf:
+            continue
+        is_presence_split = node["threshold"] is None and node["categories"] is None
+        for word, side in (("no", "right"), ("yes", "left")):  # the last is printed first
+            missing = " or missing" if node["missing"] == side and not is_presence_split else ""
+            stack.append((node[side], f"{word}{missing}: ", depth + 1))
+
+
+def _condition(node: Mapping[str, Any], types: Mapping[str, FeatureType]) -> str:
+    if types[node["feature"]].is_float and node["threshold"] is not None:  # in SQL it has an exponent
+        return shortened(f"{quote_identifier(node['feature'])} < {node['threshold']!r}", _LONGEST)
+    return shortened(str(node["condition"]), _LONGEST)
+
+
+# --- evaluate ---------------------------------------------------------------------------------------------------------
+
+_MAX_CLASSES = 12
+_METRICS = {"metavar": "NAMES"}
+
+
+def add_evaluate(commands: Commands) -> None:
+    """Add the command ``evaluate``."""
+    example = "frameboost evaluate model.json flights.parquet --target arr_delay --by carrier"
+    parser = add_command(commands, "evaluate", "Say how good a model is on labelled rows", _evaluate, example)
+    add_model_and_data(parser)
+    add_options(parser, Model.evaluate, "target", "weight", "group", "label_upper_bound", "by", eval_metric=_METRICS)
+    add_options(parser, Model.predict, "base_margin")
+    add_table_out(parser, "write the metrics instead, a row for each group and metric, to a", required=False)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    check_table_out(options)
+    model = open_model(options.model)
+    evaluation = model.evaluate(read_data(options), **arguments(options, Model.evaluate))
+    if options.out is not None:
+        write_table(evaluation.metrics.lazy(), options.out, replace=options.replace)
+        return
+    if options.by:
+        groups = evaluation.metrics.with_columns(pl.col(options.by).cast(pl.String).fill_null("NULL"))
+        print_table(groups.pivot("metric", index=[*options.by, "rows"], values="value"))
+        return
+    print_table(evaluation.metrics)
+    if model.ensemble.interval is not None:
+        print()
+        print_table(evaluation.interval, "intervals: the share of labels that they promise to hold, and hold")
+    if 0 < len(model.classes) <= _MAX_CLASSES:
+        print()
+        matrix = evaluation.confusion.with_columns(pl.col("actual", "predicted").cast(pl.String))
+        matrix = matrix.pivot("predicted", index="actual", values="weight")
+        print_table(matrix, "rows by actual class (down) and predicted class (across)")
+
+
+# --- compare ----------------------------------------------------------------------------------------------------------
+
+
+def add_compare(commands: Commands) -> None:
+    """Add the command ``compare``."""
+    example = "frameboost compare model.json other.json flights.parquet --target arr_delay"
+    parser = add_command(commands, "compare", "Say how two models differ, and which is better", _compare, example)
+    add_model(parser)
+    parser.add_argument("other", metavar="OTHER", help="another model's file, of the same target")
+    add_data(parser)
+    add_options(parser, Model.evaluate, "target", "weight", "group", "label_upper_bound", eval_metric=_METRICS)
+    add_options(parser, compare_models, "resamples", "seed")
+
+
+def _compare(options: argparse.Namespace) -> None:
+    if not isinstance(options.target, str):
+        raise UsageError("compare takes one target")
+    models = [open_model(path) for path in (options.model, options.other)]
+    first, second = (Predictor(model.ensemble) for model in models)
+    metrics = compare_models(first, second, read_data(options), **arguments(options, compare_models))
+    what = "of queries" if options.group else "of rows"
+    print_table(metrics, f"metrics; low to high: 95 % of the differences in {options.resamples:,} paired draws {what}")
+    for title, facts in (("model", _facts), ("features", _features), ("parameters", _parameters)):
+        differences = _differences(*map(facts, models))
+        print()
+        if differences.is_empty():
+            print(f"{title}: the same in both")
+        else:
+            print_table(differences, f"{title}, where they differ")
+
+
+def _facts(model: Model) -> dict[str, str]:
+    interval = model.ensemble.interval
+    return {
+        "objective": model.objective,
+        "trees": str(model.n_trees),
+        "rounds": str(model.n_rounds),
+        "base margin": str(model.base_margin),
+        "offset": str(model.offset),
+        "classes": ", ".join(map(str, model.classes)),
+        "calibrated": "no" if model.ensemble.calibration is None else "yes",
+        "interval": "none" if interval is None else f"{100 * interval.coverage:g} %",
+    }
+
+
+def _features(model: Model) -> dict[str, str]:
+    return {feature.name: str(feature.type) for feature in model.ensemble.features}
+
+
+def _parameters(model: Model) -> dict[str, str]:
+    return {name: shortened(str(value)) for name, value in model.parameters.items()}
+
+
+def _differences(first: dict[str, str], second: dict[str, str]) -> pl.DataFrame:
+    names = [name for name in dict.fromkeys([*first, *second]) if first.get(name) != second.get(name)]
+    values = {"": names, "first": [first.get(name, "-") for name in names],
+              "second": [second.get(name, "-") for name in names]}  # fmt: skip
+    return pl.DataFrame(values, schema=dict.fromkeys(values, pl.String))
+
+
+# --- explain ----------------------------------------------------------------------------------------------------------
+
+
+def add_explain(commands: Commands) -> None:
+    """Add the command ``explain``."""
+    example = "frameboost explain model.json flights.parquet --rows 3 --top 2 --keep id"
+    parser = add_command(commands, "explain", "Say what moves a model's predictions", _explain, example)
+    add = parser.add_argument
+    add_model_and_data(parser)
+    add("--rows", type=int, metavar="N", help="the first N rows one by one, instead of a summary")
+    add("--top", type=int, default=10, metavar="N", help="how many features to show; default 10")
+    add("--keep", **COLUMNS, help="columns to show beside each row, as id,day")
+    add("--sample", type=int, default=10_000, metavar="N",
+        help="at most so many rows for the summary, evenly from all; default 10000")  # fmt: skip
+    add_options(
+        parser, Model.explain,
+        output={"metavar": "CLASS", "help": "of several outputs the one to explain: its number, or its label"},
+        approx={"help": "Saabas' contributions, which are cheaper, instead of Shapley values"},
+    )  # fmt: skip
+    add_table_out(parser, "write the contributions of all rows instead, to a", required=False)
+
+
+def _explain(options: argparse.Namespace) -> None:
+    for name in ("rows", "top", "sample"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise UsageError(f"--{name} must be at least 1")
+    if options.out is not None and options.rows is not None:
+        raise UsageError("--rows is for the terminal; --out writes all rows")
+    if options.keep is not None and options.out is None and options.rows is None:
+        raise UsageError("--keep is for --rows and --out; a summary is of all rows together")
+    check_table_out(options)
+    model = open_model(options.model)
+    output = _output(model, options.output)
+    frame = _read(model, options)
+    if options.out is not None:
+        contributions = model.explain(frame, approx=options.approx, output=output)
+        table = _beside(frame, contributions, options.keep or [])
+        write_table(table.lazy(), options.out, replace=options.replace)
+    elif options.rows is not None:
+        _print_rows(model, frame.head(options.rows), options, output)
+    else:
+        _print_summary(model, frame, options, output)
+
+
+def _output(model: Model, name: str | None) -> int:
+    """Return the number of the output, which is named by its label or its number."""
+    if name is None and model.ensemble.n_outputs > 1:
+        labels = model.classes or range(model.ensemble.n_outputs)
+        raise UsageError(f"the model has several outputs; name one by --output: {listed(labels)}")
+    known = [str(label) for label in model.ensemble.output_labels]
+    if name is not None and name in known:
+        return known.index(name)
+    return model.ensemble.margin_number(int(name) if name is not None and name.isdecimal() else name)
+
+
+def _read(model: Model, options: argparse.Namespace) -> pl.DataFrame:
+    source = open_rows(read_data(options), model.ensemble.read_features)
+    model.ensemble.find_in(source)
+    keep = options.keep or []
+    check_keep(keep, source.names())
+    lazy = source.to_frame(list(dict.fromkeys([*keep, *model.ensemble.read_names])))
+    frame = (lazy if options.rows is None else lazy.head(options.rows)).collect()
+    if frame.is_empty():
+        raise DataError("the data has no rows")
+    return frame
+
+
+def _beside(frame: pl.DataFrame, contributions: pl.DataFrame, keep: list[str]) -> pl.DataFrame:
+    for name in keep:
+        if name in contributions.columns:
+            raise ParameterError(f"column {shown(name)} is a feature, whose contribution has its name; leave it out")
+    return pl.concat([frame.select(map(column, keep)), contributions], how="horizontal") if keep else contributions
+
+
+def _print_summary(model: Model, frame: pl.DataFrame, options: argparse.Namespace, output: int) -> None:
+    """Print the mean magnitude and the mean of each feature's contributions."""
+    step = -(-len(frame) // options.sample)
+    sample = frame.gather_every(step)
+    contributions = model.explain(sample, approx=options.approx, output=output).drop("bias")
+    table = pl.DataFrame({
+        "feature": contributions.columns,
+        "mean magnitude": [contributions[name].abs().mean() for name in contributions.columns],
+        "mean": [contributions[name].mean() for name in contributions.columns],
+    }).sort("mean magnitude", descending=True, maintain_order=True)  # fmt: skip
+    rows = f"{len(sample):,} of {len(frame):,} rows" if step > 1 else counted(len(frame), "row")
+    title = f"contributions to the margin{_of_output(model, output)}, of {rows}"
+    print_table(table.head(options.top), title, bars="mean magnitude")
+
+
+def _of_output(model: Model, output: int) -> str:
+    """Return which of several outputs is explained, by its label if it has one."""
+    if model.ensemble.n_outputs == 1:
+        return ""
+    labels = model.ensemble.output_labels
+    return f" of {shown(labels[output]) if labels else f'output {output}'}"
+
+
+def _print_rows(model: Model, frame: pl.DataFrame, options: argparse.Namespace, output: int) -> None:
+    """Print each row's prediction and the contributions that move it most."""
+    contributions = model.explain(frame, approx=options.approx, output=output)
+    margins = contributions.sum_horizontal()
+    of_output = _of_output(model, output)
+    means = model.predict(frame) if model.ensemble.n_outputs == 1 else None
+    for number in range(len(frame)):
+        predicted = "" if means is None else f"prediction {means[number]:.6g}, "
+        parts, values = contributions.row(number, named=True), frame.row(number, named=True)
+        bias = parts.pop("bias")
+        most = sorted(parts, key=lambda name: -abs(parts[name]))[: options.top]
+        kept = "".join(f", {name} {values[name]}" for name in options.keep or [])
+        rest = sum(parts.values()) - sum(parts[name] for name in most)
+        named = {name: ("NULL" if values[name] is None else str(values[name]), parts[name]) for name in most}
+        lines = {"(mean)": ("", bias)} | named | ({"(others)": ("", rest)} if len(most) < len(parts) else {})
+        table = pl.DataFrame({
+            "feature": list(lines),
+            "value": [value for value, _ in lines.values()],
+            "contribution": [part for _, part in lines.values()],
+        })  # fmt: skip
+        title = f"row {number}{kept}: {predicted}margin{of_output} {margins[number]:.6g}"
+        print_table(table, title, bars="contribution")
+        if number + 1 < len(frame):
+            print()
+
+
+# --- plot -------------------------------------------------------------------------------------------------------------
+
+CHARTS = (
+    "calibration", "confusion", "drift", "gains", "importance", "learning_curves", "lift", "partial_dependence",
+    "precision_recall", "residuals", "roc", "shap_dependence", "shap_summary", "threshold_costs", "tree", "waterfall",
+)  # fmt: skip
+"""The charts of `frameboost.plots`, which is not imported without need."""
+
+_ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json"}
+
+
+def add_plot(commands: Commands) -> None:
+    """Add the command ``plot``."""
+    example = "frameboost plot partial_dependence model.json flights.parquet --feature dep_delay -o chart.html"
+    parser = add_command(commands, "plot", "Draw a chart of a model", _plot, example)
+    add = parser.add_argument
+    add("chart", metavar="CHART", choices=CHARTS, help=", ".join(CHARTS))
+    add("model", metavar="MODEL",
+        help="the model's file; for learning_curves the table that train --history wrote")  # fmt: skip
+    add_data(parser, optional=True)
+    add("-o", "--out", required=True, metavar="FILE", help=f"the file to write: {', '.join(_ENDINGS)}")
+    add("--target", metavar="COLUMN", help="the column that the model predicts")
+    add("--weight", metavar="COLUMN", help="the rows' weights")
+    add("--feature", type=one_or_several, metavar="COLUMN", help="the feature, or two for partial_dependence")
+    add("--row", type=int, default=0, metavar="N", help="for waterfall, the row's number from 0; default 0")
+    add("--baseline", metavar="DATA", help="for drift, the table that was trained on")
+    add("--time", metavar="COLUMN", help="for drift, the column of dates or times")
+    add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", dest="settings",
+        help="any other argument of the chart by its name in Python: top=30")  # fmt: skip
+
+
+def _plot(options: argparse.Namespace) -> None:
+    ending = Path(options.out).suffix.lower()
+    if ending not in _ENDINGS:
+        raise UsageError(f"--out must end in {', '.join(_ENDINGS)}, not {shown(options.out)}")
+    check_writable(options.out)
+    if importlib.util.find_spec("altair") is None:
+        raise FrameboostError("charts need Altair: pip install 'frameboost[plots]'")
+    if ending in (".svg", ".png") and importlib.util.find_spec("vl_convert") is None:
+        raise FrameboostError(f"{ending} needs vl-convert: pip install vl-convert-python; or write {options.out}.html")
+    import frameboost.plots
+
+    draw = getattr(frameboost.plots, options.chart)
+    chart = draw(**_chart_arguments(options, draw))
+    with output_path(options.out) as partial:
+        chart.save(str(partial), format=_ENDINGS[ending])
+
+
+def _chart_arguments(options: argparse.Namespace, draw: Callable[..., Any]) -> dict[str, Any]:
+    """Return what the chart is drawn of, by the names of its arguments."""
+    known, reserved = inspect.signature(draw).parameters, ("model", "data", "row", "baseline")
+    chosen = {name: getattr(options, name) for name in ("target", "weight", "feature", "time")}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    for name, value in options.settings:
+        if name in chosen:
+            raise UsageError(f"{name} is given twice")
+        chosen[name] = value
+    for name in chosen:
+        if name not in known or name in reserved:
+            others = [other for other in known if other not in reserved]
+            hint = did_you_mean(name, others) or (f"; it takes {listed(others)}" if others else "")
+            raise UsageError(f"{options.chart} takes no {name}{hint}")
+    if options.chart == "learning_curves":
+        return {"model": _history(options)}
+    model = open_model(options.model)
+    needs_rows = {"data", "row"} & set(known)
+    if needs_rows and not options.data:
+        raise UsageError(f"{options.chart} needs DATA, the rows to draw it of")
+    if not needs_rows and options.data:
+        raise UsageError(f"{options.chart} is of the model alone, without DATA")
+    for name in ("target", "feature", "time", "baseline"):
+        if name in known and chosen.get(name) is None and getattr(options, name) is None:
+            raise UsageError(f"{options.chart} needs --{name}")
+    chosen["model"] = model
+    if "data" in known:
+        chosen["data"] = read_data(options)
+    if "row" in known:
+        chosen["row"] = _row(model, options)
+    if "baseline" in known:
+        rows = open_rows(options.baseline, model.ensemble.features)
+        chosen["baseline"] = model.database().baseline(rows.frame if isinstance(rows, FrameSource) else rows.relation)
+    return chosen
+
+
+def _history(options: argparse.Namespace) -> pl.DataFrame:
+    if options.data:
+        raise UsageError("learning_curves takes one table, that of train --history")
+    source = open_source(options.model)
+    frame = source.to_frame(source.names()).collect()
+    if "round" not in frame.columns or frame.width < 2:
+        raise DataError(
+            f"{options.model} is no history of a fit, which train --history writes: it has no column 'round'"
+        )
+    return frame
+
+
+def _row(model: Model, options: argparse.Namespace) -> pl.DataFrame:
+    source = open_rows(read_data(options), model.ensemble.read_features)
+    names = [name for name in source.names() if name in model.ensemble.read_names]
+    frame = source.to_frame(names).slice(options.row, 1).collect() if options.row >= 0 else pl.DataFrame()
+    if frame.is_empty():
+        raise ParameterError(f"the data has no row {options.row}; they are numbered from 0")
+    return frame
+
+
+# --- report -----------------------------------------------------------------------------------------------------------
+
+
+def add_report(commands: Commands) -> None:
+    """Add the command ``report``."""
+    example = "frameboost report model.json flights.parquet --target arr_delay -o report.html"
+    parser = add_command(commands, "report", "Write a report of a model on rows, as one HTML file", _report, example)
+    add_model_and_data(parser)
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="FILE", help="the HTML file to write ('-': standard output)"
+    )
+    add_options(
+        parser, Model.report, "weight", "group", "label_upper_bound", "groups", "time", "title",
+        target={"help": "the column of labels, or several; without it the report does not say how good the model is"},
+        training={"metavar": "DATA"},
+    )  # fmt: skip
+    add_options(parser, Model.predict, "base_margin")
+    add_options(parser, Model.database, "dialect")
+
+
+def _report(options: argparse.Namespace) -> None:
+    check_writable(options.out)
+    check_data(options)
+    try:
+        from frameboost.report import Wanted, report_html  # late: it needs the extra `report`
+    except ImportError as error:
+        raise ParameterError(str(error)) from error
+    model = open_model(options.model)
+    if options.training is not None:
+        options.training = TableFiles((options.training,), null_values=tuple(options.null_values))
+    write_text(options.out, report_html(model, read_data(options), Wanted(**arguments(options, Wanted))))

@@ -1,0 +1,278 @@
+"""The commands that train: ``frameboost train``, ``auto``, and ``conform``, which learns prediction intervals."""
+
+from __future__ import annotations
+
+import argparse
+import typing
+from collections.abc import Mapping
+from dataclasses import Field, fields
+from time import monotonic
+from typing import Any, Literal
+
+import polars as pl
+
+from frameboost.api import fit
+from frameboost.checks.messages import counted, listed, shortened, shown
+from frameboost.cli.files import add_data, add_model_and_data, file_fact, other_table, read_data, write_model
+from frameboost.cli.options import (
+    COLUMNS,
+    Commands,
+    Parser,
+    UsageError,
+    add_command,
+    add_options,
+    arguments,
+    setting,
+    value,
+)
+from frameboost.cli.screen import print_facts, print_table
+from frameboost.data.held_out import held_out_sources
+from frameboost.data.opening import open_source
+from frameboost.data.sources import FrameSource, Source
+from frameboost.data.spark_source import SparkSource
+from frameboost.data.table_files import STDOUT, check_format, check_writable, write_table
+from frameboost.engines.choose import ENGINES
+from frameboost.loading import open_model
+from frameboost.model.model import Model
+from frameboost.parameters.aliases import ALIASES, under_our_names
+from frameboost.parameters.fields import values_text
+from frameboost.parameters.parameters import Parameters
+from frameboost.tuning.auto import auto
+
+__all__ = ["add_auto", "add_conform", "add_train"]
+
+_ADJECTIVES = {"boolean": "Boolean", "number": "numeric"}
+
+
+# --- train ------------------------------------------------------------------------------------------------------------
+
+
+def add_train(commands: Commands) -> None:
+    """Add the command ``train``."""
+    example = "frameboost train flights.parquet --target arr_delay --exclude id --valid 0.2 -o model.json"
+    parser = add_command(commands, "train", "Train a model on a table", _train, example)
+    _add_target_and_model(parser)
+    add_options(
+        parser, fit, "weight", "group", "base_margin", "exposure", "label_upper_bound", "time", "train_metrics",
+        "checkpoint_every",
+        objective={"metavar": "NAME",
+                   "help": "the loss, by XGBoost's name (docs/objectives.md); by default what the target's type asks "
+                   "for: regression of numbers, classification of Booleans and strings"},
+        positive={"metavar": "LABEL"},
+        valid={"metavar": "ROWS",
+               "help": "rows to validate on: a share such as 0.2, 'last 20%%' by --time, another table, a Boolean "
+               "column, or a SQL condition"},
+        folds={"type": lambda text: int(text) if text.isdecimal() else text,
+               "help": "the mean of a model for each fold, trained on the others; a number, or a column"},
+        eval_metric={"metavar": "NAMES", "help": "metrics (docs/metrics.md); early stopping watches the last"},
+        init_model={"metavar": "MODEL"},
+        checkpoint={"metavar": "FILE",
+                    "help": "a file for the rounds so far, from which the same command goes on after a crash"},
+        engine={"metavar": "{" + ",".join(ENGINES) + "}"},
+    )  # fmt: skip
+    parser.add_argument("--history", metavar="FILE", help="a table to write the metrics of each round to")
+    _add_quiet_and_settings(parser, "any training parameter by its name in Python: max_depth=3")
+    _add_parameters(parser)
+
+
+def _add_target_and_model(parser: Parser) -> None:
+    """Add what `train` and `auto` have in common: the rows, the roles of their columns, and the model's file."""
+    parser.usage = f"{parser.prog} DATA ... --target COLUMN -o MODEL [options]"
+    add_data(parser)
+    add_options(parser, fit, target={"metavar": "COLUMN"}, features=COLUMNS, exclude=COLUMNS)
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="MODEL",
+        help="the model's file: JSON, or binary if it is named .ubj ('-': JSON on standard output)")  # fmt: skip
+
+
+def _add_quiet_and_settings(parser: Parser, help_: str) -> None:
+    parser.add_argument("--quiet", action="store_true", help="no progress bar, and no summary at the end")
+    parser.add_argument(
+        "--param", type=setting, action="append", default=[], metavar="NAME=VALUE", dest="settings", help=help_
+    )
+
+
+def _add_parameters(parser: Parser) -> None:
+    group = parser.add_argument_group(
+        "training parameters",
+        "as in Python (docs/parameters.md); lists as 0.1,0.9, dicts as x=1,y=-1, both as JSON too",
+    )
+    hints = typing.get_type_hints(Parameters)
+    for item in fields(Parameters):
+        hint, default = hints[item.name], item.default
+        default = ",".join(map(str, default)) if isinstance(default, tuple) else default
+        help_ = f"{item.metadata['doc']} ({values_text(item, hint)}; default {default})"
+        more = {"type": value, "metavar": _metavar(item, hint)}
+        if hint is bool:
+            more = {"action": argparse.BooleanOptionalAction}
+        _add_parameter(group, item.name, help=help_.replace("%", "%%"), **more)
+    for alias in ALIASES:
+        _add_parameter(group, alias, type=value, help=argparse.SUPPRESS)
+
+
+def _add_parameter(group: Any, name: str, **keywords: Any) -> None:
+    group.add_argument(f"--{name.replace('_', '-')}", dest=name, default=argparse.SUPPRESS, **keywords)
+
+
+def _metavar(item: Field[Any], hint: Any) -> str:
+    if typing.get_origin(hint) is Literal:
+        return "{" + ",".join(typing.get_args(hint)) + "}"
+    if item.metadata["kind"]:
+        return "VALUES"
+    return "INT" if int in (typing.get_args(hint) or (hint,)) else "NUMBER"
+
+
+def _train(options: argparse.Namespace) -> None:
+    known = [*(item.name for item in fields(Parameters)), *ALIASES]
+    parameters = {name: getattr(options, name) for name in known if hasattr(options, name)}
+    for name, its_value in options.settings:
+        if name in parameters or getattr(options, name, None) is not None:
+            raise UsageError(f"the parameter {name} is given twice")
+        parameters[name] = its_value
+    check_writable(options.out)
+    if options.history is not None:
+        check_writable(options.history)
+        check_format(options.history)
+    started = monotonic()
+    data, valid = read_data(options), options.valid
+    if valid is not None:
+        valid = value(valid) if isinstance(value(valid), int | float) else other_table(valid, options)
+    initial = None if options.init_model is None else open_model(options.init_model)
+    more = {"valid": valid, "init_model": initial, "verbose": False if options.quiet else None}
+    model = fit(data, **arguments(options, fit) | more | parameters)
+    seconds = monotonic() - started
+    if options.history is not None:
+        write_table(model.history.lazy(), options.history)
+    write_model(model, options.out)
+    if not options.quiet and options.out != STDOUT:
+        seed = Parameters.from_keywords(under_our_names(parameters)).seed
+        training, held_out = held_out_sources(open_source(data), valid, options.time, options.group, seed)
+        facts = _facts(model, training, {name: part.source for name, part in held_out.items()}, options)
+        print_facts(facts | {"seconds": f"{seconds:.1f}", "file": file_fact(options.out)})
+
+
+# --- what a training says at its end ----------------------------------------------------------------------------------
+
+
+def _facts(
+    model: Model, training: Source, held_out: Mapping[str, Source], options: argparse.Namespace
+) -> dict[str, str]:
+    """Return what a model is, what it was trained on and how good it is, by name."""
+    leaves = sum(1 for tree in model.ensemble.trees for _ in tree.leaves())
+    counts = [f"{_count(training):,} to train on"]
+    counts += [f"{_count(source):,} to validate on" for source in held_out.values()]
+    return {
+        "objective": f"{model.objective}, {_reason(model, training, options)}",
+        **_classes(model),
+        "rows": ", ".join(counts),
+        "features": _features(model),
+        "trees": f"{model.n_trees:,} in {counted(model.n_rounds, 'round')} (depth {model.ensemble.depth}, "
+        f"{counted(leaves, 'leaf', 'leaves')})",
+        **_metrics(model, held_out),
+    }
+
+
+def _features(model: Model) -> str:
+    """Return the names and types of the features, cut to a line."""
+    names = shortened(", ".join(f"{feature.name} {feature.type}" for feature in model.ensemble.features))
+    return f"{len(model.features):,}: {names}"
+
+
+def _reason(model: Model, training: Source, options: argparse.Namespace) -> str:
+    """Return why a model has its objective."""
+    if options.objective is not None:
+        return "as asked for"
+    targets = [options.target] if isinstance(options.target, str) else options.target
+    kind = training.types().get(targets[0])
+    adjective = _ADJECTIVES.get("" if kind is None else kind.family)
+    if len(targets) > 1:
+        return f"as the targets {listed(targets)} are {adjective}"
+    what = f"is {adjective}" if adjective else f"has {len(model.classes):,} labels"
+    if model.ensemble.training.hint:  # which the fit has found by its own look at the labels
+        what = "is 0 or 1; --objective binary:logistic would predict the probability of 1"
+    return f"as target {shown(targets[0])} {what}"
+
+
+def _classes(model: Model) -> dict[str, str]:
+    labels = model.classes
+    if not labels or not isinstance(labels[0], str):
+        return {}
+    positive = "" if model.ensemble.loss.has_margin_of_each_class else f"; predicted is that of {shown(labels[-1])}"
+    return {"classes": f"{listed(labels)}{positive}"}
+
+
+def _count(source: Source) -> int:
+    if isinstance(source, FrameSource):
+        return int(source.frame.select(pl.len()).collect(engine="streaming").item())
+    assert not isinstance(source, SparkSource)
+    return int(source.relation.aggregate("COUNT(*)").fetchall()[0][0])
+
+
+def _metrics(model: Model, held_out: Mapping[str, Source]) -> dict[str, str]:
+    """Return the metrics of the last round, which early stopping makes the best one."""
+    last = model.history.filter(round=model.n_rounds)
+    if last.width < 2 or last.is_empty():
+        return {"metric": "none, as no rows were held out; --valid 0.2 holds out a fifth"}
+    metrics = {name: f"{value:.6g}" for name, value in last.drop("round").row(0, named=True).items()}
+    if not held_out or model.best_iteration is None:
+        return metrics
+    best = f"{model.best_iteration} of {model.n_rounds}"
+    if model.best_iteration != model.n_rounds:
+        best += f", with {last.columns[-1]} {model.best_score:.6g} (--early-stopping-rounds keeps that one)"
+    return {"best round": best} | metrics
+
+
+# --- auto and conform -------------------------------------------------------------------------------------------------
+
+
+def add_auto(commands: Commands) -> None:
+    """Add the command ``auto``."""
+    example = "frameboost auto flights.parquet --target arr_delay --exclude id --time-limit 60 -o model.json"
+    parser = add_command(commands, "auto", "Train a good model: settings chosen by held-out rows", _auto, example)
+    _add_target_and_model(parser)
+    add_options(
+        parser, auto, "time", "groups", "coverage", "seed", quality={"metavar": "{1..5}"},
+        time_limit={"metavar": "SECONDS"},
+        checkpoint={"metavar": "FOLDER", "help": "a folder from which the same command goes on after a crash"},
+    )  # fmt: skip
+    _add_quiet_and_settings(
+        parser, "any other argument of frameboost.auto by its name in Python: weight=w, max_depth=3"
+    )
+
+
+def _auto(options: argparse.Namespace) -> None:
+    check_writable(options.out)
+    started = monotonic()
+    more = {name: getattr(options, name) for name in ("features", "exclude")}
+    more["verbose"] = False if options.quiet else None
+    model = auto(read_data(options), **arguments(options, auto) | more | dict(options.settings))
+    write_model(model, options.out)
+    if not options.quiet and options.out != STDOUT:
+        print_facts(
+            {
+                "objective": model.objective,
+                "features": _features(model),
+                "trees": f"{model.n_trees:,}",
+                "seconds": f"{monotonic() - started:.1f}",
+                "file": file_fact(options.out),
+            }
+        )
+        print_table(model.leaderboard)
+
+
+def add_conform(commands: Commands) -> None:
+    """Add the command ``conform``."""
+    example = "frameboost conform model.json flights.parquet --target arr_delay --coverage 0.9 -o sure.json"
+    parser = add_command(commands, "conform", "Give a model prediction intervals", _conform, example)
+    parser.usage = "frameboost conform MODEL DATA ... --target COLUMN -o MODEL [options]"
+    add_model_and_data(parser)
+    add_options(parser, Model.conform, "target", "coverage", "groups", "base_margin")
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="MODEL", help="the model file to write ('-': standard output)"
+    )
+
+
+def _conform(options: argparse.Namespace) -> None:
+    check_writable(options.out)
+    model = open_model(options.model)
+    write_model(model.conform(read_data(options), **arguments(options, Model.conform)), options.out)
