@@ -25,16 +25,15 @@ from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.tree_columns import TreeColumns, trees_on_grid
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import Aggregate
 from frameboost.fold_models import mean_of_folds
-from frameboost.joins.recorded import recorded_joins
+from frameboost.joins.star_sources import recorded_joins
 from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.custom import Objective
-from frameboost.losses.exact_sums import Aggregate
 from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.losses.offset import offset_of
 from frameboost.metrics.built_in import AnyMetric, get_metrics
-from frameboost.metrics.metric import Metric
-from frameboost.metrics.terms import evaluate
+from frameboost.metrics.metric import Metric, evaluate
 from frameboost.model.continuation import check_continues, join_ensembles, with_margins
 from frameboost.model.model import Model
 from frameboost.parameters.aliases import under_our_names
@@ -45,8 +44,7 @@ from frameboost.runtime.installed import require_numba
 from frameboost.runtime.interrupts import defer_in_callbacks, defer_signals, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.training.checkpoint_facts import argument_facts
 from frameboost.training.checkpoint_file import CheckpointFile
 from frameboost.training.class_labels import TrainingTarget, hint_of_classes, labelled_columns, read_target

@@ -14,7 +14,7 @@ from frameboost.data.sources import LocalSource
 from frameboost.ensemble.averaging import average
 from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import DataError, ParameterError
-from frameboost.joins.recorded import recorded_joins
+from frameboost.joins.star_sources import recorded_joins
 from frameboost.model.model import Model
 from frameboost.parameters.aliases import under_our_names
 from frameboost.training.class_labels import read_target

@@ -9,7 +9,7 @@ from typing import Any
 
 from frameboost.checks.arguments import checked
 from frameboost.checks.arguments import path as check_path
-from frameboost.checks.json_fields import other_form
+from frameboost.checks.json_files import other_form
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.model_file import FORMAT, read_model
 from frameboost.errors import FrameboostError, ModelFileError

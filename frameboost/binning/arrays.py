@@ -13,17 +13,16 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, cut_positions, gaps_at, gaps_of_distinct
-from frameboost.binning.cell_cuts import gaps_by_cells
 from frameboost.binning.codes import code_expr, propose_bins, rank_column, read_only, with_one_zero
-from frameboost.binning.kernels import bin_values, cut_starts, set_rows
-from frameboost.binning.radix_kernels import sort_rows
+from frameboost.binning.kernels import bin_values, cut_starts, set_rows, sort_rows
+from frameboost.binning.value_counts import count_distinct, cut_targets
 from frameboost.runtime.compile_later import CompileLater
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import Physical, float32_at_least
+from frameboost.schema.types import Feature, Physical, float32_at_least
 
 __all__ = [
-    "LOOKED_AT",
     "MAX_IN_NUMPY",
+    "MIN_IN_CELLS",
+    "SAMPLE_SIZE",
     "Codes",
     "RareValues",
     "bin_array",
@@ -31,6 +30,7 @@ __all__ = [
     "bin_rare_values",
     "frequent_value",
     "gaps_beside",
+    "gaps_by_cells",
     "indices_by_type",
     "is_in_numpy",
     "padded",
@@ -39,10 +39,11 @@ __all__ = [
     "sort_column",
 ]
 
+
 Codes = npt.NDArray[np.unsignedinteger]
 
 # The number of values by which a column is judged to be mostly one value.
-LOOKED_AT = 1 << 10
+SAMPLE_SIZE = 1 << 10
 # Columns of few values are left to numpy, as kernels take longer to compile.
 MAX_IN_NUMPY = 1 << 13
 # So few values are coded by numpy in the time that a kernel's call takes; one of more takes 50 ns longer.
@@ -103,8 +104,8 @@ def propose_column(
         rest = rare.values[rare.values == rare.values] if has_missing else rare.values
         gaps = gaps_beside(rest, rare.common, len(values) - len(rare.rows), max_bin - has_missing)
         return Bins.of_gaps(feature, gaps, has_missing=has_missing)
-    looked_at = values if sample is None else values.filter(sample)
-    array = (looked_at.drop_nulls() if has_missing else looked_at).to_numpy()
+    sampled = values if sample is None else values.filter(sample)
+    array = (sampled.drop_nulls() if has_missing else sampled).to_numpy()
     common = frequent_value(array)
     if common is not None:
         rest = array[np.flatnonzero(array != common)]  # faster than by the mask
@@ -149,11 +150,11 @@ def frequent_value(array: npt.NDArray[Any]) -> Any:
 
     A value that half of them have is the median.
     """
-    if len(array) < LOOKED_AT:
+    if len(array) < SAMPLE_SIZE:
         return None
-    looked_at = np.sort(array[:: len(array) // LOOKED_AT])
-    median = looked_at[len(looked_at) // 2]
-    return median if np.count_nonzero(looked_at == median) >= 0.75 * len(looked_at) else None
+    sampled = np.sort(array[:: len(array) // SAMPLE_SIZE])
+    median = sampled[len(sampled) // 2]
+    return median if np.count_nonzero(sampled == median) >= 0.75 * len(sampled) else None
 
 
 def gaps_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int) -> npt.NDArray[Any]:
@@ -232,11 +233,11 @@ def sort_column(
 def indices_by_type(
     bins: Sequence[Bins], without: Collection[int] = (), least: type[np.unsignedinteger[Any]] = np.uint8
 ) -> list[tuple[np.dtype[Any], npt.NDArray[np.int64]]]:
-    """Return the types of the features' codes, and for each the place of every feature among those of the type, or -1.
+    """Return the types of the features' codes, and for each the index of every feature among those of the type, or -1.
 
     A type is the smallest unsigned one that holds a feature's codes. Two features of 256 bins and one of 300 categories
-    between them have the types uint8, with the places 0, -1, 1, and uint16, with -1, 0, -1. Features ``without`` have
-    no place. No type is smaller than ``least``.
+    between them have the types uint8, with the indices 0, -1, 1, and uint16, with -1, 0, -1. Features ``without`` have
+    no index. No type is smaller than ``least``.
     """
     types = [
         None if i in without else np.promote_types(np.min_scalar_type(each.largest_code), least)
@@ -297,3 +298,81 @@ def padded(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 def _edges(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return cuts as numbers of a type, which divide its numbers as they do."""
     return float32_at_least(cuts) if dtype == np.float32 else np.array(cuts, dtype)
+
+
+# --- cuts of many numbers without sorting them all: by counts in cells of equal width ---------------------------------
+
+
+MIN_IN_CELLS = 1 << 15  # with fewer values, to sort takes no longer
+_CELLS = 1 << 16
+# The values that tell the range, evenly spaced; a few at each end are left out, as they may be far from the others.
+_CELL_SAMPLE, _OUTLYING = 1 << 12, 4
+# The largest share of the values that may have to be sorted.
+_MAX_SORTED = 0.5
+
+
+def gaps_by_cells(
+    values: npt.NDArray[Any],
+    counts: npt.NDArray[np.int64] | None,
+    max_bin: int,
+    room: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[Any] | None:
+    """Return the gaps at the cuts of numbers of which none is missing, as `frameboost.binning.bins` has both.
+
+    A cut is the lowest value with so many rows below it. So only the values of the cells that a cut may be in are
+    sorted. Say the cells [.., 3), [3, 7), [7, 9) and [9, ..] have 4, 5, 0 and 6 rows, and below a cut are 6: it is in
+    [3, 7), or if less than 6 are below the highest value there, it is the lowest from 9 on. In either case the value
+    before it was sorted, too: below the lowest value of [3, 7) are no more than 4 rows.
+
+    Parameters
+    ----------
+    values
+        The numbers.
+    counts
+        How often each one counts; None where each counts once.
+    max_bin
+        The largest number of bins.
+    room
+        Scratch space of 4 bytes or more for each value.
+
+    Returns
+    -------
+    array or None
+        None where all are to be sorted: they are few, or of few values, or most are in a few cells.
+    """
+    if len(values) < MIN_IN_CELLS or values.dtype.kind not in "fiu":
+        return None
+    sampled = np.sort(values[:: max(1, len(values) // _CELL_SAMPLE)])
+    low = float(sampled[_OUTLYING])
+    width = (float(sampled[-_OUTLYING - 1]) - low) / _CELLS
+    if len(np.unique(sampled)) <= max_bin or not 0.0 < width < np.inf or 1.0 / width == np.inf:
+        return None
+    from frameboost.binning.kernels import count_cells, rows_of_cells, write_cells
+
+    fixed, per_width, totals = read_only(values), 1.0 / width, np.zeros(_CELLS, np.int64)
+    count_cells(fixed, counts, low, per_width, totals)
+    ends = np.cumsum(totals)
+    targets = cut_targets(int(ends[-1]), max_bin)
+    is_wanted = _may_have_cuts(totals, ends, targets)
+    if totals[is_wanted].sum() > _MAX_SORTED * ends[-1]:
+        return None
+    rows = np.empty(len(values), np.uint32) if room is None else room.view(np.uint32)[: len(values)]
+    wanted = rows[: rows_of_cells(fixed, low, per_width, is_wanted, rows)]
+    distinct, counted = count_distinct(values[wanted], None if counts is None else counts[wanted])
+    cells = np.empty(len(distinct), np.uint32)
+    write_cells(read_only(distinct), low, per_width, _CELLS, cells)
+    # The rows below a value: those of the cells below it that were not sorted, and the others.
+    below = np.cumsum(np.where(is_wanted, 0, totals))[cells] + np.cumsum(counted) - counted
+    found = np.unique(np.searchsorted(below, targets))
+    return with_one_zero(gaps_at(distinct, found[found < len(distinct)]))
+
+
+def _may_have_cuts(
+    totals: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], targets: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Return which cells a cut may be in: for each target the cell that holds that row, and the next with rows."""
+    holding, filled = np.searchsorted(ends, targets), np.flatnonzero(totals)
+    behind = filled[np.minimum(np.searchsorted(filled, holding, side="right"), len(filled) - 1)]
+    is_wanted = np.zeros(len(totals), np.bool_)
+    is_wanted[holding] = is_wanted[behind] = True
+    return is_wanted

@@ -14,9 +14,8 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, cut_positions, sample_condition
-from frameboost.expressions.row_positions import RowPositions
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.expressions.draws import RowPositions
+from frameboost.schema.types import Feature, FeatureType, Physical
 
 __all__ = [
     "category_values",
@@ -74,7 +73,7 @@ def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Phy
 def sample_of(n_rows: int, positions: RowPositions | None = None, count: int | None = None) -> pl.Series | None:
     """Return a mask of the rows that cuts are proposed from, None for all rows.
 
-    With ``places`` and ``count``, the part of the mask for so many of the ``n_rows`` rows, at these places.
+    With ``positions`` and ``count``, the part of the mask for so many of the ``n_rows`` rows, at these positions.
     """
     sample = sample_condition(n_rows)
     if sample is None:

@@ -15,8 +15,7 @@ from frameboost.binning.bins import Bins
 from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import Feature, FeatureType, Physical
 
 __all__ = ["bins_from_cuts"]
 

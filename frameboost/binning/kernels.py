@@ -1,4 +1,4 @@
-"""Kernels that propose cuts from a sorted column, code values by binary search, and interleave or sort rows."""
+"""Kernels of columns: cuts and codes, counts in cells of equal width, and rows that are sorted or interleaved."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ import numpy as np
 from frameboost.runtime.intrinsics import AHEAD, prefetch
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["bin_columns", "bin_values", "cut_starts", "interleave", "set_rows", "take_codes"]
+__all__ = [
+    "bin_columns",
+    "bin_values",
+    "count_cells",
+    "cut_starts",
+    "interleave",
+    "rows_of_cells",
+    "set_rows",
+    "sort_rows",
+    "take_codes",
+    "write_cells",
+]
 
-# Values that go through the binary search together. Each step is a loop over the block without a branch, which compiles
-# to vector instructions.
+
+# Values that go through a binary search together, or whose cells are computed together. Each step is a loop over the
+# block without a branch, which compiles to vector instructions.
 _BLOCK = 256
 # Cuts that all values are compared with before the search, 2^k - 1; and cuts up to which there is no search.
 _PIVOTS, _FEW = 7, 31
@@ -190,3 +202,92 @@ def take_codes(rows, order, at, out, first, last):  # type: ignore[no-untyped-de
         start = np.uint64(order[i]) * n_features + np.uint64(at)
         for k in range(width):
             own[i * width + k] = all_codes[start + k]
+
+
+# --- cells of equal width: how many values are in each, and which values are in some of them --------------------------
+
+
+@kernel(error_model="numpy")
+def write_cells(block, low, per_width, n_cells, cells):  # type: ignore[no-untyped-def]
+    """Write the cell of each value to ``cells`` (uint32): the first of those below ``low``, the last of the largest."""
+    last = np.float64(n_cells - 1)
+    for i in range(len(block)):
+        index = (np.float64(block[i]) - low) * per_width
+        cells[i] = np.uint32(min(max(index, 0.0), last))
+
+
+@kernel
+def count_cells(values, weights, low, per_width, counts):  # type: ignore[no-untyped-def]
+    """Add the weights (int64, or None: 1 each) of the values in each cell to ``counts``, int64 (cells,).
+
+    No value is missing. A cell has a width of 1 / ``per_width``, and the first one starts at ``low``.
+    """
+    cells = np.empty(_BLOCK, dtype=np.uint32)
+    for start in range(0, len(values), _BLOCK):
+        block = values[start : start + _BLOCK]
+        write_cells(block, low, per_width, len(counts), cells)
+        for i in range(len(block)):
+            if weights is None:
+                counts[cells[i]] += 1
+            else:
+                counts[cells[i]] += weights[start + i]
+
+
+@kernel
+def rows_of_cells(values, low, per_width, is_wanted, rows):  # type: ignore[no-untyped-def]
+    """Write the rows whose cell is wanted to ``rows`` (uint32, with room for all), and return their number."""
+    cells, n = np.empty(_BLOCK, dtype=np.uint32), np.uint64(0)
+    for start in range(0, len(values), _BLOCK):
+        block = values[start : start + _BLOCK]
+        write_cells(block, low, per_width, len(is_wanted), cells)
+        for i in range(len(block)):
+            rows[n] = start + i  # the next row overwrites one that is not wanted: no branch
+            n += np.uint64(is_wanted[cells[i]])
+    return n
+
+
+# --- sorted rows: the radix sort of presorted columns -----------------------------------------------------------------
+
+
+# Bits of a digit: three digits are a key of 32 bits, six one of 64.
+_DIGIT_BITS = 11
+_DIGITS = 1 << _DIGIT_BITS
+
+
+@kernel
+def sort_rows(keys, n_bits, more_keys, rows, more_rows):  # type: ignore[no-untyped-def]
+    """Return the row numbers in ascending order of their keys; rows of equal keys keep their order.
+
+    A radix sort by the lowest digit first. With digits of two bits, the keys 0111, 0100, 0001 of the rows 0, 1, 2 are
+    put into the order 0100, 0001, 0111 by their last two bits, and then into 0001, 0100, 0111 by the first two.
+
+    Parameters
+    ----------
+    keys
+        uint32 or uint64 (rows,), overwritten.
+    n_bits
+        How many bits a key has.
+    more_keys
+        Like ``keys``, written.
+    rows, more_rows
+        uint32 (rows,), written; the returned array is one of them.
+    """
+    counts = np.empty(_DIGITS, dtype=np.int64)
+    for row in range(len(rows)):
+        rows[row] = row
+    for low in range(0, n_bits, _DIGIT_BITS):
+        shift = np.uint64(low)
+        for digit in range(_DIGITS):
+            counts[digit] = 0
+        for i in range(len(keys)):
+            counts[(np.uint64(keys[i]) >> shift) & np.uint64(_DIGITS - 1)] += 1
+        before = 0
+        for digit in range(_DIGITS):
+            counts[digit], before = before, before + counts[digit]
+        for i in range(len(keys)):
+            own = (np.uint64(keys[i]) >> shift) & np.uint64(_DIGITS - 1)
+            index = counts[own]
+            counts[own] = index + 1
+            more_keys[index], more_rows[index] = keys[i], rows[i]
+        keys, more_keys, rows, more_rows = more_keys, keys, more_rows, rows
+    return rows

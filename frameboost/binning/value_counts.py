@@ -1,11 +1,11 @@
-"""Cuts of a column whose rows lie in several places, from counts of its values.
+"""Cuts of a column whose rows lie in several shards, from counts of its values.
 
-Each place sends at first a *summary*: some of its distinct values, with the exact number of rows below each. Between
+Each shard sends at first a *summary*: some of its distinct values, with the exact number of rows below each. Between
 two summary points the number of rows below a value is known only within bounds. For each cut these give an interval
 of values in which it must lie. Only the values in these intervals are sent then, so the cuts are those of all rows in
-one place, and few values travel.
+one shard, and few values travel.
 
-Two places hold 1, 2, 3, 4, 5, 6 and 4, 5, 6, 7, 8, 9, and each summarises by every second value and its last:
+Two shards hold 1, 2, 3, 4, 5, 6 and 4, 5, 6, 7, 8, 9, and each summarises by every second value and its last:
 
 >>> first = ValueCounts(np.arange(1, 7), np.ones(6, dtype=np.int64))
 >>> second = ValueCounts(np.arange(4, 10), np.ones(6, dtype=np.int64))
@@ -14,7 +14,7 @@ Two places hold 1, 2, 3, 4, 5, 6 and 4, 5, 6, 7, 8, 9, and each summarises by ev
 ([1, 3, 5, 6], [0, 2, 4, 5])
 
 In two bins of 12 rows the cut is the lowest value with 6 rows below it. Below 6 are at least 5 + 1 rows, below 4 at
-most 4 + 0, so it lies in (4, 6]. The places send 5 and 6, below which there are 4 + 1 and 5 + 2 rows: 6 is the cut, and
+most 4 + 0, so it lies in (4, 6]. The shards send 5 and 6, below which there are 4 + 1 and 5 + 2 rows: 6 is the cut, and
 5 the value before it.
 
 >>> (interval,) = cut_intervals(summaries, 12, 2)
@@ -178,7 +178,7 @@ def cut_intervals(summaries: Sequence[Summary], n_rows: int, max_bin: int) -> li
 
 
 def gaps_within(intervals: Sequence[Interval], parts: Sequence[Within]) -> _Values:
-    """Return the gaps at the cuts, given what each place holds within the intervals.
+    """Return the gaps at the cuts, given what each shard holds within the intervals.
 
     The number of rows below a value grows from interval to interval, so one search finds all targets.
     """

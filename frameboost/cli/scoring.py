@@ -40,8 +40,8 @@ from frameboost.errors import ParameterError
 from frameboost.interop.to_xgboost import to_xgboost
 from frameboost.loading import open_model
 from frameboost.model.model import Model
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
+from frameboost.schema.types import Feature
 
 __all__ = ["add_convert", "add_score", "add_sql"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
+from frameboost.schema.types import Feature
 from frameboost.trees.linear_leaf import LinearTerm
 from frameboost.trees.tree import Tree
 

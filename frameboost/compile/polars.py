@@ -15,11 +15,9 @@ import polars as pl
 
 from frameboost.compile.linear_expr import linear_expr
 from frameboost.expressions.expression import Expression
-from frameboost.losses.lookups import Lookup
-from frameboost.losses.outputs import Output
-from frameboost.schema.feature import Feature
+from frameboost.losses.outputs import Lookup, Output
 from frameboost.schema.polars_columns import category_column, category_expr, column, in_utc, not_zero
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.shared_splits import shared_splits
 from frameboost.trees.tree import Tree
 

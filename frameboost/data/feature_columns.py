@@ -8,8 +8,7 @@ from frameboost.checks.messages import listed, shown
 from frameboost.data.several_files import text_among_numbers
 from frameboost.data.sources import FrameSource, Source, check_numeric
 from frameboost.errors import DataError
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 
 __all__ = ["example_of_text", "find_features", "find_numbers"]
 

@@ -21,7 +21,7 @@ from frameboost.data.spark_source import SparkSource
 from frameboost.data.table_files import is_table
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.draws import draw_key
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 
 __all__ = ["HeldOut", "held_out_sources"]
 

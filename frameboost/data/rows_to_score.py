@@ -17,9 +17,8 @@ from frameboost.data.sources import FrameSource, LocalSource, with_types_of_null
 from frameboost.data.typed_files import open_files_as
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 
 __all__ = ["open_rows"]
 

@@ -20,9 +20,8 @@ from frameboost.data.rows_to_score import open_rows
 from frameboost.data.sources import LocalSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import DataError, ParameterError
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, not_zero, physical_expr
-from frameboost.schema.types import Physical
+from frameboost.schema.types import Feature, Physical
 
 __all__ = ["baseline_frame", "drift_statement", "feature_values", "open_watched", "read_baseline"]
 

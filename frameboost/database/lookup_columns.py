@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from frameboost.compile.sql.conditions import FeatureColumn, find_columns
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.losses.lookups import Lookup
-from frameboost.losses.outputs import Output
+from frameboost.losses.outputs import Lookup, Output
 
 __all__ = ["lookup_column", "names_of_features", "offset_columns", "read_columns"]
 

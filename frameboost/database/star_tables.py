@@ -14,8 +14,7 @@ from frameboost.compile.sql.stages import TableSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.joins.dimension import PLACE
-from frameboost.joins.recorded import TableJoin
+from frameboost.joins.star_sources import DIMENSION_NAME, TableJoin
 
 __all__ = ["StarTables", "Tables", "star_tables"]
 
@@ -61,7 +60,7 @@ class StarTables:
     def source(self, facts: str, others: Iterable[str] = (), scores: Scores | None = None) -> TableSource:
         """Return what a query reads: the facts, a quoted table, with the columns that it reads of the dimensions."""
         for number, join in enumerate(self.joins, start=1):
-            if join.table == PLACE.format(number) and join.table not in self.tables:
+            if join.table == DIMENSION_NAME.format(number) and join.table not in self.tables:
                 raise ParameterError(
                     f"{join.table} of the model is rows without a table's name, so that no query can join it; give the "
                     f"table that has them, as tables={{{shown(join.table)}: 'planes'}}, or tables='joined' for rows "

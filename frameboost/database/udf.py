@@ -16,11 +16,9 @@ from frameboost.compile.sql.outputs import check_names
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.losses.lookups import Lookup
-from frameboost.losses.outputs import Output
+from frameboost.losses.outputs import Lookup, Output
 from frameboost.prediction.predictor import Predictor
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 
 __all__ = ["udf_of"]
 

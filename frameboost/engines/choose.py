@@ -36,7 +36,7 @@ from frameboost.engines.shards.opening import in_shards
 from frameboost.engines.spark.cluster import Spark
 from frameboost.engines.vector_contract import VectorEngine
 from frameboost.errors import ParameterError
-from frameboost.joins.frames import StarFrame
+from frameboost.joins.star_sources import StarFrame
 from frameboost.runtime.storage import IN_MEMORY
 
 __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]

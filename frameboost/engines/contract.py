@@ -3,7 +3,7 @@
 An engine holds the rows, with one margin, gradient and node number each. The booster sees only small tables: cuts,
 histograms, splits, leaf values, aggregates. All engines give the same trees, bit for bit, because an engine
 
-- takes all sums of gradients on the grid that `frameboost.losses.exact_sums.rounded` gives (`compute_gradients`), where
+- takes all sums of gradients on the grid that `frameboost.expressions.grid.rounded` gives (`compute_gradients`), where
   every partial sum is exact, so that neither the order of the rows nor the number of threads matters;
 - proposes cuts by `frameboost.binning.bins.cut_positions`, at values of the data, from the sample of rows that
   `sample_condition` names;
@@ -35,15 +35,13 @@ from typing import Literal, Protocol, cast
 
 import polars as pl
 
-from frameboost.binning.bins import Bins
-from frameboost.binning.node_bins import NodeBins
+from frameboost.binning.bins import Bins, NodeBins
 from frameboost.binning.value_counts import ValueCounts
+from frameboost.expressions.draws import RowPositions
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.ranking_terms import RankingPairs
-from frameboost.expressions.row_positions import RowPositions
-from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import Physical
+from frameboost.expressions.grid import Aggregate, Aggregator, Scalar
+from frameboost.losses.loss import RankingPairs
+from frameboost.schema.types import Feature, Physical
 from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
 
 __all__ = [
@@ -142,7 +140,7 @@ class Engine(Protocol):
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """Store ``g_0``, ``h_0`` (of the first output) and so on of every row, and ``others`` by name.
 
-        Gradients are put on the grids on which their sums are exact (see `frameboost.losses.exact_sums.rounded`).
+        Gradients are put on the grids on which their sums are exact (see `frameboost.expressions.grid.rounded`).
         """
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:

@@ -15,7 +15,7 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.available_memory import MemoryBudget
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 
 __all__ = ["DataKind", "EngineDescription", "EngineRequest", "data_kind"]
 

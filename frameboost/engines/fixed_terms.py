@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate, Rounded, Scalar
+from frameboost.expressions.grid import Aggregate, Rounded, Scalar
 
 __all__ = ["FixedTerms", "fixed_key", "kept_aggregates", "names_used"]
 

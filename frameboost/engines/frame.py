@@ -18,12 +18,11 @@ import polars as pl
 from frameboost.binning.codes import category_values, distinct_values, sample_of
 from frameboost.binning.value_counts import ValueCounts, in_numpy
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.expressions.ranking_terms import PAIR_SUMS
-from frameboost.expressions.row_positions import RowPositions
-from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
-from frameboost.schema.feature import Feature
+from frameboost.expressions.draws import RowPositions
+from frameboost.expressions.grid import Aggregate, Aggregator, Scalar
+from frameboost.losses.loss import PAIR_SUMS
 from frameboost.schema.polars_columns import column, physical_expr
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.splits.split import FloatArray
 
 __all__ = [

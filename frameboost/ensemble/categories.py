@@ -13,7 +13,7 @@ import numpy as np
 
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 
 __all__ = ["over_the_same_categories"]
 

@@ -15,13 +15,11 @@ from frameboost.ensemble.training_record import TrainingRecord
 from frameboost.ensemble.tree_columns import TreeColumns, are_linear
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.joins.recorded import TableJoin
-from frameboost.losses.intervals import Interval
+from frameboost.joins.star_sources import TableJoin
 from frameboost.losses.loss import Loss
 from frameboost.losses.offset import Offset
-from frameboost.losses.outputs import Output, output_of
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.losses.outputs import Interval, Output, output_of
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import Tree
 
 __all__ = ["Ensemble", "Labels"]

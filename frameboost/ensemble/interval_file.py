@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from operator import lt
 from typing import Any, cast
 
-from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list
+from frameboost.checks.json_files import check_keys, fail, is_finite, is_integer, read_list
 from frameboost.errors import ModelFileError, ParameterError
-from frameboost.losses.intervals import DISTANCE, Interval, kind_of
-from frameboost.losses.lookups import LOOKUP_TYPES, Lookup
 from frameboost.losses.loss import Loss
+from frameboost.losses.outputs import DISTANCE, LOOKUP_TYPES, Interval, Lookup, kind_of
 from frameboost.schema.types import FeatureType
 
 __all__ = ["interval_fields", "read_interval"]

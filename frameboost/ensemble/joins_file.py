@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from frameboost.checks.json_fields import check_keys, fail
-from frameboost.joins.aggregation import COUNT, FUNCTIONS, Aggregation, Value
-from frameboost.joins.recorded import KeyColumn, TableJoin
+from frameboost.checks.json_files import check_keys, fail
+from frameboost.joins.aggregates import COUNT, FUNCTIONS, Aggregation, Value
+from frameboost.joins.star_sources import KeyColumn, TableJoin
 from frameboost.schema.types import FeatureType
 
 __all__ = ["joins_fields", "read_joins"]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list
+from frameboost.checks.json_files import check_keys, fail, is_finite, is_integer, read_list
 from frameboost.errors import ModelFileError
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.trees.linear_leaf import MAX_STEPS, MAX_TERMS, LinearLeaf, LinearTerm, may_have_slope
 from frameboost.trees.tree import Tree
 

@@ -16,17 +16,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.checks.json_fields import (
+from frameboost.checks.json_files import (
     check_keys,
     fail,
     is_finite,
     is_integer,
     parse_json,
     read_list,
+    read_ubjson,
     shown_json,
     to_text,
+    to_ubjson,
 )
-from frameboost.checks.ubjson import read_ubjson, to_ubjson
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.interval_file import interval_fields, read_interval
 from frameboost.ensemble.joins_file import joins_fields, read_joins
@@ -38,13 +39,11 @@ from frameboost.ensemble.tree_file import check_tree, read_float, read_tree, tre
 from frameboost.errors import FrameboostError, ModelFileError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
-from frameboost.losses.custom import Objective
-from frameboost.losses.foreign import FOREIGN_FIELDS, read_foreign_loss
+from frameboost.losses.custom import FOREIGN_FIELDS, Objective, read_foreign_loss
 from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.losses.offset import EXPOSURE, Offset, offset_of
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.leaf_grid import NodeValues, are_on_leaf_grid, largest_leaves, largest_values, on_leaf_grid
 from frameboost.trees.tree import Tree
 

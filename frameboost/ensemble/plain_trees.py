@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.ensemble.tree_columns import TreeColumns
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.trees.tree import LEAF
 
 __all__ = ["are_plain"]

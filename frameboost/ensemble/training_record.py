@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list
+from frameboost.checks.json_files import check_keys, fail, is_finite, is_integer, read_list
 
 __all__ = ["TrainingRecord", "read_training", "training_fields"]
 

@@ -17,7 +17,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.checks.json_fields import check_keys, fail
+from frameboost.checks.json_files import check_keys, fail
 from frameboost.ensemble.linear_file import LINEAR_COLUMNS, linear_columns, linear_of_nodes
 from frameboost.errors import ModelFileError
 from frameboost.trees.leaf_grid import NodeValues, on_leaf_grid, values_on_grid

@@ -8,11 +8,10 @@ from dataclasses import replace
 from operator import lt
 from typing import Any
 
-from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list
+from frameboost.checks.json_files import check_keys, fail, is_finite, is_integer, read_list
 from frameboost.ensemble.linear_file import check_linear, linear_field, read_linear
 from frameboost.errors import ModelFileError
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.tree import LEAF, Tree
 
 __all__ = ["check_tree", "read_float", "read_tree", "tree_fields", "writable"]

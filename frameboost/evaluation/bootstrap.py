@@ -22,8 +22,7 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.evaluation.metrics_by_group import metric_values, store_predictions
 from frameboost.metrics.built_in import AnyMetric
 from frameboost.metrics.draws import can_be_drawn, of_draws, row_counts
-from frameboost.metrics.metric import Metric
-from frameboost.metrics.terms import define_terms
+from frameboost.metrics.metric import Metric, define_terms
 
 __all__ = ["metric_intervals"]
 

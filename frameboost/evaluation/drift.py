@@ -14,8 +14,8 @@ from frameboost.compile.sql.drift import MISSING, SMALLEST_SHARE, WatchedBin
 from frameboost.database.drift import feature_values, open_watched, read_baseline
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
+from frameboost.schema.types import Feature
 
 __all__ = ["drift_frame", "periods_of"]
 

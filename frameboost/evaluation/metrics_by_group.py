@@ -25,8 +25,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.loss import Loss
 from frameboost.metrics.built_in import AnyMetric, get_metrics
-from frameboost.metrics.metric import Metric
-from frameboost.metrics.terms import define_predictions, evaluate
+from frameboost.metrics.metric import Metric, define_predictions, evaluate
 from frameboost.parameters.parameters import Parameters
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.cleanup import closed_after

@@ -26,7 +26,7 @@ from frameboost.evaluation.metrics_by_group import metrics_of, scored_columns, s
 from frameboost.losses.loss import RunningSum
 from frameboost.metrics.built_in import AnyMetric
 from frameboost.metrics.draws import adds_up, of_draws, row_counts
-from frameboost.metrics.terms import define_terms, evaluate
+from frameboost.metrics.metric import define_terms, evaluate
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
 from frameboost.training.class_labels import labelled_columns, with_label_codes

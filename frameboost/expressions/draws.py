@@ -1,7 +1,7 @@
 """Random numbers by hashing: the same in every engine, whatever the order of the rows.
 
 A draw is a hash of a key and of the row's position (or the feature's number). The key is a hash of the seed and of the
-place in the fit: what is drawn, the tree, the level. There is no state, so a row's draw is the same in every thread and
+step of the fit: what is drawn, the tree, the level. There is no state, so a row's draw is the same in every thread and
 engine.
 
 The hash is three rounds of multiply and xor-shift on 32 bits, as in Wellons' "lowbias32". Its multipliers are below
@@ -22,13 +22,15 @@ Draws for the first three rows; a sample of half of the rows takes those with a 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["draw_expr", "draw_key", "draw_sql", "draws", "hash32"]
+__all__ = ["RowPositions", "draw_expr", "draw_key", "draw_sql", "draws", "hash32"]
+
 
 _MASK = 2**32 - 1
 _FIRST, _SECOND, _THIRD = 0x45D9F3B, 0x7FEB352D, 0x2C1B3C6D
@@ -45,7 +47,7 @@ def hash32(value: _Number, key: int) -> _Number:
 
 
 def draw_key(seed: int, *path: int) -> int:
-    """Return the key of a place in a fit, such as (tree, level); keys of different places are unrelated."""
+    """Return the key of a step of a fit, such as (tree, level); keys of different steps are unrelated."""
     key = hash32(seed & _MASK, seed >> 32 & _MASK)
     for step in path:
         key = hash32(step + 1, key)
@@ -77,3 +79,50 @@ def draw_sql(position: str, key: int) -> str:
     third = f"list_transform({second}, lambda x: xor(x, x // {2**15}) * {_THIRD} % {2**32})"
     last = f"list_transform({third}, lambda x: xor(x, x // {2**16}))"
     return f"(CAST({last}[1] AS DOUBLE) / 4294967296e0)"
+
+
+@dataclass(frozen=True)
+class RowPositions:
+    """The positions among all rows of the rows that a shard holds.
+
+    Rows 0 to 2 of this shard are the rows 10 to 12 of all, and its further rows those from 40 on:
+
+    >>> positions = RowPositions(((0, 10), (3, 40)))
+    >>> pl.select(positions.expr(pl.int_range(5))).to_series().to_list()
+    [10, 11, 12, 40, 41]
+    >>> positions.sql("rowid")
+    '(rowid + CASE WHEN rowid < 3 THEN 10 ELSE 37 END)'
+
+    Attributes
+    ----------
+    runs
+        The first row of each run of rows that follow each other, and its position among all rows; the first is row 0.
+    """
+
+    runs: tuple[tuple[int, int], ...] = ((0, 0),)
+
+    @property
+    def _added(self) -> list[int]:
+        return [position - row for row, position in self.runs]
+
+    def expr(self, row: pl.Expr) -> pl.Expr:
+        """Return the position, Int64, of a row."""
+        if len(self.runs) == 1:
+            return row.cast(pl.Int64) + self.runs[0][1]
+        return row.map_batches(lambda rows: pl.Series(rows.name, self.of(rows.to_numpy())), return_dtype=pl.Int64)
+
+    def of(self, rows: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        """Return the positions of some rows."""
+        positions = rows.astype(np.int64)
+        added = np.array(self._added)
+        run = np.searchsorted([first for first, _ in self.runs], positions, side="right") - 1 if len(added) > 1 else 0
+        positions += added[run]
+        return positions
+
+    def sql(self, row: str) -> str:
+        """Return the position of a row in DuckDB's SQL."""
+        if len(self.runs) == 1:
+            return f"({row} + {self.runs[0][1]})"
+        ends = [first for first, _ in self.runs[1:]]
+        cases = " ".join(f"WHEN {row} < {end} THEN {added}" for end, added in zip(ends, self._added, strict=False))
+        return f"({row} + CASE {cases} ELSE {self._added[-1]} END)"

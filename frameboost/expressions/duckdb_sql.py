@@ -1,4 +1,4 @@
-"""SQL for DuckDB: identifiers, literals, physical values and tests for missing values.
+"""SQL for DuckDB: identifiers, literals, physical values, tests for missing values, and the statements in ``sql/``.
 
 Every name and value that enters a query of training is quoted here. Scoring in other databases has its own literals in
 `frameboost.dialects`; DuckDB's dialect takes them from here.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
 from frameboost.expressions.expression import float_literal
 from frameboost.schema.types import DUCKDB_TYPES, FeatureType, Physical
@@ -23,8 +25,10 @@ __all__ = [
     "physical_sql",
     "quote_identifier",
     "quote_path",
+    "render",
     "string_literal",
 ]
+
 
 # A condition that is true of floats but for NULL and NaN. Statistics of Parquet files leave NaN out, and comparisons,
 # since 2.0.1 isnan too, are folded by them; these two functions are not (measured, 2.0.1; duckdb#25521).
@@ -167,3 +171,21 @@ def is_present(kind: FeatureType, column: str) -> str:
 def membership(column: str, values: Sequence[str]) -> str:
     """Return the condition that a column holds one of ``values``, SQL literals; false of an empty list."""
     return f"{column} IN ({', '.join(values)})" if values else "FALSE"
+
+
+# --- the statements in ``sql/`` ---------------------------------------------------------------------------------------
+
+# The folder is at the top of the repository in a checkout, and inside the package once it is installed.
+
+
+@cache
+def _statement(name: str) -> str:
+    package = Path(__file__).parents[1]
+    folder = next(f for f in (package / "sql", package.parent / "sql") if (f / "histograms.sql").is_file())
+    lines = (folder / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if line.strip() and not line.startswith("--"))
+
+
+def render(name: str, **parts: object) -> str:
+    """Return the statement in ``sql/<name>.sql``, without its header, with every ``{part}`` replaced."""
+    return _statement(name).format_map(parts)

@@ -1,29 +1,117 @@
 """Scalar SQL expressions: a loss, a metric or a link is written once, and every engine computes it.
 
 An expression is a string such as ``"1 / (1 + EXP(-margin)) - label"``. It is parsed once, and every node of its syntax
-tree is checked against the list of functions that all engines compute alike. From the tree it is written as SQL or made
-a polars expression. All numbers are float64. Nothing off the list reaches a database: it is an error.
+tree is checked against the list of functions that all engines compute alike. The tree is folded, from the leaves up,
+into SQL, a polars expression or a function of numbers (`value_of`). All numbers are float64. Nothing off the list
+reaches a database: it is an error.
+
+To allow another function, add its sqlglot node to `_UNARY` or `_BINARY`, its polars function to `_POLARS`, its name to
+`_SUPPORTED`, and its instruction to `frameboost.engines.memory.programs.kernels`. Dialects write it by its standard
+name unless they have another one.
+
+sqlglot, which takes long to import, is imported when there is something to parse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property, lru_cache, reduce
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import polars as pl
 
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import reason, shortened, shown
 from frameboost.errors import ParameterError
-from frameboost.expressions.sql_writer import DUCKDB_WRITER, SqlWriter, float_literal
 
 if TYPE_CHECKING:
-    from frameboost.expressions.syntax import ExpressionTree, Folder
+    from sqlglot import exp
 
-__all__ = ["DUCKDB_WRITER", "Expression", "SqlWriter", "float_literal"]
+__all__ = [
+    "DUCKDB_WRITER", "Expression", "Folder", "SqlWriter", "case_parts", "float_literal", "split_aggregates", "value_of",
+]  # fmt: skip
 
 T = TypeVar("T")
+
+
+# --- how numbers and calls are written --------------------------------------------------------------------------------
+
+
+def float_literal(value: float) -> str:
+    """Return ``value`` as a SQL literal of type DOUBLE that reads back as the same float64.
+
+    >>> float_literal(0.1), float_literal(1e-320), float_literal(float("-inf"))
+    ('0.1e0', '1e-320', "CAST('-Infinity' AS DOUBLE)")
+    """
+    if value in (float("inf"), float("-inf")):
+        return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE)"
+    text = repr(float(value))
+    return text if "e" in text else f"{text}e0"  # without an exponent it would be a DECIMAL
+
+
+class SqlWriter(Protocol):
+    """Writes numbers and calls in a database's SQL; the writers of databases are dialects (`frameboost.dialects`)."""
+
+    def number(self, value: float) -> str:
+        """Return a literal of type DOUBLE."""
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        """Return a call of a function by its standard name."""
+
+
+class _DuckDBWriter:
+    def number(self, value: float) -> str:
+        return float_literal(value)
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        text = f"{function}({', '.join(arguments)})"
+        return f"CAST({text} AS DOUBLE)" if function == "SIGN" else text  # DuckDB's SIGN returns a TINYINT
+
+
+DUCKDB_WRITER = _DuckDBWriter()
+
+
+# --- expressions ------------------------------------------------------------------------------------------------------
+
+# By sqlglot's nodes, the name of a function or an operator in SQL; unary minus is NEG.
+_UNARY: dict[str, str] = {
+    "Neg": "NEG",
+    "Not": "NOT",
+    "Sign": "SIGN",
+    "Exp": "EXP",
+    "Ln": "LN",
+    "Abs": "ABS",
+    "Sqrt": "SQRT",
+    "Floor": "FLOOR",
+}
+_BINARY: dict[str, str] = {
+    "Add": "+",
+    "Sub": "-",
+    "Mul": "*",
+    "Div": "/",
+    "LT": "<",
+    "LTE": "<=",
+    "GT": ">",
+    "GTE": ">=",
+    "EQ": "=",
+    "NEQ": "<>",
+    "And": "AND",
+    "Or": "OR",
+    "Pow": "POWER",
+}
+_OPERATORS = set(_BINARY.values()) - {"POWER"}
+_COMPARISONS = {"<", "<=", ">", ">=", "=", "<>"}
+_AGGREGATES: dict[str, str] = {
+    "Sum": "sum",
+    "Avg": "avg",
+    "Min": "min",
+    "Max": "max",
+    "Count": "count",
+}
+_SUPPORTED = "numbers, + - * /, comparisons, AND OR NOT, CASE, IS NULL, EXP LN ABS SQRT FLOOR SIGN POWER GREATEST LEAST"
 
 
 @dataclass(frozen=True)
@@ -65,33 +153,35 @@ class Expression:
             raise ParameterError(f"the expression {shown(self.text[:40])}... is nested too deeply") from None
 
     @cached_property
-    def _tree(self) -> ExpressionTree:
-        from frameboost.expressions.syntax import ExpressionTree  # late: it imports sqlglot, which takes long
-
-        return ExpressionTree(self.text, self.columns)
+    def _root(self) -> exp.Expression:
+        return _parsed(self.text)
 
     def to_sql(self, columns: Mapping[str, str], writer: SqlWriter = DUCKDB_WRITER) -> str:
         """Return the expression as SQL, by default DuckDB's, every name replaced by the SQL given for it."""
-        return self._tree.to_sql(columns, writer)
+        return self.fold(_InSql(columns, writer))
 
     def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
         """Return the expression for polars, every name replaced by the expression given (by default its column)."""
-        return self._tree.to_polars(columns or {name: pl.col(name) for name in self.columns})
-
-    def fold(self, folder: Folder[T]) -> T:
-        """Return the result of folding the syntax tree, from the leaves up (see `syntax.Folder`)."""
-        return self._tree.fold(folder)
+        return self.fold(_InPolars(columns or {name: pl.col(name) for name in self.columns}))
 
     def renamed(self, names: Mapping[str, str]) -> Expression:
         """Return the expression with names replaced by those given for them; other names stay."""
         if all(names.get(name, name) == name for name in self.columns):
             return self
-        return Expression(self._tree.renamed(names), tuple(names.get(name, name) for name in self.columns))
+        from sqlglot import exp
+
+        def rename(node: exp.Expression) -> exp.Expression:
+            if isinstance(node, exp.Column):
+                return exp.column(names.get(self._name(node), self._name(node)))
+            return node
+
+        text = self._root.copy().transform(rename).sql(dialect="duckdb")
+        return Expression(text, tuple(names.get(name, name) for name in self.columns))
 
     @cached_property
     def is_condition(self) -> bool:
-        """Whether the expression is Boolean rather than a number."""
-        return self._tree.is_condition()
+        """Whether the expression is Boolean rather than a number; `ParameterError` where one stands for the other."""
+        return self.fold(_IsCondition(self.text))
 
     def required_number(self, what: str) -> Expression:
         """Return the expression, or raise `ParameterError` if it is a condition; ``what`` names it in the message."""
@@ -101,4 +191,378 @@ class Expression:
 
     def uses(self, name: str) -> int:
         """Return how often the expression names that column."""
-        return self._tree.uses(name)
+        return self._uses[name]
+
+    @cached_property
+    def _uses(self) -> Counter[str]:
+        from sqlglot import exp
+
+        return Counter(node.name.lower() for node in self._root.find_all(exp.Column))
+
+    def fold(self, folder: Folder[T]) -> T:
+        """Return the result of folding the syntax tree, from the leaves up (see `Folder`)."""
+        return self._fold(self._root, folder)
+
+    def _unsupported(self, node: exp.Expression) -> ParameterError:
+        from sqlglot import exp
+
+        if isinstance(node, exp.Column):
+            return ParameterError(
+                f"the expression {shown(self.text)} uses {shown(node.sql())}; it may use {', '.join(self.columns)}"
+            )
+        return ParameterError(
+            f"the expression {shown(self.text)} uses {shown(node.sql(dialect='duckdb'))}, which not every engine has; "
+            f"it may use {_SUPPORTED}"
+        )
+
+    def _name(self, node: exp.Column) -> str:
+        name = str(node.name).lower()
+        if name not in self.columns or len(node.parts) > 1:
+            raise self._unsupported(node)
+        return name
+
+    def _number(self, node: exp.Literal) -> float:
+        if node.is_string:
+            raise self._unsupported(node)
+        try:
+            value = float(node.this)
+        except ValueError as error:  # sqlglot reads "1e" as a number
+            raise ParameterError(
+                f"the expression {shown(self.text)} has {shown(node.this)}, which is no number"
+            ) from error
+        if not math.isfinite(value):
+            raise ParameterError(
+                f"the expression {shown(self.text)} has the number {shortened(node.this)}, which is beyond any float64"
+            )
+        return value
+
+    def _fold(self, node: exp.Expression, folder: Folder[T]) -> T:
+        from sqlglot import exp
+
+        def walk(child: exp.Expression) -> T:
+            return self._fold(child, folder)
+
+        match node:
+            case exp.Column():
+                return folder.column(self._name(node))
+            case exp.Literal():
+                return folder.number(self._number(node))
+            case exp.Paren():
+                return walk(node.this)
+            case exp.Is() if isinstance(node.expression, exp.Null):
+                return folder.apply("IS NULL", walk(node.this))
+            case exp.Case() if node.this is None:
+                parts = [part for branch in node.args["ifs"] for part in (branch.this, branch.args["true"])]
+                default = node.args.get("default")
+                return folder.apply("CASE", *map(walk, parts if default is None else [*parts, default]))
+            case exp.Greatest() | exp.Least() if (
+                not node.expressions
+            ):  # one is itself; MAX of one is an aggregate in SQLite
+                if node.this is None:
+                    raise self._unsupported(node)
+                return walk(node.this)
+            case exp.Greatest() | exp.Least():
+                return folder.apply(type(node).__name__.upper(), *map(walk, (node.this, *node.expressions)))
+        # Such as the digits of FLOOR(label, 1).
+        more = [value for key, value in node.args.items() if key not in ("this", "expression")]
+        if any(isinstance(value, exp.Expression) for value in more):
+            raise self._unsupported(node)
+        if (name := type(node).__name__) in _UNARY:
+            return folder.apply(_UNARY[name], walk(node.this))
+        if name in _BINARY:
+            return folder.apply(_BINARY[name], walk(node.this), walk(node.expression))
+        raise self._unsupported(node)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> exp.Expression:
+    """Return the syntax tree of one SQL expression (not to be changed), or raise `ParameterError`."""
+    import sqlglot
+
+    try:
+        statements = sqlglot.parse(text, read="duckdb")
+    except (sqlglot.errors.SqlglotError, RecursionError) as error:
+        # `reason` keeps the first line; the lines after it are the text, with colours for a terminal.
+        raise ParameterError(f"{shown(text)} is not a SQL expression: {reason(error)}") from error
+    if len(statements) != 1 or statements[0] is None:
+        raise ParameterError(f"{shown(text)} is not one SQL expression")
+    return cast("exp.Expression", statements[0])
+
+
+# --- folds: from the leaves of a syntax tree up -----------------------------------------------------------------------
+
+
+class Folder(Protocol[T]):
+    """A fold over a syntax tree: computes a node's result from the results of its children.
+
+    >>> class Depth:
+    ...     def column(self, name): return 1
+    ...     def number(self, value): return 1
+    ...     def apply(self, function, *arguments): return 1 + max(arguments)
+    >>> Expression("EXP(-margin) + label").fold(Depth())
+    4
+    """
+
+    def column(self, name: str) -> T:
+        """Return the result of a column."""
+
+    def number(self, value: float) -> T:
+        """Return the result of a constant."""
+
+    def apply(self, function: str, *arguments: T) -> T:
+        """Return the result of a function or an operator, named as in SQL (unary minus is NEG).
+
+        The arguments of ``CASE`` are a condition and a value for each branch, then the value of ELSE if there is one.
+        """
+
+
+# What Python's numbers and polars' expressions have alike. Without division: polars has a value for one by zero.
+_ALIKE: Mapping[str, Callable[..., Any]] = {
+    "NEG": operator.neg,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "<>": operator.ne,
+    "AND": operator.and_,
+    "OR": operator.or_,
+}
+
+
+class _InSql:
+    """Writes an expression as SQL."""
+
+    def __init__(self, columns: Mapping[str, str], writer: SqlWriter) -> None:
+        self._columns = columns
+        self._writer = writer
+
+    def column(self, name: str) -> str:
+        return self._columns[name]
+
+    def number(self, value: float) -> str:
+        return self._writer.number(value)
+
+    def apply(self, function: str, *arguments: str) -> str:
+        match function:
+            case "NEG":
+                return f"(-{arguments[0]})"
+            case "NOT":
+                return f"(NOT {arguments[0]})"
+            case "IS NULL":
+                return f"({arguments[0]} IS NULL)"
+            case "CASE":
+                branches, default = case_parts(arguments)
+                cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in branches)
+                return f"CASE {cases}{'' if default is None else f' ELSE {default}'} END"
+        if function in _OPERATORS:
+            return f"({arguments[0]} {function} {arguments[1]})"
+        return self._writer.call(function, arguments)
+
+
+class _IsCondition:
+    """Checks types: databases differ in the number that a condition is, so none may stand where a number must."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def column(self, name: str) -> bool:
+        return False
+
+    def number(self, value: float) -> bool:
+        return False
+
+    def apply(self, function: str, *arguments: bool) -> bool:
+        match function:
+            case "CASE":
+                branches, default = case_parts(arguments)
+                values = [value for _, value in branches] + ([] if default is None else [default])
+                self._require(True, (condition for condition, _ in branches), "WHEN")
+                self._require(values[0], values, "THEN and ELSE" if values[0] else "CASE")
+                return values[0]
+            case "IS NULL":
+                return True
+            case "NOT" | "AND" | "OR":
+                self._require(True, arguments, function)
+                return True
+        self._require(False, arguments, function)
+        return function in _COMPARISONS
+
+    def _require(self, wanted: bool, found: Iterable[bool], function: str) -> None:
+        if any(is_condition is not wanted for is_condition in found):
+            takes, has = ("a condition", "a number") if wanted else ("a number", "a condition")
+            raise ParameterError(
+                f"the expression {shown(self._text)} has {has} in {function}, which takes {takes}; write "
+                + ("a comparison" if wanted else "CASE WHEN ... THEN 1 ELSE 0 END")
+            )
+
+
+class _InPolars:
+    """Makes a polars expression."""
+
+    def __init__(self, columns: Mapping[str, pl.Expr]) -> None:
+        self._columns = columns
+
+    def column(self, name: str) -> pl.Expr:
+        return self._columns[name]
+
+    def number(self, value: float) -> pl.Expr:
+        return pl.lit(value, dtype=pl.Float64)
+
+    def apply(self, function: str, *arguments: pl.Expr) -> pl.Expr:
+        return _POLARS[function](*arguments)
+
+
+def case_parts(arguments: Sequence[T]) -> tuple[list[tuple[T, T]], T | None]:
+    """Return the branches of a CASE from the arguments of `Folder.apply`, and the value of ELSE or None.
+
+    >>> case_parts(("a > 0", "1", "a < 0", "-1", "0"))
+    ([('a > 0', '1'), ('a < 0', '-1')], '0')
+    """
+    n_branches = len(arguments) // 2
+    branches = [(arguments[2 * i], arguments[2 * i + 1]) for i in range(n_branches)]
+    return branches, arguments[-1] if len(arguments) % 2 else None
+
+
+def _case(*arguments: pl.Expr) -> pl.Expr:
+    branches, default = case_parts(arguments)
+    ending = pl.lit(None, dtype=pl.Float64) if default is None else default
+    return reduce(lambda otherwise, b: pl.when(b[0]).then(b[1]).otherwise(otherwise), reversed(branches), ending)
+
+
+def _quotient(value: pl.Expr, divisor: pl.Expr) -> pl.Expr:
+    """Return the quotient. Polars multiplies by 1 / constant, which rounds twice; so a constant becomes a column."""
+    if not divisor.meta.is_literal():
+        return value / divisor
+    number = pl.select(divisor).item()
+    is_power_of_two = abs(math.frexp(number)[0]) == 0.5
+    return value / (number if is_power_of_two else value.clip(number, number))  # clipped to the number in every row
+
+
+def _sign(value: pl.Expr) -> pl.Expr:
+    """Return the sign as DuckDB does: 0.0 of -0.0 and of NaN."""
+    return pl.when(value == 0).then(0.0).otherwise(value.sign().fill_nan(0.0))
+
+
+_POLARS: dict[str, Callable[..., pl.Expr]] = {
+    **_ALIKE,
+    "NOT": operator.invert,
+    "IS NULL": pl.Expr.is_null,
+    "SIGN": _sign,
+    "EXP": pl.Expr.exp,
+    "LN": pl.Expr.log,
+    "ABS": pl.Expr.abs,
+    "SQRT": pl.Expr.sqrt,
+    "FLOOR": pl.Expr.floor,
+    "/": _quotient,
+    "POWER": pl.Expr.pow,
+    # The same but for NaN, which SQL takes for the largest number; no label, weight or margin is NaN.
+    "GREATEST": pl.max_horizontal,
+    "LEAST": pl.min_horizontal,
+    "CASE": _case,
+}
+
+
+# --- the value for one number of each name: arithmetic in Python, without a query of polars ---------------------------
+
+_Program = Callable[[Mapping[str, float]], Any]
+
+
+def value_of(expression: Expression, numbers: Mapping[str, float]) -> float | None:
+    """Return the value, the same to the last bit as polars'; None for NULL.
+
+    >>> value_of(Expression("SQRT(total / n)", ("total", "n")), {"total": 18.0, "n": 2.0})
+    3.0
+    """
+    try:
+        return float(_program(expression)(numbers))
+    except (ArithmeticError, ValueError, LookupError):  # what Python has no number for, or may round otherwise
+        found = pl.select(expression.to_polars({name: pl.lit(value) for name, value in numbers.items()})).item()
+        return None if found is None else float(found)
+
+
+@lru_cache(maxsize=256)
+def _program(expression: Expression) -> _Program:
+    return expression.fold(_InPython())
+
+
+class _InPython:
+    """Makes functions of the numbers; they raise an exception where there is NaN, or no function of that name."""
+
+    def column(self, name: str) -> _Program:
+        return lambda numbers: _number(numbers[name])
+
+    def number(self, value: float) -> _Program:
+        return lambda _: value
+
+    def apply(self, function: str, *arguments: _Program) -> _Program:
+        return lambda numbers: _number(_FUNCTIONS[function](*[argument(numbers) for argument in arguments]))
+
+
+def _number(value: Any) -> Any:
+    if value != value:
+        raise ValueError
+    return value
+
+
+def _case_of_numbers(*arguments: Any) -> Any:
+    if len(arguments) % 2 == 0:  # no ELSE, which is NULL
+        raise ValueError
+    branches = zip(arguments[:-1:2], arguments[1::2], strict=True)
+    return next((value for condition, value in branches if condition), arguments[-1])
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    **_ALIKE,
+    "NOT": operator.not_,
+    "ABS": abs,
+    "SQRT": math.sqrt,
+    "EXP": math.exp,  # the C library's function, as in polars
+    "LN": math.log,
+    "/": operator.truediv,
+    "GREATEST": max,
+    "LEAST": min,
+    "CASE": _case_of_numbers,
+}
+
+
+# --- metrics: aggregates, and an expression over them -----------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def split_aggregates(text: str) -> tuple[dict[str, tuple[str, str]], str]:
+    """Return the aggregates of a metric by name, each as function and argument, and the expression over those names.
+
+    Results are cached; callers must not change them.
+
+    >>> split_aggregates("SQRT(SUM(weight * label) / SUM(weight))")
+    ({'aggregate_0': ('sum', 'weight * label'), 'aggregate_1': ('sum', 'weight')}, 'SQRT(aggregate_0 / aggregate_1)')
+    """
+    from sqlglot import exp
+
+    tree = _parsed(text).copy()
+    found: dict[str, tuple[str, str]] = {}
+    kinds = [getattr(exp, name) for name in _AGGREGATES]
+    outermost = [n for n in tree.find_all(*kinds) if not n.find_ancestor(*kinds)]
+    if not outermost:
+        raise ParameterError(f"the metric {shown(text)} is not an aggregate; write SUM(...), AVG(...), MIN or MAX")
+    for node in outermost:
+        name = f"aggregate_{len(found)}"
+        if isinstance(node, exp.Count) and not isinstance(node.this, exp.Star):
+            raise ParameterError(f"the metric {shown(text)} counts values; only COUNT(*) can be used")
+        more = [value for key, value in node.args.items() if key not in ("this", "big_int")]
+        if any(more) or isinstance(node.this, exp.Distinct):
+            raise ParameterError(f"the metric {shown(text)} has an aggregate of something else than one expression")
+        found[name] = (
+            _AGGREGATES[type(node).__name__],
+            "1" if isinstance(node, exp.Count) else node.this.sql("duckdb"),
+        )
+        column = exp.column(name)
+        if node is tree:
+            tree = column
+        else:
+            node.replace(column)
+    return found, tree.sql(dialect="duckdb")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from frameboost.checks.arguments import values_by_column
-from frameboost.checks.json_fields import fail, is_finite, is_integer, parse_json, shown_json
+from frameboost.checks.json_files import fail, is_finite, is_integer, parse_json, shown_json
 from frameboost.checks.messages import reason, shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import FrameboostError, ModelFileError, ParameterError
@@ -35,10 +35,9 @@ from frameboost.interop.ensembles import (
     native_loss,
 )
 from frameboost.interop.files import bytes_of_file, comes_from, unreadable
-from frameboost.losses.foreign import foreign_loss
+from frameboost.losses.custom import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.tree import Tree
 
 __all__ = ["categorical_names", "category_hash", "read_catboost"]

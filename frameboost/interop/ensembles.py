@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.checks.json_fields import is_finite
+from frameboost.checks.json_files import is_finite
 from frameboost.checks.messages import listed, shown
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.tree import LEAF, Tree

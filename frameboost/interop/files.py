@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from frameboost.checks.arguments import path as check_path
-from frameboost.checks.json_fields import other_form
+from frameboost.checks.json_files import other_form
 from frameboost.checks.messages import shown
 from frameboost.ensemble.model_file import BINARY_START, FORMAT
 from frameboost.errors import ModelFileError, ParameterError

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any
 
-from frameboost.checks.json_fields import is_finite, shown_json
+from frameboost.checks.json_files import is_finite, shown_json
 from frameboost.checks.messages import reason, shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ModelFileError, ParameterError
@@ -38,10 +38,9 @@ from frameboost.interop.ensembles import (
     native_loss,
 )
 from frameboost.interop.files import bytes_of_file, comes_from, unreadable
-from frameboost.losses.foreign import foreign_loss
+from frameboost.losses.custom import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
-from frameboost.schema.feature import ZERO, Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import ZERO, Feature, FeatureType
 from frameboost.trees.linear_leaf import MAX_STEPS, MAX_TERMS, LinearLeaf, LinearTerm, may_have_slope
 from frameboost.trees.tree import Tree
 

@@ -37,10 +37,9 @@ from frameboost.interop.ensembles import (
     native_loss,
 )
 from frameboost.interop.files import comes_from, unreadable
-from frameboost.losses.foreign import foreign_loss
+from frameboost.losses.custom import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import Tree
 
 __all__ = ["read_sklearn"]

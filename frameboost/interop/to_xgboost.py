@@ -16,8 +16,7 @@ from frameboost.errors import ParameterError
 from frameboost.interop.ensembles import as_float32, log32, logit32, nearest_float32, shortest
 from frameboost.interop.xgboost import LOGARITHMIC, LOGISTIC, MAX_CATEGORIES, OBJECTIVE_PARAMETERS
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import Physical
+from frameboost.schema.types import Feature, Physical
 from frameboost.trees.linear_leaf import refuse_linear
 from frameboost.trees.tree import Tree
 

@@ -20,9 +20,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.checks.json_fields import fail, is_integer, parse_json, read_list
+from frameboost.checks.json_files import fail, is_integer, parse_json, read_list, read_ubjson
 from frameboost.checks.messages import reason, shown
-from frameboost.checks.ubjson import read_ubjson
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.interop.ensembles import (
@@ -37,11 +36,10 @@ from frameboost.interop.ensembles import (
 )
 from frameboost.interop.files import bytes_of_file, comes_from, unreadable
 from frameboost.losses.built_in import LOSSES, get_loss
-from frameboost.losses.foreign import foreign_loss
+from frameboost.losses.custom import foreign_loss
 from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import LEAF, Tree
 
 __all__ = ["LOGARITHMIC", "LOGISTIC", "MAX_CATEGORIES", "OBJECTIVE_PARAMETERS", "best_round", "read_xgboost"]

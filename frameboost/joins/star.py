@@ -19,16 +19,14 @@ from frameboost.data.repeatable_rows import repeatable_source
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.joins.aggregates import Aggregates, aggregated
-from frameboost.joins.aggregation import Aggregation
-from frameboost.joins.dimension import FACTS, PLACE, Dimension, needed
-from frameboost.joins.frames import star_frame
-from frameboost.joins.keys import check_unique, key_types
-from frameboost.joins.relations import star_relation
+from frameboost.joins.aggregates import Aggregates, Aggregation, aggregated
+from frameboost.joins.star_sources import DIMENSION_NAME, FACTS, Dimension, needed, star_frame, star_relation
 from frameboost.joins.table_names import table_name
 from frameboost.schema.polars_columns import column
+from frameboost.schema.types import FeatureType
 
-__all__ = ["Star", "join"]
+__all__ = ["Star", "check_unique", "join", "join_type", "key_types"]
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,7 +73,7 @@ def join(
         ``weather.temp``. A key on which a later dimension is joined is named with its prefix too.
     name : str, optional
         What messages and queries call the dimension; by default the table or view that a relation is, or the alias
-        that it was given, or else its place. Of other rows than those of a table, such as some of them, queries need
+        that it was given, or else its number. Of other rows than those of a table, such as some of them, queries need
         the name of a table that has them (``Model.query(tables=...)``).
     before : str, optional
         Of aggregates, the column of the facts' own times: each fact sees only the rows before its time, so that nothing
@@ -153,7 +151,7 @@ class Star:
         """
         table = right.source if isinstance(right, Aggregates) else right
         own_name = name or (right.name if isinstance(right, Aggregates) else table_name(right))
-        own_name = own_name or PLACE.format(len(self._dimensions) + 1)
+        own_name = own_name or DIMENSION_NAME.format(len(self._dimensions) + 1)
         source = _of_kind(open_source(table, "right", once=False), self._facts, own_name)
         if isinstance(right, Aggregates):
             right = replace(right, source=source)
@@ -326,3 +324,109 @@ def _of_kind(dimension: LocalSource, facts: LocalSource, name: str) -> LocalSour
     if isinstance(dimension, RelationSource):
         return FrameSource(dimension.to_frame(dimension.names()))
     return dimension
+
+
+# --- checks of keys, before any work starts: types that can be equal, and values that occur once ----------------------
+
+# Keys with more rows than one that a message names.
+_MAX_NAMED = 3
+
+
+def join_type(left: FeatureType | None, right: FeatureType | None) -> pl.DataType | None:
+    """Return the polars type in which two columns of a key are compared, None if their values can't be equal.
+
+    Integers of all widths can be, and times of all units that both have a time zone or both lack one; of numbers with
+    fractions only those of one type, as 0.1 is another number in 32 bits.
+
+    >>> join_type(FeatureType("int32"), FeatureType("uint64"))
+    Int128
+    >>> join_type(FeatureType("int32"), FeatureType("string")) is None
+    True
+    """
+    if left is None or right is None or left.family != right.family:
+        return None
+    if left == right:
+        return left.to_polars()
+    are_integers = all(kind.name.startswith(("int", "uint")) for kind in (left, right))
+    if left.family == "number":
+        if not are_integers:
+            return None
+        names = {left.name, right.name}
+        return pl.Int128() if names & {"uint64", "int128", "uint128"} else pl.Int64()
+    finest = next(unit for unit in ("ns", "us", "ms") if unit in (left.unit, right.unit))
+    return (left if left.unit == finest else right).to_polars()
+
+
+def key_types(
+    left: LocalSource, right: LocalSource, left_on: Sequence[str], right_on: Sequence[str], name: str
+) -> tuple[pl.DataType, ...]:
+    """Return the types in which the columns of a key are compared.
+
+    ``left`` are the tables joined so far, ``right`` is the table that messages call ``name``.
+
+    Raises
+    ------
+    DataError
+        If a column is not there, or the values of two columns can't be equal.
+    """
+    known, own = left.types(), right.types()
+    for key in left_on:
+        if key not in known:
+            raise DataError(
+                f"key column {shown(key)} is not among the columns that {name} is joined to: {listed(known)}"
+            )
+    for key in right_on:
+        if key not in own:
+            raise DataError(f"key column {shown(key)} is not in {name}, which has {listed(own)}")
+    types = []
+    for one, other in zip(left_on, right_on, strict=True):
+        compared = join_type(known[one], own[other])
+        if compared is None:
+            raise DataError(
+                f"key {shown(one)} has type {left.type_names()[one]}, and {shown(other)} of {name} has type "
+                f"{right.type_names()[other]}; cast one of them to the type of the other{_way(known[one], own[other])}"
+            )
+        types.append(compared)
+    return tuple(types)
+
+
+def _way(left: FeatureType | None, right: FeatureType | None) -> str:
+    """Return why one column of a key may have floats in place of integers, if one has."""
+    kinds = [kind.name if kind is not None and kind.family == "number" else "" for kind in (left, right)]
+    if any(kind.startswith("float") for kind in kinds) and any(kind.startswith(("int", "uint")) for kind in kinds):
+        return " (pandas makes integers floats where one is missing; its astype('Int64') makes them integers again)"
+    return ""
+
+
+def check_unique(dimension: Dimension) -> None:
+    """Raise `DataError` if a key of a dimension has several rows, which a join would multiply facts by.
+
+    Rows in whose key a value is NULL join no facts, and may be many.
+    """
+    found = _several(dimension.source, dimension.right_on)
+    if not found:
+        return
+    keys = [f"{', '.join(map(shown, key))} ({counted(n, 'row')})" for *key, n in found[:_MAX_NAMED]]
+    more = " and others" if len(found) > _MAX_NAMED else ""
+    columns = listed(dimension.right_on)
+    by = shown(dimension.right_on[0] if len(dimension.right_on) == 1 else list(dimension.right_on))
+    raise DataError(
+        f"{dimension.name} has several rows for one key of {columns}: {'; '.join(keys)}{more}; a join would repeat the "
+        f"rows that have these keys, so aggregate {dimension.name} to one row a key first, with "
+        f"fb.aggregate({dimension.name}, by={by}, columns=...)"
+    )
+
+
+def _several(source: LocalSource, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return some keys that have several rows, each with their number, in the order of the keys."""
+    most = _MAX_NAMED + 1
+    if isinstance(source, RelationSource):
+        quoted = ", ".join(map(quote_identifier, names))
+        present = source.relation.filter(" AND ".join(f"{quote_identifier(name)} IS NOT NULL" for name in names))
+        counts = present.aggregate(f"{quoted}, COUNT(*) AS frameboost_n", quoted)
+        return counts.filter("frameboost_n > 1").order(quoted).limit(most).fetchall()
+    keys = source.frame.select(column(name).alias(str(i)) for i, name in enumerate(names)).drop_nulls().collect()
+    if keys.n_unique() == keys.height:
+        return []
+    repeated = keys.group_by(pl.all()).agg(pl.len().alias("n")).filter(pl.col("n") > 1)
+    return repeated.sort(pl.exclude("n")).head(most).rows()

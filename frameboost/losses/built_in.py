@@ -20,16 +20,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from inspect import signature
-from typing import Any
+from typing import Any, Literal
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.aft import aft_loss
-from frameboost.losses.distributions import lognormal_loss, negbinomial_loss, normal_loss
 from frameboost.losses.loss import (
+    Change,
     Derivatives,
     Loss,
+    OverQuery,
+    RankingPairs,
+    Ratio,
     RunningSum,
     Start,
     Term,
@@ -37,9 +39,22 @@ from frameboost.losses.loss import (
     largest_margin,
     margin_names,
 )
-from frameboost.losses.ranking import ranking_loss
 
-__all__ = ["LOSSES", "get_loss"]
+__all__ = [
+    "DEFAULT_TRUNCATION",
+    "DISTRIBUTIONS",
+    "FURTHEST",
+    "LOSSES",
+    "aft_terms",
+    "discount",
+    "get_loss",
+    "ideal_terms",
+    "label_check",
+    "label_gain",
+    "log_gamma",
+    "ranking_loss",
+]
+
 
 # XGBoost keeps the start of the logistic loss this far from 0 and 1; a weighted mean label may even round to them.
 _NEAREST = 1e-6
@@ -318,6 +333,433 @@ def _cox() -> Loss:
                 score_range=(0.0, math.inf), start=Start("newton"))  # fmt: skip
 
 
+# Accelerated failure time, ln y = ŷ + σZ, with censored times. After Barnwal, Cho & Hocking 2022, "Survival regression
+# with accelerated failure time model in XGBoost". A row's time lies between its label and ``upper``:
+#
+# ================  =================  ======================
+# the time is       label              ``upper``
+# ================  =================  ======================
+# known             the time           the same number
+# right-censored    the last moment    NULL, or infinite
+# left-censored     0                  the first moment
+# interval          its lower end      its upper end
+# ================  =================  ======================
+
+# XGBoost clips gradients to ±_STEEPEST, and hessians to between _FLATTEST and _STEEPEST.
+_STEEPEST, _FLATTEST = 15.0, 1e-16
+
+_OPEN = "(upper IS NULL OR upper > 1e300)"
+
+# The normal distribution's tail, to 15 digits (Hart 1968, algorithm 5666, in the form of West 2005, "Better
+# approximations to cumulative normal functions"), highest power first.
+_ABOVE = (0.0352624965998911, 0.700383064443688, 6.37396220353165, 33.912866078383, 112.079291497871,
+          221.213596169931, 220.206867912376)  # fmt: skip
+_BELOW = (0.0883883476483184, 1.75566716318264, 16.064177579207, 86.7807322029461, 296.564248779674,
+          637.333633378831, 793.826512519948, 440.413735824752)  # fmt: skip
+
+
+def _polynomial(coefficients: tuple[float, ...], x: str) -> str:
+    text = repr(coefficients[0])
+    for coefficient in coefficients[1:]:
+        text = f"({text} * {x} + {coefficient!r})"
+    return text
+
+
+def _aft_normal(z: str) -> dict[str, str]:
+    x = f"ABS({z})"
+    far = f"({x} + 1 / ({x} + 2 / ({x} + 3 / ({x} + 4 / ({x} + 0.65)))))"
+    near = f"EXP(-{z} * {z} / 2) * {_polynomial(_ABOVE, x)} / {_polynomial(_BELOW, x)}"
+    tail = f"CASE WHEN {x} < 7.07106781186547 THEN {near} ELSE EXP(-{z} * {z} / 2) / {far} / 2.506628274631 END"
+    pdf = f"(EXP(-{z} * {z} / 2) / {math.sqrt(2 * math.pi)!r})"
+    return {
+        "pdf": pdf,
+        "cdf": f"CASE WHEN {z} > 0 THEN 1 - ({tail}) ELSE {tail} END",
+        "beyond": f"CASE WHEN {z} > 0 THEN {tail} ELSE 1 - ({tail}) END",
+        "slope": f"-{z} * {pdf}",
+        "bend": f"({z} * {z} - 1) * {pdf}",
+    }
+
+
+def _aft_logistic(z: str) -> dict[str, str]:
+    e = f"EXP(-ABS({z}))"
+    pdf = f"({e} / ((1 + {e}) * (1 + {e})))"
+    return {
+        "pdf": pdf,
+        "cdf": f"CASE WHEN {z} >= 0 THEN 1 / (1 + {e}) ELSE {e} / (1 + {e}) END",
+        "beyond": f"CASE WHEN {z} >= 0 THEN {e} / (1 + {e}) ELSE 1 / (1 + {e}) END",
+        "slope": f"{pdf} * CASE WHEN {z} >= 0 THEN ({e} - 1) / ({e} + 1) ELSE (1 - {e}) / (1 + {e}) END",
+        "bend": f"{pdf} * ({e} * {e} - 4 * {e} + 1) / ((1 + {e}) * (1 + {e}))",
+    }
+
+
+def _aft_extreme(z: str) -> dict[str, str]:
+    w = f"EXP(LEAST({z}, 300))"  # clipped so that products stay finite; past 300 all of these are 0 or 1
+    pdf = f"({w} * EXP(-{w}))"
+    return {
+        "pdf": pdf,
+        # 1 - EXP(-w) loses its digits near 0 (cancellation).
+        "cdf": f"CASE WHEN {w} < 1e-4 THEN {w} * (1 - {w} / 2 * (1 - {w} / 3)) ELSE 1 - EXP(-{w}) END",
+        "beyond": f"EXP(-{w})",
+        "slope": f"(1 - {w}) * {pdf}",
+        "bend": f"({w} * {w} - 3 * {w} + 1) * {pdf}",
+    }
+
+
+DISTRIBUTIONS = {"normal": _aft_normal, "logistic": _aft_logistic, "extreme": _aft_extreme}
+
+
+def _limits(distribution: str, sigma: float) -> dict[str, tuple[float, float]]:
+    """Return the limits of the derivatives in the tails, where their quotients are 0 / 0: for z > 0, and for the rest.
+
+    Keys: ``gradient`` and ``hessian`` of a known time or an interval, with ``_right`` and ``_left`` of a censored time.
+    """
+    if distribution == "normal":
+        bend = 1 / (sigma * sigma)
+        return {
+            "gradient": (-_STEEPEST, _STEEPEST), "gradient_right": (-_STEEPEST, 0.0), "gradient_left": (0.0, _STEEPEST),
+            "hessian": (bend, bend), "hessian_right": (bend, _FLATTEST), "hessian_left": (_FLATTEST, bend),
+        }  # fmt: skip
+    if distribution == "logistic":
+        flat = (_FLATTEST, _FLATTEST)
+        return {
+            "gradient": (-1 / sigma, 1 / sigma), "gradient_right": (-1 / sigma, 0.0), "gradient_left": (0.0, 1 / sigma),
+            "hessian": flat, "hessian_right": flat, "hessian_left": flat,
+        }  # fmt: skip
+    bent = (_STEEPEST, _FLATTEST)
+    return {
+        "gradient": (-_STEEPEST, 1 / sigma), "gradient_right": (-_STEEPEST, 0.0), "gradient_left": (0.0, 1 / sigma),
+        "hessian": bent, "hessian_right": bent, "hessian_left": (_FLATTEST, _FLATTEST),
+    }  # fmt: skip
+
+
+def aft_terms(distribution: str, sigma: float, margin: str = "margin") -> dict[str, Expression]:
+    """Return terms over ``label``, ``upper`` and the margin: the standardised residuals and the distribution there.
+
+    ``z_l`` and ``z_u`` are the residuals (ln y − ŷ)/σ of label and ``upper``. ``pdf``, ``cdf``, ``beyond`` (1 − cdf),
+    ``slope`` (pdf') and ``bend`` (pdf'') have one term at each. ``mass`` is the probability between the two.
+    """
+    row = ("label", "upper", margin)
+    texts = {
+        "z_l": f"CASE WHEN label > 0 THEN (LN(GREATEST(label, 1e-300)) - {margin}) / {sigma!r} ELSE 0 END",
+        "z_u": f"CASE WHEN {_OPEN} THEN 0 ELSE (LN(GREATEST(upper, 1e-300)) - {margin}) / {sigma!r} END",
+    }
+    lower, upper = DISTRIBUTIONS[distribution]("z_l"), DISTRIBUTIONS[distribution]("z_u")
+    for name, at_infinity in (("pdf", "0"), ("cdf", "1"), ("beyond", "0"), ("slope", "0"), ("bend", "0")):
+        texts[f"{name}_l"] = f"CASE WHEN label > 0 THEN {lower[name]} ELSE 0 END"
+        texts[f"{name}_u"] = f"CASE WHEN {_OPEN} THEN {at_infinity} ELSE {upper[name]} END"
+    # Taken from the tail that the interval lies in; in the other tail both probabilities would round to 1.
+    texts["mass"] = "CASE WHEN z_l > 0 THEN beyond_l - beyond_u ELSE cdf_u - cdf_l END"
+    return {name: Expression(text, (*row, *texts)) for name, text in texts.items()}
+
+
+def _aft_loss(aft_loss_distribution: str, aft_loss_distribution_scale: float) -> Loss:
+    """Return the negative log-likelihood: −ln of the density of a known time, or of the interval's probability."""
+    sigma = aft_loss_distribution_scale
+    terms: dict[str, Expression | RunningSum] = dict(aft_terms(aft_loss_distribution, sigma))
+    columns = ("label", "upper", "margin", *terms)
+    known = "label = upper"
+    quotients = {
+        "gradient": (
+            ("slope_l", f"({sigma!r} * pdf_l)"),
+            ("(pdf_u - pdf_l)", f"({sigma!r} * mass)"),
+        ),
+        "hessian": (
+            ("(slope_l * slope_l - pdf_l * bend_l)", f"({sigma * sigma!r} * pdf_l * pdf_l)"),
+            (
+                "((pdf_u - pdf_l) * (pdf_u - pdf_l) - mass * (slope_u - slope_l))",
+                f"({sigma * sigma!r} * mass * mass)",
+            ),
+        ),
+    }
+    limits = _limits(aft_loss_distribution, sigma)
+    bounds = {"gradient": (-_STEEPEST, _STEEPEST), "hessian": (_FLATTEST, _STEEPEST)}
+    derivatives = {}
+    for name, ((top, bottom), (censored_top, censored_bottom)) in quotients.items():
+        limit = (
+            f"CASE WHEN NOT ({known}) AND label <= 0 THEN {_by_sign(limits[f'{name}_left'])} "
+            f"WHEN {_OPEN} THEN {_by_sign(limits[f'{name}_right'])} ELSE {_by_sign(limits[name])} END"
+        )
+        quotient = (
+            f"CASE WHEN {known} AND {bottom} > 0 THEN {top} / {bottom} "
+            f"WHEN NOT ({_OPEN}) AND {known} THEN {limit} "
+            f"WHEN {censored_bottom} > 0 THEN {censored_top} / {censored_bottom} ELSE {limit} END"
+        )
+        low, high = bounds[name]
+        derivatives[name] = Expression(f"LEAST(GREATEST({quotient}, {low!r}), {high!r})", columns)
+    return Loss(
+        "survival:aft", (Derivatives(derivatives["gradient"], derivatives["hessian"]),),
+        (Expression("EXP(margin)", ("margin",)),), "aft-nloglik", terms, margin_of=math.log,
+        score_range=(0.0, math.inf), start=Start("value", 0.5), roles=("upper",),
+        label_condition=Expression(
+            f"label >= 0 AND ({_OPEN} OR (upper >= label AND upper > 0))", ("label", "upper")
+        ),
+        label_requirement="times of 0 or more whose label_upper_bound is greater than 0 and no earlier",
+    )  # fmt: skip
+
+
+def _by_sign(values: tuple[float, float]) -> str:
+    above, below = values
+    return repr(above) if above == below else f"CASE WHEN z_l > 0 OR z_u > 0 THEN {above!r} ELSE {below!r} END"
+
+
+# --- distributions: losses of a mean and a spread ---------------------------------------------------------------------
+
+# Each is a negative log-likelihood. Its steps are natural gradients (Duan et al. 2020, "NGBoost: Natural Gradient
+# Boosting for Probabilistic Prediction", section 3), with one hessian for each of the two margins, as mean and spread
+# are orthogonal in all three distributions.
+#
+# The logarithm of a spread can move far in one step, so hessians are the Fisher information with one expectation in it
+# replaced by what was observed: 1 + z² in place of 2, (y + m) / 2 in place of m. With R the mean z² of a leaf's rows,
+# the step of ln σ is then
+#
+#     −G/H = (R − 1) / (R + 1) = tanh(½ ln R),
+#
+# where the likelihood is largest at ½ ln R: about the same near R = 1, and never more than 1 from outliers.
+
+# Standard deviations from the mean beyond which a row pulls no more at the spread: gradients are summed on one grid for
+# all rows, where a single z² of 1e16 would leave no digits for the others.
+FURTHEST = 100.0
+# ln α of the negative binomial is kept within ± this: from all but Poisson to a variance of 22,026 squared means.
+_WIDEST = 10.0
+# Where the series of ln Γ and of its derivative begin: their first omitted terms are below 1e-12 there.
+_SHIFT = 8
+
+_TWO_MARGINS = ("label", "margin_0", "margin_1")
+
+
+def _over_two(text: str, *more: str) -> Expression:
+    return Expression(text, (*_TWO_MARGINS, *more))
+
+
+def _of_margins(text: str) -> Expression:
+    return Expression(text, _TWO_MARGINS[1:])
+
+
+def _two_moments(name: str, label: str, mean: str, deviation: str, **more: object) -> Loss:
+    # l = ln σ + (y − µ)² / (2σ²) of y or of its logarithm, µ = ŷ₀, ln σ = ŷ₁
+    z = f"(({label} - margin_0) * EXP(-margin_1))"
+    terms: dict[str, Term] = {"squared": _over_two(f"LEAST({z} * {z}, {FURTHEST * FURTHEST!r})")}
+    # The natural gradient of µ is µ − y. The Fisher information 1/σ² in both would give the same step, but in units
+    # of the label, with which `reg_lambda` and `min_child_weight` would mean something else for metres than for miles.
+    of_mean = Derivatives(_over_two(f"margin_0 - {label}"), _over_two("1"))
+    of_spread = Derivatives(_over_two("(1 - squared) / 2", "squared"), _over_two("(1 + squared) / 2", "squared"))
+    start = Start("moments", label=Expression(label, ("label",)), margins_of=_normal_margins)
+    return Loss(
+        name, (of_mean, of_spread), (_of_margins(mean),), f"{name[5:]}-nloglik", terms, start=start,
+        spread=_of_margins(deviation), **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _normal_loss() -> Loss:
+    """Return the loss of labels that are normally distributed: mean ŷ₀, standard deviation e^ŷ₁."""
+    return _two_moments("dist:normal", "label", "margin_0", "EXP(margin_1)")
+
+
+def _lognormal_loss() -> Loss:
+    """Return the loss of labels whose logarithm has the mean ŷ₀ and the standard deviation e^ŷ₁.
+
+    The mean of the label is m = exp(ŷ₀ + σ²/2), its standard deviation m √(exp(σ²) − 1).
+    """
+    variance = "EXP(2 * margin_1)"
+    mean = f"EXP(margin_0 + {variance} / 2)"
+    return _two_moments(
+        "dist:lognormal", "LN(label)", mean, f"{mean} * SQRT(EXP({variance}) - 1)", score_range=(0.0, math.inf),
+        label_condition=Expression("label > 0", ("label",)), label_requirement="numbers greater than 0",
+    )  # fmt: skip
+
+
+def _normal_margins(mean: float, variance: float) -> tuple[float, float]:
+    return mean, math.log(max(variance, 1e-300)) / 2
+
+
+def _negbinomial_loss() -> Loss:
+    """Return the loss of counts with the mean m = e^ŷ₀ and the variance m + α m², α = e^ŷ₁.
+
+    It is the second model of Cameron & Trivedi 1986, "Econometric models based on count data", NB2.
+    """
+    # l = −ln Γ(y + r) + ln Γ(r) + ln Γ(y + 1) − r ln(r / (r + m)) − y ln(m / (r + m)), r = 1/α
+    terms: dict[str, Term] = {
+        "mean": _over_two("EXP(margin_0)"),
+        "alpha": _over_two(f"EXP({_dispersion()})"),
+        "shape": _over_two("1 / alpha", "alpha"),
+    }
+    names = tuple(terms)
+    terms["slope"] = _over_two(
+        f"shape * ({_digamma('(label + shape)')} - ({_digamma('shape')}) - LN(1 + alpha * mean)"
+        " + (mean - label) / (shape + mean))",
+        *names,
+    )
+    of_mean = Derivatives(
+        _over_two("(mean - label) / (1 + alpha * mean)", *names),
+        _over_two("(mean + label) / (2 * (1 + alpha * mean))", *names),
+    )
+    # The information in ln α is about ½ (∂ ln variance / ∂ ln α)²; half the gradient keeps steps within ±2.
+    share = "(alpha * mean / (1 + alpha * mean))"
+    of_spread = Derivatives(
+        _over_two("slope", "slope"), _over_two(f"({share} * {share} + ABS(slope)) / 2", *names, "slope")
+    )
+    mean = "EXP(margin_0)"
+    return Loss(
+        "dist:negbinomial", (of_mean, of_spread), (_of_margins(mean),), "negbinomial-nloglik", terms,
+        score_range=(0.0, math.inf), spread=_of_margins(f"SQRT({mean} * (1 + EXP({_dispersion()}) * {mean}))"),
+        start=Start("moments", label=Expression("label", ("label",)), margins_of=_negbinomial_margins),
+        label_condition=Expression("label >= 0", ("label",)), label_requirement="numbers of 0 or more",
+    )  # fmt: skip
+
+
+def _dispersion() -> str:
+    return f"LEAST(GREATEST(margin_1, {-_WIDEST!r}), {_WIDEST!r})"
+
+
+def _negbinomial_margins(mean: float, variance: float) -> tuple[float, float]:
+    """Return the margins by the method of moments: α = (variance − mean) / mean²."""
+    square = mean * mean  # which may be 0 of a mean that is not
+    alpha = (variance - mean) / square if square > 0 else 0.0
+    return math.log(max(mean, 1e-16)), math.log(max(alpha, 0.01))
+
+
+def _shifted(x: str) -> tuple[str, str]:
+    """Return x + 8, and the text of its square."""
+    t = f"({x} + {_SHIFT})"
+    return t, f"({t} * {t})"
+
+
+def _digamma(x: str) -> str:
+    """Return ψ(x) for x > 0: the asymptotic series at x + 8, and the recurrence ψ(x) = ψ(x + 1) − 1/x back to x."""
+    t, square = _shifted(x)
+    steps = " ".join(f"- 1 / ({x} + {k})" for k in range(_SHIFT))
+    return (
+        f"LN({t}) - 1 / (2 * {t}) - 1 / (12 * {square}) + 1 / (120 * {square} * {square})"
+        f" - 1 / (252 * {square} * {square} * {square}) {steps}"
+    )
+
+
+def log_gamma(x: str) -> str:
+    """Return the text of ln Γ(x) for x > 0, good to 1e-12: Stirling's series at x + 8, and the recurrence back to x."""
+    t, square = _shifted(x)
+    cubed = f"({square} * {t})"
+    factors = " * ".join(f"({x} + {k})" for k in range(_SHIFT))
+    return (
+        f"(({t} - 0.5) * LN({t}) - {t} + 0.9189385332046727 + 1 / (12 * {t}) - 1 / (360 * {cubed})"
+        f" + 1 / (1260 * {cubed} * {square}) - 1 / (1680 * {cubed} * {cubed} * {t}) - LN({factors}))"
+    )
+
+
+# --- ranking ----------------------------------------------------------------------------------------------------------
+
+# LambdaMART (Burges 2010, "From RankNet to LambdaRank to LambdaMART: an overview"), with a query's rows paired by
+# XGBoost's method ``topk``, and normalised as in XGBoost 3.2 (``src/objective/lambdarank_obj.cc``). The gradients of a
+# pair are those of `frameboost.losses.loss.RankingPairs`. Ranks count from 0.
+
+# XGBoost's default for pairs, and for metrics without an @.
+DEFAULT_TRUNCATION = 32
+
+# 1 / log2(x) = ln 2 / ln x
+_LN_2 = "0.6931471805599453"
+
+
+def label_gain(*, exponential: bool) -> str:
+    """Return the gain of a row by its label."""
+    return "POWER(2, label) - 1" if exponential else "label"
+
+
+def discount(rank: str) -> str:
+    """Return the discount of a rank, 1 / log2(rank + 2)."""
+    return f"{_LN_2} / LN({rank} + 2)"
+
+
+def ideal_terms(prefix: str, truncation: int, *, exponential: bool) -> dict[str, Term]:
+    """Return terms that end with ``ideal``, the ideal DCG of a row's query, in units of its largest gain, ``best``.
+
+    They begin with ``gain``, that of each row. Gains go up to 2^31 − 1. On a grid that holds the largest, the smaller
+    ones would lose their bits, so each one is divided by the largest gain of its query.
+    """
+    gain, best, rank = f"{prefix}gain", f"{prefix}best", f"{prefix}ideal_rank"
+    share = f"{gain} / {best} * ({discount(rank)})"
+    return {
+        gain: Expression(label_gain(exponential=exponential), ("label",)),
+        best: OverQuery("max", Expression(gain, (gain,))),
+        rank: OverQuery("rank", Expression("label", ("label",))),
+        f"{prefix}ideal": OverQuery(
+            "sum",
+            Expression(f"CASE WHEN {best} > 0 AND {rank} < {truncation} THEN {share} ELSE 0 END",
+                       (gain, best, rank)),
+        ),
+    }  # fmt: skip
+
+
+def label_check(change: Literal["ndcg", "map"], *, exponential: bool) -> tuple[str, Expression]:
+    """Return the requirement on labels, in words and as a condition."""
+    if change == "map":
+        return "0 and 1 (or false and true)", Expression("label = 0 OR label = 1", ("label",))
+    if not exponential:
+        return "numbers of 0 or more", Expression("label >= 0", ("label",))
+    return (
+        "the integers 0 to 31 (with ndcg_exp_gain=False any number of 0 or more)",
+        Expression("label = FLOOR(label) AND label >= 0 AND label <= 31", ("label",)),
+    )
+
+
+def ranking_loss(
+    change: Change,
+    *,
+    lambdarank_num_pair_per_sample: int | None,
+    lambdarank_normalization: bool,
+    lambdarank_score_normalization: bool,
+    ndcg_exp_gain: bool,
+) -> Loss:
+    """Return the loss ``rank:<change>``."""
+    truncation = lambdarank_num_pair_per_sample or DEFAULT_TRUNCATION
+    margin = Expression("margin", ("margin",))
+    terms: dict[str, Term] = {
+        "rank": OverQuery("rank", margin),
+        "highest": OverQuery("max", margin),
+        "lowest": OverQuery("min", margin),
+        # Weights are divided by their mean over the queries: that of one row of each, the same in every round.
+        "label_rank": OverQuery("rank", Expression("label", ("label",))),
+        "mean_weight": Ratio(
+            Expression("CASE WHEN label_rank = 0 THEN weight ELSE 0 END", ("label_rank", "weight")),
+            Expression("CASE WHEN label_rank = 0 THEN 1 ELSE 0 END", ("label_rank",)),
+        ),
+    }
+    terms |= _change_terms(change, truncation, exponential=ndcg_exp_gain)
+    terms["pairs"] = RankingPairs(change, truncation, lambdarank_score_normalization)
+    scale = "1 / mean_weight"
+    if lambdarank_normalization:
+        # Each pair is counted in both of its rows, so this is twice the sum over pairs, as in XGBoost.
+        terms["pull"] = OverQuery("sum", Expression("pair_size", ("pair_size",)), on_grid=True)
+        scale = f"CASE WHEN pull > 0 THEN LN(1 + pull) / {_LN_2} / pull ELSE 1 END / mean_weight"
+    terms["scale"] = Expression(scale, ("pull", "mean_weight"))
+    derivatives = Derivatives(
+        Expression("pair_g * scale", ("pair_g", "scale")), Expression("pair_h * scale", ("pair_h", "scale"))
+    )
+    words, condition = ("", None) if change == "pairwise" else label_check(change, exponential=ndcg_exp_gain)
+    metric = f"{'map' if change == 'map' else 'ndcg'}@{truncation}"
+    return Loss(
+        f"rank:{change}", (derivatives,), (margin,), metric, terms, start=Start("value", 0.0), roles=("qid",),
+        label_requirement=words, label_condition=condition,
+    )  # fmt: skip
+
+
+def _change_terms(change: Change, truncation: int, *, exponential: bool) -> dict[str, Term]:
+    if change == "ndcg":
+        share = "gain / best / ideal"
+        return ideal_terms("", truncation, exponential=exponential) | {
+            "gain_share": Expression(f"CASE WHEN ideal > 0 THEN {share} ELSE 0 END", ("gain", "best", "ideal")),
+            "discount": Expression(discount("rank"), ("rank",)),
+        }
+    if change == "map":
+        rank = Expression("rank", ("rank",))
+        label = Expression("label", ("label",))
+        at_rank = Expression("label / (rank + 1)", ("label", "rank"))
+        return {
+            "hits": OverQuery("running", label, rank, on_grid=True),
+            "credit": OverQuery("running", at_rank, rank),
+            "relevant": OverQuery("sum", label, on_grid=True),
+        }
+    return {}
+
+
 # --- the table --------------------------------------------------------------------------------------------------------
 
 LOSSES: dict[str, Callable[..., Loss]] = {
@@ -336,11 +778,11 @@ LOSSES: dict[str, Callable[..., Loss]] = {
     "reg:tweedie": _tweedie,
     "multi:softmax": lambda num_class: _softmax("multi:softmax", num_class),
     "multi:softprob": lambda num_class: _softmax("multi:softprob", num_class),
-    "dist:normal": normal_loss,
-    "dist:lognormal": lognormal_loss,
-    "dist:negbinomial": negbinomial_loss,
+    "dist:normal": _normal_loss,
+    "dist:lognormal": _lognormal_loss,
+    "dist:negbinomial": _negbinomial_loss,
     "survival:cox": _cox,
-    "survival:aft": aft_loss,
+    "survival:aft": _aft_loss,
     "rank:pairwise": partial(ranking_loss, "pairwise"),
     "rank:ndcg": partial(ranking_loss, "ndcg"),
     "rank:map": partial(ranking_loss, "map"),

@@ -13,9 +13,8 @@ from frameboost.checks.messages import counted, shown
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.loss import Loss
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 
 __all__ = ["EXPOSURE", "Offset", "offset_of"]
 

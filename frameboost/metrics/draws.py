@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.grid import Scalar
 from frameboost.metrics.metric import CurveMetric, Metric
 
 __all__ = ["RowsInMemory", "adds_up", "can_be_drawn", "of_draws", "of_each_row", "row_counts"]
@@ -31,7 +31,7 @@ class RowsInMemory(Protocol):
 
 
 def can_be_drawn(metric: Metric | CurveMetric) -> bool:
-    """Whether a metric is made of what each row has by itself, not of its place in a query or in time."""
+    """Whether a metric is made of what each row has by itself, not of its rank in a query or in time."""
     return adds_up(metric) and all(isinstance(term, Expression) for term in metric.terms.values())
 
 

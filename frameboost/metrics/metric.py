@@ -9,14 +9,13 @@ from functools import cached_property
 
 from frameboost.checks.arguments import flag
 from frameboost.checks.messages import shown
-from frameboost.engines.contract import Engine
+from frameboost.engines.contract import Cumulative, Engine, QueryWindow
 from frameboost.errors import ParameterError
-from frameboost.expressions.expression import Expression
-from frameboost.expressions.numbers import value_of
-from frameboost.losses.exact_sums import Aggregate, exact_sum, rounded
-from frameboost.losses.loss import Term
+from frameboost.expressions.expression import Expression, value_of
+from frameboost.expressions.grid import Aggregate, Scalar, exact_sum, grid_offset, rounded
+from frameboost.losses.loss import Loss, OverQuery, RankingPairs, Ratio, RunningSum, Term, prediction_names
 
-__all__ = ["CurveMetric", "Metric"]
+__all__ = ["CurveMetric", "Metric", "define_predictions", "define_terms", "evaluate"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Metric:
     @cached_property
     def _split(self) -> tuple[dict[str, tuple[str, str]], Expression]:
         """The aggregates by generated names, each a function and its argument, and the arithmetic around them."""
-        from frameboost.expressions.syntax import split_aggregates  # late, as sqlglot comes with it
+        from frameboost.expressions.expression import split_aggregates
 
         found, outer = split_aggregates(self.sql)
         try:
@@ -147,3 +146,56 @@ class CurveMetric:
             weighted_sum += share * area / (value_of(self.total, totals) or math.nan)
             weights += share
         return weighted_sum / weights
+
+
+# --- the rows of an engine: terms as columns, and a metric's value ----------------------------------------------------
+
+# What is summed is put on a grid first, so that the sums are exact.
+
+
+def define_terms(rows: Engine, terms: Mapping[str, Term]) -> None:
+    """Define the terms over the rows at their current margins, on which the grid of a running sum depends."""
+    for name, term in terms.items():
+        match term:
+            case RunningSum():
+                value = rounded(rows, {name: term.value})[name]
+                rows.add_columns({name: Cumulative(value, term.order, descending=term.descending)})
+            case OverQuery():
+                rows.add_columns({name: _window(rows, term)})
+            case Ratio():
+                sums = exact_sum(rows, {"numerator": term.numerator, "denominator": term.denominator})
+                rows.add_columns({name: Expression(repr(sums["numerator"] / sums["denominator"]), ())})
+            case RankingPairs():
+                rows.sum_pairs(term, _pair_offset(rows, term))
+            case _:
+                rows.add_columns({name: term})
+
+
+def _window(rows: Engine, term: OverQuery) -> QueryWindow:
+    value: Scalar = term.value
+    if term.function in ("sum", "running") and not term.on_grid:
+        value = rounded(rows, {"value": term.value})["value"]
+    return QueryWindow(term.function, value, term.order)
+
+
+def _pair_offset(rows: Engine, pairs: RankingPairs) -> float:
+    """Return the grid on which sums over all pairs of a query are exact."""
+    # The largest rank by label is that by margin, and the same in every round.
+    rank = Expression("label_rank", ("label_rank",))
+    last = rows.aggregate({"rank": Aggregate("max", rank)})["rank"] or 0.0
+    largest = int(last) + 1
+    return grid_offset(pairs.bound, 2 * largest * min(largest, pairs.truncation))
+
+
+def define_predictions(rows: Engine, loss: Loss) -> None:
+    """Define the predictions that metrics use: ``prediction``, or ``prediction_0`` and so on."""
+    for stage in loss.link_terms:
+        rows.add_columns(stage)
+    links = loss.evaluated or loss.links
+    rows.add_columns(dict(zip(prediction_names(len(links)), links, strict=True)))
+
+
+def evaluate(metric: Metric | CurveMetric, rows: Engine) -> float:
+    """Return the metric over the rows at their current margins."""
+    define_terms(rows, metric.terms)
+    return metric.evaluate(rows)

@@ -12,8 +12,8 @@ from frameboost.data.rows_to_score import open_rows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
 from frameboost.evaluation.scored_rows import score_rows
-from frameboost.losses.intervals import kind_of
 from frameboost.losses.loss import Loss
+from frameboost.losses.outputs import kind_of
 from frameboost.prediction.predictor import Predictor
 from frameboost.training.class_labels import labelled_columns
 from frameboost.training.conformal import conformal_interval, conformity_scores, group_type, rows_needed

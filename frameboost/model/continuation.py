@@ -25,7 +25,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 
 # What the values of leaves were computed with.
 _OF_LEAVES = ("learning_rate", "max_learning_rate", "reg_lambda", "reg_alpha", "max_delta_step", "min_child_weight")

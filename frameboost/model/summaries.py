@@ -12,7 +12,7 @@ from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.compile.sql.conditions import condition_sql
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError, printable
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.trees.tree import Tree
 
 __all__ = ["importance_frame", "interval_text", "leaves_text", "summary", "tree_frame"]

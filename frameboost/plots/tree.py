@@ -14,7 +14,7 @@ from frameboost.model.model import Model
 from frameboost.plots.arguments import a_model
 from frameboost.plots.names import with_drawable_text
 from frameboost.plots.theme import BLUE, GREY, ORANGE, layered
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.trees.tree import Tree
 
 __all__ = ["tree", "tree_layout"]

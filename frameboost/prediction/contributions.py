@@ -15,8 +15,7 @@ from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.runtime.installed import require_numba
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.contributions import Contributions

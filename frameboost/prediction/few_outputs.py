@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from frameboost.expressions.numbers import value_of
+from frameboost.expressions.expression import value_of
 from frameboost.losses.outputs import Output
 
 __all__ = ["MAX_VALUES", "few_outputs"]

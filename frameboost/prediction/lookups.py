@@ -5,7 +5,7 @@ from __future__ import annotations
 from frameboost.checks.messages import shown
 from frameboost.data.sources import Source
 from frameboost.errors import DataError
-from frameboost.losses.lookups import Lookup
+from frameboost.losses.outputs import Lookup
 
 __all__ = ["check_lookup"]
 

@@ -17,9 +17,8 @@ from frameboost.data.rows_to_score import open_rows
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.outputs import Output
 from frameboost.prediction.predictor import Predictor
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import category_column
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 
 __all__ = ["default_grid", "partial_dependence_frame", "responses"]
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from frameboost.checks.messages import shortened
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.dialects.dialect import Dialect
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import Physical
+from frameboost.schema.types import Feature, Physical
 from frameboost.trees.tree import Tree
 
 __all__ = ["Step", "in_sql", "in_words", "path_to"]

@@ -20,8 +20,7 @@ from frameboost.evaluation.metrics_by_group import evaluated_metrics, store_pred
 from frameboost.expressions.draws import draw_expr, draw_key
 from frameboost.metrics.built_in import larger_is_better
 from frameboost.metrics.draws import of_each_row
-from frameboost.metrics.metric import Metric
-from frameboost.metrics.terms import define_terms
+from frameboost.metrics.metric import Metric, define_terms
 from frameboost.model.model import Model
 from frameboost.report.conditions import in_sql, in_words, path_to
 from frameboost.report.markup import Raw, Section, block_of_code, escaped, number, paragraph, percent, table

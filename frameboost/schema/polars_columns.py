@@ -9,8 +9,7 @@ import numpy.typing as npt
 import polars as pl
 import polars.selectors as cs
 
-from frameboost.schema.feature import ZERO, Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import ZERO, Feature, FeatureType
 
 __all__ = [
     "category_column", "category_expr", "column", "contiguous_array", "in_utc", "known_expr", "not_zero",

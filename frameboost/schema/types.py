@@ -1,4 +1,4 @@
-"""Column types: the table of what a feature may be made of, in polars, in DuckDB and in a model file.
+"""Features and column types: the table of what a feature may be made of, in polars, in DuckDB and in a model file.
 
 A value of a feature is handled in its *physical* form, one of three Python types. Order and equality of physical values
 are those of the column, so everything above the engines works on them:
@@ -51,7 +51,8 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 
-__all__ = ["DUCKDB_TYPES", "TYPE_NAMES", "FeatureType", "Physical", "float32_at_least"]
+__all__ = ["DUCKDB_TYPES", "TYPE_NAMES", "ZERO", "Feature", "FeatureType", "Physical", "float32_at_least"]
+
 
 Physical = float | int | str
 
@@ -416,3 +417,32 @@ def _float_at_least(number: Fraction, *, single: bool) -> float:
     if Fraction(float(value)) < number:
         value = np.nextafter(value, kind(np.inf))
     return float(value)
+
+
+# --- features ---------------------------------------------------------------------------------------------------------
+
+# Numbers of this magnitude or less count as zero: LightGBM's kZeroThreshold, a float32.
+ZERO = 1.0000000180025095e-35
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A column that a model reads.
+
+    Attributes
+    ----------
+    name
+        The column's name, as it stands in the frame or table.
+    type
+        The column's type in training.
+    categories
+        The distinct physical values of training, sorted; a category's *code* is its index in this tuple. Empty for
+        types that are not categorical.
+    zero_is_missing
+        Whether numbers within `ZERO` of zero are missing values too (LightGBM's ``zero_as_missing``).
+    """
+
+    name: str
+    type: FeatureType
+    categories: tuple[Physical, ...] = ()
+    zero_is_missing: bool = False

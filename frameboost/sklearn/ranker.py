@@ -10,8 +10,8 @@ import polars as pl
 from sklearn.utils import check_consistent_length
 
 from frameboost.engines.polars.engine import PolarsEngine
-from frameboost.metrics.ranking import ranking_metric
-from frameboost.metrics.terms import evaluate
+from frameboost.metrics.built_in import ranking_metric
+from frameboost.metrics.metric import evaluate
 from frameboost.sklearn.estimator import Estimator, documented
 from frameboost.sklearn.rows import Rows
 from frameboost.sklearn.tables import read

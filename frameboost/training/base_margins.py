@@ -11,9 +11,9 @@ from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate, exact_sum, rounded, weighted
+from frameboost.expressions.grid import Aggregate, exact_sum, rounded, weighted
 from frameboost.losses.loss import Loss, RunningSum
-from frameboost.metrics.terms import define_predictions, define_terms
+from frameboost.metrics.metric import define_predictions, define_terms
 from frameboost.splits.gain import MIN_GAIN
 
 __all__ = ["base_margins", "min_gains", "plus", "start_margins"]

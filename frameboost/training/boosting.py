@@ -12,9 +12,9 @@ from typing import Protocol
 from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine
 from frameboost.errors import DataError
-from frameboost.losses.exact_sums import Aggregate
+from frameboost.expressions.grid import Aggregate
 from frameboost.losses.loss import Loss
-from frameboost.metrics.terms import define_terms
+from frameboost.metrics.metric import define_terms
 from frameboost.training.evaluation_log import EvaluationLog
 from frameboost.training.grown_trees import GrownArrays, GrownTree, as_tree, as_trees
 from frameboost.trees.tree import Tree

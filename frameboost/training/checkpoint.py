@@ -15,15 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from frameboost.binning.bins import Bins
-from frameboost.checks.json_fields import check_keys, fail, is_finite, is_integer, read_list, to_text
+from frameboost.checks.json_files import check_keys, fail, is_finite, is_integer, read_list, to_text
 from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine
 from frameboost.ensemble.tree_file import read_tree, tree_fields
 from frameboost.errors import DataError, ModelFileError
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import Physical
+from frameboost.schema.types import Feature, Physical
 from frameboost.training.boosting import Growth, Progress, grow_round
 from frameboost.training.checkpoint_facts import check_arguments, check_data, data_facts
 from frameboost.training.checkpoint_file import CheckpointFile

@@ -8,18 +8,18 @@ from hashlib import blake2b
 from typing import Any
 
 from frameboost.binning.bins import Bins
-from frameboost.checks.json_fields import to_text
+from frameboost.checks.json_files import to_text
 from frameboost.checks.messages import shortened, shown
 from frameboost.engines.contract import Engine
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.model_file import dump_model
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate, exact_sum
+from frameboost.expressions.grid import Aggregate, exact_sum
 from frameboost.losses.loss import Loss
 from frameboost.metrics.built_in import AnyMetric
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.training.data_checks import argument_of
 
 __all__ = ["argument_facts", "check_arguments", "check_data", "data_facts"]

@@ -18,7 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NoReturn
 
-from frameboost.checks.json_fields import check_keys, is_integer, parse_json, shown_json, to_text
+from frameboost.checks.json_files import check_keys, is_integer, parse_json, shown_json, to_text
 from frameboost.checks.messages import reason, shown
 from frameboost.errors import DataError, ModelFileError, ParameterError
 from frameboost.version import __version__

@@ -17,8 +17,7 @@ from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.custom import Objective
 from frameboost.losses.loss import Loss
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 
 __all__ = ["TrainingTarget", "check_known", "hint_of_classes", "labelled_columns", "read_target", "with_label_codes"]
 

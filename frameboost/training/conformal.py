@@ -18,17 +18,17 @@ import polars as pl
 
 from frameboost.checks.messages import counted, shown
 from frameboost.errors import DataError, ParameterError
-from frameboost.losses.intervals import (
+from frameboost.losses.loss import Loss
+from frameboost.losses.outputs import (
     DISTANCE,
     Ends,
     Interval,
+    Lookup,
     has_quantiles,
     interval_ends,
     kind_of,
     score_of,
 )
-from frameboost.losses.lookups import Lookup
-from frameboost.losses.loss import Loss
 from frameboost.schema.types import FeatureType
 
 __all__ = [

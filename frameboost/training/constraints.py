@@ -22,7 +22,7 @@ import numpy.typing as npt
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.errors import ParameterError
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, Split, SplitLimits
 from frameboost.training.open_nodes import OpenNode
 

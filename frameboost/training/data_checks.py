@@ -16,10 +16,10 @@ from frameboost.engines.linear_contract import linear_role
 from frameboost.engines.shards.engine import ShardedEngine
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate
+from frameboost.expressions.grid import Aggregate
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.losses.offset import EXPOSURE, Offset
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.trees.linear_leaf import may_have_slope
 
 __all__ = [

@@ -12,7 +12,7 @@ from frameboost.checks.messages import shown, warn
 from frameboost.engines.contract import Engine
 from frameboost.errors import ParameterError
 from frameboost.metrics.built_in import AnyMetric, why_not_finite
-from frameboost.metrics.terms import evaluate
+from frameboost.metrics.metric import evaluate
 
 __all__ = ["Callback", "EvaluationLog"]
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from frameboost.engines.contract import Engine, capabilities_of
 from frameboost.engines.linear_contract import LinearEngine
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.grid import Scalar
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.gain import bounded_weights
 from frameboost.splits.split import FloatArray, Stats

@@ -13,7 +13,7 @@ from frameboost.engines.contract import Engine, Sample
 from frameboost.engines.vector_contract import VectorEngine
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import rounded
+from frameboost.expressions.grid import rounded
 from frameboost.losses.loss import Loss
 from frameboost.parameters.learning_rates import shrinkage_of
 from frameboost.parameters.parameters import Parameters

@@ -9,12 +9,11 @@ from frameboost.data.sources import Source
 from frameboost.engines.contract import Engine, QueryWindow
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate
+from frameboost.expressions.grid import Aggregate
+from frameboost.losses.built_in import label_check
 from frameboost.losses.loss import Loss
-from frameboost.losses.ranking import label_check
-from frameboost.metrics.built_in import AnyMetric
+from frameboost.metrics.built_in import AnyMetric, base_name, is_ranking
 from frameboost.metrics.metric import Metric
-from frameboost.metrics.ranking import base_name, is_ranking
 from frameboost.training.data_checks import argument_of, count_violations, find_column
 
 __all__ = ["check_queries", "with_group"]

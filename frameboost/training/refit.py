@@ -23,7 +23,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.parameters.learning_rates import shrinkage_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.splits.gain import bounded_weight
 from frameboost.splits.split import Split, Stats
 from frameboost.training.base_margins import plus

@@ -10,7 +10,7 @@ from frameboost.checks.messages import shown, warn
 from frameboost.engines.contract import Engine
 from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate, exact_sum, weighted
+from frameboost.expressions.grid import Aggregate, exact_sum, weighted
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.trees.tree import LEAF, Tree

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from frameboost.engines.contract import Engine, FeatureDraws, Sample
 from frameboost.expressions.draws import draw_key, hash32
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate, Rounded, rounded, rounded_on
+from frameboost.expressions.grid import Aggregate, Rounded, rounded, rounded_on
 from frameboost.parameters.parameters import Parameters
 from frameboost.training.open_nodes import OpenNode
 

@@ -25,7 +25,7 @@ from frameboost.engines.linear_contract import LinearEngine
 from frameboost.engines.vector_contract import VectorEngine
 from frameboost.errors import ParameterError
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.training.approx_splitters import GlobalSplitter, LocalSplitter
 from frameboost.training.data_checks import numbers_of_leaves
 from frameboost.training.exact import ExactSplitter, GammaPruner

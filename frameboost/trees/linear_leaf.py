@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from frameboost.errors import ParameterError
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 
 __all__ = ["MAX_STEPS", "MAX_TERMS", "LinearLeaf", "LinearTerm", "may_have_slope", "refuse_linear"]
 

@@ -23,7 +23,7 @@ from frameboost.ensemble.averaging import average
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.fold_models import for_several_fits
-from frameboost.joins.recorded import recorded_joins
+from frameboost.joins.star_sources import recorded_joins
 from frameboost.metrics.built_in import metrics_of
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model

@@ -17,12 +17,11 @@ import numpy as np
 import polars as pl
 
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.losses.intervals import Interval, has_intervals
+from frameboost.losses.outputs import Interval, has_intervals
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.training.conformal import conformal_interval, conformity_scores, rows_needed
 from frameboost.trees.tree import LEAF, Tree
 from frameboost.tuning.trials import Fold, Trial, deciding_metric

@@ -19,8 +19,8 @@ from frameboost.checks.messages import shown
 from frameboost.data.opening import open_source
 from frameboost.data.sources import RelationSource, read_relation
 from frameboost.errors import DataError, ParameterError
-from frameboost.losses.intervals import has_intervals
 from frameboost.losses.loss import Loss
+from frameboost.losses.outputs import has_intervals
 from frameboost.metrics.built_in import larger_is_better, why_not_finite
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model

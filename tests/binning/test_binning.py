@@ -16,8 +16,7 @@ from frameboost.binning.arrays import _gaps_of_counts, frequent_value, padded, p
 from frameboost.binning.bins import cut_positions, sample_condition
 from frameboost.binning.codes import propose_bins, sample_of
 from frameboost.binning.kernels import bin_columns, bin_values, cut_starts, interleave, set_rows, take_codes
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.naive_kernels import (
     naive_bin_columns,

@@ -6,16 +6,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frameboost.binning import cell_cuts
-from frameboost.binning.arrays import propose_column
+from frameboost.binning import arrays
+from frameboost.binning.arrays import MIN_IN_CELLS, gaps_by_cells, propose_column
 from frameboost.binning.bins import gaps_of_distinct
-from frameboost.binning.cell_cuts import MIN_IN_CELLS, gaps_by_cells
-from frameboost.binning.cell_kernels import count_cells, rows_of_cells
 from frameboost.binning.codes import propose_bins
+from frameboost.binning.kernels import count_cells, rows_of_cells
 from frameboost.binning.value_counts import count_distinct
 from frameboost.engines.memory.star.bins import gaps_of
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.examples import examples
 
 KINDS = {
@@ -38,9 +36,9 @@ KINDS = {
 def test_cuts_are_those_of_all_values_in_order(monkeypatch, kind, seed, max_bin, is_counted):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(20, 3000))
-    settings_ = {"MIN_IN_CELLS": 1, "_CELLS": int(rng.integers(2, 5000)), "_LOOKED_AT": n, "_MAX_SORTED": 1.0}
+    settings_ = {"MIN_IN_CELLS": 1, "_CELLS": int(rng.integers(2, 5000)), "_CELL_SAMPLE": n, "_MAX_SORTED": 1.0}
     for name, value in settings_.items():
-        monkeypatch.setattr(cell_cuts, name, value)
+        monkeypatch.setattr(arrays, name, value)
     values = KINDS[kind](rng, n)
     counts = rng.integers(1, int(rng.choice([2, 5, 400])), n) if is_counted else None
     distinct, rows = np.unique(values if counts is None else np.repeat(values, counts), return_counts=True)
@@ -71,7 +69,7 @@ def test_a_long_column_has_the_cuts_that_polars_finds(kind, has_missing):
 
 def test_most_values_of_a_long_column_are_not_sorted(monkeypatch):
     sorted_ = []
-    monkeypatch.setattr(cell_cuts, "count_distinct", lambda v, c=None: sorted_.append(len(v)) or count_distinct(v, c))
+    monkeypatch.setattr(arrays, "count_distinct", lambda v, c=None: sorted_.append(len(v)) or count_distinct(v, c))
     values = np.random.default_rng(0).normal(size=200_000)
     assert gaps_by_cells(values, None, 256) is not None
     assert sorted_[0] < 200_000 / 20

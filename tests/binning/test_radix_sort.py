@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from frameboost.binning import arrays
 from frameboost.binning.arrays import sort_column
-from frameboost.binning.radix_kernels import sort_rows
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.binning.kernels import sort_rows
+from frameboost.schema.types import Feature, FeatureType
 
 INTEGERS = [pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64]
 

@@ -14,8 +14,7 @@ from frameboost.compile.arrays.byte_scorer import ByteScorer
 from frameboost.compile.arrays.byte_trees import ByteTrees
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.naive_kernels import naive_add_leaves
 from tests.support.random_models import (
     chain_model,

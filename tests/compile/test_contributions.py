@@ -13,8 +13,7 @@ import frameboost as fb
 from frameboost.compile.arrays.contributions import Contributions
 from frameboost.compile.arrays.flat_trees import TreeArrays
 from frameboost.losses.built_in import get_loss
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.node_means import means_on_grid, node_means, node_shares
 from frameboost.trees.tree import Tree
 from tests.support.cases import cases

@@ -14,8 +14,7 @@ import pytest
 import frameboost as fb
 from frameboost.errors import ParameterError
 from frameboost.losses.built_in import get_loss
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 from tests.support.cases import cases

@@ -28,8 +28,7 @@ from frameboost.dialects.built_in import DIALECTS, get_dialect
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.dialects.limits import Limits
 from frameboost.errors import ParameterError
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
 from tests.support.random_models import (

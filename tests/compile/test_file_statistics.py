@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.models import grown, made
 from tests.support.random_models import naive_margins
 

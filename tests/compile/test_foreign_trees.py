@@ -15,9 +15,8 @@ import pytest
 import frameboost as fb
 from frameboost.ensemble.model_file import read_model
 from frameboost.losses.built_in import get_loss
-from frameboost.losses.foreign import foreign_loss
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.losses.custom import foreign_loss
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 from tests.support.cases import cases

@@ -15,8 +15,7 @@ import pytest
 import frameboost as fb
 from frameboost.dialects.built_in import DIALECTS, get_dialect
 from frameboost.dialects.limits import Limits
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
 from tests.support.random_models import naive_margins, random_values, to_polars

@@ -11,8 +11,7 @@ import pytest
 import frameboost as fb
 from frameboost.dialects.built_in import get_dialect
 from frameboost.losses.built_in import get_loss
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.models import grown, made
 
 X = np.random.default_rng(1).normal(size=20)

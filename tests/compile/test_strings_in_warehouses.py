@@ -13,8 +13,7 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 import frameboost as fb
 from frameboost.dialects.built_in import DIALECTS, get_dialect
 from frameboost.errors import ParameterError
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.models import grown, made
 from tests.support.warehouses import ALL, databases, open_warehouse
 

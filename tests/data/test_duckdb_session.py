@@ -18,7 +18,7 @@ import frameboost as fb
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb import binning, cell_cuts
 from frameboost.engines.duckdb import engine as sql
-from frameboost.expressions import sql_files
+from frameboost.expressions import duckdb_sql
 from tests.support.frames import every_type
 
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
@@ -57,8 +57,8 @@ def catalog(con: duckdb.DuckDBPyConnection) -> list[list]:
 
 
 def render_as(monkeypatch, render) -> None:
-    """Replace `sql_files.render` wherever it has been imported."""
-    original = sql_files.render
+    """Replace `duckdb_sql.render` wherever it has been imported."""
+    original = duckdb_sql.render
     for name, module in list(sys.modules.items()):
         if name.startswith("frameboost") and getattr(module, "render", None) is original:
             monkeypatch.setattr(module, "render", render)
@@ -85,7 +85,7 @@ def test_everything_a_fit_makes_is_temporary_and_bears_its_name(con, monkeypatch
         )
         return original(name, **parts)
 
-    original = sql_files.render
+    original = duckdb_sql.render
     render_as(monkeypatch, render)
     fb.fit(con.table("flights"), "amount", **SHAPE)
     assert all(of_others == [("flights",)] for of_others in shown[::2]), "another connection must not see it"
@@ -223,7 +223,7 @@ FITS = [
 def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch):
     monkeypatch.setattr(sql, "MIN_SORTED", 1)
     monkeypatch.setattr(cell_cuts, "_CELLS", 40)
-    before, original = catalog(con), sql_files.render
+    before, original = catalog(con), duckdb_sql.render
     failing, seen = "", set()
 
     def render(name, **parts):

@@ -16,8 +16,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.losses.built_in import get_loss
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import Tree
 from tests.support.cases import cases
 from tests.support.models import model_of_parts

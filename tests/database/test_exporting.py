@@ -18,9 +18,8 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.losses.foreign import foreign_loss
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.losses.custom import foreign_loss
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.hostile import HOSTILE_NAMES
 from tests.support.models import model_of_parts

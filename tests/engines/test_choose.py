@@ -13,8 +13,7 @@ from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact import ExactEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.engines import open_engine
 

@@ -15,8 +15,7 @@ from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.engines import open_engine
 
 FEATURES = [Feature("x", FeatureType("float64")), Feature("k", FeatureType("string"))]

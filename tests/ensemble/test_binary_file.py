@@ -17,8 +17,7 @@ from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
 from frameboost.ensemble.tree_file import check_tree, read_tree, tree_fields
 from frameboost.errors import ModelFileError
 from frameboost.loading import open_model
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import TYPE_NAMES, FeatureType
+from frameboost.schema.types import TYPE_NAMES, Feature, FeatureType
 from frameboost.trees.tree import LEAF, Tree
 from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from frameboost.checks.ubjson import read_ubjson, to_ubjson
+from frameboost.checks.json_files import read_ubjson, to_ubjson
 from frameboost.ensemble.model_file import dump_binary, dump_model, read_model
 from frameboost.errors import ModelFileError
 from frameboost.schema.types import FeatureType

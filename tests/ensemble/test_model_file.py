@@ -17,8 +17,7 @@ from frameboost.ensemble import tree_file
 from frameboost.ensemble.model_file import read_model
 from frameboost.ensemble.tree_file import read_tree, tree_fields
 from frameboost.errors import ModelFileError
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 from tests.support.models import GOLDEN, model_of_parts

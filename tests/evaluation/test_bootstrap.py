@@ -10,7 +10,7 @@ from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.evaluation.bootstrap import metric_intervals
 from frameboost.evaluation.metrics_by_group import metric_values, metrics_of, scored_columns
 from frameboost.metrics.draws import can_be_drawn, of_draws
-from frameboost.metrics.terms import define_predictions, define_terms
+from frameboost.metrics.metric import define_predictions, define_terms
 from frameboost.prediction.predictor import Predictor
 from tests.support.cases import cases
 

@@ -16,7 +16,7 @@ from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.expressions.expression import Expression, float_literal
-from frameboost.losses.exact_sums import Aggregate
+from frameboost.expressions.grid import Aggregate
 from frameboost.runtime.workers import Workers
 from tests.support.cases import cases
 

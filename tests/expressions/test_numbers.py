@@ -4,8 +4,7 @@ import math
 
 import polars as pl
 
-from frameboost.expressions.expression import Expression
-from frameboost.expressions.numbers import value_of
+from frameboost.expressions.expression import Expression, value_of
 from tests.support.cases import cases
 
 NUMBERS = [0.0, -0.0, 0.1, -3.7, 1e300, math.inf, math.nan]

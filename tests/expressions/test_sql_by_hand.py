@@ -10,8 +10,7 @@ from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.expressions.expression import Expression
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
 
 

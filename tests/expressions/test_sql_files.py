@@ -17,7 +17,7 @@ from sqlglot import exp
 import frameboost as fb
 from frameboost.engines.duckdb import binning
 from frameboost.engines.duckdb import engine as sql
-from frameboost.expressions import sql_files
+from frameboost.expressions import duckdb_sql
 from tests.support.cases import cases
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def test_every_part_is_documented_and_nothing_else(path):
 @pytest.fixture
 def rendered(monkeypatch) -> dict[str, str]:
     """Return the statements of a fit that meets all there is: numbers, texts, missing values, weights."""
-    statements, original = {}, sql_files.render
+    statements, original = {}, duckdb_sql.render
 
     def render(name, **parts):
         text = original(name, **parts)

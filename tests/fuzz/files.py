@@ -19,7 +19,7 @@ import polars as pl
 
 import frameboost as fb
 from frameboost.loading import open_model
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from tests.fuzz.original_files import FORMATS, original
 from tests.support.random_models import random_values, to_polars
 

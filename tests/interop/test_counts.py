@@ -15,7 +15,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.checks.ubjson import read_ubjson
+from frameboost.checks.json_files import read_ubjson
 from frameboost.ensemble.model_file import read_model
 from frameboost.model.model import Model
 from tests.support.cases import cases

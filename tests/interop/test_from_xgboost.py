@@ -17,7 +17,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.checks.ubjson import read_ubjson
+from frameboost.checks.json_files import read_ubjson
 from frameboost.ensemble.model_file import read_model
 from frameboost.interop.ensembles import float64_thresholds, nearest_float32
 from frameboost.loading import from_xgboost

@@ -15,10 +15,9 @@ import frameboost as fb
 from frameboost.interop.to_xgboost import to_xgboost
 from frameboost.loading import from_xgboost
 from frameboost.losses.built_in import LOSSES, get_loss
-from frameboost.losses.foreign import foreign_loss
+from frameboost.losses.custom import foreign_loss
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import Tree
 from tests.support.cases import cases
 from tests.support.models import model_of_parts

@@ -11,8 +11,7 @@ import pytest
 from scipy import stats
 
 import frameboost as fb
-from frameboost.losses.built_in import get_loss
-from frameboost.losses.distributions import FURTHEST
+from frameboost.losses.built_in import FURTHEST, get_loss
 from tests.support.cases import cases
 from tests.support.losses import as_rows, derivatives
 from tests.support.objectives import Case

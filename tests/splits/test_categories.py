@@ -15,8 +15,7 @@ import frameboost as fb
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.gain import leaf_score, leaf_weight
 from frameboost.splits.split import Penalties, Split, Stats
 from frameboost.training.constraints import Constraints

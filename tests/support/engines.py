@@ -16,7 +16,7 @@ from frameboost.engines.choose import choose_engine
 from frameboost.engines.description import EngineRequest
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.training.tree_methods import choose_tree_method
 from tests.support.frames import FEATURES_BY_TYPE
 

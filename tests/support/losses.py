@@ -9,8 +9,7 @@ import frameboost as fb
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.training.boosting import compute_gradients
 from tests.support.engines import open_engine
 from tests.support.objectives import FEATURES, Case

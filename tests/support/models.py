@@ -8,7 +8,7 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.loss import Loss
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 

@@ -15,8 +15,7 @@ import polars as pl
 import frameboost as fb
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.built_in import get_loss
-from frameboost.schema.feature import ZERO, Feature
-from frameboost.schema.types import TYPE_NAMES, FeatureType
+from frameboost.schema.types import TYPE_NAMES, ZERO, Feature, FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm, may_have_slope
 from frameboost.trees.tree import Tree

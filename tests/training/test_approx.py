@@ -16,8 +16,7 @@ import frameboost as fb
 from frameboost.binning.bins import cut_positions, weighted_cut_positions
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.engines import IN_DUCKDB, as_relation, assert_same, open_engine, shuffled
 from tests.support.examples import examples

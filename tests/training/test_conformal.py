@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
-from frameboost.losses.intervals import kind_of
 from frameboost.losses.loss import multi_target_loss
+from frameboost.losses.outputs import kind_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.training.conformal import (
     MAX_GROUPS,

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.binning.thresholds import thresholds_between
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.gain import bounded_score, bounded_weight, leaf_score, leaf_weight, split_score
 from frameboost.splits.split import Split, Stats
 from frameboost.training.constraints import Constraints

@@ -5,8 +5,7 @@ import numpy as np
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import GrownNodes
 from frameboost.ensemble.tree_columns import ColumnTrees
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.training.grown_trees import BinThresholds, GrownArrays, as_tree, as_trees
 from frameboost.trees.tree import Tree
 

@@ -14,15 +14,13 @@ import frameboost as fb
 from frameboost.engines.pairs.pair_sums import pair_sums
 from frameboost.engines.pairs.queries import Queries
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import grid_offset
-from frameboost.expressions.ranking_terms import RankingPairs
+from frameboost.expressions.grid import Aggregate, grid_offset
 from frameboost.losses.built_in import get_loss
-from frameboost.losses.exact_sums import Aggregate
-from frameboost.metrics.terms import define_terms
+from frameboost.losses.loss import RankingPairs
+from frameboost.metrics.metric import define_terms
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.engines import open_engine
 from tests.support.naive_kernels import naive_sum_pairs
@@ -252,7 +250,7 @@ def test_queries_of_many_labels_have_the_sums_of_their_pairs(n_labels):
     rng = np.random.default_rng(n_labels)
     label, margin = rng.permutation(np.arange(80) % n_labels) * 1.0, rng.normal(size=80)
     queries = Queries(np.zeros(80, np.int64), Workers(1))
-    columns = {"label": label, "margin": margin, "place": queries.window("rank", margin, None)}
+    columns = {"label": label, "margin": margin, "rank": queries.window("rank", margin, None)}
     with closing(Workers(1)) as workers:
         found = pair_sums(
             queries, columns, RankingPairs("pairwise", 70, by_difference=True), grid_offset(50.0, 11200), workers

@@ -20,8 +20,7 @@ from frameboost.expressions.draws import draw_expr, draw_key, draw_sql, hash32
 from frameboost.expressions.draws import draws as in_numpy
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.training.open_nodes import OpenNode
 from frameboost.training.sampling import FeatureSampler, _gradient_bound, sample_rows
 from tests.support.cases import cases

@@ -15,8 +15,7 @@ from frameboost.compile.arrays.linear_arrays import CHUNK, LinearArrays
 from frameboost.compile.arrays.linear_kernels import add_slopes
 from frameboost.compile.arrays.shap_kernels import add_interactions, add_shap, add_steps, link_nodes
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.node_means import leaf_slopes, means_on_grid, node_shares
 from frameboost.trees.tree import Tree
 

@@ -15,8 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.compile.arrays.flat_trees import TreeArrays
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import Physical
+from frameboost.schema.types import Feature, Physical
 
 __all__ = ["FewRows"]
 

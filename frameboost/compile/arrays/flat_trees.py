@@ -24,9 +24,8 @@ from frameboost.binning.codes import code_expr
 from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import kept_workers
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, not_zero, physical_expr
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.linear_leaf import refuse_linear
 from frameboost.trees.tree import Tree
 

@@ -10,9 +10,8 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.compile.arrays.flat_trees import FloatArray, IntArray, TreeArrays
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.linear_leaf import LinearLeaf
 
 __all__ = ["CHUNK", "LinearArrays"]

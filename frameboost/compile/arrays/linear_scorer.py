@@ -12,8 +12,7 @@ from frameboost.compile.arrays.flat_trees import FloatArray, TreeArrays
 from frameboost.compile.arrays.linear_arrays import CHUNK, LinearArrays
 from frameboost.compile.arrays.linear_kernels import add_linear_trees
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import Tree
 
 __all__ = ["LinearScorer"]

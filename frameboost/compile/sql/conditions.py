@@ -17,8 +17,7 @@ from frameboost.dialects.duckdb import DUCKDB
 from frameboost.dialects.literals import OutOfRange
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import membership, quote_identifier
-from frameboost.schema.feature import ZERO, Feature
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import ZERO, Feature, FeatureType, Physical
 from frameboost.trees.tree import Tree
 
 __all__ = ["FeatureColumn", "compare_numbers", "condition_sql", "find_columns", "renamed"]

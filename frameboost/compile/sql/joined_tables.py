@@ -9,9 +9,16 @@ from frameboost.compile.sql.scores_by_key import Scores
 from frameboost.compile.sql.stages import TableSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
-from frameboost.joins.aggregation import Aggregation
-from frameboost.joins.aggregation_sql import KEY, aggregates_sql, equal_keys, facts_sql, key_sql, rows_sql
-from frameboost.joins.recorded import TableJoin
+from frameboost.joins.aggregates import (
+    KEY,
+    Aggregation,
+    aggregates_sql,
+    equal_keys,
+    facts_sql,
+    key_sql,
+    rows_sql,
+)
+from frameboost.joins.star_sources import TableJoin
 
 __all__ = ["joined_tables", "names_in_join"]
 

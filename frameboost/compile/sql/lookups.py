@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frameboost.compile.sql.conditions import FeatureColumn
-from frameboost.losses.lookups import Lookup
+from frameboost.losses.outputs import Lookup
 
 __all__ = ["lookup_sql"]
 

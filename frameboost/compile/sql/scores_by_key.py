@@ -10,7 +10,7 @@ from frameboost.compile.sql.case import margin_sql
 from frameboost.compile.sql.conditions import renamed
 from frameboost.compile.sql.size import check_size
 from frameboost.compile.sql.sql_model import SqlModel
-from frameboost.joins.recorded import TableJoin
+from frameboost.joins.star_sources import TableJoin
 from frameboost.trees.tree import Tree
 
 __all__ = ["Scores", "score_by_key"]

@@ -30,8 +30,7 @@ from frameboost.compile.sql.stages import ROW, Stages, grouped
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.literals import OutOfRange
 from frameboost.errors import ParameterError
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.tree import Tree
 
 __all__ = ["query_over_table", "table_frame", "table_statements"]

@@ -35,7 +35,7 @@ from frameboost.engines.description import EngineDescription
 from frameboost.engines.shards.merging import is_sum
 from frameboost.engines.shards.pool import Call, one_after_another
 from frameboost.errors import ClusterError, DataError
-from frameboost.expressions.row_positions import RowPositions
+from frameboost.expressions.draws import RowPositions
 
 __all__ = ["DaskShard", "DaskShards"]
 

@@ -33,8 +33,7 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.available_memory import MemoryBudget
 from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split
 from frameboost.version import __version__
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.binning.node_bins import NodeBins, collect_bins
+from frameboost.binning.bins import Bins, NodeBins, SlotLayout, collect_bins
 from frameboost.engines.duckdb.binning import from_database, read_categories, sample_columns
 from frameboost.engines.duckdb.codes import store_codes, store_columns
 from frameboost.engines.duckdb.histograms import HistogramQuery
@@ -17,8 +16,7 @@ from frameboost.engines.duckdb.records.nodes import BYTES_PER_ROW, BYTES_PER_WOR
 from frameboost.engines.duckdb.records.ranks import BYTES_PER_RANK, RankedColumns
 from frameboost.engines.duckdb.records.words import HeldWords
 from frameboost.engines.duckdb.weighted_cuts import FINE_BINS, fine_bins, weighted_cuts
-from frameboost.expressions.duckdb_sql import literal, physical_sql
-from frameboost.expressions.sql_files import render
+from frameboost.expressions.duckdb_sql import literal, physical_sql, render
 from frameboost.splits.split import Split
 
 __all__ = ["DuckDBApproxEngine"]

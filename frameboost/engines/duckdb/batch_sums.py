@@ -21,7 +21,7 @@ import numpy.typing as npt
 from frameboost.binning.bins import SlotLayout
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.star.dimension import StarDimension
-from frameboost.expressions.sql_files import render
+from frameboost.expressions.duckdb_sql import render
 from frameboost.splits.split import FloatArray
 
 __all__ = ["LARGE", "BatchSums", "BinSums", "sums_by_key_pay"]

@@ -14,11 +14,9 @@ from frameboost.binning.value_counts import ValueCounts
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.cell_cuts import MIN_ROWS, cell_cuts
 from frameboost.engines.duckdb.cells import NUMBERS
-from frameboost.expressions.duckdb_sql import EXACT_TEXT, is_present, physical_sql
-from frameboost.expressions.row_positions import RowPositions
-from frameboost.expressions.sql_files import render
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType, Physical
+from frameboost.expressions.draws import RowPositions
+from frameboost.expressions.duckdb_sql import EXACT_TEXT, is_present, physical_sql, render
+from frameboost.schema.types import Feature, FeatureType, Physical
 
 __all__ = [
     "MAX_AT_ONCE",

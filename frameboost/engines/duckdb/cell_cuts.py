@@ -18,8 +18,8 @@ from frameboost.binning.bins import cut_positions
 from frameboost.binning.value_counts import count_distinct
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.cells import NUMBERS
+from frameboost.expressions.duckdb_sql import render
 from frameboost.expressions.expression import float_literal
-from frameboost.expressions.sql_files import render
 from frameboost.schema.types import FeatureType
 
 __all__ = ["MIN_ROWS", "cell_cuts"]

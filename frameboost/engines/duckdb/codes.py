@@ -9,8 +9,7 @@ from frameboost.binning.bins import Bins
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import MAX_AT_ONCE, SqlColumn, batches_of
 from frameboost.engines.duckdb.cells import Cells
-from frameboost.expressions.duckdb_sql import is_missing, is_present, literal, string_literal
-from frameboost.expressions.sql_files import render
+from frameboost.expressions.duckdb_sql import is_missing, is_present, literal, render, string_literal
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = ["store_bins", "store_codes", "store_columns"]

@@ -28,9 +28,9 @@ from frameboost.engines.duckdb.nodes import MAX_WALKED_AGAIN, Nodes, RowNodes, c
 from frameboost.engines.duckdb.rows import TableEngine
 from frameboost.engines.linear_contract import LeafGrid
 from frameboost.engines.query_costs import kernel_pays
+from frameboost.expressions.duckdb_sql import render
 from frameboost.expressions.expression import Expression, float_literal
-from frameboost.expressions.sql_files import render
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.grid import Scalar
 from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.trees.linear_leaf import LinearLeaf

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.contract import Sample
-from frameboost.expressions.draws import draw_sql
-from frameboost.expressions.row_positions import RowPositions
-from frameboost.expressions.sql_files import render
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.draws import RowPositions, draw_sql
+from frameboost.expressions.duckdb_sql import render
+from frameboost.expressions.grid import Scalar
 from frameboost.splits.split import Stats
 
 __all__ = ["GradientTable", "TreeGradients"]

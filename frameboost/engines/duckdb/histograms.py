@@ -10,7 +10,7 @@ import numpy as np
 
 from frameboost.binning.bins import SlotLayout
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.expressions.sql_files import render
+from frameboost.expressions.duckdb_sql import render
 from frameboost.splits.split import FloatArray, IntArray
 
 __all__ = ["HistogramQuery", "node_key"]

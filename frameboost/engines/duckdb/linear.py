@@ -10,8 +10,8 @@ from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.gradients import TreeGradients
 from frameboost.engines.duckdb.nodes import Nodes
 from frameboost.engines.linear_contract import LeafGrid, linear_role, sums_of_terms
+from frameboost.expressions.duckdb_sql import render
 from frameboost.expressions.expression import float_literal
-from frameboost.expressions.sql_files import render
 from frameboost.splits.split import FloatArray
 from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.expressions.sql_files import render
+from frameboost.expressions.duckdb_sql import render
 from frameboost.splits.split import Split
 
 __all__ = ["MAX_WALKED_AGAIN", "Nodes", "RowNodes", "code_goes_left", "narrowest_integer"]

@@ -19,10 +19,9 @@ from frameboost.engines.duckdb.star.engine import DuckDBStarEngine
 from frameboost.engines.duckdb.star.plan import StarPlan, plan_star
 from frameboost.engines.duckdb.star.tables import copy_star
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.joins.relations import StarRelation
-from frameboost.schema.feature import Feature
+from frameboost.joins.star_sources import StarRelation
 from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 
 __all__ = ["open_engine", "open_histogram_engine"]
 

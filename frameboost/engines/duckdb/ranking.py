@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from frameboost.engines.contract import QueryWindow
-from frameboost.expressions.ranking_terms import RankingPairs
-from frameboost.losses.exact_sums import Rounded
+from frameboost.expressions.grid import Rounded
+from frameboost.losses.loss import RankingPairs
 
 __all__ = ["pair_parts", "window_sql"]
 

@@ -15,13 +15,19 @@ from frameboost.engines.duckdb.gradients import GradientTable
 from frameboost.engines.duckdb.ranking import pair_parts, window_sql
 from frameboost.engines.fixed_terms import FixedTerms, names_used
 from frameboost.engines.linear_contract import linear_role
-from frameboost.expressions.duckdb_sql import is_missing
+from frameboost.expressions.draws import RowPositions
+from frameboost.expressions.duckdb_sql import is_missing, render
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.ranking_terms import PAIR_SUMS, RankingPairs
-from frameboost.expressions.row_positions import RowPositions
-from frameboost.expressions.sql_files import render
-from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar, largest_magnitudes, rounded, rounded_on
-from frameboost.schema.feature import Feature
+from frameboost.expressions.grid import (
+    Aggregate,
+    Aggregator,
+    Scalar,
+    largest_magnitudes,
+    rounded,
+    rounded_on,
+)
+from frameboost.losses.loss import PAIR_SUMS, RankingPairs
+from frameboost.schema.types import Feature
 
 __all__ = ["TableEngine"]
 

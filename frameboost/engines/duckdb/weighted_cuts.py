@@ -17,8 +17,7 @@ import numpy.typing as npt
 from frameboost.binning.bins import Bins, cut_positions, weighted_cuts_of
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import Sample, SqlColumn, from_database
-from frameboost.expressions.duckdb_sql import physical_sql
-from frameboost.expressions.sql_files import render
+from frameboost.expressions.duckdb_sql import physical_sql, render
 from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray
 

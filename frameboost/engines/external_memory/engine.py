@@ -22,10 +22,10 @@ from frameboost.engines.memory.histogram_kernels import build_share
 from frameboost.engines.memory.histograms import may_block
 from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.engines.memory.sampling import sample_gh
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.grid import Scalar
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
 __all__ = ["ExternalMemoryEngine"]

@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning.arrays import Codes, sort_column
-from frameboost.binning.bins import Bins, codes_by_rank, gaps_at, weighted_cut_positions
-from frameboost.binning.node_bins import NodeBins
+from frameboost.binning.bins import Bins, NodeBins, codes_by_rank, gaps_at, weighted_cut_positions
 from frameboost.binning.value_counts import in_numpy
 from frameboost.engines.memory.binning import BinnedColumns
 from frameboost.engines.memory.engine import MemoryEngine

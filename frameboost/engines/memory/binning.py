@@ -26,7 +26,7 @@ from frameboost.engines.memory.star.codes import KeyedColumns
 from frameboost.runtime.storage import returned
 from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK, CODES_PER_TREE, VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray
 
 __all__ = ["BinnedColumns", "is_small", "propose_bins"]

@@ -24,7 +24,7 @@ from frameboost.engines.memory.split_tables import SplitColumns
 from frameboost.engines.memory.trees import TreeKernels, are_in_levels
 from frameboost.engines.memory.walk_kernels import add_tree
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.grid import Scalar
 from frameboost.runtime.task_sizes import ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
 from frameboost.trees.linear_leaf import LinearLeaf

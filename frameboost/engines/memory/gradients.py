@@ -13,8 +13,7 @@ from frameboost.engines.memory.gradient_kernels import put_gh, round_gh
 from frameboost.engines.memory.programs.arrays import Addresses, compute_all, compute_few, is_for_numpy
 from frameboost.engines.memory.programs.program import Program, compile_program
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import grid_offset, offset_step
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.grid import Scalar, grid_offset, offset_step
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers

@@ -10,7 +10,7 @@ import polars as pl
 from frameboost.binning.bins import Bins
 from frameboost.binning.codes import code_expr
 from frameboost.engines.memory.rows import ArrayEngine
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.grid import Scalar
 from frameboost.splits.split import Split
 
 __all__ = ["HeldOutEngine"]

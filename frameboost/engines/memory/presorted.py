@@ -11,7 +11,7 @@ from frameboost.binning.arrays import sort_column
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory.exact_kernels import move_rows
 from frameboost.engines.memory.rows import ArrayEngine
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.grid import Scalar
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.schema.types import Physical, float32_at_least
 from frameboost.splits.split import Split

@@ -26,13 +26,13 @@ from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_sc
 from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.ranking_terms import PAIR_SUMS, RankingPairs
-from frameboost.losses.exact_sums import Aggregate, Aggregator, Rounded, Scalar, exact_sum_in_two
+from frameboost.expressions.grid import Aggregate, Aggregator, Rounded, Scalar, exact_sum_in_two
+from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column, contiguous_array, physical_values
+from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, Stats
 
 __all__ = ["ArrayEngine"]

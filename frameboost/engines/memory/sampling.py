@@ -17,7 +17,7 @@ from frameboost.engines.memory.programs.arrays import evaluate
 from frameboost.engines.memory.programs.program import Program, compile_program
 from frameboost.engines.memory.sampling_kernels import draw_gh
 from frameboost.expressions.draws import draws
-from frameboost.losses.exact_sums import Rounded, Scalar
+from frameboost.expressions.grid import Rounded, Scalar
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, Stats

@@ -17,7 +17,7 @@ from frameboost.engines.frame import ScoreTable
 from frameboost.engines.memory.programs.exact_sums import ExactSums
 from frameboost.engines.memory.score_kernels import MAX_CROWDED, group_keys, pack_scores, sum_by_step
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate, Scalar, exact_sum_in_two
+from frameboost.expressions.grid import Aggregate, Scalar, exact_sum_in_two
 from frameboost.runtime.compile_later import CompileLater
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray

@@ -9,7 +9,7 @@ import numpy as np
 from frameboost.engines.exact_functions import has_exact_exponentials
 from frameboost.engines.pairs.pair_kernels import sum_pairs
 from frameboost.engines.pairs.queries import Queries
-from frameboost.expressions.ranking_terms import RankingPairs
+from frameboost.losses.loss import RankingPairs
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
@@ -26,7 +26,7 @@ _CHANGES = {
 
 def columns_read(pairs: RankingPairs) -> tuple[str, ...]:
     """Return the columns that `pair_sums` reads."""
-    return ("label", "margin", "place", *_CHANGES[pairs.change][1])
+    return ("label", "margin", "rank", *_CHANGES[pairs.change][1])
 
 
 def pair_sums(
@@ -35,7 +35,7 @@ def pair_sums(
     """Return ``pair_g``, ``pair_h`` and ``pair_size`` of every row, (3, rows) (see `Engine.sum_pairs`)."""
     change, names = _CHANGES[pairs.change]
     first_of_row, second_of_row, relevant = (columns[name] for name in names)
-    order, starts, n_rows = queries.by_place(columns["place"]), queries.starts, len(queries.rows)
+    order, starts, n_rows = queries.by_rank(columns["rank"]), queries.starts, len(queries.rows)
     out = np.empty((3, n_rows))
 
     def add(first: int, last: int) -> None:

@@ -50,7 +50,7 @@ class Queries:
         self._are_in_order = bool(np.array_equal(self.rows, np.arange(len(self.rows))))
         self._first = self.starts[:-1]
         self._matrices = list(self._in_matrices())
-        self._last_ranked: list[tuple[FloatArray, IntArray]] = []  # places, and the rows by place
+        self._last_ranked: list[tuple[FloatArray, IntArray]] = []  # ranks, and the rows by rank
 
     def _in_matrices(self) -> Iterator[tuple[IntArray, int]]:
         """Yield queries of similar lengths, with that of the longest: the lines of one matrix."""
@@ -123,8 +123,8 @@ class Queries:
             )
         return (order, place_of) if self._are_in_order else (self.rows[order], self._by_row(self.rows, place_of))
 
-    def by_place(self, place: FloatArray) -> IntArray:
-        """Return the row numbers by query, within it by their place, from 0."""
+    def by_rank(self, place: FloatArray) -> IntArray:
+        """Return the row numbers by query, within it by their rank, from 0."""
         for places, ranked in self._last_ranked:
             if place is places:
                 return ranked

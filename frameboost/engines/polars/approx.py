@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.bins import Bins, SlotLayout, codes_by_rank, weighted_cuts_of
+from frameboost.binning.bins import Bins, NodeBins, SlotLayout, codes_by_rank, collect_bins, weighted_cuts_of
 from frameboost.binning.codes import code_dtype, code_expr, propose_bins, rank_column
-from frameboost.binning.node_bins import NodeBins, collect_bins
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.schema.polars_columns import physical_expr
 from frameboost.splits.split import Split

@@ -32,11 +32,11 @@ from frameboost.engines.polars.linear import leaf_ranges, leaf_sums, linear_valu
 from frameboost.engines.query_costs import kernel_pays
 from frameboost.expressions.draws import draw_expr
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.ranking_terms import PAIR_SUMS, RankingPairs
-from frameboost.losses.exact_sums import Aggregate, Scalar, largest_magnitudes, rounded, rounded_on
+from frameboost.expressions.grid import Aggregate, Scalar, largest_magnitudes, rounded, rounded_on
+from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.runtime.workers import kept_workers
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import physical_expr
+from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.trees.linear_leaf import LinearLeaf
 

@@ -24,10 +24,9 @@ from frameboost.engines.shards.pool import Call, ShardPool
 from frameboost.engines.shards.quantiles import interpolated_quantiles, weighted_quantiles
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import grid_offset
-from frameboost.expressions.ranking_terms import RankingPairs
-from frameboost.losses.exact_sums import Aggregate, Aggregator, Scalar
-from frameboost.schema.feature import Feature
+from frameboost.expressions.grid import Aggregate, Aggregator, Scalar, grid_offset
+from frameboost.losses.loss import RankingPairs
+from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
 __all__ = ["ShardedEngine"]

@@ -15,7 +15,7 @@ import polars as pl
 from frameboost.engines.frame import ScoreTable
 from frameboost.engines.shards.merging import merged_aggregates, merged_scores
 from frameboost.engines.shards.pool import ShardPool
-from frameboost.losses.exact_sums import Aggregate
+from frameboost.expressions.grid import Aggregate
 
 __all__ = ["GatheredScores", "first_shared"]
 

@@ -15,7 +15,7 @@ from frameboost.data.sources import FrameSource
 from frameboost.engines.description import EngineRequest
 from frameboost.errors import DataError
 from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 
 __all__ = [
     "MAX_SHARDS", "Need", "RowSize", "check_folder", "fewest_shards", "need_of", "row_size", "storage_of",

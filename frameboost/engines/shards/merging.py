@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from frameboost.losses.exact_sums import Aggregate
+from frameboost.expressions.grid import Aggregate
 from frameboost.splits.split import FloatArray, Stats
 
 __all__ = ["is_sum", "merged", "merged_aggregates", "merged_scores", "sum_histograms", "sum_stats"]

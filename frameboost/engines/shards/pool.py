@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import polars as pl
 
 from frameboost.engines.shards.shard import Shard
-from frameboost.expressions.row_positions import RowPositions
+from frameboost.expressions.draws import RowPositions
 
 __all__ = ["Call", "LocalShards", "ShardPool", "one_after_another"]
 

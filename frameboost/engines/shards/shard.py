@@ -13,7 +13,7 @@ from frameboost.binning.bins import Bins
 from frameboost.binning.value_counts import Interval, Summary, ValueCounts, Within
 from frameboost.engines.contract import ShardEngine
 from frameboost.engines.shards.quantiles import Bracket, NodeValues, Values
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.grid import Scalar
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Physical

@@ -13,7 +13,7 @@ from frameboost.engines.description import EngineDescription
 from frameboost.engines.spark.job import SparkJob
 from frameboost.engines.spark.task import Content
 from frameboost.errors import ClusterError
-from frameboost.expressions.row_positions import RowPositions
+from frameboost.expressions.draws import RowPositions
 
 __all__ = ["SparkShards", "difference"]
 

@@ -9,8 +9,7 @@ from frameboost.binning.bins import cut_positions
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb import binning, cell_cuts
 from frameboost.engines.duckdb.binning import CountedRows, SqlColumn, propose_bins, sample_columns
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 
 N_ROWS = 3000
 

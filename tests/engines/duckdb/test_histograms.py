@@ -7,8 +7,7 @@ import pytest
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.histograms import HistogramQuery
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 
 N_ROWS = 20_000

@@ -16,8 +16,7 @@ from frameboost.engines.duckdb.records import engine
 from frameboost.engines.duckdb.records.layout import Records
 from frameboost.engines.duckdb.records.ranks import RankedColumns
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.engines import assert_same
 from tests.support.frames import every_type
 

@@ -22,8 +22,7 @@ from frameboost.engines.duckdb.records.nodes import RecordNodes
 from frameboost.engines.duckdb.records.words import HeldWords, StoredWords
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
 from tests.support.stars import random_star, without_joins
 

@@ -6,7 +6,7 @@ import pytest
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Aggregate
+from frameboost.expressions.grid import Aggregate
 
 
 @pytest.fixture

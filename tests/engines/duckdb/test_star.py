@@ -18,7 +18,7 @@ from frameboost.engines.duckdb.records import engine as record_engine
 from frameboost.engines.duckdb.records import nodes as record_nodes
 from frameboost.engines.duckdb.star import dimension, plan
 from frameboost.engines.duckdb.star import engine as star_engine
-from frameboost.joins.relations import joined_relation
+from frameboost.joins.star_sources import joined_relation
 from tests.support.cases import cases, some_pairs
 from tests.support.examples import examples
 from tests.support.stars import random_star, without_joins
@@ -180,7 +180,7 @@ def test_the_join_is_not_run(monkeypatch):
         tables = star.of_relations(con)
         source = tables.open_tables()
         broken = joined_relation(source.facts, source.dimensions).filter("error('the join is run')")
-        monkeypatch.setattr("frameboost.joins.relations.joined_relation", lambda *_: broken)
+        monkeypatch.setattr("frameboost.joins.star_sources.joined_relation", lambda *_: broken)
         found = fb.fit(tables, "y", features=features, **SMALL)
     assert without_joins(found) == expected.to_json()
 

@@ -18,8 +18,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.runtime import available_memory
 from frameboost.runtime.storage import FileStorage, Storage
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
 from tests.support.cases import cases
 from tests.support.frames import every_type

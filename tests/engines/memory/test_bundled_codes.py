@@ -11,8 +11,7 @@ from frameboost.binning.bins import Bins
 from frameboost.engines.memory import bundled_codes
 from frameboost.engines.memory.bundled_codes import find_bundles
 from frameboost.engines.memory.engine import MemoryEngine
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 
 
 def bins_of(counts: list[int]) -> list[Bins]:

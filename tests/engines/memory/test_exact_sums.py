@@ -14,9 +14,8 @@ from frameboost.engines.memory.programs.exact_sums import ExactSums
 from frameboost.engines.memory.scores import ScoreArrays, distinct_scores
 from frameboost.engines.pairs.queries import Queries
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import grid_offset
+from frameboost.expressions.grid import Aggregate, Rounded, exact_sum, exact_sum_in_two, grid_offset
 from frameboost.losses.built_in import get_loss
-from frameboost.losses.exact_sums import Aggregate, Rounded, exact_sum, exact_sum_in_two
 from frameboost.metrics.built_in import get_metrics
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
@@ -99,7 +98,7 @@ def test_windows_over_queries_are_those_of_polars(seed):
         np.testing.assert_array_equal(laid_out.window(function, value, given), expected)
     places = laid_out.window("rank", value, None)
     for given in (places, places.copy()):  # the last ones, which are known, and others
-        assert laid_out.by_place(given).tolist() == laid_out.ranked(value).tolist()
+        assert laid_out.by_rank(given).tolist() == laid_out.ranked(value).tolist()
     assert laid_out.ranked(value).tolist() == np.lexsort((np.arange(n_rows), -value, queries)).tolist()
 
 

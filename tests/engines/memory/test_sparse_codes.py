@@ -22,8 +22,7 @@ from frameboost.engines.memory.sparse.columns import SparseColumns
 from frameboost.engines.memory.sparse.exclusive_bundles import bundle_exclusive
 from frameboost.engines.memory.sparse.kernels import MAX_COMBINATIONS
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
 from tests.support.naive_kernels import naive_build_histograms
 

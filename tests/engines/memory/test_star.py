@@ -34,8 +34,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_step
 from frameboost.runtime.storage import IN_MEMORY
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.examples import examples
 from tests.support.stars import random_star, without_joins
 

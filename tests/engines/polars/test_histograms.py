@@ -6,8 +6,7 @@ import pytest
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.polars import engine
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
 
 

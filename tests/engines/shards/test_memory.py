@@ -18,8 +18,7 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.runtime import available_memory
 from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.frames import every_type
 from tests.support.mapped_files import mapped_files

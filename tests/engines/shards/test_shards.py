@@ -12,10 +12,10 @@ from frameboost.engines.description import EngineRequest
 from frameboost.engines.shards import engine as shards
 from frameboost.engines.shards import opening
 from frameboost.engines.shards.pool import LocalShards
-from frameboost.expressions.row_positions import RowPositions
+from frameboost.expressions.draws import RowPositions
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, every_type
 from tests.support.objectives import CASES, FEATURES, labelled_rows

@@ -22,9 +22,9 @@ from frameboost.engines.duckdb.records.nodes import BYTES_PER_ROW, BYTES_PER_WOR
 from frameboost.engines.duckdb.records.words import HeldWords, StoredWords, Words
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.engines.pairs.queries import Queries
-from frameboost.expressions.ranking_terms import PAIR_SUMS, RankingPairs
+from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray
 
 __all__ = ["DuckDBRecordEngine"]

@@ -18,8 +18,7 @@ from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import SqlColumn, bins_between
 from frameboost.engines.duckdb.cells import NUMBERS
 from frameboost.engines.duckdb.records.layout import Records
-from frameboost.expressions.duckdb_sql import physical_sql
-from frameboost.expressions.sql_files import render
+from frameboost.expressions.duckdb_sql import physical_sql, render
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray, IntArray
 

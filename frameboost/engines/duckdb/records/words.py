@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from frameboost.data.arrow_batches import Batch
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.expressions.sql_files import render
+from frameboost.expressions.duckdb_sql import render
 
 __all__ = ["HeldWords", "StoredWords", "Words", "read_columns"]
 

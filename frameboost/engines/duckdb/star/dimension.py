@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.nodes import narrowest_integer
-from frameboost.expressions.sql_files import render
+from frameboost.expressions.duckdb_sql import render
 from frameboost.splits.split import Split
 
 __all__ = ["StarDimension"]

@@ -17,10 +17,9 @@ from frameboost.engines.duckdb.engine import MIN_SORTED
 from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
 from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.engines.duckdb.star.tables import BranchTable
-from frameboost.expressions.duckdb_sql import is_missing
-from frameboost.expressions.sql_files import render
+from frameboost.expressions.duckdb_sql import is_missing, render
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split
 
 __all__ = ["DuckDBStarEngine"]

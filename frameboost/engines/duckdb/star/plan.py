@@ -9,8 +9,7 @@ import duckdb
 
 from frameboost.data.sources import RelationSource
 from frameboost.engines.description import EngineRequest
-from frameboost.joins.dimension import FACTS, Dimension, needed
-from frameboost.joins.relations import StarRelation, joined_relation
+from frameboost.joins.star_sources import FACTS, Dimension, StarRelation, joined_relation, needed
 
 __all__ = ["Branch", "StarPlan", "plan_star"]
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import CountedRows
 from frameboost.engines.duckdb.star.plan import Branch, StarPlan
-from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.expressions.sql_files import render
+from frameboost.expressions.duckdb_sql import quote_identifier, render
 
 __all__ = ["BranchTable", "copy_star"]
 

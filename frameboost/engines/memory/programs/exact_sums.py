@@ -18,8 +18,7 @@ from frameboost.engines.memory.programs.arrays import Addresses, compute_all, ev
 from frameboost.engines.memory.programs.kernels import compute_gh
 from frameboost.engines.memory.programs.program import Program, compile_program
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import grid_offset
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.grid import Scalar, grid_offset
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray

@@ -31,9 +31,8 @@ import numpy.typing as npt
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.exact_functions import has_exact_exponentials, has_exact_logarithms
 from frameboost.engines.memory.programs.kernels import OPCODES
-from frameboost.expressions.expression import Expression
-from frameboost.expressions.syntax import case_parts
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.expression import Expression, case_parts
+from frameboost.expressions.grid import Scalar
 
 __all__ = ["Program", "Programs", "compile_program"]
 

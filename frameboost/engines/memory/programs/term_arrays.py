@@ -12,7 +12,7 @@ from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.fixed_terms import fixed_key
 from frameboost.engines.pairs.queries import Queries
 from frameboost.expressions.expression import Expression
-from frameboost.losses.exact_sums import Scalar
+from frameboost.expressions.grid import Scalar
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
@@ -45,8 +45,8 @@ class TermRows(Protocol):
 class TermArrays:
     """Terms of some rows.
 
-    A query of 100 rows has one maximum, and 3,000 of them have places from 0 to 99. So what depends on such terms alone
-    is computed once for each query, or each place.
+    A query of 100 rows has one maximum, and 3,000 of them have ranks from 0 to 99. So what depends on such terms alone
+    is computed once for each query, or each rank.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class TermArrays:
         self.version = 0
         self._arrays: dict[str, FloatArray] = {}  # by row
         self._of_queries: dict[str, FloatArray] = {}  # by query; in `_arrays` too once they have been asked for
-        self._places: dict[str, FloatArray] = {}  # terms that are places: all values
+        self._ranks: dict[str, FloatArray] = {}  # terms that are ranks: all values
         self._keys: dict[str, Hashable] = {}  # of fixed terms, by name
         self._fixed: dict[Hashable, FloatArray] = {}
         self._queries: Queries | None = None
@@ -90,7 +90,7 @@ class TermArrays:
     def define(self, name: str, term: Term, rows: TermRows) -> bool:
         """Compute a term that looks at queries, or is fixed; return whether it is kept."""
         self.version += 1
-        for known in (self._arrays, self._of_queries, self._places, self._keys):
+        for known in (self._arrays, self._of_queries, self._ranks, self._keys):
             known.pop(name, None)
         key = self.key(term, rows)
         if key is not None:
@@ -108,17 +108,17 @@ class TermArrays:
         return True
 
     def _define_by_query(self, name: str, term: Term, rows: TermRows) -> bool:
-        """Compute a term that has one value in each query, or at each place; return whether it is such a term."""
+        """Compute a term that has one value in each query, or at each rank; return whether it is such a term."""
         found: FloatArray | None = None
         if isinstance(term, QueryWindow) and term.function in ("sum", "min", "max"):
             values = self._values(term.value, rows, is_fixed=False)
             found = None if values is None else self.queries_of(rows).reduced(term.function, values)
         elif isinstance(term, Expression):
             found = rows.values_at(term, self._of_queries)
-            for place, all_places in self._places.items():
-                at_places = rows.values_at(term, {place: all_places})
-                if at_places is not None:
-                    self._arrays[name] = rows.storage.kept(at_places[self._arrays[place].astype(np.int64)])
+            for rank, all_ranks in self._ranks.items():
+                at_ranks = rows.values_at(term, {rank: all_ranks})
+                if at_ranks is not None:
+                    self._arrays[name] = rows.storage.kept(at_ranks[self._arrays[rank].astype(np.int64)])
                     return True
         if found is None:
             return False
@@ -131,7 +131,7 @@ class TermArrays:
             return False
         self._arrays[name] = found
         if isinstance(term, QueryWindow) and term.function == "rank":
-            self._places[name] = np.arange(float(self.queries_of(rows).longest))
+            self._ranks[name] = np.arange(float(self.queries_of(rows).longest))
         return True
 
     def key(self, term: Term, rows: TermRows) -> Hashable | None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import LOOKED_AT, Codes, RareValues, bin_array, bin_column
+from frameboost.binning.arrays import SAMPLE_SIZE, Codes, RareValues, bin_array, bin_column
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.memory.sparse.columns import RowNumbers, SparseColumns
 from frameboost.engines.memory.sparse.exclusive_bundles import ExclusiveBundles, bundle_exclusive
@@ -50,7 +50,7 @@ def find_sparse(
     """
     if n_rows * len(bins) < _MIN_VALUES or len(bins) < _MIN_COLUMNS:
         return {}
-    step = max(1, n_rows // LOOKED_AT)
+    step = max(1, n_rows // SAMPLE_SIZE)
 
     def most_frequent(feature: int) -> int:
         found = rare(feature)

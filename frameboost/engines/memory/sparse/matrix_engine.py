@@ -17,8 +17,8 @@ from frameboost.engines.memory.sparse.codes import MAX_ENTRIES, coded
 from frameboost.engines.memory.sparse.columns import RowNumbers
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import physical_values
+from frameboost.schema.types import Feature
 
 __all__ = ["SparseMatrixEngine"]
 

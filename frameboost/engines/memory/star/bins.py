@@ -10,16 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_column
+from frameboost.binning.arrays import Codes, bin_column, gaps_by_cells
 from frameboost.binning.bins import Bins, gaps_of_distinct
-from frameboost.binning.cell_cuts import gaps_by_cells
 from frameboost.binning.codes import category_values, with_one_zero
 from frameboost.binning.value_counts import count_distinct, in_numpy
 from frameboost.engines.memory.row_order import take_all
 from frameboost.engines.memory.star.tables import StarTable
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
+from frameboost.schema.types import Feature
 from frameboost.splits.split import IntArray
 
 _Values = npt.NDArray[Any]

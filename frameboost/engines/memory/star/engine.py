@@ -21,11 +21,11 @@ from frameboost.engines.memory.star.gradients import RecordedGradients
 from frameboost.engines.memory.star.kernels import order_by_key
 from frameboost.engines.memory.star.packed import most_in_one
 from frameboost.engines.memory.star.tables import StarTable, fact_columns, open_tables
-from frameboost.joins.frames import StarFrame
+from frameboost.joins.star_sources import StarFrame
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import column
+from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray, Stats
 
 __all__ = ["StarEngine"]

@@ -12,12 +12,11 @@ import polars as pl
 
 from frameboost.binning.codes import sample_of
 from frameboost.engines.memory.star.kernels import count_rows, look_up
-from frameboost.joins.dimension import FACTS, needed
-from frameboost.joins.frames import StarFrame, dimension_frame, joined, key_exprs, key_names
+from frameboost.joins.star_sources import FACTS, StarFrame, dimension_frame, joined, key_exprs, key_names, needed
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
-from frameboost.schema.feature import Feature
 from frameboost.schema.polars_columns import physical_values
+from frameboost.schema.types import Feature
 
 __all__ = ["StarTable", "fact_columns", "open_tables"]
 

@@ -1,0 +1,363 @@
+"""The tables of a star as the data of a fit: dimensions, their join to frames or relations, and the joins of a model.
+
+A `StarFrame` and a `StarRelation` are the joined rows for whoever reads these, with the tables that they consist of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import duckdb
+import polars as pl
+
+from frameboost.data.shares import free_name
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.errors import ParameterError
+from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.joins.aggregates import Aggregation
+from frameboost.schema.polars_columns import column
+
+__all__ = [
+    "DIMENSION_NAME",
+    "FACTS",
+    "KEY_COPY",
+    "Dimension",
+    "KeyColumn",
+    "StarFrame",
+    "StarRelation",
+    "TableJoin",
+    "dimension_frame",
+    "joined",
+    "joined_relation",
+    "key_exprs",
+    "key_names",
+    "needed",
+    "recorded_joins",
+    "star_frame",
+    "star_relation",
+    "with_key_copied",
+]
+
+
+FACTS = -1
+"""The number of the facts among the tables of a star; dimensions count from 0."""
+DIMENSION_NAME = "dimension {}"
+"""The name of a dimension that has none, by its number."""
+KEY_COPY = "frameboost_key"
+"""The name of a copy of a column of a key, unless the facts have it."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A table of which each row of the facts finds at most one row, by a key.
+
+    Attributes
+    ----------
+    name
+        What messages call the table, and by default its name in a query.
+    source
+        Its rows.
+    left_on
+        The columns of the key, as those of the tables joined before are named in the join.
+    right_on
+        The columns of the key in this table.
+    key_types
+        The polars types in which the columns of the key are compared.
+    columns
+        The columns that the table adds: its own names, by the names in the join. The key is not among them.
+    parent
+        The number of the table that has ``left_on``: `FACTS`, a dimension before this one (a snowflake), or None where
+        the columns are of several tables.
+    aggregation
+        How its rows are made of a table with many rows a key, if they are.
+    written_on
+        The names of ``left_on`` in the user's tables, where the star has copies of these columns under other names.
+    rows_for
+        Returns its rows for some facts, if these decide on them, as their times do on aggregates of earlier rows.
+    """
+
+    name: str
+    source: LocalSource
+    left_on: tuple[str, ...]
+    right_on: tuple[str, ...]
+    key_types: tuple[pl.DataType, ...]
+    columns: Mapping[str, str]
+    parent: int | None
+    aggregation: Aggregation | None = None
+    rows_for: Callable[[LocalSource], LocalSource] | None = None
+    written_on: tuple[str, ...] = ()
+
+
+def needed(dimensions: Sequence[Dimension], names: Collection[str] | None) -> list[Dimension]:
+    """Return the dimensions that some columns of the join come from, in order, and those with their keys; None: all."""
+    if names is None:
+        return list(dimensions)
+    wanted, found = set(names), list[Dimension]()
+    for dimension in reversed(dimensions):
+        if not wanted.isdisjoint(dimension.columns):
+            found.insert(0, dimension)
+            wanted.update(dimension.left_on)
+    return found
+
+
+def with_key_copied(dimensions: Sequence[Dimension], name: str, copy: str) -> list[Dimension]:
+    """Return the dimensions with a copy of a column in their keys, so that the column itself may be changed."""
+    return [
+        replace(
+            each, left_on=tuple(copy if left == name else left for left in each.left_on),
+            written_on=each.written_on or each.left_on,
+        )
+        for each in dimensions
+    ]  # fmt: skip
+
+
+# --- frames -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StarFrame(FrameSource):
+    """Facts and dimensions that are polars frames; ``frame`` is their left join, in the order of the facts.
+
+    Attributes
+    ----------
+    facts
+        The rows that are trained on.
+    dimensions
+        What is joined to them, in order.
+    """
+
+    facts: pl.LazyFrame = field(kw_only=True)
+    dimensions: tuple[Dimension, ...] = field(kw_only=True)
+
+    def map(self, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> FrameSource:
+        """See `FrameSource.map`; what reads columns of the facts alone leaves a star."""
+        try:
+            facts = function(self.facts)
+            facts.collect_schema()
+        except pl.exceptions.ColumnNotFoundError:
+            return FrameSource(function(self.frame), categorical=self.categorical)
+        return star_frame(replace(self.own_rows(), frame=facts), self.dimensions)
+
+    def own_rows(self) -> FrameSource:
+        """See `FrameSource.own_rows`."""
+        return FrameSource(self.facts, categorical=self.categorical.intersection(self.facts.collect_schema().names()))
+
+    def with_own_rows(self, rows: LocalSource) -> StarFrame:
+        """See `FrameSource.with_own_rows`."""
+        assert isinstance(rows, FrameSource)
+        return star_frame(rows, self.dimensions)
+
+    def where(self, predicate: str, *, is_column: bool, negated: bool) -> FrameSource:
+        """See `FrameSource.where`; a star of the facts for which it holds."""
+        kept = super().where(predicate, is_column=is_column, negated=negated)
+        if isinstance(kept, StarFrame):
+            return kept
+        facts = kept.frame.select(map(column, self.facts.collect_schema().names()))
+        return star_frame(replace(self.own_rows(), frame=facts), self.dimensions)
+
+    def with_codes(self, name: str, labels: Sequence[str]) -> FrameSource:
+        """See `FrameSource.with_codes`; dimensions are joined by the labels, not by their codes."""
+        if not any(name in each.left_on for each in self.dimensions) or name not in self.own_rows().names():
+            return super().with_codes(name, labels)
+        copy = free_name(KEY_COPY, self.names())
+        facts = self.own_rows().map(lambda frame: frame.with_columns(column(name).alias(copy)))
+        return star_frame(facts.with_codes(name, labels), with_key_copied(self.dimensions, name, copy))
+
+    def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
+        """See `FrameSource.to_frame`; dimensions that have none of the columns are not joined."""
+        return joined(self.facts, self.dimensions, names).select(map(column, names))
+
+
+def star_frame(facts: FrameSource, dimensions: Sequence[Dimension]) -> StarFrame:
+    """Return a star; its keys must have been checked."""
+    categorical = {
+        name
+        for dimension in dimensions
+        for name, own in dimension.columns.items()
+        if own in dimension.source.categorical
+    }
+    return StarFrame(
+        joined(facts.frame, dimensions), categorical=facts.categorical | categorical, facts=facts.frame,
+        dimensions=tuple(dimensions),
+    )  # fmt: skip
+
+
+def joined(facts: pl.LazyFrame, dimensions: Sequence[Dimension], names: Collection[str] | None = None) -> pl.LazyFrame:
+    """Return the left join of all dimensions, or of those that some columns come from, in the order of the facts."""
+    frame = facts
+    for dimension in needed(dimensions, names):
+        keys = key_names(dimension)
+        own = dimension_frame(dimension)
+        frame = frame.with_columns(key_exprs(dimension)).join(own, on=keys, how="left", maintain_order="left")
+        frame = frame.drop(keys)
+    return frame
+
+
+def key_exprs(dimension: Dimension) -> list[pl.Expr]:
+    """Return the key of a dimension, of rows that are joined to it, as the columns that `dimension_frame` has."""
+    return _compared(dimension, dimension.left_on)
+
+
+def dimension_frame(dimension: Dimension) -> pl.LazyFrame:
+    """Return the key of a dimension, as `key_exprs` has it, and the columns that it adds, by their names in the join.
+
+    Its rows are those of the table, in order.
+    """
+    assert isinstance(dimension.source, FrameSource)
+    added = [column(own).alias(name) for name, own in dimension.columns.items()]
+    return dimension.source.frame.select(*_compared(dimension, dimension.right_on), *added)
+
+
+def _compared(dimension: Dimension, names: Sequence[str]) -> list[pl.Expr]:
+    keys = zip(names, dimension.key_types, key_names(dimension), strict=True)
+    return [column(name).cast(dtype).alias(alias) for name, dtype, alias in keys]
+
+
+def key_names(dimension: Dimension) -> list[str]:
+    """Return names for the columns of a key that no column of a table has."""
+    return [f"\0key {i}" for i in range(len(dimension.right_on))]
+
+
+# --- relations --------------------------------------------------------------------------------------------------------
+
+# The names of the two sides of each join, and of the facts' row numbers.
+_LEFT, _RIGHT, _ROW = "frameboost_left", "frameboost_right", "frameboost_row"
+
+
+@dataclass(frozen=True)
+class StarRelation(RelationSource):
+    """Facts and dimensions that are relations; ``relation`` is their left join.
+
+    Attributes
+    ----------
+    facts
+        The rows that are trained on.
+    dimensions
+        What is joined to them, in order.
+    """
+
+    facts: duckdb.DuckDBPyRelation = field(kw_only=True)
+    dimensions: tuple[Dimension, ...] = field(kw_only=True)
+
+    def own_rows(self) -> RelationSource:
+        """See `RelationSource.own_rows`."""
+        return self.derived(self.facts)
+
+    def with_own_rows(self, rows: LocalSource) -> StarRelation:
+        """See `RelationSource.with_own_rows`."""
+        assert isinstance(rows, RelationSource)
+        return star_relation(rows, self.dimensions)
+
+    def where(self, predicate: str, *, is_column: bool, negated: bool) -> RelationSource:
+        """See `RelationSource.where`; a star of the facts for which it holds."""
+        try:
+            return self.with_own_rows(self.own_rows().where(predicate, is_column=is_column, negated=negated))
+        except ParameterError:  # it needs attributes
+            kept = super().where(predicate, is_column=is_column, negated=negated)
+        own = (quote_identifier(name) for name in self.facts.columns)
+        return self.with_own_rows(kept.derived(kept.relation.project(", ".join(own))))
+
+    def labels(self, name: str, most: int) -> list[str]:
+        """See `RelationSource.labels`; those of a column of the facts are read without a join."""
+        return self.own_rows().labels(name, most) if name in self.facts.columns else super().labels(name, most)
+
+    def with_codes(self, name: str, labels: Sequence[str]) -> RelationSource:
+        """See `RelationSource.with_codes`; a star, if the column is one of the facts.
+
+        Dimensions are joined by the labels, not by their codes.
+        """
+        if name not in self.facts.columns:
+            return super().with_codes(name, labels)
+        facts, dimensions = self.own_rows(), self.dimensions
+        if any(name in each.left_on for each in dimensions):
+            copy = free_name(KEY_COPY, self.names())
+            with_copy = facts.relation.project(f"*, {quote_identifier(name)} AS {quote_identifier(copy)}")
+            facts, dimensions = facts.derived(with_copy), tuple(with_key_copied(dimensions, name, copy))
+        return star_relation(facts.with_codes(name, labels), dimensions)
+
+
+def star_relation(facts: RelationSource, dimensions: Sequence[Dimension]) -> StarRelation:
+    """Return a star; its keys must have been checked."""
+    tables = [facts, *(each.source for each in dimensions if isinstance(each.source, RelationSource))]
+    return StarRelation(
+        joined_relation(facts.relation, dimensions), any(table.is_copy for table in tables), facts.unordered,
+        facts=facts.relation, dimensions=tuple(dimensions),
+    )  # fmt: skip
+
+
+def joined_relation(
+    facts: duckdb.DuckDBPyRelation, dimensions: Sequence[Dimension], names: Collection[str] | None = None
+) -> duckdb.DuckDBPyRelation:
+    """Return the left join of all dimensions, or of those that some columns come from, in the order of the facts.
+
+    The rows are numbered and sorted, as a join may return them in any order, and samples are drawn by their order.
+    """
+    row = quote_identifier(_ROW)
+    found = facts.project(f"*, ROW_NUMBER() OVER () AS {row}")
+    for dimension in needed(dimensions, names):
+        assert isinstance(dimension.source, RelationSource)
+        keys = [
+            f"{_LEFT}.{quote_identifier(left)} = {_RIGHT}.{quote_identifier(right)}"
+            for left, right in zip(dimension.left_on, dimension.right_on, strict=True)
+        ]
+        added = (
+            f", {_RIGHT}.{quote_identifier(own)} AS {quote_identifier(name)}" for name, own in dimension.columns.items()
+        )
+        both = found.set_alias(_LEFT).join(dimension.source.relation.set_alias(_RIGHT), " AND ".join(keys), how="left")
+        found = both.project(f"{_LEFT}.*{''.join(added)}")
+    return found.order(row).project(f"* EXCLUDE {row}")
+
+
+# --- the joins as a model holds them: enough to write them into a query -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column of a key: its name in the join so far, its name in the dimension, and whether it is text."""
+
+    left: str
+    right: str
+    is_text: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoin:
+    """A dimension that a model's rows are joined to.
+
+    Attributes
+    ----------
+    table
+        The name of the dimension, and of its table in a query unless another is given.
+    keys
+        The columns of the key.
+    columns
+        The columns that the table adds: its own names, by the names in the join.
+    aggregation
+        How its rows are made of a table with many rows a key, if they are; ``keys`` then has the names of the result.
+    """
+
+    table: str
+    keys: tuple[KeyColumn, ...]
+    columns: Mapping[str, str]
+    aggregation: Aggregation | None = None
+
+
+def recorded_joins(source: object, features: Collection[str]) -> tuple[TableJoin, ...]:
+    """Return the joins that some features of a fit's data need, in order; none of data that is one table."""
+    if not isinstance(source, StarFrame | StarRelation):
+        return ()
+    return tuple(
+        TableJoin(
+            dimension.name,
+            tuple(
+                KeyColumn(left, right, dtype == pl.String)
+                for left, right, dtype in zip(
+                    dimension.written_on or dimension.left_on, dimension.right_on, dimension.key_types, strict=True
+                )
+            ),
+            dict(dimension.columns),
+            dimension.aggregation,
+        )
+        for dimension in needed(source.dimensions, features)
+    )
