@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.codes import code_expr
@@ -17,7 +18,11 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import Feature
 
-__all__ = ["drift_frame", "periods_of"]
+__all__ = ["MUCH_DRIFT", "SOME_DRIFT", "drift_frame", "periods_of", "stability_index"]
+
+# What indices say: a feature of less than the first is distributed much as in training, one of more than the second is
+# not.
+SOME_DRIFT, MUCH_DRIFT = 0.1, 0.25
 
 # Periods of a column that is neither a date nor a timestamp are its distinct values.
 _MAX_PERIODS = 200
@@ -25,10 +30,22 @@ _LENGTHS = ("1h", "1d", "1w", "1mo", "1q", "1y", "10y", "100y")
 _FEW_PERIODS = 40
 
 
+def stability_index(actual: npt.ArrayLike, expected: npt.ArrayLike) -> float:
+    """Return the population stability index of shares of rows: Σ (a − e) ln(a / e), a actual and e expected shares.
+
+    Shares below 0.0001 count as that, as the logarithm of none would be infinite.
+
+    >>> round(stability_index([0.25, 0.75], [0.5, 0.5]), 6)
+    0.274653
+    """
+    a, e = np.maximum(actual, SMALLEST_SHARE), np.maximum(expected, SMALLEST_SHARE)
+    return float(np.sum((a - e) * np.log(a / e)))
+
+
 def drift_frame(ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str, every: str = "1mo") -> pl.DataFrame:
     """Return the population stability index of each feature of a baseline in each period.
 
-    PSI = Σ (a − e) ln(a / e) over a feature's bins, a and e the shares of rows in the period and in the baseline, as in
+    It is the `stability_index` over a feature's bins of the shares of rows in the period and in the baseline, as in
     `frameboost.DatabaseModel.drift_query`.
 
     Parameters
@@ -121,7 +138,6 @@ def _of_feature(frame: pl.DataFrame, feature: Feature, bins: Sequence[WatchedBin
         actual = np.zeros(present + 1)
         actual[group["code"].to_numpy()] = group["len"].to_numpy()
         n_rows = int(actual.sum())
-        a, e = np.maximum(actual / n_rows, SMALLEST_SHARE), np.maximum(expected, SMALLEST_SHARE)
-        rows.append((start, feature.name, float(np.sum((a - e) * np.log(a / e))), n_rows))
+        rows.append((start, feature.name, stability_index(actual / n_rows, expected), n_rows))
     schema: dict[str, Any] = {"period": period.dtype, "feature": pl.String, "psi": pl.Float64, "rows": pl.Int64}
     return pl.DataFrame(rows, schema=schema, orient="row")

@@ -40,7 +40,7 @@ from frameboost.prediction.shap_explanation import shap_explanation
 from frameboost.runtime.installed import require_numba
 from frameboost.training.calibration import METHODS
 
-__all__ = ["Model"]
+__all__ = ["Model", "predictor_of"]
 
 
 class Model:
@@ -1155,3 +1155,8 @@ class Model:
         [0.0, 0.0, 8.0, 8.0]
         """
         write_text(path, to_xgboost(self._ensemble))
+
+
+def predictor_of(model: Model) -> Predictor:
+    """Return what scores rows with a model in Python; its trees are compiled once, however many charts it is for."""
+    return model._predictor

@@ -7,22 +7,20 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from frameboost.checks.arguments import checked, column, name_of, whole
-from frameboost.evaluation.drift import drift_frame
+from frameboost.checks.arguments import column, name_of, whole
+from frameboost.evaluation.drift import MUCH_DRIFT, SOME_DRIFT, drift_frame
 from frameboost.model.model import Model
-from frameboost.plots.arguments import a_model
-from frameboost.plots.names import with_drawable_text
-from frameboost.plots.rows import MAX_POINTS
-from frameboost.plots.theme import axis, layered
+from frameboost.plots.inputs import MAX_POINTS, chart
+from frameboost.plots.theme import axis, layered, name_tip, number_tip
 
 __all__ = ["drift", "period_labels"]
 
 _MAX_NUMBERED = 18
-_LEVELS = {"below 0.1: little": "#E8EEF4", "to 0.25: some": "#7FB2D9", "above: much": "#08306B"}
+_LITTLE, _SOME, _MUCH = f"below {SOME_DRIFT}: little", f"to {MUCH_DRIFT}: some", "above: much"
+_COLOURS = {_LITTLE: "#E8EEF4", _SOME: "#7FB2D9", _MUCH: "#08306B"}
 
 
-@checked(model=a_model, time=column, every=name_of("a period such as '1d', '1w' or '1mo'"), top=whole(1, 100))
-@with_drawable_text
+@chart(time=column, every=name_of("a period such as '1d', '1w' or '1mo'"), top=whole(1, 100))
 def drift(
     model: Model, data: Any, baseline: pl.DataFrame, time: str, *, every: str = "1mo", top: int = 20
 ) -> alt.LayerChart:
@@ -55,41 +53,38 @@ def drift(
     ParameterError
         If the baseline is not of this model, or ``every`` is no period.
     """
-    found = drift_frame(model.ensemble, data, baseline, time, every)
-    highest = found.group_by("feature", maintain_order=True).agg(pl.col("psi").max()).sort(
+    indices = drift_frame(model.ensemble, data, baseline, time, every)
+    highest = indices.group_by("feature", maintain_order=True).agg(pl.col("psi").max()).sort(
         "psi", descending=True, maintain_order=True
     )  # fmt: skip
-    periods = found["period"].unique().sort()
+    periods = indices["period"].unique().sort()
     order = highest["feature"].head(min(top, MAX_POINTS // len(periods))).to_list()
     labels = period_labels(periods)
-    cells = found.filter(pl.col("feature").is_in(order)).with_columns(
+    cells = indices.filter(pl.col("feature").is_in(order)).with_columns(
         period=pl.col("period").replace_strict(periods, labels, return_dtype=pl.String),
-        level=pl.when(pl.col("psi") < 0.1).then(pl.lit("below 0.1: little"))
-        .when(pl.col("psi") <= 0.25).then(pl.lit("to 0.25: some")).otherwise(pl.lit("above: much")),
+        level=pl.when(pl.col("psi") < SOME_DRIFT).then(pl.lit(_LITTLE))
+        .when(pl.col("psi") <= MUCH_DRIFT).then(pl.lit(_SOME)).otherwise(pl.lit(_MUCH)),
         text=pl.col("psi").map_elements(lambda psi: f"{psi:.2f}", return_dtype=pl.String),
     )  # fmt: skip
-    numbered = len(periods) <= _MAX_NUMBERED
+    is_numbered = len(periods) <= _MAX_NUMBERED
     title = time if all(len(label) < 20 for label in labels) else None
     x = alt.X(field="period", type="ordinal", sort=labels, title=title, axis=axis(labelAngle=-45, labelOverlap=True))
     y = alt.Y(field="feature", type="nominal", sort=order, title=None, axis=axis())
     colour = alt.Color(
         field="level", type="nominal", title="drift (PSI)",
-        scale=alt.Scale(domain=list(_LEVELS), range=list(_LEVELS.values())),
+        scale=alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values())),
     )  # fmt: skip
     tooltip = [
-        alt.Tooltip(field="feature", type="nominal"), alt.Tooltip(field="period", type="nominal", title=time),
-        alt.Tooltip(field="psi", type="quantitative", title="PSI", format=".4f"),
-        alt.Tooltip(field="rows", type="quantitative", format=","),
+        name_tip("feature"), name_tip("period", title=time),
+        number_tip("psi", title="PSI", format=".4f"),
+        number_tip("rows", format=","),
     ]  # fmt: skip
-    step = 36 if numbered else max(4, 640 // len(periods))
+    step = 36 if is_numbered else max(4, 640 // len(periods))
     base = alt.Chart(cells, width=step * len(periods), height={"step": 22})
-    layers = [
-        base.mark_rect(stroke="white", strokeWidth=1 if numbered else 0.3).encode(
-            x=x, y=y, color=colour, tooltip=tooltip
-        )
-    ]
-    if numbered:
-        shade = alt.condition("datum.psi > 0.25", alt.value("white"), alt.value("black"))
+    rectangles = base.mark_rect(stroke="white", strokeWidth=1 if is_numbered else 0.3)
+    layers = [rectangles.encode(x=x, y=y, color=colour, tooltip=tooltip)]
+    if is_numbered:
+        shade = alt.condition(f"datum.psi > {MUCH_DRIFT}", alt.value("white"), alt.value("black"))
         text = alt.Chart(cells).mark_text(fontSize=10)
         layers.append(text.encode(x=x, y=y, text=alt.Text(field="text", type="nominal"), color=shade))
     return layered(*layers)

@@ -16,32 +16,17 @@ from typing import Any, Final, cast
 import altair as alt
 
 __all__ = [
-    "AMOUNT",
-    "BLUE",
-    "COLOURS",
-    "DIM",
-    "GREY",
-    "HEIGHT",
-    "LIGHT",
-    "MAX_CLASSES",
-    "ORANGE",
-    "WIDTH",
-    "axis",
-    "colour_of",
-    "dash_of",
-    "layered", "number_axis",
-    "number_format",
-    "quantity",
-    "shown_classes",
+    "AMOUNT", "BLUE", "DIM", "GREY", "HEIGHT", "LIGHT", "MAX_CLASSES", "ORANGE", "WIDTH", "axis", "colour_of",
+    "dash_of", "layered", "name_tip", "number_axis", "number_format", "number_tip", "quantity", "shown_classes",
 ]  # fmt: skip
 
 WIDTH, HEIGHT = 480, 300
 BLUE, ORANGE, GREY, DIM, LIGHT = "#0072B2", "#E69F00", "#666666", "#999999", "#BBBBBB"
-COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#000000", "#56B4E9", "#D55E00", "#F0E442")
+_COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#000000", "#56B4E9", "#D55E00", "#F0E442")
 AMOUNT: Final = "viridis"
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 4], [3, 3, 1, 3])
 _LONGEST_LABEL = 260  # pixels
-MAX_CLASSES = len(COLOURS)
+MAX_CLASSES = len(_COLOURS)  # of which a chart shows a line each
 
 
 def axis(**more: Any) -> alt.Axis:
@@ -62,6 +47,16 @@ def quantity(channel: type, field: str, title: str | None, *, zero: bool = False
     return channel(field=field, type="quantitative", title=title, **shown)
 
 
+def name_tip(field: str, **more: Any) -> alt.Tooltip:
+    """Return a line of a tooltip: a name, a category or another text."""
+    return alt.Tooltip(field=field, type="nominal", **more)
+
+
+def number_tip(field: str, **more: Any) -> alt.Tooltip:
+    """Return a line of a tooltip: a number."""
+    return alt.Tooltip(field=field, type="quantitative", **more)
+
+
 def layered(*charts: alt.Chart, **more: Any) -> alt.LayerChart:
     """Return charts over each other; `altair.layer` may also return a faceted chart, of faceted ones."""
     return cast("alt.LayerChart", alt.layer(*charts, **more))
@@ -78,7 +73,7 @@ def colour_of(field: str, names: Sequence[str], title: str | None, **more: Any) 
     With ``rest``, the name that stands for all others, that one is grey; more arguments are those of `altair.Color`.
     """
     rest = more.pop("rest", None)
-    colours = [DIM if name == rest else COLOURS[i % len(COLOURS)] for i, name in enumerate(names)]
+    colours = [DIM if name == rest else _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)]
     more.setdefault("legend", alt.Legend(labelLimit=_LONGEST_LABEL) if len(names) > 1 else None)
     scale = alt.Scale(domain=list(names), range=colours)
     return alt.Color(field=field, type="nominal", title=title, scale=scale, **more)

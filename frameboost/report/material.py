@@ -28,7 +28,7 @@ from frameboost.expressions.draws import draw_key
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.metrics.built_in import AnyMetric
 from frameboost.model.model import Model
-from frameboost.plots.rows import sampled
+from frameboost.plots.inputs import sampled
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
 from frameboost.training.class_labels import labelled_columns, with_label_codes

@@ -13,11 +13,10 @@ from sklearn import metrics as sk
 
 import frameboost as fb
 from frameboost import plots
-from frameboost.plots.distribution import distribution_frame
-from frameboost.plots.rows import MAX_POINTS, sampled, thinned
-from frameboost.plots.shap_summary import shap_frame
-from frameboost.plots.tree import tree_layout
-from frameboost.plots.waterfall import waterfall_frame
+from frameboost.plots.dependence import distribution_frame
+from frameboost.plots.inputs import MAX_POINTS, sampled, thinned
+from frameboost.plots.model_charts import tree_layout
+from frameboost.plots.shap_values import shap_frame, waterfall_frame
 from tests.support.cases import cases
 
 RNG = np.random.default_rng(0)

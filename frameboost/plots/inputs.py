@@ -1,41 +1,90 @@
-"""The data of a chart: rows read and sampled, values that Vega-Lite knows, curves of few points."""
+"""What charts are made of: a model, rows that are read, scored and sampled, values that Vega-Lite knows.
+
+`chart` decorates each function that draws: its arguments are checked before it starts, and all text of what it returns
+is such as Vega takes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import altair as alt
 import numpy as np
 import polars as pl
 
+from frameboost.checks.arguments import Check, checked, instance_of
+from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.rows_to_score import open_rows
-from frameboost.errors import DataError
+from frameboost.errors import DataError, ParameterError
+from frameboost.evaluation.scored_rows import ScoredRows, score_rows
 from frameboost.expressions.draws import draw_expr, draw_key
-from frameboost.model.model import Model
+from frameboost.model.model import Model, predictor_of
+from frameboost.plots.names import with_drawable_text
 from frameboost.plots.theme import axis, number_axis
 from frameboost.schema.polars_columns import column, text_expr
 from frameboost.schema.types import FeatureType
 
 __all__ = [
-    "MAX_POINTS",
-    "MISSING",
-    "VegaType",
-    "feature_type",
-    "read_features",
-    "sampled",
-    "text_of",
-    "thinned",
-    "titled",
-    "value_axis",
-    "vega_type",
-    "vega_values",
+    "MAX_POINTS", "MISSING", "VegaType", "chart", "class_name", "feature_type", "output_name",
+    "read_features", "require_one_target", "sampled", "scored", "text_of", "thinned", "titled", "value_axis",
+    "vega_type", "vega_values",
 ]  # fmt: skip
+
+P = ParamSpec("P")
+C = TypeVar("C")
 
 MAX_POINTS = 5_000
 """The most rows of data of a chart; Altair itself refuses more."""
 
 MISSING = "(missing)"
+
+
+def chart(**checks: Check) -> Callable[[Callable[P, C]], Callable[P, C]]:
+    """Return a decorator of a function of a model that returns a chart; ``checks`` are as for `checked`."""
+    checks.setdefault("model", instance_of(Model, "a frameboost.Model (an estimator's is its model_)"))
+
+    def decorate(draw: Callable[P, C]) -> Callable[P, C]:
+        return checked(**checks)(with_drawable_text(draw))
+
+    return decorate
+
+
+# --- the model --------------------------------------------------------------------------------------------------------
+
+
+def feature_type(model: Model, name: str) -> FeatureType:
+    """Return the type of a feature.
+
+    Raises
+    ------
+    ParameterError
+        If the model has no such feature.
+    """
+    if name not in model.features:
+        near = did_you_mean(name, model.features)
+        raise ParameterError(f"feature must be one of the model's, {listed(model.features)}, not {shown(name)}{near}")
+    return model.ensemble.features[model.features.index(name)].type
+
+
+def output_name(model: Model, number: int) -> str:
+    """Return what charts call an output: a class by its label, another by its number."""
+    labels = model.ensemble.output_labels
+    return str(labels[number] if labels else number)
+
+
+def class_name(name: str) -> str:
+    """Return how charts call a class: by its label, or as ``class 3``."""
+    return f"class {name}" if name.isdigit() else name
+
+
+def require_one_target(model: Model, what: str) -> None:
+    """Raise `ParameterError` if the model has several targets, with which ``what`` does not go."""
+    if (n_targets := len(model.ensemble.loss.labels)) > 1:
+        raise ParameterError(f"{what} is for models of one target, not of {n_targets}; train one for each")
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 
 def read_features(model: Model, data: Any) -> pl.DataFrame:
@@ -52,6 +101,11 @@ def read_features(model: Model, data: Any) -> pl.DataFrame:
     if frame.is_empty():
         raise DataError("the data has no rows")
     return frame
+
+
+def scored(model: Model, data: Any, target: str, weight: str | None, output: str) -> ScoredRows:
+    """Return labels and predictions, as `score_rows` does."""
+    return score_rows(predictor_of(model), data, target, weight, output)
 
 
 def sampled(frame: pl.DataFrame, most: int) -> pl.DataFrame:
@@ -84,9 +138,7 @@ def thinned(frame: pl.DataFrame, x: str, y: str, most: int) -> pl.DataFrame:
     return frame[np.unique(np.append(np.minimum(kept, len(frame) - 1), len(frame) - 1))]
 
 
-def feature_type(model: Model, name: str) -> FeatureType:
-    """Return the type of a feature of the model."""
-    return model.ensemble.features[model.features.index(name)].type
+# --- values -----------------------------------------------------------------------------------------------------------
 
 
 VegaType = Literal["nominal", "temporal", "quantitative"]

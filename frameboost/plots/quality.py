@@ -1,0 +1,542 @@
+"""How good a model is: charts of labels against predictions.
+
+- Of classes, by the threshold of a score: `roc`, `precision_recall`, `threshold_costs`, `gains`, `lift`
+- `confusion`: actual and predicted classes
+- `calibration`: the mean label by the prediction
+- `residuals` of a regression: label minus prediction
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from frameboost.checks.arguments import column, not_negative, number, whole, word
+from frameboost.checks.messages import counted, shown
+from frameboost.errors import ParameterError
+from frameboost.evaluation import threshold_curves
+from frameboost.evaluation.calibration_curve import calibration_curve, prediction_histogram
+from frameboost.evaluation.confusion import confusion_matrix
+from frameboost.evaluation.residuals import residual_histogram, residual_quantiles
+from frameboost.evaluation.scored_rows import ScoredRows, TwoClasses, scores_for_ranking
+from frameboost.model.model import Model
+from frameboost.plots.inputs import chart, class_name, require_one_target, sampled, scored, thinned
+from frameboost.plots.theme import (
+    BLUE,
+    GREY,
+    HEIGHT,
+    LIGHT,
+    MAX_CLASSES,
+    ORANGE,
+    WIDTH,
+    axis,
+    colour_of,
+    dash_of,
+    layered,
+    name_tip,
+    number_axis,
+    number_tip,
+    quantity,
+    shown_classes,
+)  # fmt: skip
+
+__all__ = [
+    "calibration", "confusion", "gains", "lift", "precision_recall", "residuals", "roc", "threshold_costs",
+]  # fmt: skip
+
+_SIDE = 340  # pixels
+_MAX_POINTS = 500  # of a curve
+_MAX_CONFUSED = 60  # classes of a confusion matrix: 3,600 cells
+_MAX_NUMBERED = 15  # classes of a confusion matrix whose cells have numbers
+
+
+# --- curves over the threshold of a score -----------------------------------------------------------------------------
+
+
+@chart(target=column)
+def roc(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
+    """Return a chart of the true positive rate by the false positive rate, with the area under the curve (AUC).
+
+    Of more than two classes there is a curve for each of the first eight that occur, against all others. A curve is
+    drawn with at most 500 points, evenly spaced along it; the AUC is that of all rows.
+
+    Parameters
+    ----------
+    model
+        A model of classes, or any of one output whose labels here are 0 and 1.
+    data
+        As for `frameboost.Model.predict`, with labels.
+    target, weight
+        The columns of the labels and of weights.
+
+    Raises
+    ------
+    DataError
+        As `frameboost.Model.predict`; if a label is no class, all are of one, or a weight is not a number of 0 or
+        more.
+    ParameterError
+        If the model has several outputs that are no classes.
+    """
+
+    def curve(c: TwoClasses) -> tuple[pl.DataFrame, str]:
+        points = threshold_curves.roc_curve(c.labels, c.scores, c.weights)
+        return points, f"AUC {threshold_curves.roc_auc(points):.4f}"
+
+    fields = ("false_positive_rate", "true_positive_rate")
+    frame, names = _curves(model, data, target, weight, "roc", curve, fields)
+    diagonal = pl.DataFrame({fields[0]: [0.0, 1.0], fields[1]: [0.0, 1.0]})
+    return _unit_square(frame, names, fields, ("false positive rate", "true positive rate"), diagonal)
+
+
+@chart(target=column)
+def precision_recall(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
+    """Return a chart of the precision by the recall, with the average precision.
+
+    The dashed line is the share of the class: the precision without a model. Else as `roc`, of which the arguments are
+    the same.
+
+    Raises
+    ------
+    DataError, ParameterError
+        As `roc`.
+    """
+
+    def curve(c: TwoClasses) -> tuple[pl.DataFrame, str]:
+        points = threshold_curves.precision_recall_curve(c.labels, c.scores, c.weights)
+        # A line starts at the highest precision that a threshold has, at recall 0.
+        first = points.head(1).with_columns(recall=pl.lit(0.0))
+        return pl.concat([first, points]), f"average precision {threshold_curves.average_precision(points):.4f}"
+
+    frame, names = _curves(model, data, target, weight, "precision_recall", curve, ("recall", "precision"))
+    last = frame.group_by("name", maintain_order=True).last()
+    base = pl.concat([last.select("name", "precision", recall=pl.lit(at)) for at in (0.0, 1.0)])
+    return _unit_square(frame, names, ("recall", "precision"), ("recall", "precision"), base)
+
+
+@chart(target=column)
+def gains(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
+    """Return a chart of the share of positives that is found among the rows of the highest scores.
+
+    Dashed is what rows in any order would find. Of more than two classes there is a curve for each of the first eight
+    against all others. A curve is drawn with at most 500 points. Arguments are as in `roc`.
+
+    Raises
+    ------
+    DataError, ParameterError
+        As `roc`.
+    """
+
+    def curve(c: TwoClasses) -> tuple[pl.DataFrame, str]:
+        return threshold_curves.gains_curve(c.labels, c.scores, c.weights), ""
+
+    frame, names = _curves(model, data, target, weight, "gains", curve, ("share_of_rows", "share_of_positives"))
+    base = pl.DataFrame({"share_of_rows": [0.0, 1.0], "share_of_positives": [0.0, 1.0]})
+    return _by_share_of_rows(frame, names, "share_of_positives", "share of positives found", base, axis(format="%"))
+
+
+@chart(target=column)
+def lift(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
+    """Return a chart of how many times more positives are among the rows of the highest scores than among all.
+
+    The curve begins at 1 % of the rows, because the first few rows make it jump; else as `gains`.
+
+    Raises
+    ------
+    DataError, ParameterError
+        As `roc`.
+    """
+
+    def curve(c: TwoClasses) -> tuple[pl.DataFrame, str]:
+        points = threshold_curves.gains_curve(c.labels, c.scores, c.weights)
+        late = points.filter(pl.col("share_of_rows") >= 0.01)
+        return late if len(late) > 1 else points.drop_nulls(), ""
+
+    frame, names = _curves(model, data, target, weight, "lift", curve, ("share_of_rows", "lift"))
+    base = pl.DataFrame({"share_of_rows": [0.0, 1.0], "lift": [1.0, 1.0]})
+    return _by_share_of_rows(frame, names, "lift", "lift", base, axis())
+
+
+def _curves(
+    model: Model, data: Any, target: str, weight: str | None, what: str,
+    curve: Callable[[TwoClasses], tuple[pl.DataFrame, str]], fields: tuple[str, str],
+) -> tuple[pl.DataFrame, list[str]]:  # fmt: skip
+    """Return the curves of the first classes that occur, of few points each, and the names of the curves.
+
+    ``curve`` returns all points of a class's curve, and a text that its name ends with.
+    """
+    rows, _ = _scores(model, data, target, weight, what)
+    classes = list(rows.each_class(target))
+    # Of several classes those that some row is of; all if only one class occurs.
+    classes = [c for c in classes if 0 < c.labels.sum() < len(c.labels)] or classes
+    parts, names = [], []
+    for c in classes[:MAX_CLASSES]:
+        points, text = curve(c)
+        if text and rows.predictions.ndim == 1:
+            names.append(text)
+        else:
+            names.append(f"{class_name(c.name)}: {text}" if text else class_name(c.name))
+        parts.append(thinned(points, *fields, _MAX_POINTS).with_columns(name=pl.lit(names[-1])))
+    return pl.concat(parts), names
+
+
+def _scores(model: Model, data: Any, target: str, weight: str | None, what: str) -> tuple[ScoredRows, str]:
+    """Return labels and scores whose order tells how likely a class is, and what the scores are called."""
+    require_one_target(model, what)
+    output = scores_for_ranking(model.ensemble.loss, what)
+    return scored(model, data, target, weight, output), "prediction" if output == "mean" else output
+
+
+def _unit_square(
+    frame: pl.DataFrame, names: list[str], fields: tuple[str, str], titles: tuple[str, str], base: pl.DataFrame
+) -> alt.LayerChart:
+    """Return lines within the unit square, over dashed lines of what is reached without a model."""
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    x = quantity(alt.X, fields[0], titles[0], scale=scale)
+    y = quantity(alt.Y, fields[1], titles[1], scale=scale)
+    detail = {"detail": alt.Detail(field="name", type="nominal")} if "name" in base.columns else {}
+    without = alt.Chart(base).mark_line(color=GREY, strokeDash=[4, 4], strokeWidth=1).encode(x=x, y=y, **detail)
+    legend = alt.Legend(orient="bottom", columns=1, labelLimit=_SIDE)
+    colour, dash = colour_of("name", names, None, legend=legend), dash_of("name", names, None, legend=legend)
+    tooltip = [
+        name_tip("name", title="curve"),
+        *(number_tip(field, title=title, format=".4g") for field, title in zip(fields, titles, strict=True)),
+        number_tip("threshold", title="threshold", format=".4g"),
+    ]
+    # In the order of the thresholds: by default a line goes from left to right, also where a curve is vertical.
+    in_order = frame.with_columns(place=pl.int_range(pl.len()))
+    lines = alt.Chart(in_order, width=_SIDE, height=_SIDE).mark_line(strokeWidth=2)
+    order = alt.Order(field="place", type="quantitative")
+    return layered(without, lines.encode(x=x, y=y, color=colour, strokeDash=dash, order=order, tooltip=tooltip))
+
+
+def _by_share_of_rows(
+    frame: pl.DataFrame, names: list[str], field: str, title: str, base: pl.DataFrame, y_axis: alt.Axis
+) -> alt.LayerChart:
+    """Return lines by the share of rows, over a dashed line of what is reached without a model."""
+    x = quantity(alt.X, "share_of_rows", "share of rows, highest scores first",
+                 scale=alt.Scale(domain=[0, 1]), axis=number_axis(format="%"))  # fmt: skip
+    y = quantity(alt.Y, field, title, zero=True, axis=y_axis)
+    without = alt.Chart(base).mark_line(color=GREY, strokeDash=[4, 4], strokeWidth=1).encode(x=x, y=y)
+    tooltip = [
+        name_tip("name", title="class"),
+        number_tip("share_of_rows", title="share of rows", format=".4g"),
+        number_tip(field, title=title, format=".4g"),
+        number_tip("threshold", title="threshold", format=".4g"),
+    ]
+    lines = alt.Chart(frame, width=WIDTH, height=HEIGHT).mark_line(strokeWidth=2).encode(
+        x=x, y=y, color=colour_of("name", names, None), strokeDash=dash_of("name", names, None), tooltip=tooltip
+    )  # fmt: skip
+    return layered(without, lines)
+
+
+@chart(target=column, false_positive=not_negative, false_negative=not_negative)
+def threshold_costs(
+    model: Model, data: Any, target: str, *, false_positive: float = 1.0, false_negative: float = 1.0,
+    weight: str | None = None,
+) -> alt.LayerChart:  # fmt: skip
+    """Return a chart of what wrong decisions cost by the threshold, with the cheapest threshold.
+
+    Rows with a probability of at least the threshold are taken for positive. Dashed lines are the two parts of the
+    cost. A curve is drawn with at most 500 points; the best threshold is that of all rows.
+
+    Parameters
+    ----------
+    model
+        A model of two classes, or any of one output whose labels here are 0 and 1.
+    data
+        As for `frameboost.Model.predict`, with labels.
+    target, weight
+        The columns of the labels and of weights.
+    false_positive, false_negative
+        The costs of a row with label 0 taken for positive, and of one with label 1 taken for negative. The chart has
+        the mean over all rows.
+
+    Raises
+    ------
+    DataError, ParameterError
+        As `roc`; if the model has more than two classes, or a cost is negative.
+    """
+    if model.ensemble.loss.n_outputs > 1:
+        raise ParameterError(f"threshold_costs is for models of one output, not for {shown(model.objective)}")
+    rows, score = _scores(model, data, target, weight, "threshold_costs")
+    one = next(iter(rows.each_class(target)))
+    costs = threshold_curves.threshold_costs(
+        one.labels, one.scores, one.weights, false_positive=false_positive, false_negative=false_negative
+    )
+    total = float(one.weights.sum())
+    best = costs.sort("cost", maintain_order=True).row(0, named=True)
+    few = thinned(costs.filter(pl.col("threshold").is_finite()), "threshold", "cost", _MAX_POINTS)
+    parts = {
+        "both": pl.col("cost"),
+        "false positives": pl.col("false_positives") * false_positive / total,
+        "false negatives": pl.col("false_negatives") * false_negative / total,
+    }
+    lines = pl.concat([few.select("threshold", cost=cost, name=pl.lit(name)) for name, cost in parts.items()])
+    scale = alt.Scale(domain=[0, 1]) if score == "probability" else alt.Scale(zero=False)
+    x = quantity(alt.X, "threshold", f"threshold of the {score}", scale=scale)
+    y = quantity(alt.Y, "cost", "mean cost of a row", zero=True)
+    tooltip = [name_tip("name", title="cost of"), number_tip("threshold", format=".4g"),
+               number_tip("cost", format=".4g")]  # fmt: skip
+    colour, dash = colour_of("name", list(parts), "cost of"), dash_of("name", list(parts), "cost of")
+    curves = alt.Chart(lines, width=WIDTH, height=HEIGHT).mark_line(strokeWidth=2)
+    curves = curves.encode(x=x, y=y, color=colour, strokeDash=dash, tooltip=tooltip)
+    low, high = (float(end) for end in (lines["threshold"].min(), lines["threshold"].max()))  # type: ignore[arg-type]
+    threshold = min(best["threshold"], high)  # infinite where no row is to be taken for positive
+    decision = f"{threshold:.4g}" if threshold == best["threshold"] else "none positive"
+    label = f"cheapest: {decision}, cost {best['cost']:.4g}"
+    at = alt.Chart(pl.DataFrame({"threshold": [threshold], "cost": [best["cost"]], "label": [label]}))
+    right = threshold > (0.5 if score == "probability" else (low + high) / 2)
+    dot = at.mark_point(filled=True, size=80, color=ORANGE, stroke="black", opacity=1).encode(x=x, y=y)
+    rule = at.mark_rule(color=GREY, strokeDash=[4, 4]).encode(x=x)
+    words = at.mark_text(align="right" if right else "left", dx=-6 if right else 6, baseline="top", color="black")
+    return layered(
+        rule, curves, dot, words.encode(x=x, y=alt.value(4), text=alt.Text(field="label", type="nominal"))
+    )  # fmt: skip
+
+
+# --- classes ----------------------------------------------------------------------------------------------------------
+
+
+@chart(target=column, threshold=number(0, 1))
+def confusion(
+    model: Model, data: Any, target: str, *, threshold: float | None = None, weight: str | None = None
+) -> alt.LayerChart:
+    """Return a chart of how often each class is taken for each class.
+
+    Colours are shares of the rows of the actual class. Numbers, up to 15 classes, are sums of weights (without weights,
+    of rows) and the shares.
+
+    Parameters
+    ----------
+    model
+        A model of at most 60 classes.
+    data
+        As for `frameboost.Model.predict`, with labels.
+    target, weight
+        The columns of the labels and of weights.
+    threshold
+        Of two classes: rows of at least this probability are taken for class 1, instead of the most probable class.
+
+    Raises
+    ------
+    DataError
+        As `frameboost.Model.predict`; if a label is no class, or a weight is not a number of 0 or more.
+    ParameterError
+        If the model has no classes, more than 60, or for a threshold more than two.
+    """
+    require_one_target(model, "confusion")
+    n_classes = model.ensemble.loss.classes
+    if not 2 <= n_classes <= _MAX_CONFUSED:
+        actual = f"{n_classes} classes" if n_classes else f"objective {shown(model.objective)}, which has none"
+        raise ParameterError(f"confusion is for models of 2 to {_MAX_CONFUSED} classes, not for {actual}")
+    if threshold is None:
+        rows = scored(model, data, target, weight, "class")
+        predicted = rows.predictions
+    else:
+        if model.ensemble.loss.n_outputs > 1:
+            raise ParameterError(f"threshold is for two classes with one output, not for {shown(model.objective)}")
+        rows = scored(model, data, target, weight, "probability")
+        predicted = (rows.predictions >= threshold).astype(np.float64)
+    rows.check_classes(n_classes, target)
+    names = list(rows.class_names) or [str(k) for k in range(n_classes)]
+    matrix = confusion_matrix(rows.labels, predicted, n_classes, rows.weights)
+    texts = [
+        f"{weight:,.0f}\n{share:.1%}" if share is not None else f"{weight:,.0f}"
+        for weight, share in matrix.select("weight", "share").rows()
+    ]
+    classes = pl.col("actual", "predicted").replace_strict(range(n_classes), names, return_dtype=pl.String)
+    matrix = matrix.with_columns(classes, text=pl.Series(texts))
+    is_numbered = n_classes <= _MAX_NUMBERED
+    side = max(64 if is_numbered else 12, 240 // n_classes)
+    x = alt.X(field="predicted", type="ordinal", title="predicted class", sort=names,
+              axis=axis(orient="top", labelAngle=0 if max(map(len, names)) * 8 <= side else -90))  # fmt: skip
+    y = alt.Y(field="actual", type="ordinal", title="actual class", sort=names, axis=axis())
+    colour = alt.Color(field="share", type="quantitative", title="share of the actual class",
+                       scale=alt.Scale(scheme="blues", domain=[0, 1]), legend=alt.Legend(format="%"))  # fmt: skip
+    tooltip = [
+        alt.Tooltip(field="actual", type="ordinal"),
+        alt.Tooltip(field="predicted", type="ordinal"),
+        number_tip("weight", title="rows (weight)", format=",.6~g"),
+        number_tip("share", format=".2%"),
+    ]
+    base = alt.Chart(matrix, width=side * n_classes, height=side * n_classes)
+    layers = [base.mark_rect(stroke="white").encode(x=x, y=y, color=colour, tooltip=tooltip)]
+    if is_numbered:
+        shade = alt.condition("datum.share > 0.55", alt.value("white"), alt.value("black"))
+        label = alt.Chart(matrix).mark_text(lineBreak="\n", baseline="middle", dy=-6, fontSize=12)
+        layers.append(label.encode(x=x, y=y, text=alt.Text(field="text", type="nominal"), color=shade))
+    return layered(*layers)
+
+
+# --- probabilities and numbers ----------------------------------------------------------------------------------------
+
+
+@chart(target=column, bins=whole(2, 100), strategy=word("quantile", "uniform"))
+def calibration(
+    model: Model, data: Any, target: str, *, weight: str | None = None, bins: int = 10,
+    strategy: Literal["quantile", "uniform"] = "quantile",
+) -> alt.VConcatChart:  # fmt: skip
+    """Return a chart of the mean label of rows with similar predictions (a reliability diagram).
+
+    Predictions are calibrated if the points are on the diagonal. Bars are the mean label plus and minus two standard
+    errors. The chart below has the distribution of the predictions. Of more than two classes there is a curve for each
+    of the first eight. Of a regression it is the mean label by the prediction.
+
+    Parameters
+    ----------
+    model
+        The model.
+    data
+        As for `frameboost.Model.predict`, with labels; not those that the model was trained on.
+    target, weight
+        The columns of the labels and of weights.
+    bins
+        The most bins, from 2 to 100.
+    strategy
+        ``"quantile"``: bins of equal weight; ``"uniform"``: of equal width.
+
+    Raises
+    ------
+    DataError
+        As `frameboost.Model.predict`; if a label is no class, or a weight is not a number of 0 or more.
+    ParameterError
+        If the model has no probabilities or predictions on the scale of the label.
+    """
+    require_one_target(model, "calibration")
+    loss = model.ensemble.loss
+    if loss.n_predictions > 1 and not loss.classes:
+        raise ParameterError(
+            f"calibration is for models of one output or of classes, not for {shown(loss.name)} with {loss.n_outputs} "
+            "outputs"
+        )
+    rows = scored(model, data, target, weight, "probability" if loss.classes else "mean")
+    several = (
+        [(class_name(c.name), (c.labels, c.scores, c.weights)) for c in rows.each_class(target)]
+        if loss.classes
+        else [("prediction", (rows.labels, rows.predictions, rows.weights))]
+    )
+    names = shown_classes([name for name, _ in several])
+    curves, histograms = [], []
+    for name, (labels, scores, weights) in several[: len(names)]:
+        points = calibration_curve(labels, scores, weights, bins=bins, strategy=strategy)
+        curves.append(points.with_columns(name=pl.lit(name)))
+        histograms.append(prediction_histogram(scores, weights).with_columns(name=pl.lit(name)))
+    error = 2 * pl.col("standard_error")
+    curve = pl.concat(curves).with_columns(low=pl.col("mean_label") - error, high=pl.col("mean_label") + error)
+    titles = ("mean probability", "share of the class") if loss.classes else ("mean prediction", f"mean {target}")
+    low, high = (0.0, 1.0) if loss.classes else _ends(curve)
+    scale = alt.Scale(domain=[low, high], nice=False, clamp=True)
+    x = quantity(alt.X, "mean_prediction", titles[0], scale=scale)
+    y = quantity(alt.Y, "mean_label", titles[1], scale=scale)
+    ends = alt.Chart(pl.DataFrame({"mean_prediction": [low, high], "mean_label": [low, high]}))
+    diagonal = ends.mark_line(color=GREY, strokeDash=[4, 4], strokeWidth=1).encode(x=x, y=y)
+    colour, dash = colour_of("name", names, None), dash_of("name", names, None)
+    bars = alt.Chart(curve.drop_nulls("standard_error")).mark_rule(strokeWidth=1.2)
+    bars = bars.encode(x=x, y=quantity(alt.Y, "low", titles[1], scale=scale), y2=alt.Y2(field="high"), color=colour)
+    tooltip = [
+        number_tip("mean_prediction", title=titles[0], format=".4g"),
+        number_tip("mean_label", title=titles[1], format=".4g"),
+        number_tip("weight", title="rows (weight)", format=",.6~g"),
+    ]
+    line = alt.Chart(curve, width=_SIDE, height=_SIDE).mark_line(point={"size": 40, "filled": True}, strokeWidth=2)
+    line = line.encode(x=x, y=y, color=colour, strokeDash=dash, tooltip=tooltip)
+    # Below, bars of the distribution of one curve's predictions, or the outlines of several's.
+    shares = alt.Chart(pl.concat(histograms), width=_SIDE, height=60)
+    x = quantity(alt.X, "lower", f"distribution of the {titles[0].removeprefix('mean ')}", scale=scale)
+    y = quantity(alt.Y, "share", "rows", zero=True, stack=None, axis=alt.Axis(tickCount=2, format="%"))
+    if len(names) > 1:
+        outline = shares.mark_line(interpolate="step-after", strokeWidth=1.5)
+        distribution = outline.encode(x=x, y=y, color=colour, strokeDash=dash)
+    else:
+        filled = shares.mark_bar(orient="vertical", opacity=0.55)
+        distribution = filled.encode(x=x, x2=alt.X2(field="upper"), y=y, color=colour)
+    return alt.vconcat(layered(diagonal, bars, line), distribution, spacing=8)
+
+
+def _ends(curve: pl.DataFrame) -> tuple[float, float]:
+    """Return the lowest and the highest number on the two axes."""
+    numbers = [value for name in ("mean_prediction", "mean_label", "low", "high") for value in curve[name].drop_nulls()]
+    low, high = min(numbers), max(numbers)
+    return (low - 0.5, high + 0.5) if low == high else (low, high)
+
+
+@chart(target=column, bins=whole(2, 100), rows=whole(0, 4_000))
+def residuals(
+    model: Model, data: Any, target: str, *, weight: str | None = None, bins: int = 20, rows: int = 1_000
+) -> alt.HConcatChart:
+    """Return a chart of the residuals, label minus prediction, by the prediction, and of their distribution.
+
+    The line is the median of the residuals in bins of the prediction, the band reaches from their 10th to their 90th
+    percentile; both are of all rows. Dots are a sample of the rows; those outside the 99 % in the middle are cut off.
+
+    Parameters
+    ----------
+    model
+        A model of one output that is no class.
+    data
+        As for `frameboost.Model.predict`, with labels.
+    target, weight
+        The columns of the labels and of weights.
+    bins
+        The most bins of the line, from 2 to 100.
+    rows
+        The most dots, at most 4,000; of more rows, a sample by a hash of the position.
+
+    Raises
+    ------
+    DataError
+        As `frameboost.Model.predict`; if a label is missing, or a weight is not a number of 0 or more.
+    ParameterError
+        If the model is of classes, or has several outputs.
+    """
+    require_one_target(model, "residuals")
+    loss = model.ensemble.loss
+    if loss.classes or loss.n_predictions > 1:
+        use = "; calibration and confusion are for classes" if loss.classes else ""
+        raise ParameterError(
+            f"residuals are of a regression with one output, not of {shown(loss.name)} with "
+            f"{counted(loss.n_outputs, 'output')}{use}"
+        )
+    scores = scored(model, data, target, weight, "mean")
+    columns = (scores.labels, scores.predictions, scores.weights)
+    quantiles, histogram = residual_quantiles(*columns, bins=bins), residual_histogram(*columns)
+    dots = pl.DataFrame({"prediction": scores.predictions, "residual": scores.labels - scores.predictions})
+    low, high = (float(value) for value in np.quantile(dots["residual"].to_numpy(), (0.005, 0.995)))
+    low, high = min(low, 0.0, float(quantiles["p10"].min())), max(high, 0.0, float(quantiles["p90"].max()))  # type: ignore[arg-type]
+    scale = alt.Scale(domain=[low, high] if low < high else [low - 1, high + 1], nice=True)
+
+    def y(field: str) -> alt.Y:
+        title = f"residual: {target} minus prediction"
+        encoded: alt.Y = quantity(alt.Y, field, title, scale=scale, axis=number_axis(titleLimit=HEIGHT))
+        return encoded
+
+    x = quantity(alt.X, "prediction", f"prediction of {target}")
+    points = alt.Chart(sampled(dots, rows)).mark_circle(color=LIGHT, size=10, opacity=0.6, clip=True)
+    zero = alt.Chart(pl.DataFrame({"residual": [0.0]})).mark_rule(color="black")
+    band = alt.Chart(quantiles)
+    if len(quantiles) == 1:  # the band of one bin alone has no width
+        band = band.mark_rule(color=BLUE, opacity=0.5)
+    else:
+        band = band.mark_area(color=BLUE, opacity=0.25, clip=True)
+    line = alt.Chart(quantiles, width=WIDTH, height=HEIGHT).mark_line(
+        color=BLUE, strokeWidth=2.5, point=True, clip=True
+    )
+    tooltip = [number_tip(field, format=".4g") for field in ("prediction", "p10", "p50", "p90", "mean")]
+    by_prediction = layered(
+        points.encode(x=x, y=y("residual")), zero.encode(y=y("residual")),
+        band.encode(x=x, y=y("p10"), y2=alt.Y2(field="p90")), line.encode(x=x, y=y("p50"), tooltip=tooltip),
+    )  # fmt: skip
+    bars = alt.Chart(histogram, width=90, height=HEIGHT).mark_bar(
+        orient="horizontal", color=ORANGE, stroke=GREY, strokeWidth=0.3
+    )
+    distribution = bars.encode(
+        x=quantity(alt.X, "share", "share of rows", zero=True, axis=alt.Axis(tickCount=2, format="%")),
+        y=quantity(alt.Y, "lower", None, scale=scale, axis=alt.Axis(labels=False, ticks=False)),
+        y2=alt.Y2(field="upper"),
+        tooltip=[number_tip(field, format=".4g") for field in ("lower", "upper", "share")],
+    )
+    return alt.hconcat(by_prediction, distribution, spacing=5)
