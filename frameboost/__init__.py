@@ -6,7 +6,7 @@ SQL. The algorithm is XGBoost's (Chen & Guestrin, "XGBoost: A Scalable Tree Boos
 
 from __future__ import annotations
 
-from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import frameboost.namespace  # noqa: F401, registers `df.boost` and `lf.boost` with polars
@@ -28,7 +28,7 @@ from frameboost.joins.star import join
 from frameboost.loading import from_catboost, from_lightgbm, from_sklearn, from_xgboost, load
 from frameboost.losses.custom import Objective
 from frameboost.metrics.metric import Metric
-from frameboost.model.model import Model
+from frameboost.model.model import REPORT_WRITERS, Model
 from frameboost.tuning.auto import auto
 from frameboost.version import __version__
 
@@ -64,13 +64,24 @@ __all__ = [
     "load",
 ]
 
+
+def _write_report(model: Model, data: Any, path: str | Path, **options: Any) -> None:
+    from frameboost.report import ReportOptions, write_report
+
+    write_report(model, data, path, ReportOptions(**options))
+
+
+REPORT_WRITERS[:] = [_write_report]
+
 # Neither these nor `plots` are in __all__, as `from frameboost import *` must work without scikit-learn and Altair.
 _ESTIMATORS = ("FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor")
 
 
 def __getattr__(name: str) -> Any:
     if name == "plots":
-        return import_module("frameboost.plots")
+        import frameboost.plots as charts
+
+        return charts
     if name not in _ESTIMATORS:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     import frameboost.sklearn as estimators

@@ -63,9 +63,12 @@ def layer(module: str) -> int:
 
 
 def imported(path: Path) -> set[str]:
-    """Return the modules that a file imports, at its top or within functions."""
+    """Return the modules that a file imports, at its top or within functions, by a statement or by name."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__"):
+            assert isinstance(node.args[0], ast.Constant), f"{path}: import of a name that is not known before it runs"
+            found.add(node.args[0].value)
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -491,10 +491,10 @@ def _report(options: argparse.Namespace) -> None:
     check_writable(options.out)
     check_data(options)
     try:
-        from frameboost.report import Wanted, report_html  # late: it needs the extra `report`
+        from frameboost.report import ReportOptions, report_html  # late: it needs the extra `report`
     except ImportError as error:
         raise ParameterError(str(error)) from error
     model = open_model(options.model)
     if options.training is not None:
         options.training = TableFiles((options.training,), null_values=tuple(options.null_values))
-    write_text(options.out, report_html(model, read_data(options), Wanted(**arguments(options, Wanted))))
+    write_text(options.out, report_html(model, read_data(options), ReportOptions(**arguments(options, ReportOptions))))

@@ -38,7 +38,7 @@ def stability_index(actual: npt.ArrayLike, expected: npt.ArrayLike) -> float:
     >>> round(stability_index([0.25, 0.75], [0.5, 0.5]), 6)
     0.274653
     """
-    a, e = np.maximum(actual, SMALLEST_SHARE), np.maximum(expected, SMALLEST_SHARE)
+    a, e = (np.maximum(np.asarray(shares, dtype=np.float64), SMALLEST_SHARE) for shares in (actual, expected))
     return float(np.sum((a - e) * np.log(a / e)))
 
 

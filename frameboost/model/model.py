@@ -5,11 +5,11 @@ Its methods pass on to `frameboost.prediction` for Python and to `frameboost.dat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
-from importlib import import_module
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -40,7 +40,11 @@ from frameboost.prediction.shap_explanation import shap_explanation
 from frameboost.runtime.installed import require_numba
 from frameboost.training.calibration import METHODS
 
-__all__ = ["Model", "predictor_of"]
+__all__ = ["REPORT_WRITERS", "Model", "predictor_of"]
+
+# The function that writes a report. Reports are made of charts, which take models, so that they stand above this class;
+# `frameboost`, which stands above both, puts it here.
+REPORT_WRITERS: list[Callable[..., None]] = []
 
 
 class Model:
@@ -910,12 +914,11 @@ class Model:
         >>> "<title>Four numbers</title>" in path.read_text(encoding="utf-8")
         True
         """
-        # By name, as it stands above this class: a report is made of charts, which take models.
-        report = import_module("frameboost.report")
-        wanted = report.Wanted(
-            target, weight, group, label_upper_bound, groups, training, dialect, title, base_margin, time
-        )
-        report.write_report(self, data, path, wanted)
+        (write_report,) = REPORT_WRITERS
+        write_report(
+            self, data, path, target=target, weight=weight, group=group, label_upper_bound=label_upper_bound,
+            groups=groups, training=training, dialect=dialect, title=title, base_margin=base_margin, time=time,
+        )  # fmt: skip
 
     # --- other models made of this one --------------------------------------------------------------------------------
 
@@ -1082,14 +1085,19 @@ class Model:
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Model) and self.to_json() == other.to_json()
+        return isinstance(other, Model) and (self is other or self._digest == other._digest)
 
     def __hash__(self) -> int:
-        return hash(self.to_json())
+        return hash(self._digest)
+
+    @cached_property
+    def _digest(self) -> bytes:
+        """The SHA-256 of the model file, which is kept, as the text of a large model is megabytes."""
+        return sha256(self.to_json().encode("utf-8")).digest()
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy or pickle does not contain the predictor's compiled trees.
-        return {name: value for name, value in vars(self).items() if name != "_predictor"}
+        # A copy or pickle does not contain what is worked out anew, such as the predictor's compiled trees.
+        return {"_ensemble": self._ensemble}
 
     # --- files --------------------------------------------------------------------------------------------------------
 

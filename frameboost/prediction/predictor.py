@@ -168,7 +168,11 @@ class Predictor:
 
     def of_numbers(self) -> Predictor:
         """Return the predictor of the model without its labels, whose classes are numbers."""
-        return Predictor(replace(self.ensemble, labels=())) if self.ensemble.labels else self
+        return self._of_numbers if self.ensemble.labels else self
+
+    @cached_property
+    def _of_numbers(self) -> Predictor:
+        return Predictor(replace(self.ensemble, labels=()))
 
     # --- by kernels ---------------------------------------------------------------------------------------------------
 

@@ -120,11 +120,11 @@ def in_words(tree: Tree, steps: Sequence[Step], features: Sequence[Feature], wit
 
 def in_sql(tree: Tree, steps: Sequence[Step], features: Sequence[Feature], dialect: Dialect) -> str:
     """Return the condition of a path in a dialect's SQL, true for missing values where the path is theirs."""
-    found = []
+    parts = []
     for step in steps:
         feature = features[tree.feature[step.node]]
         column = FeatureColumn(feature, dialect, dialect.quote(feature.name))
         condition, is_left = column.test(tree, step.node)
         text = condition if is_left == step.left else column.negated(condition, tree, step.node)
-        found.append(f"({text})" if " OR " in text else text)
-    return " AND ".join(found)
+        parts.append(f"({text})" if " OR " in text else text)
+    return " AND ".join(parts)

@@ -1,30 +1,47 @@
-"""Drift: how far these rows are from those of training.
+"""How far these rows are from those of training, and how the metric and the drift changed over time.
 
-With the training rows it is the population stability index of each feature; without, what the model file knows of them.
+With the training rows drift is the population stability index of each feature. Without them it is what the model file
+knows of training: the categories, and the shares of rows in the leaves of the first tree. A cover is a sum of hessians.
+Before the first tree all rows have the same margin; if the hessian does not depend on the label, it is the same for all
+rows, and covers are proportional to numbers of rows (or to sums of their weights).
 """
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import altair as alt
 import polars as pl
 
+from frameboost import plots
 from frameboost.checks.messages import shortened
 from frameboost.data.shares import free_name
+from frameboost.data.sources import FrameSource
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
-from frameboost.evaluation.drift import drift_frame
+from frameboost.evaluation.drift import MUCH_DRIFT, SOME_DRIFT, drift_frame, periods_of, stability_index
+from frameboost.evaluation.metrics_by_group import evaluated_metrics
+from frameboost.model.model import Model
+from frameboost.plots.drift import period_labels
+from frameboost.plots.theme import BLUE, GREY, WIDTH, axis, layered, name_tip, number_tip, quantity
 from frameboost.report.conditions import in_words, path_to
-from frameboost.report.markup import Raw, Section, bar, code, escaped, number, paragraph, percent, table
 from frameboost.report.material import Material
-from frameboost.report.training_shares import shares_by_leaf, stability_index, unseen_categories
+from frameboost.report.page import Chart, Raw, Section, bar, code, escaped, note, number, paragraph, percent, table
+from frameboost.schema.polars_columns import column, known_expr, text_expr
 
-__all__ = ["drift"]
+__all__ = ["drift", "metric_by_period", "over_time", "shares_by_leaf", "unseen_categories"]
 
-_TOP = 20
-_LEAVES = 8
-_MUCH, _SOME = 0.25, 0.1
+_MAX_FEATURES, _MAX_LEAVES = 20, 8  # in tables
+_MAX_DRIFTING = 10  # features of the chart by period
+_FEW_ROWS = 30  # of a period, whose metric is uncertain
+
+
+# --- since training ---------------------------------------------------------------------------------------------------
 
 
 def drift(material: Material) -> Section:
-    """Return the section."""
+    """Return the section of the drift since training."""
     parts = _unseen(material)
     parts += _of_leaves(material) if material.training_rows is None else _of_features(material)
     return Section("drift", "Drift since training", parts)
@@ -37,37 +54,38 @@ def _of_features(material: Material) -> list[Raw]:
     try:
         baseline = material.baseline
         assert baseline is not None
-        found = drift_frame(material.ensemble, rows.with_columns(pl.lit(0).alias(period)), baseline, period)
+        indices = drift_frame(material.ensemble, rows.with_columns(pl.lit(0).alias(period)), baseline, period)
     except DataError as error:  # such as a feature of another type than in training, of which bins are not known
-        return [paragraph("The features can't be compared with those of training: ", error, ".", kind="note")]
-    found = found.sort("psi", descending=True, maintain_order=True)
-    largest = max(1e-9, float(found["psi"].max() or 0.0), _MUCH)  # type: ignore[arg-type]
-    shown = [(name, number(psi, 3), bar(psi / largest), _level(psi)) for _, name, psi, _ in found.head(_TOP).rows()]
-    more = len(found) - len(shown)
+        return [note("The features can't be compared with those of training: ", error, ".")]
+    indices = indices.sort("psi", descending=True, maintain_order=True).select("feature", "psi")
+    largest = max(MUCH_DRIFT, float(indices["psi"].max() or 0.0))  # type: ignore[arg-type]
+    first = indices.head(_MAX_FEATURES).rows()
+    rows_shown = [(name, number(psi, 3), bar(psi / largest), _level(psi)) for name, psi in first]
+    more = len(indices) - len(first)
     text = (
         "The population stability index (PSI) of each feature: Σ (a − e) ln(a / e) over some ten bins, a and e the "
-        f"shares of rows here and in training. Below {_SOME} is little, above {_MUCH} much."
+        f"shares of rows here and in training. Below {SOME_DRIFT} is little, above {MUCH_DRIFT} much."
     )
-    note = [paragraph(f"{more:,} more features have less.", kind="note")] if more > 0 else []
-    return [paragraph(text), table(("feature", "PSI", "", ""), shown, numbers=(1,)), *note]
+    rest = [note(f"{more:,} more features have less.")] if more > 0 else []
+    return [paragraph(text), table(("feature", "PSI", "", ""), rows_shown, numbers=(1,)), *rest]
 
 
 def _level(psi: float) -> Raw:
-    if psi > _MUCH:
+    if psi > MUCH_DRIFT:
         return Raw('<span class="bad">much</span>')
-    return escaped("some" if psi >= _SOME else "little")
+    return escaped("some" if psi >= SOME_DRIFT else "little")
 
 
 def _unseen(material: Material) -> list[Raw]:
     """Return the categories that training did not have."""
-    found = unseen_categories(material.ensemble, material.rows)
-    if found.is_empty():
+    unseen = unseen_categories(material.ensemble, material.rows)
+    if unseen.is_empty():
         if not any(f.type.is_categorical and f.type.name != "codes" for f in material.ensemble.features):
             return []
         return [paragraph("Every category in these rows is known from training.")]
     rows = [
         (name, percent(share), Raw(", ".join(code(shortened(value, 40)) for value in examples)))
-        for name, share, examples in found.head(_TOP).rows()
+        for name, share, examples in unseen.head(_MAX_FEATURES).rows()
     ]
     text = "Categories that training did not have; they go where missing values go."
     return [paragraph(text), table(("feature", "share of rows", "such as"), rows, numbers=(1,))]
@@ -75,13 +93,11 @@ def _unseen(material: Material) -> list[Raw]:
 
 def _of_leaves(material: Material) -> list[Raw]:
     """Return the shares of rows by leaf of the first tree."""
-    how = paragraph(
-        "For the drift of each feature give the rows of training, ", code("training="), ".", kind="note"
-    )  # fmt: skip
+    how = note("For the drift of each feature give the rows of training, ", code("training="), ".")
     shares = shares_by_leaf(material.model, material.rows)
     if shares is None:
         return [how]
-    psi = stability_index(shares)
+    psi = stability_index(shares["here"], shares["training"])
     tree, features = material.ensemble.trees[0], material.ensemble.features
     ordered = shares.sort((pl.col("here") - pl.col("training")).abs(), descending=True, maintain_order=True)
     rows = [
@@ -91,12 +107,135 @@ def _of_leaves(material: Material) -> list[Raw]:
             percent(here),
             f"{100 * (here - before):+.1f}",
         )
-        for leaf, before, here in ordered.head(_LEAVES).rows()
+        for leaf, before, here in ordered.head(_MAX_LEAVES).rows()
     ]
     text = Raw(
         "The model file has the shares of the training rows in the leaves of its first tree. Against these, the rows "
-        f"here have a population stability index of <strong>{number(psi, 3)}</strong> ({_level(psi)}): below {_SOME} "
-        f"is little, above {_MUCH} much. The leaves that changed most:"
+        f"here have a population stability index of <strong>{number(psi, 3)}</strong> ({_level(psi)}): below "
+        f"{SOME_DRIFT} is little, above {MUCH_DRIFT} much. The leaves that changed most:"
     )
     header = ("leaf", "in training", "here", "points")
     return [paragraph(text), table(header, rows, numbers=(1, 2, 3)), how]
+
+
+def shares_by_leaf(model: Model, rows: pl.DataFrame) -> pl.DataFrame | None:
+    """Return the shares of training rows and of these rows in the leaves of the first tree.
+
+    Returns
+    -------
+    polars.DataFrame or None
+        ``leaf`` (the node), ``training`` and ``here``; None if the covers of the tree are not in proportion to rows.
+    """
+    ensemble = model.ensemble
+    if not ensemble.trees or not _covers_count_rows(ensemble):
+        return None
+    tree = ensemble.trees[0]
+    leaves = list(tree.leaves())
+    covers = [tree.cover[leaf] for leaf in leaves]
+    if len(leaves) < 2 or not all(cover > 0 and math.isfinite(cover) for cover in covers):
+        return None
+    counts = dict(model[:1].predict(rows, "leaf").arr.get(0).value_counts().rows())
+    return pl.DataFrame({
+        "leaf": leaves,
+        "training": [cover / sum(covers) for cover in covers],
+        "here": [counts.get(leaf, 0) / len(rows) for leaf in leaves],
+    })  # fmt: skip
+
+
+def _covers_count_rows(ensemble: Ensemble) -> bool:
+    loss = ensemble.loss
+    if not loss.is_trainable or not loss.outputs:
+        return False
+    hessian = loss.outputs[0].hessian
+    depends = [*loss.labels, *loss.roles, *loss.terms]
+    return not any(name in hessian.columns and hessian.uses(name) for name in depends)
+
+
+def unseen_categories(ensemble: Ensemble, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the features that have categories here which training did not have, the most frequent first.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``feature``, ``share`` of the rows with such a category, and ``examples``, at most three.
+    """
+    rows_of_unseen = []
+    for feature in ensemble.features:
+        if not feature.type.is_categorical or feature.type.name == "codes":
+            continue
+        values = rows.select(known_expr(feature).alias(feature.name)).to_series()
+        present = rows.select(text_expr(column(feature.name), feature.type).alias(feature.name)).to_series()
+        unseen = present.filter(values.is_null() & present.is_not_null())
+        if len(unseen):
+            counts = unseen.value_counts(name="rows").sort(["rows", feature.name], descending=[True, False])
+            rows_of_unseen.append((feature.name, len(unseen) / len(rows), counts[feature.name].head(3).to_list()))
+    schema: dict[str, Any] = {"feature": pl.String, "share": pl.Float64, "examples": pl.List(pl.String)}
+    return pl.DataFrame(rows_of_unseen, schema, orient="row").sort("share", descending=True, maintain_order=True)
+
+
+# --- over time --------------------------------------------------------------------------------------------------------
+
+
+def over_time(material: Material) -> Section | None:
+    """Return the section of the periods, None without a column of times."""
+    if material.options.time is None:
+        return None
+    periods = periods_of(material.rows, material.options.time)
+    parts: list[Raw | Chart] = []
+    if material.evaluation is not None and material.metrics:
+        parts += _quality(material, metric_by_period(material, periods))
+    parts += _drift(material, periods)
+    return Section("time", "Over time", parts)
+
+
+def metric_by_period(material: Material, periods: pl.Series) -> pl.DataFrame:
+    """Return ``period``, ``rows`` and ``value`` of the objective's own metric; rows without a time are left out."""
+    period = free_name("period", material.rows.columns)
+    rows = material.coded.frame.collect().with_columns(periods.alias(period)).drop_nulls(period)
+    if (weight := material.roles.get("weight")) is not None:
+        rows = rows.filter(column(weight) > 0)
+    values = evaluated_metrics(
+        material.predictor, FrameSource(rows.lazy()), material.roles, [period], material.metrics[:1], r2=False
+    )
+    return values.select(pl.col(period).alias("period"), "rows", "value")
+
+
+def _quality(material: Material, values: pl.DataFrame) -> list[Raw | Chart]:
+    """Return the chart of the metric by period, beside that of all rows."""
+    metric = material.metrics[0].name
+    labels = period_labels(values["period"])
+    values = values.with_columns(pl.Series("period", labels), few=pl.col("rows") < _FEW_ROWS)
+    x = alt.X(
+        field="period", type="ordinal", sort=labels, title=shortened(material.options.time or "", 40),
+        axis=axis(labelAngle=-45, labelOverlap=True),
+    )  # fmt: skip
+    tooltip = [
+        name_tip("period"),
+        number_tip("value", title=metric, format=".4g"),
+        number_tip("rows", format=","),
+    ]
+    y = quantity(alt.Y, "value", metric)
+    base = alt.Chart(values.filter(pl.col("value").is_finite()), width=WIDTH, height=200)
+    whole = alt.Chart(pl.DataFrame({"value": [material.values[metric]]})).mark_rule(color=GREY, strokeDash=[4, 4])
+    dots = base.mark_circle(color=BLUE, size=50, opacity=1).encode(
+        x=x, y=y, tooltip=tooltip,
+        opacity=alt.condition("datum.few", alt.value(0.35), alt.value(1)),
+    )  # fmt: skip
+    chart = layered(whole.encode(y=y), base.mark_line(color=BLUE, strokeWidth=2).encode(x=x, y=y), dots)
+    caption = f"Dashed is the {metric} of all rows; pale dots are of fewer than {_FEW_ROWS} rows."
+    return [Chart(chart, caption, "The metric by period")]
+
+
+def _drift(material: Material, periods: pl.Series) -> list[Raw | Chart]:
+    """Return the chart of the drift of each feature by period, if the training rows are given."""
+    try:
+        baseline = material.baseline
+    except DataError:  # of features that can't be compared, as the section of drift says
+        return []
+    if baseline is None:
+        return [note("For the drift by period give the rows of training.")]
+    period = free_name(material.options.time or "", material.rows.columns)
+    rows = material.rows.with_columns(periods.alias(period)).drop_nulls(period)
+    chart = plots.drift(material.model, rows, baseline, period, every="1ns", top=_MAX_DRIFTING)
+    caption = f"The population stability index of the {_MAX_DRIFTING} features that changed most."
+    return [Chart(chart, caption, "Drift by period")]

@@ -27,7 +27,7 @@ from frameboost.evaluation.scored_rows import ScoredRows, score_rows, scores_for
 from frameboost.expressions.draws import draw_key
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.metrics.built_in import AnyMetric
-from frameboost.model.model import Model
+from frameboost.model.model import Model, predictor_of
 from frameboost.plots.inputs import sampled
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
@@ -35,14 +35,14 @@ from frameboost.training.class_labels import labelled_columns, with_label_codes
 from frameboost.training.data_checks import find_roles
 from frameboost.training.ranking_checks import with_group
 
-__all__ = ["Material", "Wanted", "gather"]
+__all__ = ["Material", "ReportOptions", "gather"]
 
 _MAX_ROWS = 250_000
 _DRAWS = 200
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReportOptions:
     """The arguments of `frameboost.Model.report` besides the model, the data and the file."""
 
     target: str | Sequence[str] | None = None
@@ -65,8 +65,8 @@ class Material:
     ----------
     model
         The model.
-    wanted
-        What the user asks for.
+    options
+        The other arguments of the report.
     dialect
         The dialect of the SQL.
     rows
@@ -82,7 +82,7 @@ class Material:
     """
 
     model: Model
-    wanted: Wanted
+    options: ReportOptions
     dialect: Dialect
     rows: pl.DataFrame
     n_rows: int
@@ -90,10 +90,10 @@ class Material:
     roles: Mapping[str, str]
     training_rows: LocalSource | None
 
-    @cached_property
+    @property
     def ensemble(self) -> Ensemble:
         """The model's trees, loss, features and offset."""
-        return self.model.ensemble.started_from(self.wanted.base_margin)
+        return self._labelled.ensemble
 
     @property
     def target(self) -> str:
@@ -121,19 +121,23 @@ class Material:
     @cached_property
     def predictor(self) -> Predictor:
         """What scores rows, with labels as numbers."""
-        return Predictor(self.ensemble).of_numbers()
+        return self._labelled.of_numbers()
+
+    @cached_property
+    def _labelled(self) -> Predictor:
+        return predictor_of(self.model).started_from(self.options.base_margin)
 
     @cached_property
     def coded(self) -> FrameSource:
         """The rows, with labels as the numbers that the model knows them by."""
-        source = with_label_codes(FrameSource(self.rows.lazy()), self.wanted.target or [], self.ensemble.labels)
+        source = with_label_codes(FrameSource(self.rows.lazy()), self.options.target or [], self.ensemble.labels)
         assert isinstance(source, FrameSource)
         return source
 
     @cached_property
     def scored(self) -> pl.DataFrame:
         """The columns of the roles and the margins of the rows, and ``groups`` as ``group_0``."""
-        groups = [] if self.wanted.groups is None else [self.wanted.groups]
+        groups = [] if self.options.groups is None else [self.options.groups]
         return scored_columns(self.predictor, self.coded, self.roles, groups)
 
     @cached_property
@@ -143,7 +147,7 @@ class Material:
 
     def predicted(self, output: str) -> ScoredRows:
         """Return labels and predictions."""
-        return score_rows(Predictor(self.ensemble), self.rows, self.target, self.roles.get("weight"), output)
+        return score_rows(self._labelled, self.rows, self.target, self.roles.get("weight"), output)
 
     @cached_property
     def baseline(self) -> pl.DataFrame | None:
@@ -173,11 +177,11 @@ class Material:
     @cached_property
     def intervals(self) -> dict[str, tuple[float | None, float | None]]:
         """The ends of a 95 % interval of each metric."""
-        found = metric_intervals(
+        intervals = metric_intervals(
             self.ensemble, self.scored, self.metrics, values=self.values, share=len(self.rows) / self.n_rows,
             draws=_DRAWS,
         )  # fmt: skip
-        return {name: (low, high) for name, low, high in found.rows()}
+        return {name: (low, high) for name, low, high in intervals.rows()}
 
     @cached_property
     def values_without_trees(self) -> dict[str, float]:
@@ -199,8 +203,8 @@ class Material:
             (column(name).is_null() | (column(name).is_nan() if self.rows.schema[name].is_float() else False)).any()
             for name in self.ensemble.feature_names
         ]
-        found = self.rows.select(each.alias(str(number)) for number, each in enumerate(missing)).row(0)
-        return frozenset(name for name, has in zip(self.ensemble.feature_names, found, strict=True) if has)
+        has_missing = self.rows.select(each.alias(str(number)) for number, each in enumerate(missing)).row(0)
+        return frozenset(name for name, has in zip(self.ensemble.feature_names, has_missing, strict=True) if has)
 
     @property
     def of_sample(self) -> str:
@@ -210,7 +214,7 @@ class Material:
         return f"of a sample of {len(self.rows):,} of the {self.n_rows:,} rows"
 
 
-def gather(model: Model, data: Any, wanted: Wanted) -> Material:
+def gather(model: Model, data: Any, options: ReportOptions) -> Material:
     """Return what there is to report; metrics are computed where the data are.
 
     Raises
@@ -220,41 +224,41 @@ def gather(model: Model, data: Any, wanted: Wanted) -> Material:
     ParameterError
         If the dialect is unknown, or a column has a role that it can't have.
     """
-    dialect = get_dialect(wanted.dialect)
-    ensemble = model.ensemble.started_from(wanted.base_margin)
-    source = open_rows(data, labelled_columns(ensemble, wanted.target or []))
+    dialect = get_dialect(options.dialect)
+    ensemble = model.ensemble.started_from(options.base_margin)
+    source = open_rows(data, labelled_columns(ensemble, options.target or []))
     ensemble.find_in(source)
-    columns = _columns_besides(source, wanted)
+    columns = _columns_besides(source, options)
     roles: dict[str, str] = {}
-    if wanted.target is not None:
+    if options.target is not None:
         roles = with_group(
-            source, find_roles(source, wanted.target, wanted.weight, None, wanted.label_upper_bound), wanted.group
+            source, find_roles(source, options.target, options.weight, None, options.label_upper_bound), options.group
         )
-    training = None if wanted.training is None else open_rows(wanted.training, ensemble.features, "training")
+    training = None if options.training is None else open_rows(options.training, ensemble.features, "training")
     if training is not None:
         find_features(training, ensemble.features)
     evaluation = None
-    if wanted.target is not None:
-        given = source.frame if isinstance(source, FrameSource) else source.relation
+    if options.target is not None:
+        labelled = source.frame if isinstance(source, FrameSource) else source.relation
         evaluation = model.evaluate(
-            given, wanted.target, weight=wanted.weight, group=wanted.group,
-            label_upper_bound=wanted.label_upper_bound, base_margin=wanted.base_margin,
+            labelled, options.target, weight=options.weight, group=options.group,
+            label_upper_bound=options.label_upper_bound, base_margin=options.base_margin,
         )  # fmt: skip
     names = list(dict.fromkeys([*ensemble.read_names, *roles.values(), *columns]))
-    rows, n_rows = _read(source, names, wanted.groups or wanted.group)
-    return Material(model, wanted, dialect, rows, n_rows, evaluation, roles, training)
+    rows, n_rows = _read(source, names, options.groups or options.group)
+    return Material(model, options, dialect, rows, n_rows, evaluation, roles, training)
 
 
-def _columns_besides(source: LocalSource, wanted: Wanted) -> list[str]:
+def _columns_besides(source: LocalSource, options: ReportOptions) -> list[str]:
     """Return the columns that are read besides features and labels."""
-    if wanted.target is None:
-        given = {"weight": wanted.weight, "group": wanted.group, "groups": wanted.groups,
-                 "label_upper_bound": wanted.label_upper_bound, "base_margin": wanted.base_margin}  # fmt: skip
-        for argument, value in given.items():
+    if options.target is None:
+        of_labels = {"weight": options.weight, "group": options.group, "groups": options.groups,
+                     "label_upper_bound": options.label_upper_bound, "base_margin": options.base_margin}  # fmt: skip
+        for argument, value in of_labels.items():
             if value is not None:
                 raise ParameterError(f"{argument} goes with labels; name their column, target=")
-    found = []
-    for argument, name, parts in (("groups", wanted.groups, "groups"), ("time", wanted.time, "periods")):
+    columns = []
+    for argument, name, parts in (("groups", options.groups, "groups"), ("time", options.time, "periods")):
         if name is None:
             continue
         if name not in source.names():
@@ -265,8 +269,8 @@ def _columns_besides(source: LocalSource, wanted: Wanted) -> list[str]:
                 f"{argument} column {shown(name)} has type {source.type_names()[name]}, which can't tell {parts} "
                 "apart; convert it to an integer or a string"
             )
-        found.append(name)
-    return found
+        columns.append(name)
+    return columns
 
 
 def _read(source: LocalSource, names: list[str], units: str | None) -> tuple[pl.DataFrame, int]:

@@ -1,37 +1,55 @@
-"""The sections of a report in their order, and the file that they are written to."""
+"""The report: a list of sections, and the file that they are written to.
+
+A section is a function of `Material` that returns a `Section`, or None where it says nothing. Those of weak segments,
+of drift and of time have files of their own; the others are here, in the order of the page.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+import polars as pl
+
+from frameboost import plots
 from frameboost.checks.messages import counted, shortened
 from frameboost.data.table_files import check_writable, output_path
+from frameboost.errors import ParameterError
+from frameboost.evaluation.history import long_history
+from frameboost.metrics.built_in import larger_is_better
 from frameboost.model.model import Model
-from frameboost.report.about import about
-from frameboost.report.calibration import calibration
-from frameboost.report.drift import drift
-from frameboost.report.importance import importance
-from frameboost.report.markup import Raw, Section, escaped
-from frameboost.report.material import Material, Wanted, gather
-from frameboost.report.over_time import over_time
-from frameboost.report.page import page
-from frameboost.report.parameters import parameters
-from frameboost.report.quality import quality
-from frameboost.report.response import response
-from frameboost.report.sql import sql
-from frameboost.report.training import training
-from frameboost.report.weak_segments import weak_segments
+from frameboost.parameters.parameters import Parameters
+from frameboost.plots.theme import MAX_CLASSES
+from frameboost.prediction.contributions import BIAS
+from frameboost.report.drift import drift, over_time
+from frameboost.report.material import Material, ReportOptions, gather
+from frameboost.report.page import (
+    Chart,
+    Raw,
+    Section,
+    bar,
+    block_of_code,
+    code,
+    escaped,
+    facts,
+    interval,
+    note,
+    number,
+    page,
+    paragraph,
+    percent,
+    table,
+)
+from frameboost.report.segments import weak_segments
+from frameboost.schema.polars_columns import column, known_expr
 
 __all__ = ["report_html", "write_report"]
 
-_SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
-    about, quality, weak_segments, importance, response, calibration, over_time, drift, training, sql, parameters,
-)  # fmt: skip
 
-
-def write_report(model: Model, data: Any, path: str | os.PathLike[str], wanted: Wanted) -> None:
+def write_report(model: Model, data: Any, path: str | os.PathLike[str], options: ReportOptions) -> None:
     """Write the report of a model to a file, atomically; `frameboost.Model.report` describes the arguments.
 
     Raises
@@ -40,26 +58,355 @@ def write_report(model: Model, data: Any, path: str | os.PathLike[str], wanted: 
         If the file can't be written, before any work starts.
     """
     check_writable(os.fspath(path))
-    text = report_html(model, data, wanted)
+    text = report_html(model, data, options)
     with output_path(os.fspath(path)) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
-def report_html(model: Model, data: Any, wanted: Wanted) -> str:
+def report_html(model: Model, data: Any, options: ReportOptions) -> str:
     """Return the page."""
-    material = gather(model, data, wanted)
-    sections = [found for section in _SECTIONS if (found := section(material)) is not None]
-    title = wanted.title or (f"Model of {shortened(_targets(wanted), 80)}" if wanted.target else "Report of a model")
-    return page(title, _subtitle(material), sections)
-
-
-def _targets(wanted: Wanted) -> str:
-    return wanted.target if isinstance(wanted.target, str) else ", ".join(wanted.target or ())
-
-
-def _subtitle(material: Material) -> Raw:
-    model = material.model
-    return Raw(
+    material = gather(model, data, options)
+    sections = [section for make in _SECTIONS if (section := make(material)) is not None]
+    targets = options.target if isinstance(options.target, str) else ", ".join(options.target or ())
+    title = options.title or (f"Model of {shortened(targets, 80)}" if options.target else "Report of a model")
+    subtitle = Raw(
         f"{escaped(model.objective)} &middot; {counted(model.n_trees, 'tree')} &middot; "
         f"{counted(len(model.features), 'feature')} &middot; {counted(material.n_rows, 'row')}"
     )
+    return page(title, subtitle, sections)
+
+
+# --- what it is -------------------------------------------------------------------------------------------------------
+
+_MAX_LABELS = 6
+
+
+def _about(material: Material) -> Section:
+    ensemble, model = material.ensemble, material.model
+    leaves = sum(1 for tree in ensemble.trees for _ in tree.leaves())
+    used = {tree.feature[node] for tree in ensemble.trees for node in range(len(tree)) if not tree.is_leaf(node)}
+    rows: list[tuple[object, object]] = [
+        ("objective", code(ensemble.loss.name)),
+        ("predicts", _predicts(material)),
+        ("rounds", f"{model.n_rounds:,}"),
+        ("trees", f"{counted(model.n_trees, 'tree')} of depth {ensemble.depth}, {counted(leaves, 'leaf', 'leaves')}"),
+        ("features", f"{len(ensemble.features):,}, of which {len(used):,} in splits"),
+        ("base margin", ", ".join(number(value) for value in ensemble.base_margins[:_MAX_LABELS])),
+        ("rows of this report", f"{material.n_rows:,}"),
+    ]
+    if ensemble.offset is not None:
+        added = f"{ensemble.offset.kind} {', '.join(ensemble.offset.names)}"
+        rows.append(("offset of the margin", code(shortened(added))))
+    if ensemble.calibration is not None:
+        rows.append(("calibrated", code(shortened(ensemble.calibration.text))))
+    if model.best_iteration is not None:
+        best = "" if model.best_score is None else f", {number(model.best_score)}"
+        rows.append(("best round in training", f"{model.best_iteration:,}{best}"))
+    parts = [facts(rows)]
+    if material.evaluation is None:
+        text = "No labels were given, so this report says nothing of how good the model is: name their column, "
+        parts.append(note(text, code("target="), "."))
+    if material.of_sample:
+        parts.append(note(f"Metrics are of all rows; charts are {material.of_sample}."))
+    return Section("about", "What it is", parts)
+
+
+def _predicts(material: Material) -> Raw:
+    ensemble = material.ensemble
+    loss = ensemble.loss
+    if ensemble.labels:
+        labels = [code(shortened(str(label), 40)) for label in ensemble.labels[:_MAX_LABELS]]
+        more = len(ensemble.labels) - len(labels)
+        return Raw(f"{len(ensemble.labels):,} classes: {', '.join(labels)}" + (f" and {more:,} more" if more else ""))
+    if material.is_ranking:
+        return escaped("the order of the rows of a query")
+    if len(loss.labels) > 1:
+        return escaped(f"{len(loss.labels):,} numbers, of a target each")
+    if loss.classes:
+        return escaped(f"{loss.classes:,} classes, 0 to {loss.classes - 1:,}")
+    if loss.is_distribution:
+        return escaped("a mean and a standard deviation")
+    return escaped("a number" if loss.n_outputs == 1 else f"{loss.n_outputs:,} numbers")
+
+
+# --- how good it is ---------------------------------------------------------------------------------------------------
+
+_MAX_CONFUSED = 30  # classes of a confusion matrix
+_MAX_SCORES = 4  # metrics in large numbers
+_METRICS: Mapping[str, str] = {
+    "rmse": "root of the mean squared error",
+    "rmsle": "root of the mean squared difference of logarithms",
+    "mae": "mean absolute error",
+    "mape": "mean absolute error as a share of the label",
+    "mphe": "mean pseudo-Huber error",
+    "r2": "share of the labels' variance that is explained (R²)",
+    "logloss": "mean negative log-likelihood of the label",
+    "mlogloss": "mean negative log-likelihood of the label",
+    "error": "share of rows taken for the wrong class",
+    "merror": "share of rows taken for the wrong class",
+    "auc": "area under the ROC curve",
+    "aucpr": "area under the curve of precision and recall",
+    "poisson-nloglik": "mean negative log-likelihood of Poisson's distribution",
+    "gamma-nloglik": "mean negative log-likelihood of the gamma distribution",
+    "gamma-deviance": "deviance of the gamma distribution",
+    "tweedie-nloglik": "mean negative log-likelihood of Tweedie's distribution",
+    "quantile": "mean pinball loss",
+    "cox-nloglik": "negative partial log-likelihood",
+    "aft-nloglik": "mean negative log-likelihood of the accelerated failure time",
+    "interval-regression-accuracy": "share of predictions within the label's interval",
+    "ndcg": "normalised discounted cumulative gain",
+    "map": "mean average precision",
+    "pre": "precision",
+}
+
+
+def _quality(material: Material) -> Section | None:
+    """Return the metrics that fit the objective, with intervals, and the charts that belong to them."""
+    if material.evaluation is None:
+        return None
+    scores = "".join(
+        f'<div><div class="name">{escaped(shortened(name, 40))}</div><div class="value">{number(value)}</div>'
+        f'<div class="interval">{interval(*material.intervals[name])}</div></div>'
+        for name, value in list(material.values.items())[:_MAX_SCORES]
+    )
+    parts: list[Raw | Chart] = [Raw(f'<div class="scores">{scores}</div>'), _metrics(material)]
+    if material.ensemble.interval is not None:
+        coverage, held, width = material.evaluation.interval.row(0)
+        parts.append(
+            paragraph(
+                f"The model's intervals promise to hold {100 * coverage:g} % of the labels, and hold {100 * held:.3g} "
+                f"% of these; their mean width is {number(width)}."
+            )
+        )
+    return Section("quality", "How good it is", [*parts, *_charts(material)])
+
+
+def _metrics(material: Material) -> Raw:
+    without = material.values_without_trees
+    rows = []
+    for name, value in material.values.items():
+        better = "higher" if name == "r2" or larger_is_better(name) else "lower"
+        words = _METRICS.get(name.partition("@")[0].removesuffix("-"), "")
+        row = [name, number(value), interval(*material.intervals[name])]
+        rows.append([*row, *([number(without[name])] if without else []), better, words])
+    header = ["metric", "value", "95 % interval", *(["without trees"] if without else []), "better", ""]
+    numbers = (1, 2, 3) if without else (1, 2)
+    unit = material.options.groups or material.roles.get("qid")
+    drawn = "rows" if unit is None else f"the values of {unit}"
+    text = f"{counted(material.n_rows, 'row')}. Intervals are by the bootstrap over {drawn}"
+    text += "; without trees, every row has the base margin as prediction." if without else "."
+    return Raw(table(header, rows, numbers=numbers) + note(text))
+
+
+def _charts(material: Material) -> list[Chart]:
+    loss = material.ensemble.loss
+    if not material.one_target or material.is_ranking or not (loss.classes or material.predicts_labels):
+        return []
+    scored = (material.model, material.predictions, material.target)
+    if not loss.classes:
+        caption = "Dots are a sample of rows, the line is the median residual, the band holds four of five rows."
+        return [Chart(plots.residuals(*scored), caption, "Residuals")]
+    charts = []
+    if len(np.unique(material.predictions.labels)) > 1:
+        of_thresholds = "Each threshold of the score is a point; dashed is a score without information."
+        charts = [
+            Chart(plots.roc(*scored), of_thresholds, "ROC"),
+            Chart(plots.precision_recall(*scored), "Dashed is the share of the class.", "Precision and recall"),
+            Chart(plots.gains(*scored), "What is found among the rows of the highest scores.", "Gains"),
+        ]
+    if 2 <= loss.classes <= _MAX_CONFUSED:
+        caption = "Rows, and their share of the actual class, by the most probable class."
+        confusion = plots.confusion(material.model, material.predicted("class"), material.target)
+        charts.append(Chart(confusion, caption, "Confusion"))
+    return charts
+
+
+# --- what matters, and how it responds --------------------------------------------------------------------------------
+
+_MAX_IMPORTANT = 15  # features in charts of importance
+_MAX_EXPLAINED = 3  # outputs with SHAP values
+_EXPLAINED_ROWS, _EXPLAINED_LEAVES = 500, 4_000_000  # fewer rows if these times the leaves are more
+_MAX_RESPONSES, _RESPONSE_ROWS = 6, 500  # charts of partial dependence, and their rows
+
+
+def _importance(material: Material) -> Section:
+    """Return the gain of the features' splits, and SHAP values on a sample of the rows."""
+    model, ensemble = material.model, material.ensemble
+    gain = plots.importance(model, "total_gain", top=_MAX_IMPORTANT)
+    parts: list[Raw | Chart] = [Chart(gain, "How much all splits on a feature lower the training loss.", "Gain")]
+    if BIAS in model.features:
+        text = f"There are no SHAP values, as a feature is named {BIAS}, which is the name of their constant."
+        return Section("importance", "What matters", [*parts, note(text)])
+    leaves = sum(1 for tree in ensemble.trees for _ in tree.leaves())
+    rows = max(100, min(_EXPLAINED_ROWS, _EXPLAINED_LEAVES // max(1, leaves)))
+    for output in range(min(ensemble.n_outputs, _MAX_EXPLAINED)):
+        chart = plots.shap_summary(model, material.rows, top=_MAX_IMPORTANT, output=output, rows=rows)
+        name = ""
+        if ensemble.output_labels:
+            name = f" of {shortened(str(ensemble.output_labels[output]), 40)}"
+        elif ensemble.n_outputs > 1:
+            name = f" of {'class' if ensemble.loss.classes else 'output'} {output}"
+        caption = "A dot is a row: how much the feature moves its margin away from the mean."
+        parts.append(Chart(chart, caption, f"SHAP values{name}"))
+    if (more := ensemble.n_outputs - _MAX_EXPLAINED) > 0:
+        parts.append(note(f"SHAP values of {more:,} more outputs are left out."))
+    return Section("importance", "What matters", parts)
+
+
+def _response(material: Material) -> Section | None:
+    """Return partial dependence on the features that matter most, None of a model without splits."""
+    model, rows = material.model, material.rows
+    # By the number of splits where another library's model has no gains.
+    kinds = [model.importance(kind).filter(pl.col("importance") > 0)["feature"] for kind in ("total_gain", "weight")]
+    names = kinds[0] if len(kinds[0]) else kinds[1]
+    present = [name for name in names if _has_value(material, name)][:_MAX_RESPONSES]
+    if not present:
+        return None
+    charts = [
+        Chart(plots.partial_dependence(model, rows, name, rows=_RESPONSE_ROWS), title=shortened(name, 60))
+        for name in present
+    ]
+    text = (
+        "The mean prediction if every row had this value of the feature (partial dependence), beside the feature's "
+        "distribution in these rows. The most important comes first; look at the numbers on the axes, which differ."
+    )
+    return Section("response", "How it responds", [paragraph(text), *_outputs(material), *charts])
+
+
+def _outputs(material: Material) -> list[Raw]:
+    """Say what the numbers of the outputs in the charts stand for."""
+    ensemble = material.ensemble
+    names: list[str] = []
+    if ensemble.loss.name == "reg:quantileerror" and ensemble.n_outputs > 1:
+        names = [f"the quantile {level:g}" for level in ensemble.loss.renewal]
+    if ensemble.loss.is_distribution:
+        names = ["the mean", "the logarithm of the spread"]
+    shown = "; ".join(f"{number} is {name}" for number, name in enumerate(names[:MAX_CLASSES]))
+    return [note(f"Outputs: {shown}.")] if shown else []
+
+
+def _has_value(material: Material, name: str) -> bool:
+    """Whether some row has a finite value of the feature, and of categories one that training had."""
+    rows, value = material.rows, column(name)
+    feature = material.ensemble.features[material.ensemble.feature_names.index(name)]
+    has = value.is_finite() if rows.schema[name].is_float() else value.is_not_null()
+    if feature.type.is_categorical and feature.type.name != "codes":
+        has = known_expr(feature).is_not_null()
+    return bool(rows.select(has.any()).item())
+
+
+# --- calibration ------------------------------------------------------------------------------------------------------
+
+
+def _calibration(material: Material) -> Section | None:
+    """Return whether classes are as frequent as predicted, and as many labels below a quantile as it says.
+
+    None without labels and where predictions are neither probabilities nor on their scale.
+    """
+    loss = material.ensemble.loss
+    if not material.one_target or loss.name == "binary:hinge":
+        return None
+    if loss.name == "reg:quantileerror":
+        return _calibration_of_quantiles(material)
+    if not loss.classes and not material.predicts_labels:
+        return None
+    chart = plots.calibration(material.model, material.predictions, material.target)
+    caption = "Bars are two standard errors. Below is the distribution of the predictions."
+    text = (
+        "On the diagonal a class is as frequent as its probability says."
+        if loss.classes
+        else "On the diagonal rows of similar predictions have these as mean label."
+    )
+    return Section("calibration", "Calibration", [paragraph(text), Chart(chart, caption)])
+
+
+def _calibration_of_quantiles(material: Material) -> Section:
+    """Return the share of labels at or below each predicted quantile."""
+    levels = material.ensemble.loss.renewal
+    predicted = material.predictor.predict(material.rows, "mean")
+    several = [predicted] if len(levels) == 1 else [predicted.arr.get(k) for k in range(len(levels))]
+    label = material.rows.select(column(material.target).cast(pl.Float64)).to_series()
+    weight = material.roles.get("weight")
+    weights = None if weight is None else material.rows[weight].cast(pl.Float64).to_numpy()
+    rows = []
+    for level, prediction in zip(levels, several, strict=True):
+        below = float(np.average((label <= prediction).to_numpy(), weights=weights))
+        rows.append((number(level), percent(level), percent(below), f"{100 * (below - level):+.1f} points"))
+    text = "A quantile is calibrated if that share of the labels is at or below its prediction."
+    header = ("quantile", "expected below", "found below", "difference")
+    return Section("calibration", "Calibration", [paragraph(text), table(header, rows, numbers=(0, 1, 2, 3))])
+
+
+# --- training, SQL, parameters ----------------------------------------------------------------------------------------
+
+_TABLE = "your_table"
+_MAX_SQL = 1_000_000  # characters
+_MAX_OPEN_SQL = 2_000  # characters of a block that is not folded away
+_MAX_FEATURES = 500
+
+
+def _training(material: Material) -> Section:
+    title = "How it was trained"
+    if long_history(material.model.history).is_empty():
+        text = "There are no learning curves: nothing was evaluated while the model was trained, as it is with "
+        return Section("training", title, [note(text, code("valid="), ".")])
+    return Section("training", title, [Chart(plots.learning_curves(material.model))])
+
+
+def _sql(material: Material) -> Section:
+    """Return a query to copy, or how to have it where it is too long for that."""
+    title, name = "The SQL", material.dialect.name
+    try:
+        text = material.model.query(_TABLE, name)
+    except ParameterError as error:
+        return Section("sql", title, [note(f"The model can't be one query of {name}: {error}.")])
+    where = paragraph("A query over ", code(_TABLE), f", in the SQL of {name}.")
+    if len(text) > _MAX_SQL:
+        how = f'model.query("{_TABLE}", "{name}")'
+        size = f"It has {len(text) / 1e6:.1f} million characters, too many for this page; "
+        return Section("sql", title, [where, paragraph(size, code(how), " returns it.")])
+    summary = f"SELECT … FROM {_TABLE} ({len(text):,} characters)"
+    return Section("sql", title, [where, block_of_code(text, summary, is_open=len(text) <= _MAX_OPEN_SQL)])
+
+
+def _parameters(material: Material) -> Section:
+    """Return what tells this model from another: the hash of its file, its parameters and features."""
+    model = material.model
+    digest = hashlib.sha256(model.to_json().encode("utf-8")).hexdigest()
+    usual = Parameters().shaping() | {"max_delta_step": 0.0}  # as `fit` fills it in
+    changed = {name: value for name, value in model.parameters.items() if value != usual.get(name)}
+    rest = {name: value for name, value in model.parameters.items() if name not in changed}
+    parts = [
+        paragraph("SHA-256 of the model file: ", code(digest)),
+        Raw("<h3>Parameters other than by default</h3>"),
+        _values(changed) if changed else note("None that the model file holds."),
+    ]
+    if rest:
+        parts += [Raw("<h3>By default</h3>"), _values(rest, kind="usual")]
+    return Section("parameters", "Parameters and hash", [*parts, *_features(material)])
+
+
+def _values(values: Mapping[str, Any], kind: str = "") -> Raw:
+    return facts([(name, code(shortened(str(value), 200))) for name, value in values.items()], kind=kind)
+
+
+def _features(material: Material) -> list[Raw]:
+    """Return the features with their types and the gain of their splits."""
+    gains = material.model.importance("total_gain")
+    features = {feature.name: feature for feature in material.ensemble.features}
+    largest = max(1e-300, float(gains["importance"].max() or 0.0))  # type: ignore[arg-type]
+    rows = []
+    for name, gain in gains.head(_MAX_FEATURES).rows():
+        categories = features[name].categories
+        n_categories = f"{len(categories):,}" if categories else ""
+        rows.append((name, features[name].type, n_categories, bar(gain / largest), number(gain)))
+    more = len(gains) - len(rows)
+    header = ("feature", "type in training", "categories", "gain", "")
+    rest = [note(f"{counted(more, 'more feature')}.")] if more > 0 else []
+    return [Raw("<h3>Features</h3>"), table(header, rows, numbers=(2, 4)), *rest]
+
+
+_SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
+    _about, _quality, weak_segments, _importance, _response, _calibration, over_time, drift, _training, _sql,
+    _parameters,
+)  # fmt: skip

@@ -8,10 +8,10 @@ from tests.support.hostile import SCRIPT, hostile
 @pytest.fixture(scope="session")
 def hostile_page() -> str:
     """Return the page."""
-    from frameboost.report import Wanted, report_html
+    from frameboost.report import ReportOptions, report_html
 
     of = hostile()
     target = of.targets[1]
     return report_html(
-        of.models[1], of.rows, Wanted(target, training=of.rows[:100], title=f"</title>{SCRIPT}", time=of.time)
+        of.models[1], of.rows, ReportOptions(target, training=of.rows[:100], title=f"</title>{SCRIPT}", time=of.time)
     )

@@ -15,10 +15,9 @@ import pytest
 import frameboost as fb
 from frameboost.evaluation.drift import periods_of
 from frameboost.report.conditions import in_sql, in_words, path_to
-from frameboost.report.material import Wanted, gather
-from frameboost.report.over_time import metric_by_period
-from frameboost.report.training_shares import shares_by_leaf, unseen_categories
-from frameboost.report.weak_segments import worst_segments
+from frameboost.report.drift import metric_by_period, shares_by_leaf, unseen_categories
+from frameboost.report.material import ReportOptions, gather
+from frameboost.report.segments import worst_segments
 from tests.support.cases import cases
 from tests.support.hostile import NOT_SHOWN, SCRIPT, hostile
 
@@ -161,10 +160,10 @@ def test_a_sample_of_many_rows(model, tmp_path, monkeypatch):
     con = duckdb.connect()
     con.register("arrived", DATA.to_arrow())
     for data in (DATA, con.table("arrived")):
-        material = gather(model, data, Wanted("y"))
+        material = gather(model, data, ReportOptions("y"))
         assert (len(material.rows), material.n_rows) == (100, N)
         assert material.values == pytest.approx(dict(model.evaluate(DATA, "y").metrics.rows()), rel=1e-12)
-        of_groups = gather(model, data, Wanted("y", groups="who"))
+        of_groups = gather(model, data, ReportOptions("y", groups="who"))
         kept = DATA.filter(pl.col("who").is_in(of_groups.rows["who"].unique().implode()))
         assert len(kept) == len(of_groups.rows) < N  # whole groups
     assert "of a sample of 100 of the 160 rows" in reported(model, tmp_path, DATA, "y")
@@ -264,7 +263,7 @@ def test_the_worst_segment_is_the_one_that_was_spoilt():
     spoilt = (pl.col("place") == "away") & (pl.col("x") >= 1)
     rows = rows.with_columns(y=pl.when(spoilt).then(pl.col("g") * 9).otherwise(pl.col("g")))
     model = fb.fit(rows.with_columns(y=pl.col("g")), "y", features=["x", "place"], n_estimators=1, max_depth=1)
-    material = gather(model, rows, Wanted("y"))
+    material = gather(model, rows, ReportOptions("y"))
     segments, in_halves = worst_segments(material, material.metrics[0])
     assert in_halves
     worst = segments[0]
@@ -289,7 +288,7 @@ def test_conditions_hold_for_the_rows_of_their_leaf():
     assert leaves.n_unique() > 6
     for leaf in leaves.unique():
         steps = path_to(tree, leaf)
-        sql = in_sql(tree, steps, features, gather(model, rows, Wanted()).dialect)
+        sql = in_sql(tree, steps, features, gather(model, rows, ReportOptions()).dialect)
         held = duckdb.sql(f"SELECT * FROM rows WHERE {sql}").pl()
         assert held.sort(pl.all()).equals(rows.filter(leaves == leaf).sort(pl.all()))
         assert in_words(tree, steps, features, ()) != "all rows"
@@ -369,7 +368,7 @@ def test_all_numbers_start_from_the_base_margin(tmp_path):
     for name in ("quality", "calibration"):
         assert "chart-" in sections(page)[name]
     assert np.abs(np.subtract.outer(y - predicted, dots)).min(axis=1).max() < 1e-5
-    material = gather(model, STARTED, Wanted("y", base_margin="start"))
+    material = gather(model, STARTED, ReportOptions("y", base_margin="start"))
     assert np.array_equal(material.predictions.predictions, predicted)
     segments, _ = worst_segments(material, material.metrics[0])
     con = duckdb.connect()
@@ -382,7 +381,7 @@ def test_all_numbers_start_from_the_base_margin(tmp_path):
 
 @pytest.mark.slow
 def test_the_metric_of_each_period_is_that_of_its_rows(model, tmp_path):
-    material = gather(model, STARTED, Wanted("y", weight="w", time="day"))
+    material = gather(model, STARTED, ReportOptions("y", weight="w", time="day"))
     found = metric_by_period(material, periods_of(STARTED, "day"))
     assert found["period"].to_list() == sorted(set(STARTED["day"]))
     for period, rows, value in found.rows():

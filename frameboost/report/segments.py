@@ -23,8 +23,8 @@ from frameboost.metrics.draws import of_each_row
 from frameboost.metrics.metric import Metric, define_terms
 from frameboost.model.model import Model
 from frameboost.report.conditions import in_sql, in_words, path_to
-from frameboost.report.markup import Raw, Section, block_of_code, escaped, number, paragraph, percent, table
 from frameboost.report.material import Material
+from frameboost.report.page import Raw, Section, block_of_code, escaped, note, number, paragraph, percent, table
 from frameboost.schema.polars_columns import column, with_values
 
 __all__ = ["Segment", "weak_segments", "worst_segments"]
@@ -49,13 +49,13 @@ class Segment:
 
 
 def weak_segments(material: Material) -> Section | None:
-    """Return the worst segments beside the whole."""
+    """Return the section of the worst segments beside the whole, None without labels."""
     if material.evaluation is None:
         return None
     metric = material.metrics[0] if material.metrics else None
     if not isinstance(metric, Metric) or material.is_ranking:
         text = "No segments were sought: the metrics of this objective are not sums over rows."
-        return Section("segments", "Where it is bad", [paragraph(text, kind="note")])
+        return Section("segments", "Where it is bad", [note(text)])
     segments, in_halves = worst_segments(material, metric)
     if not segments:
         text = (
@@ -105,18 +105,20 @@ def worst_segments(material: Material, metric: Metric) -> tuple[list[Segment], b
         return [], in_halves
     leaf = free_name("leaf", data.columns)
     parts = measured.with_columns(_leaves(tree, measured).alias(leaf))
-    found = evaluated_metrics(material.predictor, FrameSource(parts.lazy()), material.roles, [leaf], [metric], r2=False)
+    values = evaluated_metrics(
+        material.predictor, FrameSource(parts.lazy()), material.roles, [leaf], [metric], r2=False
+    )
     sizes = dict(_leaves(tree, data).value_counts().rows())
     sign = -1 if larger_is_better(metric.name) else 1
     whole = material.values[metric.name]
     ensemble = tree.ensemble
     segments = []
-    for number_, value in found.select(leaf, "value").rows():
+    for leaf_number, value in values.select(leaf, "value").rows():
         if sign * value > sign * whole:
-            steps = path_to(ensemble.trees[0], number_)
+            steps = path_to(ensemble.trees[0], leaf_number)
             words = in_words(ensemble.trees[0], steps, ensemble.features, material.with_missing)
             sql = in_sql(ensemble.trees[0], steps, ensemble.features, material.dialect)
-            segments.append(Segment(words, sql, sizes[number_] / len(data), value))
+            segments.append(Segment(words, sql, sizes[leaf_number] / len(data), value))
     return sorted(segments, key=lambda segment: -sign * segment.value)[:_MAX_SEGMENTS], in_halves
 
 
