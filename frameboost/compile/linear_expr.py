@@ -8,8 +8,7 @@ import polars as pl
 
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import Feature
-from frameboost.trees.linear_leaf import LinearTerm
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import LinearTerm, Tree
 
 __all__ = ["linear_expr"]
 
@@ -19,7 +18,7 @@ _NO_TERM = LinearTerm(0, 0.0, 0.0, 0.0, 0.0, 0.0)
 def linear_expr(tree: Tree, leaves: Sequence[int], index: pl.Expr, features: Sequence[Feature]) -> pl.Expr:
     """Return the value of a row's leaf, whose ``index`` is that in ``leaves``.
 
-    All products and sums are exact (see `frameboost.trees.linear_leaf`), so their order does not matter.
+    All products and sums are exact (see `frameboost.trees.tree`), so their order does not matter.
     """
     linear = [tree.linear[leaf] for leaf in leaves]
     terms: list[Mapping[int, LinearTerm]] = [

@@ -18,8 +18,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.outputs import Lookup, Output
 from frameboost.schema.polars_columns import category_column, category_expr, column, in_utc, not_zero
 from frameboost.schema.types import Feature, FeatureType, Physical
-from frameboost.trees.shared_splits import shared_splits
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, shared_splits
 
 __all__ = ["lookup_expr", "margin_expr", "margin_exprs", "output_column", "output_expr"]
 

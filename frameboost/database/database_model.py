@@ -38,7 +38,7 @@ from frameboost.errors import ParameterError
 from frameboost.losses.offset import EXPOSURE
 from frameboost.losses.outputs import leaf_output
 from frameboost.prediction.predictor import OutputName
-from frameboost.trees.linear_leaf import refuse_linear
+from frameboost.trees.tree import refuse_linear
 
 __all__ = ["DatabaseModel", "database_model", "source_model"]
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from frameboost.engines.contract import HistogramEngine
 from frameboost.splits.split import FloatArray
-from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm
+from frameboost.trees.tree import LinearLeaf, LinearTerm
 
 __all__ = ["LeafGrid", "LinearEngine", "linear_role", "sums_of_terms"]
 

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from frameboost.checks.json_files import check_keys, fail, is_finite, is_integer, read_list
 from frameboost.errors import ModelFileError
 from frameboost.schema.types import Feature
-from frameboost.trees.linear_leaf import MAX_STEPS, MAX_TERMS, LinearLeaf, LinearTerm, may_have_slope
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import MAX_STEPS, MAX_TERMS, LinearLeaf, LinearTerm, Tree, may_have_slope
 
 __all__ = ["LINEAR_COLUMNS", "check_linear", "linear_columns", "linear_field", "linear_of_nodes", "read_linear"]
 

@@ -21,8 +21,7 @@ from frameboost.checks.json_files import check_keys, fail
 from frameboost.ensemble.linear_file import LINEAR_COLUMNS, linear_columns, linear_of_nodes
 from frameboost.errors import ModelFileError
 from frameboost.trees.leaf_grid import NodeValues, on_leaf_grid, values_on_grid
-from frameboost.trees.linear_leaf import LinearLeaf
-from frameboost.trees.tree import LEAF, Tree
+from frameboost.trees.tree import LEAF, LinearLeaf, Tree
 
 __all__ = ["ColumnTrees", "TreeColumns", "are_linear", "trees_on_grid"]
 

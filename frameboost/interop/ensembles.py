@@ -20,8 +20,7 @@ from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.leaf_grid import on_leaf_grid
-from frameboost.trees.linear_leaf import LinearLeaf
-from frameboost.trees.tree import LEAF, Tree
+from frameboost.trees.tree import LEAF, LinearLeaf, Tree
 
 __all__ = [
     "LeafNode",

@@ -17,8 +17,7 @@ from frameboost.interop.ensembles import as_float32, log32, logit32, nearest_flo
 from frameboost.interop.xgboost import LOGARITHMIC, LOGISTIC, MAX_CATEGORIES, OBJECTIVE_PARAMETERS
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, Physical
-from frameboost.trees.linear_leaf import refuse_linear
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, refuse_linear
 
 __all__ = ["to_xgboost"]
 

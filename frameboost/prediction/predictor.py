@@ -24,7 +24,7 @@ from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
-from frameboost.trees.linear_leaf import MAX_STEPS
+from frameboost.trees.tree import MAX_STEPS
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.byte_scorer import ByteScorer

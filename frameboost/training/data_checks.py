@@ -20,7 +20,7 @@ from frameboost.expressions.grid import Aggregate
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.losses.offset import EXPOSURE, Offset
 from frameboost.schema.types import Feature
-from frameboost.trees.linear_leaf import may_have_slope
+from frameboost.trees.tree import may_have_slope
 
 __all__ = [
     "argument_of", "check_evaluated", "check_heaviest", "check_held_out", "check_rows", "check_upper_bound",

@@ -32,8 +32,7 @@ from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.look_ahead import nodes_ahead, undo_splits
 from frameboost.training.open_nodes import GROW_POLICIES, Lossguide, OpenNode
 from frameboost.training.splitter import SplitSearch, SplitSettings
-from frameboost.trees.linear_leaf import LinearLeaf
-from frameboost.trees.tree import LEAF, Tree
+from frameboost.trees.tree import LEAF, LinearLeaf, Tree
 
 __all__ = ["Renewal", "TreeGrower", "TreeTarget", "tree_of"]
 

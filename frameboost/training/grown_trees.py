@@ -19,8 +19,7 @@ from frameboost.engines.linear_contract import LinearEngine
 from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
 from frameboost.schema.types import Physical
 from frameboost.splits.split import IntArray, Split, Stats
-from frameboost.trees.linear_leaf import LinearLeaf
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import LinearLeaf, Tree
 
 __all__ = ["BinThresholds", "GrownArrays", "GrownTree", "Moves", "add_values", "as_tree", "as_trees", "moves_of"]
 

@@ -23,8 +23,7 @@ from frameboost.expressions.grid import bit_step
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.gain import bounded_weights
 from frameboost.splits.split import FloatArray
-from frameboost.trees.linear_leaf import MAX_TERMS, LinearLeaf, LinearTerm, may_have_slope
-from frameboost.trees.tree import LEAF, Tree
+from frameboost.trees.tree import LEAF, MAX_TERMS, LinearLeaf, LinearTerm, Tree, may_have_slope
 
 __all__ = ["LinearLeaves", "solve_slopes"]
 

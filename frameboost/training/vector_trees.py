@@ -26,8 +26,7 @@ from frameboost.training.grower import Renewal, TreeGrower, TreeTarget, tree_of
 from frameboost.training.grown_trees import GrownTree, Moves
 from frameboost.training.open_nodes import OpenNode
 from frameboost.training.splitter import SLOTS_PER_THREAD, HistogramPool, SplitSearch, SplitSettings
-from frameboost.trees.linear_leaf import LinearLeaf
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import LinearLeaf, Tree
 
 __all__ = ["VectorSplitter", "VectorTreeGrower", "is_for_all_outputs"]
 

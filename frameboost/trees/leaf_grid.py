@@ -27,8 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.expressions.grid import bit_step
-from frameboost.trees.linear_leaf import LinearLeaf
-from frameboost.trees.tree import LEAF, Tree
+from frameboost.trees.tree import LEAF, LinearLeaf, Tree
 
 __all__ = [
     "NodeValues", "are_on_leaf_grid", "largest_leaves", "largest_values", "on_leaf_grid", "values_on_grid",

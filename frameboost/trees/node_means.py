@@ -15,8 +15,7 @@ import math
 from collections.abc import Sequence
 
 from frameboost.expressions.grid import bit_step
-from frameboost.trees.linear_leaf import LinearLeaf
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import LinearLeaf, Tree
 
 __all__ = ["LeafSlopes", "leaf_slopes", "means_on_grid", "node_means", "node_shares"]
 

@@ -3,8 +3,7 @@
 import numpy as np
 
 from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
-from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm
-from frameboost.trees.tree import LEAF, Tree
+from frameboost.trees.tree import LEAF, LinearLeaf, LinearTerm, Tree
 
 
 def split(feature: int, threshold=None, categories=None, values=(-1.0, 2.0), **more) -> Tree:

@@ -17,8 +17,7 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.built_in import get_loss
 from frameboost.schema.types import TYPE_NAMES, ZERO, Feature, FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
-from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm, may_have_slope
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import LinearLeaf, LinearTerm, Tree, may_have_slope
 from tests.support.models import model_of_parts
 
 __all__ = [

@@ -26,8 +26,7 @@ from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.polars_columns import column, not_zero, physical_expr
 from frameboost.schema.types import Feature, FeatureType, Physical
-from frameboost.trees.linear_leaf import refuse_linear
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, refuse_linear
 
 if has_numba():
     from frameboost.compile.arrays.predict_kernels import LEAF, NO_TABLE, find_leaves, sum_leaves

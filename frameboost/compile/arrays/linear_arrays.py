@@ -12,7 +12,7 @@ import polars as pl
 from frameboost.compile.arrays.flat_trees import FloatArray, IntArray, TreeArrays
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.trees.linear_leaf import LinearLeaf
+from frameboost.trees.tree import LinearLeaf
 
 __all__ = ["CHUNK", "LinearArrays"]
 

@@ -19,8 +19,7 @@ from frameboost.compile.sql.node_lists import MAX_LEVELS
 from frameboost.compile.sql.shared_walks import walks_of
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.errors import ParameterError
-from frameboost.trees.linear_leaf import refuse_linear
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, refuse_linear
 
 __all__ = ["chosen_form"]
 

@@ -18,9 +18,8 @@ from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.forms import filled_columns
 from frameboost.compile.sql.stages import ROW, Stages, grouped
 from frameboost.dialects.dialect import Dialect
-from frameboost.trees.linear_leaf import LinearLeaf
 from frameboost.trees.node_means import LeafSlopes, means_on_grid
-from frameboost.trees.tree import LEAF, Tree
+from frameboost.trees.tree import LEAF, LinearLeaf, Tree
 
 __all__ = ["contribution_trees", "contributions_query", "reasons_query"]
 

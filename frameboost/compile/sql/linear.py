@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.dialects.dialect import Dialect
-from frameboost.trees.linear_leaf import LinearTerm
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import LinearTerm, Tree
 
 __all__ = ["TERMS_A_SLOPE", "leaf_sql"]
 
@@ -16,7 +15,7 @@ TERMS_A_SLOPE = 8
 
 
 def leaf_sql(tree: Tree, leaf: int, columns: Sequence[FeatureColumn], dialect: Dialect) -> str:
-    """Return the value of a leaf; all products and sums are exact (see `frameboost.trees.linear_leaf`)."""
+    """Return the value of a leaf; all products and sums are exact (see `frameboost.trees.tree`)."""
     value = dialect.number(tree.value[leaf])
     if not tree.linear or (own := tree.linear[leaf]) is None:
         return value

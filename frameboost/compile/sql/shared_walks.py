@@ -18,8 +18,7 @@ from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.deep_trees import by_terms
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
-from frameboost.trees.shared_splits import shared_splits
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, shared_splits
 
 __all__ = ["lookup_terms", "shared_texts", "walks_of"]
 

@@ -33,7 +33,7 @@ from frameboost.expressions.expression import Expression, float_literal
 from frameboost.expressions.grid import Scalar
 from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
-from frameboost.trees.linear_leaf import LinearLeaf
+from frameboost.trees.tree import LinearLeaf
 
 __all__ = ["MIN_SORTED", "DuckDBEngine"]
 

@@ -13,7 +13,7 @@ from frameboost.engines.linear_contract import LeafGrid, linear_role, sums_of_te
 from frameboost.expressions.duckdb_sql import render
 from frameboost.expressions.expression import float_literal
 from frameboost.splits.split import FloatArray
-from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm
+from frameboost.trees.tree import LinearLeaf, LinearTerm
 
 __all__ = ["LeafQuery", "leaf_sql"]
 

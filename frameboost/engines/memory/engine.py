@@ -27,7 +27,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Scalar
 from frameboost.runtime.task_sizes import ROWS_PER_TASK, VALUES_PER_TASK
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
-from frameboost.trees.linear_leaf import LinearLeaf
+from frameboost.trees.tree import LinearLeaf
 
 __all__ = ["MIN_SORTED", "MemoryEngine"]
 

@@ -14,7 +14,7 @@ from frameboost.engines.memory.linear_kernels import add_linear, range_of_leaf, 
 from frameboost.runtime.task_sizes import VALUES_PER_TASK
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import FloatArray
-from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm
+from frameboost.trees.tree import LinearLeaf, LinearTerm
 
 __all__ = ["LeafRows", "Numbers", "grids_of"]
 

@@ -38,7 +38,7 @@ from frameboost.runtime.workers import kept_workers
 from frameboost.schema.polars_columns import physical_expr
 from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
-from frameboost.trees.linear_leaf import LinearLeaf
+from frameboost.trees.tree import LinearLeaf
 
 __all__ = ["PolarsEngine", "child_of_row", "sum_by_bin"]
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from frameboost.engines.linear_contract import LeafGrid, linear_role, sums_of_terms
 from frameboost.splits.split import FloatArray
-from frameboost.trees.linear_leaf import LinearLeaf, LinearTerm
+from frameboost.trees.tree import LinearLeaf, LinearTerm
 
 __all__ = ["leaf_ranges", "leaf_sums", "linear_value"]
 

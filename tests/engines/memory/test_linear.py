@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from frameboost.engines.linear_contract import sums_of_terms
 from frameboost.engines.memory.linear import grids_of
 from frameboost.engines.memory.linear_kernels import add_linear, range_of_leaf, sum_leaf
-from frameboost.trees.linear_leaf import LinearTerm
+from frameboost.trees.tree import LinearTerm
 
 N_ROWS = 30
 
