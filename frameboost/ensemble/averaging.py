@@ -11,12 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from frameboost.ensemble.categories import over_the_same_categories
-from frameboost.ensemble.ensemble import Ensemble
-from frameboost.ensemble.training_record import TrainingRecord
-from frameboost.ensemble.tree_columns import TreeColumns, trees_on_grid
+from frameboost.ensemble.ensemble import Ensemble, TrainingRecord
+from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns, trees_on_grid
+from frameboost.schema.types import Feature
 
-__all__ = ["average"]
+__all__ = ["average", "over_the_same_categories"]
 
 # What leaves were times, beside their weights in the mean.
 _OF_LEAVES = ("learning_rate", "max_learning_rate")
@@ -72,3 +71,26 @@ def _common(ensembles: Sequence[Ensemble]) -> dict[str, object]:
         for name, value in first.items()
         if name in _KEPT or (name not in _OF_LEAVES and all(each.parameters.get(name) == value for each in others))
     }
+
+
+def over_the_same_categories(ensembles: Sequence[Ensemble]) -> list[Ensemble]:
+    """Return the ensembles, which have the same columns in the same order, over the categories of all of them.
+
+    Categories are numbered in sorted order, so one that only another ensemble knows renumbers those after it: of
+    ``("b",)`` and ``("a", "b")``, code 0 of the first becomes 1.
+    """
+    features = tuple(
+        replace(same[0], categories=tuple(sorted({name for feature in same for name in feature.categories})))
+        for same in zip(*(ensemble.features for ensemble in ensembles), strict=True)
+    )
+    return [_over(ensemble, features) for ensemble in ensembles]
+
+
+def _over(ensemble: Ensemble, features: tuple[Feature, ...]) -> Ensemble:
+    codes = {}
+    for number, (before, after) in enumerate(zip(ensemble.features, features, strict=True)):
+        if before.categories != after.categories:
+            code_of = {category: code for code, category in enumerate(after.categories)}
+            codes[number] = np.array([code_of[category] for category in before.categories], dtype=np.int64)
+    trees = ColumnTrees(TreeColumns.of(ensemble.trees).renumbered(codes)) if codes else ensemble.trees
+    return replace(ensemble, features=features, trees=trees)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.data.feature_columns import find_features, find_numbers
 from frameboost.data.sources import Source
-from frameboost.ensemble.training_record import TrainingRecord
 from frameboost.ensemble.tree_columns import TreeColumns, are_linear
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
@@ -22,12 +22,47 @@ from frameboost.losses.outputs import Interval, Output, output_of
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import Tree
 
-__all__ = ["Ensemble", "Labels"]
+__all__ = ["Ensemble", "Labels", "TrainingRecord"]
 
 # Beyond it are the thresholds before infinities.
 _NEXT_TO_INFINITY = 8e307
 
 Labels = tuple[str, ...] | tuple[bool, bool] | tuple[()]
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingRecord:
+    """What is known of a fit; two models that differ in it only are equal.
+
+    Attributes
+    ----------
+    history
+        The metrics of each round: ``round``, and a column for each; without columns of metrics nothing was evaluated.
+    best_round, best_score
+        The round, from 1, with the best last metric, and that metric.
+    hint
+        A last line for the text of the model.
+    leaderboard
+        What `frameboost.auto` tried.
+    """
+
+    history: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={"round": pl.Int64}))
+    best_round: int | None = None
+    best_score: float | None = None
+    hint: str = ""
+    leaderboard: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    def of_rounds(self, start: int, stop: int, n_rounds: int) -> TrainingRecord:
+        """Return the record of a slice of a model of so many rounds: of first ones the best, if it is one of them."""
+        if (start, stop) == (0, n_rounds):
+            return self
+        if start > 0 or self.best_round is None or self.best_round > stop:
+            return self.without_rounds()
+        return replace(self.without_rounds(), best_round=self.best_round, best_score=self.best_score)
+
+    def without_rounds(self) -> TrainingRecord:
+        """Return the record of a model whose leaves are others: without metrics."""
+        return TrainingRecord(hint=self.hint, leaderboard=self.leaderboard)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,6 +1,7 @@
 """The model file: canonical JSON (equal models have equal files), of which every field is checked when it is read.
 
-Its binary form is UBJSON: the text of all but the trees, and the trees as arrays of numbers (see `tree_columns`).
+Its binary form is UBJSON: the text of all but the trees, and the trees as arrays of numbers (see
+`tree_file`).
 ``docs/model-file.md`` documents both field by field.
 """
 
@@ -11,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from operator import lt
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from frameboost.checks.json_files import (
     check_keys,
@@ -28,20 +30,18 @@ from frameboost.checks.json_files import (
     to_text,
     to_ubjson,
 )
-from frameboost.ensemble.ensemble import Ensemble, Labels
-from frameboost.ensemble.interval_file import interval_fields, read_interval
-from frameboost.ensemble.joins_file import joins_fields, read_joins
-from frameboost.ensemble.linear_file import check_linear
-from frameboost.ensemble.plain_trees import are_plain
-from frameboost.ensemble.training_record import TrainingRecord, read_training, training_fields
-from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns, are_linear
-from frameboost.ensemble.tree_file import check_tree, read_float, read_tree, tree_fields, writable
+from frameboost.ensemble.ensemble import Ensemble, Labels, TrainingRecord
+from frameboost.ensemble.tree_columns import TreeColumns, are_linear
+from frameboost.ensemble.tree_file import read_float, read_tree_arrays, read_trees, tree_arrays, tree_fields, writable
 from frameboost.errors import FrameboostError, ModelFileError, ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.joins.aggregates import COUNT, FUNCTIONS, Aggregation, Value
+from frameboost.joins.star_sources import KeyColumn, TableJoin
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import FOREIGN_FIELDS, Objective, read_foreign_loss
 from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.losses.offset import EXPOSURE, Offset, offset_of
+from frameboost.losses.outputs import DISTANCE, LOOKUP_TYPES, Interval, Lookup, kind_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.leaf_grid import NodeValues, are_on_leaf_grid, largest_leaves, largest_values, on_leaf_grid
@@ -91,13 +91,13 @@ def dump_model(ensemble: Ensemble) -> str:
 
 def with_training(text: str, record: TrainingRecord) -> str:
     """Return the text of a model file with a line that says how the model was trained, if that is known."""
-    fields = training_fields(record)
+    fields = _training_fields(record)
     return text.replace(_FEATURES, f'\n"training": {to_text(fields)},{_FEATURES}', 1) if fields else text
 
 
 def dump_binary(ensemble: Ensemble) -> bytes:
     """Return the binary form of a model file."""
-    trees = TreeColumns.of(ensemble.trees).fields(ensemble.loss.n_outputs)
+    trees = tree_arrays(TreeColumns.of(ensemble.trees), ensemble.loss.n_outputs)
     return to_ubjson({_TEXT: with_training(_text(ensemble), ensemble.training), _TREES: trees})
 
 
@@ -120,9 +120,9 @@ def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
     if ensemble.calibration is not None:
         head["calibration"] = ensemble.calibration.text
     if ensemble.interval is not None:
-        head["interval"] = interval_fields(ensemble.interval)
+        head["interval"] = _interval_fields(ensemble.interval)
     if ensemble.joins:
-        head["joins"] = joins_fields(ensemble.joins)
+        head["joins"] = _joins_fields(ensemble.joins)
     if ensemble.offset is not None:
         head["offset"] = ensemble.offset.arguments
     lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
@@ -156,7 +156,7 @@ def read_model(data: bytes) -> Ensemble:
         raise ModelFileError(f"the model file has version {shown_json(version)}; this release reads version {VERSION}")
     check_keys(document, _FIELDS if binary_trees is None else _FIELDS_BUT_TREES, "damaged model")
     if binary_trees is not None:
-        document["trees"] = TreeColumns.read(binary_trees)
+        document["trees"] = read_tree_arrays(binary_trees)
     read, parameters = _parameters(document)
     loss = _loss(document, read)
     features = tuple(_feature(item, i) for i, item in enumerate(read_list(document, "features")))
@@ -166,15 +166,16 @@ def read_model(data: bytes) -> Ensemble:
     if len(set(names)) < len(names):
         raise ModelFileError("damaged model: two features have the same name")
     base_margins = _base_margins(document, loss)
-    trees, given = _trees(document, features, loss.n_outputs), document["trees"]
-    nodes = given.node_values() if isinstance(given, TreeColumns) else NodeValues.of(trees)
+    stored = document["trees"] if binary_trees is not None else read_list(document, "trees")
+    trees = read_trees(stored, features, loss.n_outputs)
+    nodes = stored.node_values() if isinstance(stored, TreeColumns) else NodeValues.of(trees)
     _check_rounds(nodes.output, loss, parameters)
     _check_sums(base_margins, trees, nodes)
     calibration, labels = _calibration(document, loss), _labels(document, loss)
-    interval = read_interval(document["interval"], loss) if "interval" in document else None
-    joins = read_joins(read_list(document, "joins")) if "joins" in document else ()
+    interval = _read_interval(document["interval"], loss) if "interval" in document else None
+    joins = _read_joins(read_list(document, "joins")) if "joins" in document else ()
     offset = _offset(document["offset"], loss, names) if "offset" in document else None
-    training = read_training(document["training"]) if "training" in document else TrainingRecord()
+    training = _read_training(document["training"]) if "training" in document else TrainingRecord()
     return Ensemble(
         loss, parameters, features, base_margins, trees, calibration, labels, interval, joins, offset, training
     )
@@ -191,21 +192,6 @@ def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:
     if not isinstance(binary.get(_TREES), dict):
         fail("damaged model", _TREES, "an object", None)
     return binary[_TEXT].encode("utf-8"), binary[_TREES]
-
-
-def _trees(document: Mapping[str, Any], features: Sequence[Feature], n_outputs: int) -> Sequence[Tree]:
-    given = document.get("trees")
-    if not isinstance(given, TreeColumns):
-        items = enumerate(read_list(document, "trees"))
-        return tuple(read_tree(item, i, features, n_outputs) for i, item in items)
-    if are_plain(given, features, n_outputs):
-        if not given.linear:
-            return ColumnTrees(given)
-        trees = given.trees()
-        for i, tree in enumerate(trees):
-            check_linear(tree, features, f"damaged model, tree {i}")
-        return trees
-    return tuple(check_tree(tree, i, features, n_outputs) for i, tree in enumerate(given.trees()))
 
 
 def _loss(document: Mapping[str, Any], parameters: Parameters) -> Loss:
@@ -392,3 +378,315 @@ def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree], nodes: Nod
                 fail(f"damaged model, tree {number}, node {node}", "value", "on the grid of the leaf values", value)
         if rounded.linear != tree.linear:
             raise ModelFileError(f'damaged model, tree {number}: "linear" must be on the grid of the leaf values')
+
+
+# --- intervals --------------------------------------------------------------------------------------------------------
+
+_INTERVAL = "damaged model, interval"
+_INTERVAL_FIELDS = ("coverage", "rows", "kind", "distance", "quantiles", "groups")
+_GROUP_FIELDS = ("column", "type", "values", "distances")
+
+
+def _interval_fields(interval: Interval) -> dict[str, Any]:
+    """Return the interval as a JSON object."""
+    fields: dict[str, Any] = {
+        "coverage": interval.coverage, "rows": interval.rows, "kind": interval.kind, "distance": interval.distance,
+    }  # fmt: skip
+    if interval.quantiles:
+        fields["quantiles"] = list(interval.quantiles)
+    if (groups := interval.groups) is not None:
+        values = [bool(value) for value in groups.values] if groups.type.name == "boolean" else list(groups.values)
+        fields["groups"] = {
+            "column": groups.column, "type": groups.type.name, "values": values, "distances": list(groups.numbers),
+        }  # fmt: skip
+    return fields
+
+
+def _read_interval(item: object, loss: Loss) -> Interval:
+    """Return the interval that a file has, or raise `ModelFileError`."""
+    if not isinstance(item, dict):
+        fail("damaged model", "interval", "an object", item)
+    check_keys(item, _INTERVAL_FIELDS, _INTERVAL)
+    coverage, rows, kind = item.get("coverage"), item.get("rows"), item.get("kind")
+    if not is_finite(coverage) or not 0 < cast("float", coverage) < 1:
+        fail(_INTERVAL, "coverage", "a number between 0 and 1", coverage)
+    if not is_integer(rows) or cast("int", rows) < 1:
+        fail(_INTERVAL, "rows", "an integer of at least 1", rows)
+    _check_interval_kind(kind, loss)
+    of_quantiles = kind == "quantiles"
+    distance = _distance(item.get("distance"), "distance", may_be_negative=of_quantiles)
+    quantiles = _quantiles(item, loss) if of_quantiles or "quantiles" in item else ()
+    groups = _groups(item["groups"], distance, may_be_negative=of_quantiles) if "groups" in item else None
+    return Interval(float(cast("float", coverage)), cast("int", rows), cast("Any", kind), distance, quantiles, groups)
+
+
+def _check_interval_kind(kind: object, loss: Loss) -> None:
+    try:
+        usual = kind_of(loss)
+    except ParameterError as error:
+        raise ModelFileError(f"{_INTERVAL}: {error}") from error
+    # A loss that scales may also have intervals of one width.
+    wanted = ("scaled", "absolute") if usual == "scaled" else (usual,)
+    if kind not in wanted:
+        fail(_INTERVAL, "kind", " or ".join(f'"{name}"' for name in wanted), kind)
+
+
+def _distance(value: object, key: str, *, may_be_negative: bool) -> float:
+    if not is_finite(value) or (cast("float", value) < 0 and not may_be_negative):
+        fail(_INTERVAL, key, "a finite number" + ("" if may_be_negative else " of 0 or more"), value)
+    return float(cast("float", value))
+
+
+def _quantiles(item: Mapping[str, Any], loss: Loss) -> tuple[int, int]:
+    given = read_list(item, "quantiles", _INTERVAL)
+    are_two = len(given) == 2 and all(map(is_integer, given)) and item["kind"] == "quantiles"
+    if not are_two or not 0 <= given[0] < given[1] < loss.n_outputs:
+        fail(
+            _INTERVAL, "quantiles", "the numbers of two quantiles in ascending order, of intervals of that kind", given
+        )
+    return given[0], given[1]
+
+
+def _groups(item: object, otherwise: float, *, may_be_negative: bool) -> Lookup:
+    if not isinstance(item, dict):
+        fail(_INTERVAL, "groups", "an object", item)
+    where = f"{_INTERVAL}, groups"
+    check_keys(item, _GROUP_FIELDS, where)
+    column, name = item.get("column"), item.get("type")
+    if not isinstance(column, str):
+        fail(where, "column", "a string", column)
+    if not isinstance(name, str) or name not in LOOKUP_TYPES:
+        fail(where, "type", " or ".join(f'"{kind}"' for kind in LOOKUP_TYPES), name)
+    kind = FeatureType(name)
+    values, distances = read_list(item, "values", where), read_list(item, "distances", where)
+    is_boolean = kind.name == "boolean"
+    accepted = (isinstance(value, bool) if is_boolean else kind.accepts(value) for value in values)
+    if not values or not all(accepted) or not all(map(lt, values, values[1:])):
+        fail(where, "values", "sorted, distinct values of its type", values)
+    if len(distances) != len(values):
+        fail(where, "distances", "a number for each value", distances)
+    numbers = tuple(_distance(value, "distances", may_be_negative=may_be_negative) for value in distances)
+    own = tuple(map(int, values)) if is_boolean else tuple(values)
+    return Lookup(DISTANCE, column, kind, own, numbers, otherwise)
+
+
+# --- joins ------------------------------------------------------------------------------------------------------------
+
+_JOIN_FIELDS = ("table", "on", "columns", "aggregation")
+_KEY_FIELDS = ("left", "right", "text")
+_AGGREGATION_FIELDS = ("by", "values", "time", "before", "types")
+_VALUE_FIELDS = ("function", "column")
+
+
+def _joins_fields(joins: Sequence[TableJoin]) -> list[dict[str, Any]]:
+    """Return the joins as JSON objects."""
+    return [
+        {
+            "table": join.table,
+            "on": [{"left": key.left, "right": key.right, "text": key.is_text} for key in join.keys],
+            "columns": dict(join.columns),
+            **({} if join.aggregation is None else {"aggregation": _aggregation_fields(join.aggregation)}),
+        }
+        for join in joins
+    ]
+
+
+def _aggregation_fields(aggregation: Aggregation) -> dict[str, Any]:
+    values = {name: {"function": each.function, "column": each.column} for name, each in aggregation.values.items()}
+    time = {} if aggregation.time is None else {"time": aggregation.time, "before": aggregation.is_before}
+    types = {name: kind.name for name, kind in aggregation.types.items()}
+    return {"by": list(aggregation.by), "values": values, **time, **({"types": types} if types else {})}
+
+
+def _read_joins(items: Sequence[object]) -> tuple[TableJoin, ...]:
+    """Return the joins that a file has, or raise `ModelFileError`."""
+    joins = tuple(_join(item, f"damaged model, join {number}") for number, item in enumerate(items))
+    names = [name for join in joins for name in join.columns]
+    if len(set(names)) < len(names):
+        fail("damaged model, joins", "columns", "names that no other join has", sorted(names))
+    return joins
+
+
+def _join(item: object, where: str) -> TableJoin:
+    if not isinstance(item, dict):
+        fail(where, "join", "an object", item)
+    check_keys(item, _JOIN_FIELDS, where)
+    table, on, columns = item.get("table"), item.get("on"), item.get("columns")
+    if not isinstance(table, str) or not table:
+        fail(where, "table", "a name", table)
+    if not isinstance(on, list) or not on:
+        fail(where, "on", "a list of columns of a key", on)
+    if not isinstance(columns, dict) or not all(isinstance(own, str) for own in columns.values()):
+        fail(where, "columns", "an object of names", columns)
+    keys = tuple(_join_key(key, where) for key in on)
+    if "aggregation" not in item:
+        return TableJoin(table, keys, columns)
+    aggregation = _aggregation(item["aggregation"], f"{where}, aggregation")
+    if aggregation.key != tuple(key.right for key in keys):
+        fail(where, "on", "the key of the aggregation", list(aggregation.key))
+    if not set(columns.values()) <= aggregation.values.keys():
+        fail(where, "columns", "values of the aggregation", columns)
+    return TableJoin(table, keys, columns, aggregation)
+
+
+def _aggregation(item: object, where: str) -> Aggregation:
+    if not isinstance(item, dict):
+        fail(where, "aggregation", "an object", item)
+    check_keys(item, _AGGREGATION_FIELDS, where)
+    by, given, time, is_before = item.get("by"), item.get("values"), item.get("time"), item.get("before", False)
+    if not isinstance(by, list) or not by or not all(isinstance(name, str) for name in by):
+        fail(where, "by", "a list of names", by)
+    if not isinstance(given, dict):
+        fail(where, "values", "an object", given)
+    if not (time is None or isinstance(time, str)):
+        fail(where, "time", "a name", time)
+    if not isinstance(is_before, bool) or (is_before and time is None):
+        fail(where, "before", "true or false, and true only beside a time", is_before)
+    values = {name: _aggregated_value(value, where) for name, value in given.items()}
+    if time is None and any(value.function == "last" for value in values.values()):
+        fail(where, "time", "the column of times that last needs", None)
+    return Aggregation(tuple(by), values, time, is_before, _aggregated_types(item.get("types", {}), values, where))
+
+
+def _aggregated_types(item: object, values: Mapping[str, Value], where: str) -> dict[str, FeatureType]:
+    columns = {value.column for value in values.values() if value.column}
+    if not isinstance(item, dict) or not item.keys() <= columns:
+        fail(where, "types", "an object of columns that are aggregated", item)
+    try:
+        return {name: FeatureType(kind) for name, kind in item.items()}
+    except (TypeError, ValueError):
+        fail(where, "types", "types of columns", item)
+
+
+def _aggregated_value(item: object, where: str) -> Value:
+    if not isinstance(item, dict):
+        fail(where, "values", "objects", item)
+    check_keys(item, _VALUE_FIELDS, where)
+    function, name = item.get("function"), item.get("column")
+    if function not in FUNCTIONS:
+        fail(where, "function", " or ".join(f'"{each}"' for each in FUNCTIONS), function)
+    if not isinstance(name, str) or (function == COUNT) != (name == ""):
+        fail(where, "column", "a name, which only a count has none of", name)
+    return Value(str(function), name)
+
+
+def _join_key(item: object, where: str) -> KeyColumn:
+    if not isinstance(item, dict):
+        fail(where, "on", "a list of objects", item)
+    check_keys(item, _KEY_FIELDS, where)
+    left, right, is_text = item.get("left"), item.get("right"), item.get("text")
+    for key, name in (("left", left), ("right", right)):
+        if not isinstance(name, str):
+            fail(where, key, "a name", name)
+    if not isinstance(is_text, bool):
+        fail(where, "text", "true or false", is_text)
+    return KeyColumn(str(left), str(right), is_text)
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+_TRAINING = "damaged model, training"
+_TRAINING_FIELDS = ("history", "best_iteration", "best_score", "hint", "leaderboard")
+# The columns of a leaderboard; the second is the metric, by its name.
+_BEHIND = {
+    "weight": pl.Float64(), "fits": pl.Int64(), "rounds": pl.Float64(), "seconds": pl.Float64(),
+    "settings": pl.String(),
+}  # fmt: skip
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_LONGEST_HINT = 10_000
+
+
+def _training_fields(record: TrainingRecord) -> dict[str, Any]:
+    """Return the record as a JSON object, of what there is."""
+    fields: dict[str, Any] = {}
+    if record.history.width > 1:
+        fields["history"] = _columns(record.history)
+    if record.best_round is not None:
+        fields["best_iteration"] = record.best_round
+    if record.best_score is not None:
+        fields["best_score"] = _writable_number(record.best_score)
+    if record.hint and record.hint.isprintable():
+        fields["hint"] = record.hint
+    if record.leaderboard.width:
+        fields["leaderboard"] = _columns(record.leaderboard)
+    return fields
+
+
+def _columns(frame: pl.DataFrame) -> dict[str, list[Any]]:
+    return {column.name: [_writable_number(value) for value in column.to_list()] for column in frame.iter_columns()}
+
+
+def _writable_number(value: Any) -> Any:
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _read_training(item: object) -> TrainingRecord:
+    """Return the record that a file has, or raise `ModelFileError`."""
+    if not isinstance(item, dict):
+        fail("damaged model", "training", "an object", item)
+    check_keys(item, _TRAINING_FIELDS, _TRAINING)
+    best, score, hint = item.get("best_iteration"), item.get("best_score"), item.get("hint", "")
+    if best is not None and (not is_integer(best) or best < 1):
+        fail(_TRAINING, "best_iteration", "an integer of at least 1", best)
+    if score is not None and _read_number(score) is None:
+        fail(_TRAINING, "best_score", "a number", score)
+    if not isinstance(hint, str) or not hint.isprintable() or len(hint) > _LONGEST_HINT:
+        fail(_TRAINING, "hint", "a line of text", hint)
+    read: dict[str, Any] = {
+        "best_round": best,
+        "best_score": None if score is None else _read_number(score),
+        "hint": hint,
+    }
+    if "history" in item:
+        read["history"] = _history(item["history"])
+    if "leaderboard" in item:
+        read["leaderboard"] = _leaderboard(item["leaderboard"])
+    return TrainingRecord(**read)
+
+
+def _history(given: object) -> pl.DataFrame:
+    names = list(given) if isinstance(given, dict) else []
+    if names[:1] != ["round"] or len(names) < 2:
+        fail(_TRAINING, "history", 'an object of "round" and of metrics, a list each', given)
+    frame = _frame("history", given, dict.fromkeys(names, pl.Float64()) | {"round": pl.Int64()})  # type: ignore[arg-type]
+    rounds = frame["round"].to_list()
+    if not rounds or rounds != list(range(rounds[0], rounds[0] + len(rounds))) or rounds[0] < 1:
+        fail(f"{_TRAINING}, history", "round", "ascending numbers from 1", rounds)
+    return frame
+
+
+def _leaderboard(given: object) -> pl.DataFrame:
+    names = list(given) if isinstance(given, dict) else []
+    if names[:1] != ["trial"] or names[2:] != list(_BEHIND):
+        fail(_TRAINING, "leaderboard", 'an object of "trial", a metric and the other columns, a list each', given)
+    types = {"trial": pl.String(), names[1]: pl.Float64(), **_BEHIND}
+    return _frame("leaderboard", given, types)  # type: ignore[arg-type]
+
+
+def _frame(key: str, given: Mapping[str, Any], types: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    columns = {name: read_list(given, name, f"{_TRAINING}, {key}") for name in types}
+    if len(set(map(len, columns.values()))) > 1:
+        fail(_TRAINING, key, "columns of the same length", {name: len(values) for name, values in columns.items()})
+    return pl.DataFrame([_series(key, name, values, types[name]) for name, values in columns.items()])
+
+
+def _series(key: str, name: str, values: Sequence[Any], kind: pl.DataType) -> pl.Series:
+    where = f"{_TRAINING}, {key}"
+    if isinstance(kind, pl.Float64):
+        numbers = list(map(_read_number, values))
+        if any(number is None for number in numbers):
+            fail(where, name, "a list of numbers", values)
+        return pl.Series(name, numbers, pl.Float64)
+    is_text = isinstance(kind, pl.String)
+    if not all(isinstance(value, str) if is_text else is_integer(value) and abs(value) < 2**63 for value in values):
+        fail(where, name, "a list of strings" if is_text else "a list of integers", values)
+    return pl.Series(name, values, kind)
+
+
+def _read_number(value: object) -> float | None:
+    """Return a number as `_writable_number` writes it; None of anything else."""
+    if isinstance(value, str):
+        return _NOT_FINITE.get(value)
+    return float(value) if is_finite(value) else None  # type: ignore[arg-type]

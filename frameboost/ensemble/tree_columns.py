@@ -6,7 +6,6 @@ checked and taken apart by numpy: a hundred trees take two milliseconds, as JSON
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as field_of
@@ -17,20 +16,14 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.checks.json_files import check_keys, fail
-from frameboost.ensemble.linear_file import LINEAR_COLUMNS, linear_columns, linear_of_nodes
-from frameboost.errors import ModelFileError
 from frameboost.trees.leaf_grid import NodeValues, on_leaf_grid, values_on_grid
 from frameboost.trees.tree import LEAF, LinearLeaf, Tree
 
-__all__ = ["ColumnTrees", "TreeColumns", "are_linear", "trees_on_grid"]
+__all__ = ["FLAGS", "NODE_TYPES", "ColumnTrees", "TreeColumns", "are_linear", "trees_on_grid"]
 
 IntArray = npt.NDArray[np.int64]
-_WHERE = "damaged model, trees"
-_INT64 = np.iinfo(np.int64)
-_INTEGERS = re.compile(r"-?\d{1,39}(?: -?\d{1,39})*", re.ASCII)
-# The types in the file of what has an entry for each node.
-_OF_NODES: Mapping[str, npt.DTypeLike] = {
+# The types in a binary file of what has an entry for each node.
+NODE_TYPES: Mapping[str, npt.DTypeLike] = {
     "feature": np.int32,
     "threshold": np.float64,
     "missing_left": np.uint8,
@@ -41,18 +34,7 @@ _OF_NODES: Mapping[str, npt.DTypeLike] = {
     "value": np.float64,
     "with_missing": np.uint8,
 }
-_FLAGS = {"missing_left", "with_missing"}
-
-
-_OTHERS = (
-    "sizes",
-    "output",
-    "integer_at",
-    "integers",
-    "categories_at",
-    "categories_size",
-    "categories",
-)
+FLAGS = {"missing_left", "with_missing"}
 
 
 @dataclass(frozen=True)
@@ -86,8 +68,6 @@ class TreeColumns:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    # --- writing ------------------------------------------------------------------------------------------------------
-
     @classmethod
     def of(cls, trees: Sequence[Tree]) -> TreeColumns:
         """Return the columns of trees."""
@@ -99,7 +79,7 @@ class TreeColumns:
             return chain.from_iterable([getattr(tree, field) for tree in trees])
 
         nodes = {field: np.fromiter(flat(field), kind, int(sizes.sum()))
-                 for field, kind in _OF_NODES.items() if field not in {"threshold", *_FLAGS}}  # fmt: skip
+                 for field, kind in NODE_TYPES.items() if field not in {"threshold", *FLAGS}}  # fmt: skip
         is_inner = nodes["feature"] != LEAF
         nodes["threshold"], integer_at, integers = _split_thresholds(flat("threshold"), is_inner)
         nodes["missing_left"] = _flags([tree.missing_left for tree in trees])
@@ -111,63 +91,14 @@ class TreeColumns:
         )
         return cls(
             sizes, np.array([tree.output for tree in trees], dtype=np.int64),
-            {field: nodes[field] for field in _OF_NODES if field in nodes}, integer_at, integers,
+            {field: nodes[field] for field in NODE_TYPES if field in nodes}, integer_at, integers,
             _integers([at for at, _ in named]), _integers([len(codes) for _, codes in named]),
             _integers([code for _, codes in named for code in codes]), _linear(trees),
         )  # fmt: skip
 
-    def fields(self, n_outputs: int) -> dict[str, Any]:
-        """Return the fields of the file: arrays of numbers, and one of text.
-
-        What no tree has is left out.
-        """
-        nodes = {field: values.astype(_OF_NODES[field], copy=False) for field, values in self.nodes.items()}
-        found: dict[str, Any] = {"sizes": self.sizes, "output": self.output, **nodes}
-        if n_outputs == 1:
-            del found["output"]
-        if len(self.integer_at):
-            is_small = _INT64.min <= min(self.integers) and max(self.integers) <= _INT64.max
-            integers = _integers(self.integers) if is_small else " ".join(map(str, self.integers))
-            found |= {"integer_at": self.integer_at, "integers": integers}
-        if len(self.categories_at):
-            found |= {field: getattr(self, field) for field in ("categories_at", "categories_size", "categories")}
-        return found | linear_columns(self.linear)
-
-    # --- reading ------------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def read(cls, item: Mapping[str, Any]) -> TreeColumns:
-        """Return the columns that a file has; raise `ModelFileError` if they don't belong together."""
-        check_keys(item, (*_OF_NODES, *_OTHERS, *LINEAR_COLUMNS), _WHERE)
-        sizes = _array(item, "sizes", "iu")
-        n_nodes = len(_array(item, "feature", "iu"))
-        if (sizes < 1).any() or (sizes > n_nodes).any() or sizes.sum() != n_nodes:
-            raise ModelFileError(f'{_WHERE}: "sizes" must be the numbers of nodes of trees with {n_nodes:,} in all')
-        nodes = {field: _array(item, field, "f" if kind is np.float64 else "iu", n_nodes)
-                 for field, kind in _OF_NODES.items() if field in item or field != "with_missing"}  # fmt: skip
-        for field in _FLAGS & nodes.keys():
-            if (nodes[field] & ~1).any():
-                raise ModelFileError(f'{_WHERE}: "{field}" must be 0 or 1 in each node')
-            nodes[field] = nodes[field].astype(np.bool_)
-        if "with_missing" in nodes and not nodes["with_missing"].any():
-            del nodes["with_missing"]
-        nodes["threshold"][np.isnan(nodes["threshold"])] = np.nan  # equal models have equal files; there are many NaN
-        integers, codes = _read_integers(item), _array(item, "categories", "iu", is_optional=True)
-        counts = _array(item, "categories_size", "iu", is_optional=True)
-        if (counts < 0).any() or (counts > len(codes)).any() or counts.sum() != len(codes):
-            raise ModelFileError(f'{_WHERE}: "categories_size" must be the lengths of lists with {len(codes):,} codes')
-        integer_at = _indices(item, "integer_at", len(integers), n_nodes)
-        if not np.isnan(nodes["threshold"][integer_at]).all():
-            raise ModelFileError(f"{_WHERE}: a node has two thresholds, one of them an integer")
-        return cls(
-            sizes, _array(item, "output", "iu", len(sizes), is_optional=True), nodes, integer_at, integers,
-            _indices(item, "categories_at", len(counts), n_nodes), counts, codes,
-            linear_of_nodes(item, n_nodes, _WHERE),
-        )  # fmt: skip
-
     def trees(self) -> tuple[Tree, ...]:
-        """Return the trees, which must obey all rules (see `frameboost.ensemble.plain_trees`)."""
-        flags = {field: self.nodes[field].astype(np.bool_) for field in _FLAGS & self.nodes.keys()}
+        """Return the trees, which must obey all rules (see `frameboost.ensemble.tree_file`)."""
+        flags = {field: self.nodes[field].astype(np.bool_) for field in FLAGS & self.nodes.keys()}
         columns = {**self.nodes, **flags, "threshold": self._thresholds(), "categories": self._categories()}
         # Tuples, as the garbage collector would go through lists of numbers again and again.
         of_all = {field: tuple(values.tolist()) for field, values in columns.items()}
@@ -234,7 +165,7 @@ class TreeColumns:
         def of_all(field: str) -> IntArray:
             return np.concatenate([getattr(part, field) for part in parts])
 
-        some = [field for field in _OF_NODES if any(field in part.nodes for part in parts)]
+        some = [field for field in NODE_TYPES if any(field in part.nodes for part in parts)]
         nodes = {
             field: np.concatenate([part.nodes.get(field, np.zeros(n, np.bool_))
                                    for part, n in zip(parts, n_nodes, strict=True)])
@@ -361,35 +292,3 @@ def _linear(trees: Sequence[Tree]) -> dict[int, LinearLeaf]:
 
 def _integers(values: Sequence[int]) -> IntArray:
     return np.array(values, dtype=np.int64)
-
-
-def _array(
-    item: Mapping[str, Any], field: str, kinds: str, size: int | None = None, *, is_optional: bool = False
-) -> npt.NDArray[Any]:
-    """Return a field that must be an array of numbers, of that size; one that is not there has zeros."""
-    if is_optional and field not in item:
-        return np.zeros(size or 0, dtype=np.int64)
-    values = item.get(field)
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in kinds:
-        fail(_WHERE, field, "an array of numbers of its type", None if values is None else "something else")
-    if size is not None and len(values) != size:
-        raise ModelFileError(f'{_WHERE}: "{field}" has {len(values):,} entries, and must have {size:,}')
-    return values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
-
-
-def _indices(item: Mapping[str, Any], field: str, size: int, n_nodes: int) -> IntArray:
-    """Return a field that must be numbers of nodes in ascending order."""
-    indices = _array(item, field, "iu", size, is_optional=True)
-    if size and not (indices[0] >= 0 and indices[-1] < n_nodes and (np.diff(indices) > 0).all()):
-        raise ModelFileError(f'{_WHERE}: "{field}" must be nodes in ascending order, below {n_nodes:,}')
-    return indices
-
-
-def _read_integers(item: Mapping[str, Any]) -> list[int]:
-    """Return the thresholds that are integers: an array, or text where one has more than 64 bits."""
-    text = item.get("integers")
-    if not isinstance(text, str):
-        return _array(item, "integers", "iu", is_optional=True).tolist()  # type: ignore[no-any-return]
-    if not _INTEGERS.fullmatch(text):
-        fail(_WHERE, "integers", "whole numbers with blanks between them", text)
-    return list(map(int, text.split(" ")))

@@ -19,7 +19,7 @@ from frameboost.data.sources import FrameSource, Source
 from frameboost.data.spark_source import SparkSource
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.dialects.spark import SPARK
-from frameboost.ensemble.categories import over_the_same_categories
+from frameboost.ensemble.averaging import over_the_same_categories
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier

@@ -22,9 +22,8 @@ from frameboost.database.database_model import DatabaseModel, database_model
 from frameboost.database.registration import register
 from frameboost.database.scoring_options import Form, Rows, SqlOutput
 from frameboost.database.star_tables import Tables
-from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.ensemble import Ensemble, TrainingRecord
 from frameboost.ensemble.model_file import dump_binary, dump_model, with_training
-from frameboost.ensemble.training_record import TrainingRecord
 from frameboost.errors import ParameterError
 from frameboost.evaluation.evaluation import Evaluation, evaluate_model
 from frameboost.interop.to_xgboost import to_xgboost

@@ -12,9 +12,15 @@ import pytest
 
 import frameboost as fb
 from frameboost.ensemble.model_file import BINARY_START, dump_binary, read_model
-from frameboost.ensemble.plain_trees import are_plain
 from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
-from frameboost.ensemble.tree_file import check_tree, read_tree, tree_fields
+from frameboost.ensemble.tree_file import (
+    are_plain,
+    check_tree,
+    read_tree,
+    read_tree_arrays,
+    tree_arrays,
+    tree_fields,
+)
 from frameboost.errors import ModelFileError
 from frameboost.loading import open_model
 from frameboost.schema.types import TYPE_NAMES, Feature, FeatureType
@@ -274,14 +280,14 @@ def test_trees_that_are_checked_at_once_pass_the_look_at_each_node():
         model = random_model(kinds, names, rng, n_trees=1, depth=3)
         own = model.ensemble.features
         columns = TreeColumns.of(model.ensemble.trees)
-        arrays = columns.fields(1)
+        arrays = tree_arrays(columns, 1)
         if rng.random() < 0.8:
             changed = rng.choice([a for a in arrays.values() if isinstance(a, np.ndarray) and len(a)])
             changed[rng.randrange(len(changed))] = rng.choice(
                 [*(odd["d"] if changed.dtype.kind == "f" else [0, 1] if changed.itemsize == 1 else odd["l"]), *changed]
             )
         try:
-            columns = TreeColumns.read(arrays)
+            columns = read_tree_arrays(arrays)
         except ModelFileError:
             continue
         is_plain = are_plain(columns, own, 1)
@@ -302,9 +308,9 @@ def test_json_and_binary_files_agree_on_every_damage():
     """What the JSON reader refuses node by node is refused in the same words in the binary file."""
     for field, node, value in (("cover", 2, np.inf), ("left", 0, 9), ("feature", 0, -1), ("threshold", 2, 1.0)):
         ensemble = read_model(file_of())
-        arrays = TreeColumns.of(ensemble.trees).fields(1)
+        arrays = tree_arrays(TreeColumns.of(ensemble.trees), 1)
         arrays[field][node] = value
-        tree = TreeColumns.read(arrays).trees()[0]
+        tree = read_tree_arrays(arrays).trees()[0]
         with pytest.raises(ModelFileError) as error:
             check_tree(tree, 0, ensemble.features, 1)
         fields = json.loads(json.dumps(tree_fields(tree, 1)))

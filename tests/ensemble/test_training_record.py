@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.ensemble.training_record import TrainingRecord
+from frameboost.ensemble.ensemble import TrainingRecord
 from tests.support.cases import cases
 
 ROWS = pl.DataFrame({"x": [i % 7 for i in range(60)], "z": [i * 11 % 13 for i in range(60)]}).with_columns(
