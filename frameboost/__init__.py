@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import frameboost.namespace  # noqa: F401, registers `df.boost` and `lf.boost` with polars
-from frameboost.api import fit
+from frameboost.api import fit, plan
 from frameboost.cross_validation import cv
 from frameboost.database.database_model import DatabaseModel
 from frameboost.engines.dask.cluster import Dask
@@ -62,6 +62,7 @@ __all__ = [
     "from_xgboost",
     "join",
     "load",
+    "plan",
 ]
 
 

@@ -1,4 +1,4 @@
-"""`fit`: from data to a model."""
+"""`fit`: from data to a model; `plan`: what a fit would do."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from typing import Any
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked, when_call_returns
 from frameboost.checks.messages import shown
-from frameboost.data.held_out import HeldOut, held_out_sources
-from frameboost.data.partitions import open_training_data
 from frameboost.data.sources import Source
-from frameboost.engines.choose import choose_engine
 from frameboost.engines.contract import Engine
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.description import EngineDescription, EngineRequest
@@ -28,32 +25,31 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate
 from frameboost.fold_models import mean_of_folds
 from frameboost.joins.star_sources import recorded_joins
-from frameboost.losses.built_in import LOSSES, get_loss
+from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import Objective
 from frameboost.losses.loss import Loss, multi_target_loss
 from frameboost.losses.offset import offset_of
 from frameboost.metrics.built_in import AnyMetric, get_metrics
 from frameboost.metrics.metric import Metric, evaluate
-from frameboost.model.continuation import check_continues, join_ensembles, with_margins
+from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
-from frameboost.parameters.aliases import under_our_names
 from frameboost.parameters.parameters import Parameters, parameter_table
+from frameboost.planning import FitPlan, plan_fit, settings_of
 from frameboost.runtime.available_memory import MemoryBudget
 from frameboost.runtime.cleanup import closed_after
 from frameboost.runtime.installed import require_numba
 from frameboost.runtime.interrupts import defer_in_callbacks, defer_signals, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.workers import Workers
-from frameboost.schema.types import Feature, FeatureType
+from frameboost.schema.types import Feature
 from frameboost.training.checkpoint_facts import argument_facts
 from frameboost.training.checkpoint_file import CheckpointFile
-from frameboost.training.class_labels import TrainingTarget, hint_of_classes, labelled_columns, read_target
-from frameboost.training.constraints import Constraints
-from frameboost.training.data_checks import check_held_out, check_rows, check_upper_bound, find_roles, pick_features
+from frameboost.training.class_labels import hint_of_classes
+from frameboost.training.data_checks import check_held_out, check_rows, check_upper_bound
 from frameboost.training.evaluation_log import Callback, EvaluationLog
-from frameboost.training.ranking_checks import check_queries, with_group
+from frameboost.training.ranking_checks import check_queries
 
-__all__ = ["check_options", "fit"]
+__all__ = ["check_options", "fit", "plan"]
 
 _MAX_CLASSES = 10_000
 
@@ -97,70 +93,51 @@ def fit(
         from frameboost.training.checkpoint import Checkpoint
         from frameboost.training.growths import FitEngines
         from frameboost.training.train import train
-        from frameboost.training.tree_methods import choose_tree_method
-    settings = _settings(objective, valid, parameters)
-    method = choose_tree_method(settings)
-    method.check_cuts(cuts)
     saved = None if checkpoint is None else Checkpoint(CheckpointFile(checkpoint), checkpoint_every)
-    initial, features, added = _continued(init_model, features, {"base_margin": base_margin, "exposure": exposure})
-    data = open_training_data(data, types=_known_types(initial, target))
-    source, held_out = held_out_sources(data, valid, time, group, settings.seed)
-    description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
-    margins: dict[str, str] = {}
-    if initial is not None:
-        held_out = {key: HeldOut(with_margins(part.source, initial)[0]) for key, part in held_out.items()}
-        source, names = with_margins(source, initial)
-        margins = {f"init_{margin}": name for margin, name in zip(initial.loss.margins, names, strict=True)}
-    roles = find_roles(source, target, weight, added["base_margin"], label_upper_bound, added["exposure"])
-    roles = with_group(source, roles | margins, group)
-    chosen = pick_features(source, features, roles, valid, exclude)
-    Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
-    bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
-    goal = read_target(source, held_out, target, objective, settings.num_class, initial, positive)
-    source, held_out, settings = goal.source, goal.held_out, _for_target(goal, settings)
-    parts = {key: part.like(source, chosen, roles, key) for key, part in held_out.items()}
+    planned = plan_fit(
+        data, target, objective=objective, positive=positive, features=features, exclude=exclude, weight=weight,
+        base_margin=base_margin, exposure=exposure, label_upper_bound=label_upper_bound, group=group, valid=valid,
+        time=time, init_model=init_model, engine=engine, shards=shards, cuts=cuts, parameters=parameters,
+    )  # fmt: skip
+    roles, chosen, method, initial = planned.roles, planned.features, planned.method, planned.initial
     with unwrap_handler_errors(), defer_in_callbacks(), ExitStack() as open_engines, announce_compilation(verbose):
         when_call_returns(open_engines.close)
-        workers, budget = open_engines.enter_context(closing(Workers(settings.n_jobs))), MemoryBudget()
+        workers, budget = open_engines.enter_context(closing(Workers(planned.settings.n_jobs))), MemoryBudget()
 
         def opened(open_: Callable[[EngineDescription, EngineRequest], Engine], rows: Source) -> Engine:
-            request = EngineRequest(rows, chosen, method.roles(roles, chosen), settings, workers, budget=budget)
-            return open_engines.enter_context(closed_after(open_(description, request)))
+            request = EngineRequest(rows, chosen, method.roles(roles, chosen), planned.settings, workers, budget=budget)
+            return open_engines.enter_context(closed_after(open_(planned.engine, request)))
 
-        training = opened(method.open_training, source)
-        loss, settings = _loss(goal.objective, settings, training, roles)
-        offset = offset_of(loss, added)
+        training = opened(method.open_training, planned.source)
+        loss, settings = _loss(planned.objective, planned.settings, training, roles)
+        offset = offset_of(loss, planned.offset)
         _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
-        hint = hint_of_classes(source, target, objective, loss, check_rows(training, loss, roles, goal.labels))
-        looked_at = metrics if held_out or eval_metric is not None else []
-        check_queries(training, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
-        others = {key: opened(method.open_held_out, part) for key, part in parts.items()}
+        hint = hint_of_classes(
+            planned.source, target, objective, loss, check_rows(training, loss, roles, planned.labels)
+        )
+        evaluated = metrics if planned.held_out or eval_metric is not None else []
+        check_queries(training, loss, evaluated, roles, exponential=settings.ndcg_exp_gain)
+        others = {key: opened(method.open_held_out, part) for key, part in planned.held_out.items()}
         for key, other in others.items():
             check_held_out(other, loss, roles, key)
-            check_queries(other, loss, looked_at, roles, exponential=settings.ndcg_exp_gain)
-        watched = ({"train": training} if train_metrics or not others else {}) | others if looked_at else {}
-        log = EvaluationLog(watched, metrics, settings.early_stopping_rounds, callbacks, _rounds_of(initial))
+            check_queries(other, loss, evaluated, roles, exponential=settings.ndcg_exp_gain)
+        sets = ({"train": training} if train_metrics or not others else {}) | others if evaluated else {}
+        log = EvaluationLog(
+            sets, metrics, settings.early_stopping_rounds, callbacks, 0 if initial is None else initial.n_rounds
+        )
         given = bins_from_cuts(cuts, chosen, training.count_missing()) if cuts else {}
         if saved is not None:
             open_engines.enter_context(closed_after(saved))
-            facts = argument_facts(loss, settings, chosen, roles, log.columns, initial, goal.labels)
+            facts = argument_facts(loss, settings, chosen, roles, log.columns, initial, planned.labels)
             saved.check_arguments(facts, training.count_missing())
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             offsets = {} if offset is None else offset.in_training(loss.margins)
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, offsets, initial is not None)
             ensemble = train(engines, method, loss, settings, given, log, workers, on_round, saved)
     ensemble = replace(ensemble, offset=offset)
-    ensemble = replace(ensemble, joins=recorded_joins(data, ensemble.read_names))
-    return _model(ensemble if initial is None else join_ensembles(initial, ensemble), goal.labels, log, hint)
-
-
-def _known_types(initial: Ensemble | None, target: str | Sequence[str]) -> dict[str, FeatureType]:
-    return {} if initial is None else {col.name: col.type for col in labelled_columns(initial, target)}
-
-
-def _rounds_of(initial: Ensemble | None) -> int:
-    return 0 if initial is None else initial.n_rounds
+    ensemble = replace(ensemble, joins=recorded_joins(planned.data, ensemble.read_names))
+    return _model(ensemble if initial is None else join_ensembles(initial, ensemble), planned.labels, log, hint)
 
 
 def _progress(log: EvaluationLog, metric: AnyMetric, training: Engine) -> tuple[str, float]:
@@ -177,57 +154,7 @@ def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog, hint: str) ->
     return Model(ensemble, history=log.frame(), best_round=log.best_round, best_score=log.best_score, hint=hint)
 
 
-# --- checks before any work starts ------------------------------------------------------------------------------------
-
-
-def _continued(model: object, features: Any, added: _Added) -> tuple[Ensemble | None, Any, _Added]:
-    """Return the ensemble of ``init_model`` if there is one, and the features and the offset, by default its own."""
-    if model is None:
-        return None, features, added
-    if not isinstance(model, Model):
-        way = "; read its file with fb.load(path)" if isinstance(model, str | os.PathLike) else ""
-        raise ParameterError(f"init_model must be a Model, not {shown(model)}{way}")
-    own: dict[str, Any] = {**dict.fromkeys(added), **model.offset}
-    for name, given in added.items():
-        if given is not None and given != own[name] and given != [own[name]]:
-            recorded = f"was trained with {model.ensemble.offset}" if model.offset else "has no offset"
-            raise ParameterError(
-                f"{name} does not go with an init_model that {recorded}: the new trees start from its margins"
-            )
-    return model.ensemble, model.features if features is None else features, own
-
-
-def _settings(objective: object, valid: object, keywords: dict[str, Any]) -> Parameters:
-    """Return the parameters, checked as far as is possible without a look at the data."""
-    settings = Parameters.from_keywords(under_our_names(keywords))
-    if settings.early_stopping_rounds is not None and valid is None:
-        raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=..., or folds=5")
-    if objective is None:
-        return settings
-    if not isinstance(objective, Objective) and (not isinstance(objective, str) or objective not in LOSSES):
-        get_loss(objective, {})  # type: ignore[arg-type]  # which says what there is
-    return _for_objective(objective, settings)  # type: ignore[arg-type]
-
-
-def check_options(options: Mapping[str, Any]) -> None:
-    """Raise what `fit` would raise of arguments for several fits, by the names here, without a look at the data."""
-    own = signature(fit).parameters
-    _settings(options.get("objective"), "folds", {name: value for name, value in options.items() if name not in own})
-
-
-def _for_target(goal: TrainingTarget, settings: Parameters) -> Parameters:
-    return _for_objective(goal.objective, replace(settings, num_class=goal.num_class))
-
-
-def _for_objective(objective: str | Objective, settings: Parameters) -> Parameters:
-    """Return the parameters with those defaults that depend on the objective, and checked against it."""
-    if settings.max_delta_step is None:
-        settings = replace(settings, max_delta_step=0.7 if objective == "count:poisson" else 0.0)
-    if not str(objective).startswith("multi:") and settings.num_class is not None:
-        raise ParameterError("num_class is for objectives 'multi:softmax' and 'multi:softprob'")
-    if isinstance(objective, str) and not objective.startswith("multi:"):
-        _check_base_score(get_loss(objective, settings.as_dict()), settings)
-    return settings
+# --- checks of what the labels decide ---------------------------------------------------------------------------------
 
 
 def _loss(
@@ -255,15 +182,6 @@ def _loss(
     return get_loss(objective, settings.as_dict()), settings
 
 
-def _check_base_score(loss: Loss, parameters: Parameters) -> None:
-    low, high = loss.score_range
-    score = parameters.base_score
-    if score is not None and not low < score < high:
-        raise ParameterError(
-            f"base_score must lie between {low:g} and {high:g} for objective {shown(loss.name)}, not {shown(score)}"
-        )
-
-
 def _check_loss(
     loss: Loss, settings: Parameters, features: Sequence[Feature], roles: Mapping[str, str], initial: Ensemble | None
 ) -> None:  # fmt: skip
@@ -281,6 +199,63 @@ def _check_loss(
         )
     if initial is not None:
         check_continues(initial, loss, settings, features)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise what `fit` would raise of arguments for several fits, by the names here, without a look at the data."""
+    own = signature(fit).parameters
+    settings_of(options.get("objective"), "folds", {name: value for name, value in options.items() if name not in own})
+
+
+@checked(fit)
+def plan(data: Any, target: str | Sequence[str], **options: Any) -> FitPlan:
+    """Return what `fit` would do with the same arguments, and why: printed, a line for each decision.
+
+    No row is read but for what tells types and labels, and no model is trained.
+
+    Parameters
+    ----------
+    data, target
+        As for `fit`.
+    **options
+        All other arguments of `fit`, but not ``folds``. Those that matter only later, such as ``eval_metric``, change
+        nothing.
+
+    Returns
+    -------
+    FitPlan
+        With the objective, the features and their types, the roles of columns, the parameters, the tree method and the
+        engine as attributes.
+
+    Raises
+    ------
+    ParameterError, DataError
+        As `fit`.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> df = pl.DataFrame({"x": [1.0, 2.0, 3.0], "town": ["Ulm", "Bonn", "Ulm"], "late": [True, False, True]})
+    >>> print(fb.plan(df, "late", max_depth=3))
+    target      'late', binary:logistic
+    labels      False, True
+    features    2: 1 float64, 1 string
+    rows        frame
+    engine      numba, kernels over columns in memory
+    splits      tree_method='hist': between bins, from histograms of G and H
+    rounds      100
+    parameters  max_depth=3
+    """
+    if options.get("folds") is not None:
+        raise ParameterError("plan takes no folds, each of which has a plan of its own")
+    own = signature(fit).parameters
+    settings = {name: value for name, value in options.items() if name not in own}
+    decided = {
+        name: options.get(name, own[name].default)
+        for name, each in signature(plan_fit).parameters.items()
+        if each.kind is each.KEYWORD_ONLY and name != "parameters"
+    }
+    return plan_fit(data, target, parameters=settings, **decided)
 
 
 fit.__doc__ = f"""Train a gradient boosted model on a frame or on a table in a database.

@@ -27,7 +27,7 @@ def test_the_public_names():
         "ClusterError", "Dask", "DataError", "DatabaseModel", "FrameboostError", "FrameboostWarning", "Metric", "Model",
         "ModelFileError",
         "Objective", "ParameterError", "Spark", "__version__", "aggregate", "auto", "cv", "fit", "from_catboost",
-        "from_lightgbm", "from_sklearn", "from_xgboost", "join", "load",
+        "from_lightgbm", "from_sklearn", "from_xgboost", "join", "load", "plan",
     }  # fmt: skip
     assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb)) - {"plots"}
     assert "plots" in dir(fb)

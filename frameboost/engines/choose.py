@@ -135,6 +135,7 @@ BUILT_IN = (
             NodeBinningEngine: _numba_approx_local,
         },
         uses_storage=True,
+        summary="kernels over columns in memory",
     ),
     EngineDescription(
         "polars",
@@ -147,6 +148,7 @@ BUILT_IN = (
         },
         threads_set_by="the environment variable POLARS_MAX_THREADS",
         runs_queries=True,
+        summary="group-bys of polars",
     ),
     EngineDescription(
         "duckdb",
@@ -161,6 +163,7 @@ BUILT_IN = (
         data=("relation", "frame"),
         threads_set_by="SET threads",
         runs_queries=True,
+        summary="queries of DuckDB",
     ),
 )
 ENGINES = ("auto", *(engine.name for engine in BUILT_IN))

@@ -81,6 +81,8 @@ class EngineDescription:
         for an engine that runs on `EngineRequest.workers`.
     uses_storage
         Whether its arrays are in `EngineRequest.storage`, and so may be larger than memory.
+    summary
+        How it computes, in a few words.
     runs_queries
         Whether it sums by queries, so that few values are read into memory (see `frameboost.engines.query_costs`).
     """
@@ -91,6 +93,7 @@ class EngineDescription:
     threads_set_by: str = ""
     uses_storage: bool = False
     runs_queries: bool = False
+    summary: str = ""
 
 
 def data_kind(source: Source) -> DataKind:

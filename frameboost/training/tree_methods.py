@@ -50,8 +50,8 @@ class TreeMethod:
 
     Attributes
     ----------
-    setting
-        The parameters that choose it, for error messages.
+    setting, summary
+        The parameters that choose it, for error messages, and where its splits are.
     contract, held_out_contract
         The contracts that it needs of the engines over training rows and held-out rows.
     prepare
@@ -62,6 +62,7 @@ class TreeMethod:
     """
 
     setting: str
+    summary: str
     contract: type[Any]
     prepare: Callable[[Any, Sequence[Any], Binning, SplitSettings], SplitSearch]
     held_out_contract: type[Any] = FollowerEngine
@@ -155,22 +156,28 @@ def _kept(bins: list[Bins], held_out: Sequence[FollowerEngine]) -> list[Bins]:
 
 # --- the choice -------------------------------------------------------------------------------------------------------
 
-_VECTOR = TreeMethod("multi_strategy='multi_output_tree'", VectorEngine, _for_all_outputs, VectorEngine)
+_BINS = "between bins, from histograms of G and H"
+_LEVELS = f"{_BINS}, one for each level"
+_VECTOR = TreeMethod(
+    "multi_strategy='multi_output_tree'", f"{_BINS} of all outputs", VectorEngine, _for_all_outputs, VectorEngine
+)
+_LINEAR = "linear_tree=True"
 # By tree_method, grow_policy, proposal and linear_tree; None is any value.
 _TREE_METHODS: tuple[tuple[str, str | None, str | None, bool, TreeMethod], ...] = (
-    ("hist", "symmetric", None, True, TreeMethod("linear_tree=True", LinearEngine, _by_level, LinearEngine)),
-    ("hist", None, None, True, TreeMethod("linear_tree=True", LinearEngine, _by_node, LinearEngine)),
+    ("hist", "symmetric", None, True, TreeMethod(_LINEAR, _LEVELS, LinearEngine, _by_level, LinearEngine)),
+    ("hist", None, None, True, TreeMethod(_LINEAR, _BINS, LinearEngine, _by_node, LinearEngine)),
     ("hist", "symmetric", None, False,
-     TreeMethod("grow_policy='symmetric'", HistogramEngine, _by_level, HistogramEngine)),
-    ("hist", None, None, False, TreeMethod("tree_method='hist'", HistogramEngine, _by_node, HistogramEngine)),
+     TreeMethod("grow_policy='symmetric'", _LEVELS, HistogramEngine, _by_level, HistogramEngine)),
+    ("hist", None, None, False, TreeMethod("tree_method='hist'", _BINS, HistogramEngine, _by_node, HistogramEngine)),
     ("exact", None, None, False,
-     TreeMethod("tree_method='exact'", ColumnBlockEngine, _exact, cuts_refusal="which splits between any two values")),
+     TreeMethod("tree_method='exact'", "between any two values, by scans of sorted columns", ColumnBlockEngine, _exact,
+                cuts_refusal="which splits between any two values")),
     ("approx", None, "global", False,
-     TreeMethod("tree_method='approx'", RebinningEngine, _approx_global,
+     TreeMethod("tree_method='approx'", "between bins proposed for each tree", RebinningEngine, _approx_global,
                 cuts_refusal="which finds its own for each tree")),
     ("approx", None, "local", False,
-     TreeMethod("tree_method='approx' and proposal='local'", NodeBinningEngine, _approx_local,
-                cuts_refusal="which finds its own in each node")),
+     TreeMethod("tree_method='approx' and proposal='local'", "between bins proposed in each node", NodeBinningEngine,
+                _approx_local, cuts_refusal="which finds its own in each node")),
 )  # fmt: skip
 
 

@@ -208,8 +208,11 @@ def failing_rows(frame: pl.DataFrame) -> list:
 def test_bad_columns_and_parameters_are_refused_before_rows_are_read(options, relation):
     with pytest.raises(fb.FrameboostError):
         fb.fit(failing_rows(good())[relation], **{"target": "y"} | options)
+    with pytest.raises(fb.FrameboostError):
+        fb.plan(failing_rows(good())[relation], **{"target": "y"} | options)
     with pytest.raises((pl.exceptions.PolarsError, duckdb.Error, AssertionError), match="the rows were read"):
         fb.fit(failing_rows(good())[relation], "y")
+    assert fb.plan(failing_rows(good())[relation], "y").features
 
 
 @pytest.mark.parametrize("engine", ENGINES)

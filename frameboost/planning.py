@@ -1,0 +1,205 @@
+"""The plan of a fit: all that is decided before work starts, and why."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from frameboost.binning.given_cuts import bins_from_cuts
+from frameboost.checks.messages import counted, listed, shown
+from frameboost.data.held_out import HeldOut, held_out_sources
+from frameboost.data.partitions import open_training_data
+from frameboost.data.sources import Source
+from frameboost.engines.choose import choose_engine
+from frameboost.engines.dask.cluster import Dask
+from frameboost.engines.description import EngineDescription, data_kind
+from frameboost.engines.spark.cluster import Spark
+from frameboost.ensemble.ensemble import Ensemble, Labels
+from frameboost.errors import ParameterError
+from frameboost.losses.built_in import LOSSES, get_loss
+from frameboost.losses.custom import Objective
+from frameboost.losses.loss import Loss
+from frameboost.model.continuation import with_margins
+from frameboost.model.model import Model
+from frameboost.parameters.aliases import under_our_names
+from frameboost.parameters.parameters import Parameters
+from frameboost.runtime.interrupts import defer_signals
+from frameboost.schema.types import Feature, FeatureType
+from frameboost.training.class_labels import TrainingTarget, labelled_columns, read_target
+from frameboost.training.constraints import Constraints
+from frameboost.training.data_checks import find_roles, pick_features
+from frameboost.training.ranking_checks import with_group
+
+if TYPE_CHECKING:
+    from frameboost.training.tree_methods import TreeMethod
+
+__all__ = ["FitPlan", "plan_fit", "settings_of"]
+
+_Added = Mapping[str, Any]  # the arguments that name an offset, by their names
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """All that is decided before the rows of a fit are read.
+
+    Attributes
+    ----------
+    data
+        The data as it was opened.
+    source, held_out
+        The rows to train on, and by name those to validate on, with numbers for labels of classes.
+    target
+        The columns to predict.
+    objective
+        The objective: the user's, or the one that the target's type asks for.
+    labels
+        The labels of the classes.
+    roles
+        The columns by role: ``label``, ``weight``, ``qid``, ...
+    features
+        The columns to predict from, with their types.
+    settings
+        The parameters, with the defaults that depend on the objective.
+    method
+        How splits are proposed and searched for.
+    engine
+        What computes the histograms.
+    initial
+        The ensemble to continue from.
+    offset
+        The names of the columns of an offset, by argument.
+    """
+
+    data: Any
+    source: Source
+    held_out: Mapping[str, Source]
+    target: tuple[str, ...]
+    objective: str | Objective
+    labels: Labels
+    roles: Mapping[str, str]
+    features: tuple[Feature, ...]
+    settings: Parameters
+    method: TreeMethod
+    engine: EngineDescription
+    initial: Ensemble | None
+    offset: _Added
+
+    def __str__(self) -> str:
+        settings, defaults = self.settings.as_dict(), _for_objective(self.objective, Parameters()).as_dict()
+        kinds = Counter(str(feature.type) for feature in self.features)
+        objective = self.objective if isinstance(self.objective, str) else "an objective of your own"
+        more = "" if self.initial is None else f" after {counted(self.initial.n_rounds, 'round')} of init_model"
+        lines = {
+            "target": f"{listed(self.target)}, {objective}",
+            "labels": listed(self.labels),
+            "features": f"{len(self.features):,}: {', '.join(f'{n:,} {kind}' for kind, n in kinds.items())}",
+            "roles": ", ".join(f"{role} {shown(name)}" for role, name in self.roles.items() if "label" not in role),
+            "rows": data_kind(self.source) + (f", {listed(self.held_out)} held out" if self.held_out else ""),
+            "engine": ", ".join(filter(None, (self.engine.name, self.engine.summary))),
+            "splits": f"{self.method.setting}: {self.method.summary}",
+            "rounds": f"{settings.pop('n_estimators'):,}{more}",
+            "parameters": ", ".join(f"{k}={shown(v)}" for k, v in settings.items() if v != defaults[k]),
+        }
+        width = max(map(len, lines))
+        return "\n".join(f"{name:{width}}  {text}" for name, text in lines.items() if text)
+
+
+def plan_fit(
+    data: Any, target: str | Sequence[str], *, objective: str | Objective | None, positive: str | None, features: Any,
+    exclude: Any, weight: str | None, base_margin: str | Sequence[str] | None, exposure: str | None,
+    label_upper_bound: str | None, group: str | None, valid: Any, time: str | None, init_model: Model | None,
+    engine: str | Dask | Spark, shards: int | None, cuts: Mapping[str, Iterable[Any]] | None,
+    parameters: Mapping[str, Any],
+) -> FitPlan:  # fmt: skip
+    """Decide all that can be decided without reading the rows; the arguments are those of `frameboost.fit`.
+
+    Raises
+    ------
+    ParameterError, DataError
+        As `frameboost.fit`.
+    """
+    with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
+        from frameboost.training.tree_methods import choose_tree_method
+    settings = settings_of(objective, valid, parameters)
+    method = choose_tree_method(settings)
+    method.check_cuts(cuts)
+    initial, features, added = _continued(init_model, features, {"base_margin": base_margin, "exposure": exposure})
+    opened = open_training_data(data, types=_known_types(initial, target))
+    source, held_out = held_out_sources(opened, valid, time, group, settings.seed)
+    description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
+    margins: dict[str, str] = {}
+    if initial is not None:
+        held_out = {key: HeldOut(with_margins(part.source, initial)[0]) for key, part in held_out.items()}
+        source, names = with_margins(source, initial)
+        margins = {f"init_{margin}": name for margin, name in zip(initial.loss.margins, names, strict=True)}
+    roles = find_roles(source, target, weight, added["base_margin"], label_upper_bound, added["exposure"])
+    roles = with_group(source, roles | margins, group)
+    chosen = pick_features(source, features, roles, valid, exclude)
+    Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
+    bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
+    goal = read_target(source, held_out, target, objective, settings.num_class, initial, positive)
+    parts = {key: part.like(goal.source, chosen, roles, key) for key, part in goal.held_out.items()}
+    return FitPlan(
+        opened, goal.source, parts, (target,) if isinstance(target, str) else tuple(target), goal.objective,
+        goal.labels, roles, chosen, _for_target(goal, settings), method, description, initial, added,
+    )  # fmt: skip
+
+
+def _known_types(initial: Ensemble | None, target: str | Sequence[str]) -> dict[str, FeatureType]:
+    return {} if initial is None else {col.name: col.type for col in labelled_columns(initial, target)}
+
+
+def _continued(model: object, features: Any, added: _Added) -> tuple[Ensemble | None, Any, _Added]:
+    """Return the ensemble of ``init_model`` if there is one, and the features and the offset, by default its own."""
+    if model is None:
+        return None, features, added
+    if not isinstance(model, Model):
+        way = "; read its file with fb.load(path)" if isinstance(model, str | os.PathLike) else ""
+        raise ParameterError(f"init_model must be a Model, not {shown(model)}{way}")
+    own: dict[str, Any] = {**dict.fromkeys(added), **model.offset}
+    for name, given in added.items():
+        if given is not None and given != own[name] and given != [own[name]]:
+            recorded = f"was trained with {model.ensemble.offset}" if model.offset else "has no offset"
+            raise ParameterError(
+                f"{name} does not go with an init_model that {recorded}: the new trees start from its margins"
+            )
+    return model.ensemble, model.features if features is None else features, own
+
+
+def settings_of(objective: object, valid: object, keywords: Mapping[str, Any]) -> Parameters:
+    """Return the parameters, checked as far as is possible without a look at the data."""
+    settings = Parameters.from_keywords(under_our_names(keywords))
+    if settings.early_stopping_rounds is not None and valid is None:
+        raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=..., or folds=5")
+    if objective is None:
+        return settings
+    if not isinstance(objective, Objective) and (not isinstance(objective, str) or objective not in LOSSES):
+        get_loss(objective, {})  # type: ignore[arg-type]  # which says what there is
+    return _for_objective(objective, settings)  # type: ignore[arg-type]
+
+
+def _for_target(goal: TrainingTarget, settings: Parameters) -> Parameters:
+    return _for_objective(goal.objective, replace(settings, num_class=goal.num_class))
+
+
+def _for_objective(objective: str | Objective, settings: Parameters) -> Parameters:
+    """Return the parameters with those defaults that depend on the objective, and checked against it."""
+    if settings.max_delta_step is None:
+        settings = replace(settings, max_delta_step=0.7 if objective == "count:poisson" else 0.0)
+    if not str(objective).startswith("multi:") and settings.num_class is not None:
+        raise ParameterError("num_class is for objectives 'multi:softmax' and 'multi:softprob'")
+    if isinstance(objective, str) and not objective.startswith("multi:"):
+        _check_base_score(get_loss(objective, settings.as_dict()), settings)
+    return settings
+
+
+def _check_base_score(loss: Loss, parameters: Parameters) -> None:
+    low, high = loss.score_range
+    score = parameters.base_score
+    if score is not None and not low < score < high:
+        raise ParameterError(
+            f"base_score must lie between {low:g} and {high:g} for objective {shown(loss.name)}, not {shown(score)}"
+        )
