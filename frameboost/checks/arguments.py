@@ -288,7 +288,7 @@ BY_NAME: Mapping[str, Check] = {
     "dialect": anything,  # `get_dialect` has the message, which lists them
     "columns": names_by_feature,
     "tables": anything,  # `star_tables` has the message, which lists the dimensions
-    "limits": anything,  # `dialects.limits` has the message, which lists them
+    "limits": anything,  # `get_dialect` has the message, which lists them
     "table": table,
     "keep": names,
     "where": condition,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
-from frameboost.dialects.dialect import Dialect
-from frameboost.dialects.expressions import Expressions, guarded_exp
-from frameboost.dialects.limits import Limits
-from frameboost.dialects.literals import BACKSLASH_ESCAPES, Literals
-from frameboost.dialects.names import Names
-from frameboost.dialects.statements import Statements
+from frameboost.dialects.dialect import (
+    BACKSLASH_ESCAPES,
+    SIGNED_INTEGERS,
+    ColumnTypes,
+    Dialect,
+    Expressions,
+    Limits,
+    Literals,
+    Names,
+    Statements,
+    guarded_exp,
+    wide,
+)
 
 __all__ = ["BIGQUERY"]
 

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.dialects.bigquery import BIGQUERY
 from frameboost.dialects.clickhouse import CLICKHOUSE
-from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.dialect import Dialect, Limits
 from frameboost.dialects.duckdb import DUCKDB
-from frameboost.dialects.limits import with_overrides
 from frameboost.dialects.mysql import MARIADB, MYSQL
 from frameboost.dialects.oracle import ORACLE
 from frameboost.dialects.postgres import POSTGRES, REDSHIFT
@@ -36,16 +35,32 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def get_dialect(name: str, limits: Mapping[str, int | None] | None = None) -> Dialect:
-    """Return the dialect of that name, with a user's limits in place of its own where they are given.
+    """Return the dialect of that name, with a user's limits in place of those that they name.
 
     Raises
     ------
     ParameterError
-        If there is no such dialect, with a list of them, or no such limit.
+        If there is no such dialect, with a list of them, or no such limit; if a limit is neither a positive integer nor
+        None.
     """
     if not isinstance(name, str) or name not in DIALECTS:
         raise ParameterError(
             f"dialect must be one of {listed(DIALECTS, None)}, not {shown(name)}{did_you_mean(name, DIALECTS)}"
         )
     dialect = DIALECTS[name]
-    return dialect if limits is None else replace(dialect, limits=with_overrides(dialect.limits, limits))
+    if limits is None:
+        return dialect
+    if not isinstance(limits, Mapping):
+        raise ParameterError(
+            f"limits must be a dict of numbers by limit, such as {{'text': 2000000}}, not {shown(limits)}"
+        )
+    known = [field.name for field in fields(Limits)]
+    for limit, most in limits.items():
+        if limit not in known:
+            advice = did_you_mean(limit, known) or f"; they are {listed(known)}"
+            raise ParameterError(f"limits names {shown(limit)}, which is no limit{advice}")
+        if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+            raise ParameterError(
+                f"limits must give {shown(limit)} a positive integer, or None for no limit, not {shown(most)}"
+            )
+    return replace(dialect, limits=replace(dialect.limits, **limits))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from frameboost.dialects.column_types import ColumnTypes
-from frameboost.dialects.dialect import Dialect
-from frameboost.dialects.expressions import Expressions
-from frameboost.dialects.limits import Limits
-from frameboost.dialects.literals import BACKSLASH_ESCAPES, Literals
-from frameboost.dialects.names import Names
-from frameboost.dialects.statements import Statements
+from frameboost.dialects.dialect import (
+    BACKSLASH_ESCAPES,
+    ColumnTypes,
+    Dialect,
+    Expressions,
+    Limits,
+    Literals,
+    Names,
+    Statements,
+)
 
 __all__ = ["CLICKHOUSE"]
 

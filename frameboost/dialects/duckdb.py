@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frameboost.dialects.column_types import ColumnTypes
-from frameboost.dialects.dialect import Dialect
-from frameboost.dialects.expressions import Expressions
-from frameboost.dialects.limits import Limits
-from frameboost.dialects.literals import Literals, OutOfRange
-from frameboost.dialects.names import Names
-from frameboost.dialects.statements import Statements
+from frameboost.dialects.dialect import (
+    ColumnTypes,
+    Dialect,
+    Expressions,
+    Limits,
+    Literals,
+    Names,
+    OutOfRange,
+    Statements,
+)
 from frameboost.expressions.duckdb_sql import EXACT_TEXT, IS_NUMBER, literal
 from frameboost.expressions.expression import DUCKDB_WRITER
 from frameboost.schema.types import DUCKDB_TYPES, FeatureType, Physical
@@ -20,8 +23,8 @@ __all__ = ["DUCKDB"]
 
 
 @dataclass(frozen=True)
-class _DuckDBLiterals(Literals):
-    """DuckDB has a type for each of ours, and so a literal for every value."""
+class _DuckDB(Dialect):
+    """Literals and functions are written as in training: DuckDB has a type for each of ours."""
 
     def literal(self, kind: FeatureType, value: Physical) -> str | OutOfRange:
         return literal(kind.values, value)
@@ -32,16 +35,11 @@ class _DuckDBLiterals(Literals):
     def number(self, value: float) -> str:
         return DUCKDB_WRITER.number(value)
 
-
-@dataclass(frozen=True)
-class _DuckDBExpressions(Expressions):
-    """Functions are written as in training."""
-
     def call(self, function: str, arguments: Sequence[str]) -> str:
         return DUCKDB_WRITER.call(function, arguments)
 
 
-DUCKDB = Dialect(
+DUCKDB = _DuckDB(
     name="duckdb",
     names=Names(
         # Any character but the quote, which is doubled. https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers
@@ -49,7 +47,7 @@ DUCKDB = Dialect(
         # Not case-sensitive, quoted or not. https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers
         any_case=True,
     ),
-    literals=_DuckDBLiterals(
+    literals=Literals(
         # 'inf' and '-inf' in quotes, in any case. https://duckdb.org/docs/stable/sql/data_types/numeric
         infinity=("CAST('Infinity' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"),
         # An INTERVAL, made of microseconds. https://duckdb.org/docs/stable/sql/functions/interval
@@ -57,7 +55,7 @@ DUCKDB = Dialect(
     ),
     # https://duckdb.org/docs/stable/sql/data_types/overview
     types=ColumnTypes(columns=DUCKDB_TYPES),
-    expressions=_DuckDBExpressions(
+    expressions=Expressions(
         # Statistics of files leave NaN out, and comparisons are folded by them. https://github.com/duckdb/duckdb/issues/25521
         is_number=IS_NUMBER,
         # Nor is a comparison folded with what may be NULL besides (measured, 2.0.1).

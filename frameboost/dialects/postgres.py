@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
-from frameboost.dialects.dialect import Dialect
-from frameboost.dialects.expressions import Expressions, guarded_exp
-from frameboost.dialects.limits import Limits
-from frameboost.dialects.literals import Literals
-from frameboost.dialects.names import Names
-from frameboost.dialects.statements import INDEX, MATERIALIZED, PLAIN_STAGE, Statements
+from frameboost.dialects.dialect import (
+    INDEX,
+    MATERIALIZED,
+    PLAIN_STAGE,
+    SIGNED_INTEGERS,
+    ColumnTypes,
+    Dialect,
+    Expressions,
+    Limits,
+    Literals,
+    Names,
+    Statements,
+    guarded_exp,
+    wide,
+)
 
 __all__ = ["POSTGRES", "REDSHIFT"]
 

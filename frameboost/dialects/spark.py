@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
-from frameboost.dialects.dialect import Dialect
-from frameboost.dialects.expressions import Expressions
-from frameboost.dialects.limits import Limits
-from frameboost.dialects.literals import Literals
-from frameboost.dialects.names import Names
-from frameboost.dialects.statements import Statements
+from frameboost.dialects.dialect import (
+    SIGNED_INTEGERS,
+    ColumnTypes,
+    Dialect,
+    Expressions,
+    Limits,
+    Literals,
+    Names,
+    Statements,
+    wide,
+)
 
 __all__ = ["DATABRICKS", "SPARK"]
 

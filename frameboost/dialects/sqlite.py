@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from frameboost.dialects.column_types import ColumnTypes
-from frameboost.dialects.dialect import Dialect
-from frameboost.dialects.expressions import Expressions
-from frameboost.dialects.limits import Limits
-from frameboost.dialects.literals import Literals
-from frameboost.dialects.names import Names
-from frameboost.dialects.statements import INDEX, MATERIALIZED, Statements
+from frameboost.dialects.dialect import (
+    INDEX,
+    MATERIALIZED,
+    ColumnTypes,
+    Dialect,
+    Expressions,
+    Limits,
+    Literals,
+    Names,
+    Statements,
+)
 
 __all__ = ["SQLITE"]
 
@@ -23,7 +27,7 @@ _STEP = 60
 
 
 @dataclass(frozen=True)
-class _SQLiteLiterals(Literals):
+class _SQLite(Dialect):
     """SQLite does not read every decimal as the nearest float64.
 
     It rounds twice, to 64 bits and to 53. So a short decimal that lies between two float64 can become the wrong one.
@@ -48,7 +52,7 @@ class _SQLiteLiterals(Literals):
         return f"({operator.join([f'{numerator}.0', *(f'{2**step}.0' for step in steps if step)])})"
 
 
-SQLITE = Dialect(
+SQLITE = _SQLite(
     name="sqlite",
     names=Names(
         # In double quotes, a name that is no column is a string. https://www.sqlite.org/lang_keywords.html
@@ -58,7 +62,7 @@ SQLITE = Dialect(
         # https://www.sqlite.org/lang_keywords.html
         any_case=True,
     ),
-    literals=_SQLiteLiterals(
+    literals=Literals(
         # SQL ends with a NUL. https://www.sqlite.org/nulinstr.html
         encoded=("\0", "CAST(x'{v}' AS TEXT)"),
         # 9e999 is infinity (measured, 3.40.1); a NaN becomes NULL. https://www.sqlite.org/floatingpoint.html

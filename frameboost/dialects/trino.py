@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from frameboost.dialects.column_types import SIGNED_INTEGERS, ColumnTypes, wide
-from frameboost.dialects.dialect import Dialect
-from frameboost.dialects.expressions import Expressions
-from frameboost.dialects.limits import Limits
-from frameboost.dialects.literals import Literals
-from frameboost.dialects.names import Names
+from frameboost.dialects.dialect import (
+    SIGNED_INTEGERS,
+    ColumnTypes,
+    Dialect,
+    Expressions,
+    Limits,
+    Literals,
+    Names,
+    wide,
+)
 
 __all__ = ["ATHENA", "PRESTO", "TRINO"]
 

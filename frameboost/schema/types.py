@@ -25,7 +25,7 @@ functions that turn physical values into something else:
 
 - `FeatureType.shown` here: as people write it;
 - `frameboost.schema.polars_columns.physical_expr`, `frameboost.expressions.duckdb_sql.physical_sql`: from the column;
-- `frameboost.expressions.duckdb_sql.literal`, `frameboost.dialects.literals.Literals` and
+- `frameboost.expressions.duckdb_sql.literal`, `frameboost.dialects.dialect.Dialect.literal` and
   `frameboost.compile.polars`: as a literal;
 - `frameboost.binning.given_cuts`: from a cut that the user gives in Python.
 

@@ -25,8 +25,8 @@ from sqlglot import exp
 import frameboost as fb
 from frameboost.dialects import built_in
 from frameboost.dialects.built_in import DIALECTS, get_dialect
+from frameboost.dialects.dialect import Limits
 from frameboost.dialects.duckdb import DUCKDB
-from frameboost.dialects.limits import Limits
 from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases

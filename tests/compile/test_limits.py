@@ -14,7 +14,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.dialects.built_in import DIALECTS, get_dialect
-from frameboost.dialects.limits import Limits
+from frameboost.dialects.dialect import Limits
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made

@@ -1,6 +1,6 @@
 """Splits as SQL conditions: a feature's column compared with thresholds or categories, and where missing values go.
 
-`frameboost.dialects.literals` writes the thresholds as literals.
+`frameboost.dialects.dialect.Dialect.literal` writes the thresholds as literals.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.checks.messages import shown
-from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.dialect import Dialect, OutOfRange
 from frameboost.dialects.duckdb import DUCKDB
-from frameboost.dialects.literals import OutOfRange
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import membership, quote_identifier
 from frameboost.schema.types import ZERO, Feature, FeatureType, Physical
@@ -176,7 +175,7 @@ class FeatureColumn:
         if kind.family == "boolean":
             holds = expressions.is_true if 1 in categories else expressions.is_false
             return f"{self.name} IS NOT NULL" if len(categories) > 1 else holds.format(x=self.name)
-        exact = (value for value in categories if self.dialect.literals.is_exact(kind, value))
+        exact = (value for value in categories if self.dialect.is_exact(kind, value))
         literals = [self.dialect.literal(kind, value) for value in exact]
         known = [literal for literal in literals if not isinstance(literal, OutOfRange)]
         return self.dialect.any_of(self._real, known) if known else _NEVER

@@ -53,7 +53,7 @@ def drift_query(
          dialect.string(_label(columns[f], watched)), dialect.number(watched.share)]
         for place, (f, watched) in enumerate(watched_bins)
     ]  # fmt: skip
-    listed = dialect.statements.constant_rows(rows, [quote(name) for name in described])
+    listed = dialect.constant_rows(rows, [quote(name) for name in described])
     found = " ".join(f"WHEN {place} THEN a.{names[str(place)]}" for place in range(len(watched_bins)))
     share, before = quote("share"), quote("training_share")
     stages.replace(

@@ -72,7 +72,7 @@ def reasons_query(
     stages.check(len(kept) + len(worked_out))
     stages.reduce(f"SELECT {', '.join([*kept, *worked_out])}\n{stages.source()}", kept, [*values.values(), row])
     names = [[str(i), dialect.string(column.feature.name)] for i, column in enumerate(columns)]
-    listed = dialect.statements.constant_rows(names, [place, feature])
+    listed = dialect.constant_rows(names, [place, feature])
     own = dialect.number(0.0)
     if values:
         whens = " ".join(f"WHEN {i} THEN {ROW}.{name}" for i, name in values.items())

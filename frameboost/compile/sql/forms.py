@@ -163,7 +163,7 @@ def _by_terms(model: SqlModel, texts: Sequence[Sequence[tuple[str, int]]]) -> li
             if room is not None and stages[-1] and terms + more > room:
                 stages, terms = [*stages, {}], 0
             total = [*(text for text, _ in of_output[here]), *([zero] if zero and not stages[-1] else [])]
-            stages[-1][f"{k}_{here.start}"], terms = model.dialect.expressions.total(total), terms + more
+            stages[-1][f"{k}_{here.start}"], terms = model.dialect.total(total), terms + more
     return stages
 
 

@@ -27,8 +27,7 @@ from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.forms import output_query
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import ROW, Stages, grouped
-from frameboost.dialects.dialect import Dialect
-from frameboost.dialects.literals import OutOfRange
+from frameboost.dialects.dialect import Dialect, OutOfRange
 from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.tree import Tree
@@ -98,7 +97,7 @@ def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Feature
     for first in range(0, len(rows), _ROWS_A_STATEMENT):
         some = rows[first : first + _ROWS_A_STATEMENT]
         given = [[literal(column, row.get(column)) for column in types] for row in some]
-        statements.append(f"INSERT INTO {table} ({names})\n{dialect.statements.rows_of(given)}")
+        statements.append(f"INSERT INTO {table} ({names})\n{dialect.rows_of(given)}")
     if dialect.statements.create_index is not None:
         statements.append(_index(name, ["id"], dialect))
     if dialect.statements.create_index is not None and _has_categories(trees):
