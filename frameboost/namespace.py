@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
 from frameboost.api import fit
 from frameboost.checks.arguments import checked, instance_of
+from frameboost.losses.outputs import OutputName, ScoreName
 from frameboost.model.model import Model
 
 __all__ = ["FrameNamespace", "LazyFrameNamespace"]
@@ -46,9 +47,7 @@ class FrameNamespace:
     def predict(
         self,
         model: Model,
-        output: Literal[
-            "mean", "margin", "class", "probability", "quantiles", "distribution", "interval", "leaf"
-        ] = "mean",
+        output: ScoreName = "mean",
         *,
         name: str = "prediction",
     ) -> pl.DataFrame:
@@ -108,7 +107,7 @@ class LazyFrameNamespace:
     def predict(
         self,
         model: Model,
-        output: Literal["mean", "margin", "class", "probability", "quantiles", "distribution", "interval"] = "mean",
+        output: OutputName = "mean",
         *,
         name: str = "prediction",
     ) -> pl.LazyFrame:

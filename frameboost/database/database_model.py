@@ -3,44 +3,49 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import re
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar, Unpack
 
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column, name_of, table, whole, word
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.compile.sql.conditions import FeatureColumn, find_columns
-from frameboost.compile.sql.costs import chosen_form
+from frameboost.compile.sql.forms import (
+    FORMS,
+    Destination,
+    Form,
+    QueryArguments,
+    QueryOptions,
+    ScoringQuery,
+    check_size,
+    chosen_form,
+    exceeded_limit,
+)
 from frameboost.compile.sql.node_lists import list_expression
-from frameboost.compile.sql.outputs import output_columns, output_sql
-from frameboost.compile.sql.scoring_query import FORMS, Destination
-from frameboost.compile.sql.size import check_size, exceeded_limit
 from frameboost.compile.sql.sql_model import OffsetColumn, SqlModel
 from frameboost.compile.sql.stages import TableSource
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.atomic_files import write_text
-from frameboost.database.dbt import Materialization, check_dbt_names, write_dbt
-from frameboost.database.drift import baseline_frame, drift_statement
-from frameboost.database.explanation_query import explanation_query
-from frameboost.database.file_header import header
-from frameboost.database.lookup_columns import lookup_column, names_of_features, offset_columns, read_columns
-from frameboost.database.scoring_options import Form, Rows, ScoringOptions, SqlOutput, scoring_statement
-from frameboost.database.star_tables import StarTables, Tables, star_tables
+from frameboost.database.drift import baseline_frame, drift_query
+from frameboost.database.explanations import explanation_query
+from frameboost.database.files import DbtQuery, Materialization, check_dbt_names, header, write_dbt
+from frameboost.database.star import StarTables, Tables, star_tables
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.losses.offset import EXPOSURE
-from frameboost.losses.outputs import leaf_output
-from frameboost.prediction.predictor import OutputName
+from frameboost.losses.outputs import OutputName, ScoreName, leaf_output
+from frameboost.schema.types import Feature
 from frameboost.trees.tree import refuse_linear
 
-__all__ = ["DatabaseModel", "database_model", "source_model"]
+__all__ = ["DatabaseModel", "database_model", "read_columns", "source_model"]
 
 _FORM = word(*FORMS)
 # What drivers take for parameters in any text, in strings as well, and how it is escaped. `sqlalchemy.text` takes the
@@ -53,7 +58,7 @@ _ESCAPES = {
 
 
 def database_model(
-    ensemble: Ensemble, dialect: str, columns: Mapping[str, str] | None = None,
+    ensemble: Ensemble, database: str, columns: Mapping[str, str] | None = None,
     base_margin: str | Sequence[str] | None = None, limits: Mapping[str, int | None] | None = None,
     tables: Tables | None = None, paramstyle: str | None = None,
 ) -> DatabaseModel:  # fmt: skip
@@ -61,18 +66,42 @@ def database_model(
     if paramstyle is not None and not (isinstance(paramstyle, str) and paramstyle in _ESCAPES):
         raise ParameterError(f"paramstyle must be one of {listed(_ESCAPES)} or None, not {shown(paramstyle)}")
     ensemble = ensemble.started_from(base_margin)
-    spoken = get_dialect(dialect, limits)
-    star = star_tables(ensemble, spoken, columns, tables)
-    in_join = columns if star is None else star.names_in_join
-    found = find_columns(ensemble.features, spoken, names_of_features(ensemble, in_join))
-    offset_columns(ensemble, in_join or {}, spoken)  # raises
-    return DatabaseModel(ensemble, spoken, found, dict(in_join or {}), star, paramstyle)
+    dialect = get_dialect(database, limits)
+    if tables is not None and not ensemble.joins:
+        raise ParameterError("tables is for a model that was trained on a star of tables, as fb.join makes it")
+    star = star_tables(ensemble, dialect, columns, tables) if ensemble.joins else None
+    names = columns if star is None else star.names_in_join
+    features = names
+    if isinstance(names, Mapping):  # without columns that are no features and are read besides
+        lookup = None if ensemble.interval is None else ensemble.interval.groups
+        besides = {*([] if lookup is None else [lookup.column]), *ensemble.read_names} - {*ensemble.feature_names}
+        features = {feature: name for feature, name in names.items() if feature not in besides}
+    read = find_columns(ensemble.features, dialect, features)
+    model = DatabaseModel(ensemble, dialect, read, dict(names or {}), star, paramstyle)
+    model._offset_columns()  # raises
+    return model
 
 
 def source_model(ensemble: Ensemble) -> DatabaseModel:
     """Return an ensemble as DuckDB runs it over a source of rows, which has all columns of a star."""
     tables: Tables | None = "joined" if ensemble.joins else None
     return database_model(ensemble, "duckdb", tables=tables)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _with_query_options(method: Callable[P, R]) -> Callable[P, R]:
+    """Show the fields of `QueryOptions` in the signature of a method that takes them by name."""
+    signature = inspect.signature(method)
+    declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+        for field in fields(QueryOptions)
+    ]
+    method.__signature__ = signature.replace(parameters=[*declared, *options])  # type: ignore[attr-defined]
+    return method
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,15 +161,11 @@ class DatabaseModel:
         model = self._sql_model(output)
         if chosen_form(model, form, None) != "lists":
             return self._for_driver(self._expression(output))
-        return self._for_driver(
-            list_expression(model, lambda margins: output_sql(model.output, margins, self.dialect, model.starts))
-        )
+        return self._for_driver(list_expression(model, model.value))
 
     @checked(form=_FORM)
-    def query(
-        self, table: str, *, keep: Sequence[str] | None = None, where: str | None = None, output: SqlOutput = "mean",
-        name: str = "prediction", form: Form = "auto", trees: str | None = None, rows: Rows | None = None,
-    ) -> str:  # fmt: skip
+    @_with_query_options
+    def query(self, table: str, **options: Unpack[QueryArguments]) -> str:
         """Return a SELECT that scores a table; `frameboost.Model.query` describes the arguments.
 
         Examples
@@ -154,15 +179,11 @@ class DatabaseModel:
         FROM [orders]
         WHERE x > 1
         """
-        options = ScoringOptions(keep, where, output, name, form, trees, rows)
-        return self._for_driver(self._statement(Destination(), table, options))
+        return self._for_driver(self._statement(Destination(), table, QueryOptions(**options)))
 
     @checked(view=name_of("the name of a view"), form=_FORM)
-    def create_view_sql(
-        self, view: str, table: str, *, keep: Sequence[str] | None = None, where: str | None = None,
-        output: SqlOutput = "mean", name: str = "prediction", form: Form = "auto", trees: str | None = None,
-        rows: Rows | None = None,
-    ) -> str:  # fmt: skip
+    @_with_query_options
+    def create_view_sql(self, view: str, table: str, **options: Unpack[QueryArguments]) -> str:
         """Return a statement that makes a view of a table with predictions; the other arguments are those of `query`.
 
         Some databases take less text for a view than for a query (``docs/dialects.md``).
@@ -184,15 +205,11 @@ class DatabaseModel:
         FROM "orders"
         """
         destination = Destination("view", self.dialect.quote_path(view))
-        options = ScoringOptions(keep, where, output, name, form, trees, rows)
-        return self._for_driver(self._statement(destination, table, options))
+        return self._for_driver(self._statement(destination, table, QueryOptions(**options)))
 
     @checked(target=table, form=_FORM)
-    def create_table_sql(
-        self, target: str, table: str, *, keep: Sequence[str] | None = None, where: str | None = None,
-        output: SqlOutput = "mean", name: str = "prediction", form: Form = "auto", trees: str | None = None,
-        rows: Rows | None = None,
-    ) -> str:  # fmt: skip
+    @_with_query_options
+    def create_table_sql(self, target: str, table: str, **options: Unpack[QueryArguments]) -> str:
         """Return a statement that makes a table of rows with predictions; the other arguments are those of `query`.
 
         Examples
@@ -207,8 +224,7 @@ class DatabaseModel:
         FROM [orders]
         """
         destination = Destination("table", self.dialect.quote_path(target))
-        options = ScoringOptions(keep, where, output, name, form, trees, rows)
-        return self._for_driver(self._statement(destination, table, options))
+        return self._for_driver(self._statement(destination, table, QueryOptions(**options)))
 
     @checked(column=column)
     def update_sql(self, table: str, column: str, *, where: str | None = None, output: OutputName = "mean") -> str:
@@ -385,17 +401,16 @@ class DatabaseModel:
         >>> drift.select("label, training_share, share, round(psi, 3)").fetchall()
         [('missing', 0.0, 0.0, 0.275), ('below 3', 0.5, 0.25, 0.275), ('from 3', 0.5, 0.75, 0.275)]
         """
-        query = drift_statement(self._source(table), baseline, where, self.columns, self.dialect)
-        return self._for_driver(query)
+        return self._for_driver(drift_query(self._source(table), baseline, where, self.columns, self.dialect))
 
     # --- files --------------------------------------------------------------------------------------------------------
 
     @checked(trained=anything, statement=word("query", "view", "table"), target=table, form=_FORM)
+    @_with_query_options
     def to_sql(
         self, path: str | Path, table: str, *, trained: dt.date | str | None = None,
         statement: Literal["query", "view", "table"] = "query", target: str | None = None,
-        keep: Sequence[str] | None = None, where: str | None = None, output: SqlOutput = "mean",
-        name: str = "prediction", form: Form = "auto", trees: str | None = None, rows: Rows | None = None,
+        **options: Unpack[QueryArguments],
     ) -> None:  # fmt: skip
         """Write a SQL file that scores a table, for those without Python.
 
@@ -437,8 +452,9 @@ class DatabaseModel:
                 f"not {shown(statement)} with {shown(target)}"
             )
         destination = Destination() if target is None else Destination(statement, self.dialect.quote_path(target))
-        text = self._statement(destination, table, ScoringOptions(keep, where, output, name, form, trees, rows))
-        text = f"{self._header(trained, output)}{text};\n"
+        query = QueryOptions(**options)
+        text = self._statement(destination, table, query)
+        text = f"{self._header(trained, query.output)}{text};\n"
         clients = self.dialect.names.clients
         if clients is not None and (replaced := re.search(clients, text)):
             raise ParameterError(
@@ -450,7 +466,7 @@ class DatabaseModel:
     @checked(name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"))
     def to_dbt(
         self, folder: str | Path, name: str, source: str, *, keep: Sequence[str] | None = None,
-        output: SqlOutput = "mean", form: Form = "auto", trained: dt.date | str | None = None,
+        output: ScoreName = "mean", form: Form = "auto", trained: dt.date | str | None = None,
         materialized: str | None = None, unique_key: str | Sequence[str] | None = None, where: str | None = None,
     ) -> list[Path]:  # fmt: skip
         """Write the model into a dbt project, and return the paths of the files.
@@ -494,32 +510,30 @@ class DatabaseModel:
         """
         for argument, text in {"name": name, "source": source, "materialized": materialized or "view"}.items():
             check_dbt_names(argument, text)
-        asked = Materialization.checked(materialized, unique_key, where, keep)
+        chosen = Materialization.checked(materialized, unique_key, where, keep)
         # Placeholders for the relations, which dbt fills in: of the rows, and of the dimensions.
         stand_in = secrets.token_hex(16)
         joined = {secrets.token_hex(16): table for table in (self.star.table_names if self.star else ())}
         check_dbt_names("tables", *joined.values())
         star = None if self.star is None else self.star.called({table: name for name, table in joined.items()})
         condition = f"{secrets.token_hex(16)} IS NULL"  # stands for the condition on the rows of later runs
-        query = replace(self, star=star)._statement(
-            Destination(), stand_in, ScoringOptions(keep, where=condition, output=output, form=form)
+        text = replace(self, star=star)._statement(
+            Destination(), stand_in, QueryOptions(keep, where=condition, output=output, form=form)
         )
         try:
             expression = None if output == "leaf" else self._expression(output)
         except ParameterError:  # several values, or too large for one expression: only the query is written
             expression = None
-        columns = output_columns(self._sql_model(output).output, "prediction")
-        described = dict.fromkeys(columns, f"{output} of the model")
+        columns = self._sql_model(output).value_columns("prediction")
         head = self._header(trained, output)
-        too_much = exceeded_limit(head + query, [], self.dialect, in_one=False, of_view=True)
+        too_much = exceeded_limit(head + text, [], self.dialect, in_one=False, of_view=True)
         if materialized == "view" and too_much:
             raise ParameterError(f"the model does not fit into a view: {too_much}; take materialized='table'")
-        made = asked or Materialization("table" if too_much else "view")
+        made = chosen or Materialization("table" if too_much else "view")
         refs = {self.dialect.quote(token): table for token, table in joined.items()}
-        relation = self.dialect.quote(stand_in)
-        return write_dbt(
-            folder, name, source, head, query, relation, refs, expression, described, made, self.dialect, condition
-        )
+        query = DbtQuery(text, self.dialect.quote(stand_in), refs, condition)
+        described = dict.fromkeys(columns, f"{output} of the model")
+        return write_dbt(folder, name, source, head, query, expression, described, made, self.dialect)
 
     # --- what several of these need -----------------------------------------------------------------------------------
 
@@ -530,39 +544,24 @@ class DatabaseModel:
                        for tree in self.ensemble.trees]  # fmt: skip
             zeros = [0.0] * len(numbers)
             return SqlModel(leaf_output(len(numbers)), zeros, numbers, self.columns, self.dialect, is_of_leaves=True)
-        wanted = self.ensemble.output(output)
-        asked = wanted.used_margins()
-        trees = [of if k in asked else [] for k, of in enumerate(self.ensemble.trees_by_output())]
-        model = SqlModel(wanted, self.ensemble.base_margins, trees, self.columns, self.dialect, self._offsets())
-        if wanted.lookup is None:
+        of_output = self.ensemble.output(output)
+        used = of_output.used_margins()
+        trees = [of if k in used else [] for k, of in enumerate(self.ensemble.trees_by_output())]
+        model = SqlModel(of_output, self.ensemble.base_margins, trees, self.columns, self.dialect, self._offsets())
+        if of_output.lookup is None:
             return model
-        return model.with_lookup(lookup_column(self.ensemble, wanted.lookup, self.column_names, self.dialect))
-
-    def _offsets(self) -> list[OffsetColumn | None]:
-        """Return what is added to each margin; empty if nothing is."""
-        offset, columns = self.ensemble.offset, offset_columns(self.ensemble, self.column_names, self.dialect)
-        if offset is None:
-            return []
-        return [
-            None if name is None else OffsetColumn(columns[name].name, offset.kind == EXPOSURE, self.dialect)
-            for name in offset.columns
-        ]
-
-    def _for_driver(self, text: str) -> str:
-        """Return a text such that a driver with parameters runs it as it is."""
-        return text if self.paramstyle is None else re.sub(*_ESCAPES[self.paramstyle], text)
+        return model.with_lookup(self._column_beside(of_output.lookup.feature))
 
     def _expression(self, output: str) -> str:
         model = self._sql_model(output)
-        margins = [model.margin(k) for k in range(len(model.bases))]
-        text = output_sql(model.output, margins, self.dialect, model.starts)
+        text = model.value([model.margin(k) for k in range(len(model.bases))])
         check_size(text, model.trees, self.dialect)
         return text
 
-    def _statement(self, destination: Destination, table: str, options: ScoringOptions) -> str:
+    def _statement(self, destination: Destination, table: str, options: QueryOptions) -> str:
         model, others = self._sql_model(options.output), options.keep or ()
         if options.form != "by_key":
-            return scoring_statement(model, self._source(table, others), options, destination)
+            return ScoringQuery(model, self._source(table, others), options, destination).text()
         if self.star is None:
             raise ParameterError(
                 "form='by_key' scores trees where dimensions are joined, and this query joins none; it is for a model "
@@ -570,16 +569,62 @@ class DatabaseModel:
             )
         if options.keep is None:
             raise ParameterError("form='by_key' needs keep, the columns to return besides the prediction")
-        model, scores = self.star.score_by_key(model)
-        source = self.star.source(self.dialect.quote_path(table), others, scores)
-        return scoring_statement(model, source, replace(options, form="auto"), destination)
+        model, star = self.star.score_by_key(model)
+        source = star.source(self.dialect.quote_path(table), others)
+        return ScoringQuery(model, source, replace(options, form="auto"), destination).text()
 
     def _source(self, table: str, others: Sequence[str] = ()) -> TableSource:
         """Return what a query reads: a table, or it joined to those that have features or ``others`` of its columns."""
         quoted = self.dialect.quote_path(table)
         return TableSource(quoted, quoted) if self.star is None else self.star.source(quoted, others)
 
+    def _for_driver(self, text: str) -> str:
+        """Return a text such that a driver with parameters runs it as it is."""
+        return text if self.paramstyle is None else re.sub(*_ESCAPES[self.paramstyle], text)
+
     def _header(self, trained: object, output: str) -> str:
-        wanted = self._sql_model(output).output
-        columns = read_columns(self.ensemble, self.columns, self.column_names, self.dialect, wanted)
-        return header(self.ensemble, columns, self.column_names, self.dialect.name, trained)
+        return header(self.ensemble, read_columns(self, output), self.column_names, self.dialect.name, trained)
+
+    # --- columns ------------------------------------------------------------------------------------------------------
+
+    def _offsets(self) -> list[OffsetColumn | None]:
+        """Return what is added to each margin; empty if nothing is."""
+        offset, columns = self.ensemble.offset, self._offset_columns()
+        if offset is None:
+            return []
+        return [
+            None if name is None else OffsetColumn(columns[name].name, offset.kind == EXPOSURE, self.dialect)
+            for name in offset.columns
+        ]
+
+    def _offset_columns(self) -> dict[str, FeatureColumn]:
+        """Return the columns of the offset by their names in training."""
+        if self.ensemble.offset is None:
+            return {}
+        return {column.feature.name: column for column in self._columns_beside(self.ensemble.offset.features)}
+
+    def _column_beside(self, feature: Feature) -> FeatureColumn:
+        """Return the column that a number is looked up by, which may be a feature's too."""
+        return self._columns_beside([feature])[0]
+
+    def _columns_beside(self, features: Sequence[Feature]) -> tuple[FeatureColumn, ...]:
+        """Return columns that are read beside those of the features, and that the database can tell from these."""
+        names = {feature.name for feature in features}
+        every = [*(feature for feature in self.ensemble.features if feature.name not in names), *features]
+        known = {f.name: self.column_names[f.name] for f in every if f.name in self.column_names}
+        return find_columns(every, self.dialect, known)[len(every) - len(features) :]
+
+
+def read_columns(model: DatabaseModel, output: str) -> list[FeatureColumn]:
+    """Return the columns that an output reads: of all features, of the offset, and the one to look a number up by.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such output; if the database can't have such a column, or can't tell it from a feature's.
+    """
+    lookup = None if output == "leaf" else model.ensemble.output(output).lookup
+    read = {**model._offset_columns(), **{column.feature.name: column for column in model.columns}}
+    if lookup is not None and lookup.column not in read:
+        read[lookup.column] = model._column_beside(lookup.feature)
+    return [read[name] for name in dict.fromkeys([*model.ensemble.read_names, *read])]

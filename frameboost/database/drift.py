@@ -1,9 +1,17 @@
-"""Drift of a model's inputs: a baseline of binned training rows, and the query that compares a table with it."""
+"""Drift of a model's inputs: a baseline of binned training rows, and the query that compares a table with it.
+
+The population stability index of a feature is Σ (a − e) ln(a / e) over its bins, a and e the actual and the expected
+share of rows. Below 0.1 the feature has changed little, above 0.25 much.
+
+Of a table without rows each share is 0, as if all rows were in a bin that training has not: NULL would pass every test
+for an index above a threshold. With at most 101 bins the index is then above 4.5.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -12,8 +20,7 @@ from frameboost.binning.codes import code_expr, propose_bins
 from frameboost.binning.thresholds import with_thresholds
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
-from frameboost.compile.sql.drift import MISSING, WatchedBin, drift_query
-from frameboost.compile.sql.size import exceeded_limit
+from frameboost.compile.sql.forms import exceeded_limit
 from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.data.feature_columns import find_features
 from frameboost.data.rows_to_score import open_rows
@@ -23,7 +30,15 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.schema.polars_columns import column, not_zero, physical_expr
 from frameboost.schema.types import Feature, Physical
 
-__all__ = ["baseline_frame", "drift_statement", "feature_values", "open_watched", "read_baseline"]
+__all__ = [
+    "MISSING", "SMALLEST_SHARE", "DriftBin", "baseline_frame", "drift_query", "feature_values", "open_exactly",
+    "read_baseline",
+]  # fmt: skip
+
+# The number of the bin of missing values.
+MISSING = -1
+# The smallest share of a bin: the logarithm of an empty one would be infinite.
+SMALLEST_SHARE = 1e-4
 
 _SCHEMA: dict[str, Any] = {
     "feature": pl.String, "bin": pl.Int32, "lower": pl.String, "upper": pl.String, "category": pl.String,
@@ -31,9 +46,23 @@ _SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class DriftBin:
+    """A bin: missing values, a range from ``lower`` to below ``upper``, a category, or all other categories."""
+
+    number: int
+    lower: Physical | None
+    upper: Physical | None
+    category: Physical | None
+    share: float
+
+
+# --- the baseline -----------------------------------------------------------------------------------------------------
+
+
 def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.DataFrame:
     """Return a row for each bin of each feature, as `DatabaseModel.baseline` describes them."""
-    source = open_watched(data, features)
+    source = open_exactly(data, features)
     frame = source.to_frame([feature.name for feature in features]).collect()
     if not frame.height:
         raise DataError("the data has no rows")
@@ -41,8 +70,8 @@ def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.Da
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-def open_watched(data: Any, features: Sequence[Feature]) -> LocalSource:
-    """Return rows whose features have the types of training, in whose values bins are.
+def open_exactly(data: Any, features: Sequence[Feature]) -> LocalSource:
+    """Return rows whose features have the types of training, in whose values the edges of bins are.
 
     Raises
     ------
@@ -90,25 +119,7 @@ def feature_values(frame: pl.DataFrame, feature: Feature) -> pl.Series:
     return frame.select(values.alias("value")).to_series()
 
 
-def drift_statement(
-    source: TableSource, baseline: pl.DataFrame, where: str | None, columns: Sequence[FeatureColumn], dialect: Dialect
-) -> str:
-    """Return the SELECT that `DatabaseModel.drift_query` describes.
-
-    Raises
-    ------
-    ParameterError
-        If the baseline is not of this model, or the query is larger than the database takes.
-    """
-    bins = read_baseline(baseline, [column.feature for column in columns])
-    stages = Stages(dialect, source, [], [columns[f].name for f in bins], where)
-    text = drift_query(stages, bins, columns, dialect)
-    if reason := exceeded_limit(text, [], dialect, in_one=False):
-        raise ParameterError(f"the query does not fit: {reason}; give the rows of some features of the baseline")
-    return text
-
-
-def read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[WatchedBin]]:
+def read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[DriftBin]]:
     """Return the bins of a baseline, by feature number.
 
     Raises
@@ -125,14 +136,14 @@ def read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[i
             "baseline has no rows, a bin twice, or a bin without a share; take it anew by DatabaseModel.baseline"
         )
     number = {feature.name: i for i, feature in enumerate(features)}
-    found: dict[int, list[WatchedBin]] = {}
+    bins: dict[int, list[DriftBin]] = {}
     for name, bin_, lower, upper, category, share in baseline.rows():
         if name not in number:
             raise ParameterError(f"baseline has feature {shown(name)}, which is none of the model's")
         feature = features[number[name]]
         edges = [_physical(feature, text) for text in (lower, upper, category)]
-        found.setdefault(number[name], []).append(WatchedBin(bin_, edges[0], edges[1], edges[2], share))
-    return found
+        bins.setdefault(number[name], []).append(DriftBin(bin_, edges[0], edges[1], edges[2], share))
+    return bins
 
 
 def _physical(feature: Feature, text: str | None) -> Physical | None:
@@ -145,3 +156,90 @@ def _physical(feature: Feature, text: str | None) -> Physical | None:
             f"baseline has {shown(text)}, which is no value of feature {shown(feature.name)}, {feature.type}"
         )
     return value
+
+
+# --- the query --------------------------------------------------------------------------------------------------------
+
+
+def drift_query(
+    source: TableSource, baseline: pl.DataFrame, where: str | None, columns: Sequence[FeatureColumn], dialect: Dialect
+) -> str:
+    """Return the SELECT that `DatabaseModel.drift_query` describes.
+
+    Raises
+    ------
+    ParameterError
+        If the baseline is not of this model, or the query is larger than the database takes.
+    """
+    bins = read_baseline(baseline, [column.feature for column in columns])
+    stages = Stages(dialect, source, [], [columns[f].name for f in bins], where)
+    text = _query_over(stages, bins, columns, dialect)
+    if reason := exceeded_limit(text, [], dialect, in_one=False):
+        raise ParameterError(f"the query does not fit: {reason}; give the rows of some features of the baseline")
+    return text
+
+
+def _query_over(
+    stages: Stages, bins: Mapping[int, Sequence[DriftBin]], columns: Sequence[FeatureColumn], dialect: Dialect
+) -> str:
+    """Return the query, which reads the rows once."""
+    every_bin = [(f, bin_) for f, of_feature in bins.items() for bin_ in of_feature]
+    counts = {"all": dialect.statements.count[0]}
+    for index, (f, bin_) in enumerate(every_bin):
+        condition = _condition(columns[f], bin_, bins[f], dialect)
+        counts[str(index)] = dialect.statements.count[1].format(c=condition)
+    names = stages.aggregate(counts)
+    quote, one, zero = dialect.quote, dialect.number(1.0), dialect.number(0.0)
+    described = ("place", "feature_number", "feature", "bin", "label", "training_share")
+    rows = [
+        [str(index), str(f), dialect.string(columns[f].feature.name), str(bin_.number),
+         dialect.string(_label(columns[f], bin_)), dialect.number(bin_.share)]
+        for index, (f, bin_) in enumerate(every_bin)
+    ]  # fmt: skip
+    listed = dialect.constant_rows(rows, [quote(name) for name in described])
+    whens = " ".join(f"WHEN {key} THEN a.{names[key]}" for key in map(str, range(len(every_bin))))
+    share, before = quote("share"), quote("training_share")
+    stages.replace(
+        f"SELECT {', '.join(f'b.{quote(name)} AS {quote(name)}' for name in described)}, "
+        f"COALESCE({one} * CASE b.{quote('place')} {whens} END / NULLIF(a.{names['all']}, 0), {zero}) AS {share}\n"
+        f"{stages.source('a')}\nCROSS JOIN (\n{listed}\n) {dialect.statements.alias}b",
+        [],
+    )
+    low = dialect.number(SMALLEST_SHARE)
+    a, e = (f"CASE WHEN {x} < {low} THEN {low} ELSE {x} END" for x in (share, before))
+    psi = f"({a} - {e}) * {dialect.call('LN', [f'({a}) / ({e})'])}"
+    shown = [quote(name) for name in ("feature", "bin", "label", "training_share", "share")]
+    number = quote("feature_number")
+    return stages.finish(
+        f"SELECT {', '.join(shown)}, SUM({psi}) OVER (PARTITION BY {number}) AS {quote('psi')}\n"
+        f"{stages.source()}\nORDER BY {quote('psi')} DESC, {number} ASC, {quote('bin')} ASC"
+    )
+
+
+def _condition(column: FeatureColumn, bin_: DriftBin, every: Sequence[DriftBin], dialect: Dialect) -> str:
+    """Return the condition that a row is in the bin."""
+    if bin_.number == MISSING:
+        return column.is_missing()
+    if column.feature.type.is_categorical:
+        named = [b.category for b in every if b.category is not None]
+        if bin_.category is not None:
+            return column.is_one_of([bin_.category])
+        others = f"NOT ({column.is_one_of(named)})" if named else ""
+        return " AND ".join(filter(None, [column.is_present(), others]))
+    return " AND ".join(
+        filter(None, [column.is_at_least(bin_.lower), column.is_below(bin_.upper), column.is_present()])
+    )
+
+
+def _label(column: FeatureColumn, bin_: DriftBin) -> str:
+    """Return the label of the bin: what is in it."""
+    if bin_.number == MISSING:
+        return "missing"
+    if column.feature.type.is_categorical:
+        return "other" if bin_.category is None else column.feature.type.shown(bin_.category).replace("\0", "\\0")
+    lower, upper = (None if v is None else column.feature.type.shown(v) for v in (bin_.lower, bin_.upper))
+    if lower is None and upper is None:
+        return "any"
+    if lower is None:
+        return f"below {upper}"
+    return f"from {lower}" if upper is None else f"from {lower} to below {upper}"

@@ -12,7 +12,7 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.compile.polars import lookup_expr, output_expr
-from frameboost.compile.sql.outputs import check_names
+from frameboost.compile.sql.sql_model import check_labels
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -75,7 +75,7 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
 
 
 def _found(lookup: Lookup, index: int) -> Callable[[Sequence[Any]], pl.Series]:
-    """Return a function that looks a number up by the batch at a place."""
+    """Return a function that looks a number up by the batch by its index."""
     value = lookup_expr(lookup)
     return lambda batches: pl.Series(lookup.column, pl.from_arrow(batches[index])).to_frame().select(value).to_series()
 
@@ -83,7 +83,7 @@ def _found(lookup: Lookup, index: int) -> Callable[[Sequence[Any]], pl.Series]:
 def _type(output: Output) -> str:
     """Return DuckDB's type of an output."""
     if output.names:
-        check_names(output.names, DUCKDB)
+        check_labels(output.names, DUCKDB)
         return f"STRUCT({', '.join(f'{quote_identifier(name)} DOUBLE' for name in output.names)})"
     one = "DOUBLE"
     if output.is_class:

@@ -11,8 +11,14 @@ import polars as pl
 
 from frameboost.binning.codes import code_expr
 from frameboost.checks.messages import listed, shown
-from frameboost.compile.sql.drift import MISSING, SMALLEST_SHARE, WatchedBin
-from frameboost.database.drift import feature_values, open_watched, read_baseline
+from frameboost.database.drift import (
+    MISSING,
+    SMALLEST_SHARE,
+    DriftBin,
+    feature_values,
+    open_exactly,
+    read_baseline,
+)
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.polars_columns import column
@@ -76,7 +82,7 @@ def drift_frame(ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str
     """
     bins = read_baseline(baseline, ensemble.features)
     features = [ensemble.features[number] for number in bins]
-    source = open_watched(data, features)
+    source = open_exactly(data, features)
     if time not in source.names():
         raise DataError(f"time column {shown(time)} is not in the data, which has {listed(source.names())}")
     frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), time]))).collect()
@@ -119,7 +125,7 @@ def _truncated(times: pl.Series) -> pl.Series:
     return found
 
 
-def _of_feature(frame: pl.DataFrame, feature: Feature, bins: Sequence[WatchedBin], period: pl.Series) -> pl.DataFrame:
+def _of_feature(frame: pl.DataFrame, feature: Feature, bins: Sequence[DriftBin], period: pl.Series) -> pl.DataFrame:
     """Return the index of one feature in each period."""
     kind = feature.type
     ordered = sorted((b for b in bins if b.number != MISSING), key=lambda b: b.number)

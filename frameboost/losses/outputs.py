@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from frameboost.checks.messages import listed, shown
 from frameboost.errors import ParameterError
@@ -27,6 +27,8 @@ __all__ = [
     "Kind",
     "Lookup",
     "Output",
+    "OutputName",
+    "ScoreName",
     "has_intervals",
     "has_quantiles",
     "interval_ends",
@@ -37,7 +39,10 @@ __all__ = [
 ]
 
 
-OUTPUTS = ("mean", "margin", "class", "probability", "quantiles", "distribution", "interval")
+OutputName = Literal["mean", "margin", "class", "probability", "quantiles", "distribution", "interval"]
+OUTPUTS: tuple[str, ...] = get_args(OutputName)
+# What rows can be scored with: outputs, and the leaves that they reach.
+ScoreName = OutputName | Literal["leaf"]
 # What the two values of the output ``distribution`` are called.
 MOMENTS = ("mean", "std")
 

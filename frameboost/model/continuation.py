@@ -12,7 +12,7 @@ from typing import Any
 
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.polars import margin_expr
-from frameboost.compile.sql.case import margin_sql
+from frameboost.compile.sql.case import TreeWriter
 from frameboost.compile.sql.conditions import find_columns
 from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import FrameSource, Source
@@ -67,8 +67,8 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
         columns = [margin_expr(*part).alias(name) for part, name in zip(parts, names, strict=True)]
         return source.map(lambda frame: frame.with_columns(columns)), names
     dialect = SPARK if isinstance(source, SparkSource) else DUCKDB
-    asked = find_columns(initial.features, dialect)
-    margins = [margin_sql(base, trees, asked, dialect) for base, trees, _ in parts]
+    writer = TreeWriter(find_columns(initial.features, dialect), dialect)
+    margins = [writer.margin(base, trees) for base, trees, _ in parts]
     if isinstance(source, SparkSource):
         return source.with_columns(dict(zip(names, margins, strict=True))), names
     more = ", ".join(f"{margin} AS {quote_identifier(name)}" for margin, name in zip(margins, names, strict=True))

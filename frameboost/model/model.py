@@ -17,16 +17,17 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column, columns, flag, name_of, slice_of_rounds, word
+from frameboost.compile.sql.forms import Form, Rows
 from frameboost.data.atomic_files import write_bytes, write_text
 from frameboost.database.database_model import DatabaseModel, database_model
 from frameboost.database.registration import register
-from frameboost.database.scoring_options import Form, Rows, SqlOutput
-from frameboost.database.star_tables import Tables
+from frameboost.database.star import Tables
 from frameboost.ensemble.ensemble import Ensemble, TrainingRecord
 from frameboost.ensemble.model_file import dump_binary, dump_model, with_training
 from frameboost.errors import ParameterError
 from frameboost.evaluation.evaluation import Evaluation, evaluate_model
 from frameboost.interop.to_xgboost import to_xgboost
+from frameboost.losses.outputs import OutputName, ScoreName
 from frameboost.metrics.metric import Metric
 from frameboost.model.calibration import calibrated_ensemble
 from frameboost.model.conformal import conformed_ensemble
@@ -34,7 +35,7 @@ from frameboost.model.html import html_summary
 from frameboost.model.summaries import importance_frame, summary, tree_frame
 from frameboost.prediction.contributions import contribution_frame, interaction_frame
 from frameboost.prediction.partial_dependence import partial_dependence_frame
-from frameboost.prediction.predictor import OutputName, Predictor
+from frameboost.prediction.predictor import Predictor
 from frameboost.prediction.shap_explanation import shap_explanation
 from frameboost.runtime.installed import require_numba
 from frameboost.training.calibration import METHODS
@@ -332,9 +333,7 @@ class Model:
     def predict(
         self,
         data: Any,
-        output: Literal[
-            "mean", "margin", "class", "probability", "quantiles", "distribution", "interval", "leaf"
-        ] = "mean",
+        output: ScoreName = "mean",
         *,
         base_margin: str | Sequence[str] | None = None,
     ) -> pl.Series:
@@ -518,7 +517,7 @@ class Model:
         *,
         keep: Sequence[str] | None = None,
         where: str | None = None,
-        output: SqlOutput = "mean",
+        output: ScoreName = "mean",
         name: str = "prediction",
         form: Form = "auto",
         trees: str | None = None,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from frameboost.compile.arrays.linear_scorer import LinearScorer
     from frameboost.prediction.array_outputs import ArrayOutput
 
-__all__ = ["OutputName", "Predictor"]
-
-OutputName = Literal["mean", "margin", "class", "probability", "quantiles", "distribution", "interval"]
+__all__ = ["Predictor"]
 
 
 # The outputs whose values are worked out by one expression of polars, which is kept.

@@ -17,9 +17,9 @@ from frameboost.checks.messages import shown
 from frameboost.data.sources import FrameSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import ParameterError
+from frameboost.losses.outputs import OutputName
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
-from frameboost.prediction.predictor import OutputName
 from frameboost.schema.polars_columns import with_values
 from frameboost.sklearn.constructors import by_any_name, seed_of, under_names_of, with_inherited
 from frameboost.sklearn.rows import Rows, role_columns, with_roles, with_types_of

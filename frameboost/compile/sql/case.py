@@ -7,65 +7,155 @@ The tree ``x < 3 ? -1 : (y < 5 ? 0 : 1)`` is ``CASE WHEN x < 3 THEN -1 ELSE CASE
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from frameboost.compile.sql.conditions import FeatureColumn
-from frameboost.compile.sql.linear import TERMS_A_SLOPE, leaf_sql
 from frameboost.dialects.dialect import Dialect
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import LinearTerm, Tree
 
-__all__ = ["case_depth", "chained_sql", "index_sql", "lookup_sql", "margin_sql", "n_terms", "tree_sql"]
+__all__ = ["TreeWriter", "case_depth", "n_terms"]
 
 # Levels from which on a lookup in a list is faster than a CASE, for symmetric trees.
 _SHALLOWEST_TABLE = 3
 # Levels of CASE in CASE. SQLite's parser overflows its stack at 19; most trees have no more levels than these.
 _DEEPEST_NESTED = 8
+# Names and values of a term of a linear leaf, with the test whether its column is missing.
+_TERMS_A_SLOPE = 8
 
 
-# --- margins ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class TreeWriter:
+    """Writes trees as expressions over the columns of the features, in a dialect."""
+
+    columns: Sequence[FeatureColumn]
+    dialect: Dialect
+
+    def margin(self, base_margin: float | str, trees: Sequence[Tree]) -> str:
+        """Return the margin as one expression: the base, a number or SQL, plus the trees.
+
+        Leaf values are on a grid (see `frameboost.trees.leaf_grid`), so the order of additions does not change the sum.
+        """
+        if isinstance(base_margin, str):
+            return f"({self.margin(0.0, trees)}\n + {base_margin})"
+        return self.dialect.sum([self.dialect.number(base_margin), *map(self.tree, trees)])
+
+    def tree(self, tree: Tree) -> str:
+        """Return a tree as a CASE expression, or a symmetric one as a list of its leaves, where that is faster."""
+        if not tree.is_linear and (levels := self._levels(tree)) is not None:
+            return self.lookup(tree, self._bits(tree, levels))
+        if _is_chained(tree, self.dialect):
+            return self.chained(tree)[0]
+        return self._nested(tree, 0)
+
+    def _nested(self, tree: Tree, node: int) -> str:
+        """Return the subtree at ``node`` with CASE in CASE, one a level."""
+        if tree.is_leaf(node):
+            return self._leaf(tree, node)
+        condition, holds_left = self.columns[tree.feature[node]].test(tree, node)
+        yes, no = (tree.left, tree.right) if holds_left else (tree.right, tree.left)
+        return self._branch(condition, self._nested(tree, yes[node]), self._nested(tree, no[node]))
+
+    def _branch(self, condition: str, then: str, otherwise: str) -> str:
+        """Return one of two values by a condition; the second where it is NULL."""
+        return self.dialect.expressions.branch.format(c=condition, t=then, e=otherwise)
+
+    def _leaf(self, tree: Tree, leaf: int) -> str:
+        """Return the value of a leaf: a number, or of a linear leaf a constant plus slopes times columns.
+
+        All products and sums are exact (see `frameboost.trees.tree`).
+        """
+        value = self.dialect.number(tree.value[leaf])
+        if not tree.linear or (linear := tree.linear[leaf]) is None:
+            return value
+        slopes = [self._slope(term) for term in linear.terms if term.slope]
+        present = " AND ".join(self.columns[term.feature].is_present() for term in linear.terms)
+        total = self.dialect.sum([self.dialect.number(linear.constant), *slopes])
+        return f"CASE WHEN {present} THEN {total} ELSE {value} END"
+
+    def _slope(self, term: LinearTerm) -> str:
+        dialect = self.dialect
+        slope, offset, shift, low, high = map(
+            dialect.number, (term.slope, term.offset, term.shift, term.low, term.high)
+        )
+        u = f"(({dialect.cast(self.columns[term.feature].name, 'float64')} + {offset}) - {shift})"
+        return f"{slope} * {dialect.call('LEAST', [dialect.call('GREATEST', [u, low]), high])}"
+
+    # --- chains of WHENs ----------------------------------------------------------------------------------------------
+
+    def chained(
+        self, tree: Tree, roots: Sequence[int] = (0,), ends: Mapping[int, str] = MappingProxyType({})
+    ) -> dict[int, str]:
+        """Return the subtrees at ``roots``, with a WHEN for each split on a path in one CASE.
+
+        ELSE continues to the child whose own CASEs nest deeper, and the other child is behind THEN. So the depth of
+        CASEs is the tree's Horton-Strahler number, at most log2 of the number of leaves. A chain of splits ``x < 1``,
+        ``x < 2``, ``x < 3`` is ``CASE WHEN x < 1 THEN a WHEN x < 2 THEN b WHEN x < 3 THEN c ELSE d END``. ``ends`` are
+        nodes that end the tree, with their values.
+
+        A database that evaluates CASE by vectors of rows copies the values of an inner CASE to those of the outer one.
+        So there every tree is written so, and of two children that nest equally deep ELSE continues to the one with the
+        larger cover, whose values are copied once less: half the time of CASE in CASE.
+        """
+        nested = tree.nestings(ends)
+        cover = tree.cover if self.dialect.expressions.case_skips_unmet_whens else [0.0] * len(tree)
+
+        def below(node: int) -> str:
+            cases = []
+            while node not in ends and not tree.is_leaf(node):
+                column = self.columns[tree.feature[node]]
+                condition, holds_left = column.test(tree, node)
+                yes, no = (tree.left[node], tree.right[node]) if holds_left else (tree.right[node], tree.left[node])
+                if (nested[yes], cover[yes]) > (nested[no], cover[no]):
+                    condition, yes, no = column.negated(condition, tree, node), no, yes
+                cases.append(f"WHEN {condition} THEN {below(yes)}")
+                node = no
+            last = ends[node] if node in ends else self._leaf(tree, node)
+            return f"CASE {' '.join(cases)} ELSE {last} END" if cases else last
+
+        return {root: below(root) for root in roots}
+
+    # --- leaves by their index ----------------------------------------------------------------------------------------
+
+    def index(self, tree: Tree, first: int = 0) -> str:
+        """Return the index of a row's leaf among the leaves from left to right, counted from ``first``."""
+        if (levels := self._levels(tree)) is not None:
+            return f"{first} + {self._bits(tree, levels)}"
+        indices = {leaf: str(index) for index, leaf in enumerate(tree.leaves_in_order(), first)}
+        return self.chained(tree, ends=indices)[0]
+
+    def lookup(self, tree: Tree, index: str) -> str:
+        """Return the value of the leaf of an index (see `index`).
+
+        Of two levels: ``[a, b, c, d][1 + CASE WHEN x < 3 THEN 0 ELSE 2 END + CASE WHEN y < 5 THEN 0 ELSE 1 END]``.
+        """
+        array, element = self.dialect.expressions.array, self.dialect.expressions.element
+        values = [self.dialect.number(tree.value[leaf]) for leaf in tree.leaves_in_order()]
+        if array is not None and element is not None:
+            return element.format(x=array.format(v=", ".join(values)), i=index)
+        cases = [f"WHEN {k} THEN {value}" for k, value in enumerate(values[:-1])]
+        return f"CASE {index} {' '.join(cases)} ELSE {values[-1]} END" if cases else values[0]
+
+    def _levels(self, tree: Tree) -> Sequence[int] | None:
+        """Return a node of each level of a symmetric tree that is looked up in a list."""
+        levels = tree.levels() if self.dialect.expressions.element is not None else None
+        return levels if levels is not None and len(levels) >= _SHALLOWEST_TABLE else None
+
+    def _bits(self, tree: Tree, levels: Sequence[int]) -> str:
+        """Return the index of a row's leaf in a symmetric tree, as a sum with one bit a level."""
+        bits = []
+        for depth, node in enumerate(levels):
+            condition, holds_left = self.columns[tree.feature[node]].test(tree, node)
+            bit = 1 << (len(levels) - 1 - depth)
+            bits.append(self._branch(condition, *map(str, (0, bit) if holds_left else (bit, 0))))
+        return " + ".join(bits)
 
 
-def margin_sql(
-    base_margin: float | str, trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect: Dialect
-) -> str:
-    """Return the margin as one expression over the feature columns: the base, a number or SQL, plus the trees.
-
-    Leaf values are on a grid (see `frameboost.trees.leaf_grid`), so the order of additions does not change the sum.
-    """
-    if isinstance(base_margin, str):
-        return f"({margin_sql(0.0, trees, columns, dialect)}\n + {base_margin})"
-    return dialect.sum([dialect.number(base_margin), *(tree_sql(tree, columns, dialect) for tree in trees)])
+# --- how large a tree's expression is ---------------------------------------------------------------------------------
 
 
-def tree_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect) -> str:
-    """Return a tree as a CASE expression."""
-    levels = tree.levels() if dialect.expressions.element is not None and not tree.is_linear else None
-    if levels is not None and len(levels) >= _SHALLOWEST_TABLE:
-        return _table_sql(tree, columns, dialect, levels)
-    if is_chained(tree, dialect):
-        return chained_sql(tree, columns, dialect)[0]
-    return _nested_sql(tree, columns, dialect, 0)
-
-
-def _nested_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, node: int) -> str:
-    """Return the subtree at ``node`` with CASE in CASE, one a level."""
-    if tree.is_leaf(node):
-        return leaf_sql(tree, node, columns, dialect)
-    condition, holds_left = columns[tree.feature[node]].test(tree, node)
-    yes, no = (tree.left, tree.right) if holds_left else (tree.right, tree.left)
-    return branch(dialect, condition, *(_nested_sql(tree, columns, dialect, child[node]) for child in (yes, no)))
-
-
-def branch(dialect: Dialect, condition: str, then: str, otherwise: str) -> str:
-    """Return one of two values by a condition; the second where it is NULL."""
-    return dialect.expressions.branch.format(c=condition, t=then, e=otherwise)
-
-
-# --- chains of WHENs --------------------------------------------------------------------------------------------------
-
-
-def is_chained(tree: Tree, dialect: Dialect) -> bool:
-    """Whether the tree is written by `chained_sql`: where that is faster, or CASE in CASE has too many levels."""
+def _is_chained(tree: Tree, dialect: Dialect) -> bool:
+    """Whether a tree is written with chains of WHENs: where that is faster, or CASE in CASE has too many levels."""
     if dialect.expressions.case_skips_unmet_whens:
         return True
     most = dialect.limits.case_depth
@@ -75,87 +165,13 @@ def is_chained(tree: Tree, dialect: Dialect) -> bool:
 
 def case_depth(tree: Tree, dialect: Dialect) -> int:
     """Return how deep CASEs nest in the tree's expression."""
-    deepest = tree.nestings()[0] if is_chained(tree, dialect) else max(tree.depths())
+    deepest = tree.nestings()[0] if _is_chained(tree, dialect) else max(tree.depths())
     return deepest + 1 if tree.is_linear else deepest
-
-
-def chained_sql(
-    tree: Tree,
-    columns: Sequence[FeatureColumn],
-    dialect: Dialect,
-    roots: Sequence[int] = (0,),
-    ends: Mapping[int, str] = MappingProxyType({}),
-) -> dict[int, str]:
-    """Return the subtrees at ``roots``, with a WHEN for each split on a path in one CASE.
-
-    ELSE continues to the child whose own CASEs nest deeper, and the other child is behind THEN. So the depth of CASEs
-    is the tree's Horton-Strahler number, at most log2 of the number of leaves. A chain of splits ``x < 1``, ``x < 2``,
-    ``x < 3`` is ``CASE WHEN x < 1 THEN a WHEN x < 2 THEN b WHEN x < 3 THEN c ELSE d END``. ``ends`` are nodes that end
-    the tree, with their values.
-
-    A database that evaluates CASE by vectors of rows copies the values of an inner CASE to those of the outer one. So
-    there every tree is written so, and of two children that nest equally deep ELSE continues to the one with the
-    larger cover, whose values are copied once less: half the time of CASE in CASE.
-    """
-    nested = tree.nestings(ends)
-    cover = tree.cover if dialect.expressions.case_skips_unmet_whens else [0.0] * len(tree)
-
-    def below(node: int) -> str:
-        cases = []
-        while node not in ends and not tree.is_leaf(node):
-            column = columns[tree.feature[node]]
-            condition, holds_left = column.test(tree, node)
-            yes, no = (tree.left[node], tree.right[node]) if holds_left else (tree.right[node], tree.left[node])
-            if (nested[yes], cover[yes]) > (nested[no], cover[no]):
-                condition, yes, no = column.negated(condition, tree, node), no, yes
-            cases.append(f"WHEN {condition} THEN {below(yes)}")
-            node = no
-        last = ends[node] if node in ends else leaf_sql(tree, node, columns, dialect)
-        return f"CASE {' '.join(cases)} ELSE {last} END" if cases else last
-
-    return {root: below(root) for root in roots}
 
 
 def n_terms(tree: Tree, dialect: Dialect) -> int:
     """Return an upper bound of the names and values in the tree's expression."""
     inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
-    a_split = 5 if is_chained(tree, dialect) else 3  # conditions that are negated ask for NULL besides
-    linear = sum(2 + TERMS_A_SLOPE * len(leaf.terms) for leaf in tree.linear_leaves().values())
+    a_split = 5 if _is_chained(tree, dialect) else 3  # conditions that are negated ask for NULL besides
+    linear = sum(2 + _TERMS_A_SLOPE * len(leaf.terms) for leaf in tree.linear_leaves().values())
     return len(inner) + 1 + sum(a_split + 2 * len(tree.categories[node] or ()) for node in inner) + linear
-
-
-def _table_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, levels: Sequence[int]) -> str:
-    """Return a symmetric tree as a list of its leaves, indexed by a number with one bit a level.
-
-    Two levels: ``[a, b, c, d][1 + CASE WHEN x < 3 THEN 0 ELSE 2 END + CASE WHEN y < 5 THEN 0 ELSE 1 END]``.
-    """
-    return lookup_sql(tree, _bits(tree, columns, dialect, levels), dialect)
-
-
-def _bits(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, levels: Sequence[int]) -> str:
-    """Return the place of a row's leaf in a symmetric tree, as a sum of bits."""
-    bits = []
-    for depth, node in enumerate(levels):
-        condition, holds_left = columns[tree.feature[node]].test(tree, node)
-        bit = 1 << (len(levels) - 1 - depth)
-        bits.append(branch(dialect, condition, *map(str, (0, bit) if holds_left else (bit, 0))))
-    return " + ".join(bits)
-
-
-def index_sql(tree: Tree, columns: Sequence[FeatureColumn], dialect: Dialect, first: int = 0) -> str:
-    """Return the place of a row's leaf among the leaves from left to right, an integer counted from ``first``."""
-    levels = tree.levels() if dialect.expressions.element is not None else None
-    if levels is not None and len(levels) >= _SHALLOWEST_TABLE:
-        return f"{first} + {_bits(tree, columns, dialect, levels)}"
-    indices = {leaf: str(index) for index, leaf in enumerate(tree.leaves_in_order(), first)}
-    return chained_sql(tree, columns, dialect, ends=indices)[0]
-
-
-def lookup_sql(tree: Tree, index: str, dialect: Dialect) -> str:
-    """Return the value of the leaf at a place (see `index_sql`)."""
-    array, element = dialect.expressions.array, dialect.expressions.element
-    values = [dialect.number(tree.value[leaf]) for leaf in tree.leaves_in_order()]
-    if array is not None and element is not None:
-        return element.format(x=array.format(v=", ".join(values)), i=index)
-    cases = [f"WHEN {k} THEN {value}" for k, value in enumerate(values[:-1])]
-    return f"CASE {index} {' '.join(cases)} ELSE {values[-1]} END" if cases else values[0]

@@ -1,4 +1,4 @@
-"""Splits as SQL conditions: a feature's column compared with thresholds or categories, and where missing values go.
+"""Splits as SQL conditions: a column compared with thresholds or categories, and where missing values go.
 
 `frameboost.dialects.dialect.Dialect.literal` writes the thresholds as literals.
 """
@@ -16,6 +16,7 @@ from frameboost.dialects.dialect import Dialect, OutOfRange
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import membership, quote_identifier
+from frameboost.losses.outputs import Lookup
 from frameboost.schema.types import ZERO, Feature, FeatureType, Physical
 from frameboost.trees.tree import Tree
 
@@ -179,6 +180,25 @@ class FeatureColumn:
         literals = [self.dialect.literal(kind, value) for value in exact]
         known = [literal for literal in literals if not isinstance(literal, OutOfRange)]
         return self.dialect.any_of(self._real, known) if known else _NEVER
+
+    def number_of(self, lookup: Lookup) -> str:
+        """Return the number that is looked up by the column, as a CASE; NULL and other values take ELSE.
+
+        >>> from frameboost.dialects.built_in import get_dialect
+        >>> floors = Lookup("distance", "floor", FeatureType("codes"), (1, 2), (1.5, 2.0), 3.0)
+        >>> FeatureColumn(floors.feature, get_dialect("duckdb"), '"floor"').number_of(floors)
+        'CASE WHEN "floor" = 1 THEN 1.5e0 WHEN "floor" = 2 THEN 2.0e0 ELSE 3.0e0 END'
+        """
+        otherwise, expressions = self.dialect.number(lookup.otherwise), self.dialect.expressions
+        cases = []
+        for number, values in lookup.by_number().items():
+            if lookup.type.family == "boolean":
+                tests = (expressions.is_true if value else expressions.is_false for value in values)
+                condition = " OR ".join(test.format(x=self.name) for test in tests)
+            else:
+                condition = self.is_one_of(values)
+            cases.append(f"WHEN {condition} THEN {self.dialect.number(number)}")
+        return f"CASE {' '.join(cases)} ELSE {otherwise} END" if cases else otherwise
 
 
 def compare_numbers(

@@ -5,7 +5,7 @@ taken to score, a row group of 122,880 rows each at a time. CASE takes 110 to 16
 the more the more splits there are, and to score a row 0.9 log2(leaves)² + 0.8 leaves ns a tree (26 of depth 4, 96 of
 depth 6, 720 of depth 10). Over n sorted rows it is 0.75 log2(leaves)² + 0.2 leaves (200,000 / n): the more rows, the
 more alike are those of a chunk (15, 39, 123 and 220 ns of 16, 59, 363 and 1,203 leaves over 200,000 rows; 12, 32, 43
-and 74 over 4 million). Staged and sorted queries have bare comparisons (`frameboost.compile.sql.forms.fill_missing`),
+and 74 over 4 million). Staged and sorted queries have bare comparisons (`frameboost.compile.sql.forms.filled_columns`),
 which take four fifths of the time to plan and a twentieth less to evaluate. Lists take 1 µs a node, and 16 to 20 ns a
 tree and level of the deepest.
 """
@@ -16,12 +16,11 @@ import math
 from collections.abc import Sequence
 
 from frameboost.compile.sql.node_lists import MAX_LEVELS
-from frameboost.compile.sql.shared_walks import walks_of
 from frameboost.compile.sql.sql_model import SqlModel
-from frameboost.errors import ParameterError
-from frameboost.trees.tree import Tree, refuse_linear
+from frameboost.compile.sql.staged_trees import shared_groups
+from frameboost.trees.tree import Tree
 
-__all__ = ["chosen_form"]
+__all__ = ["fastest_form"]
 
 # Rows of a table that nobody has told the size of.
 _ROWS = 200_000
@@ -44,31 +43,16 @@ _A_LOOKUP, _A_VALUE = 2.4, 3_000
 _TO_SORT = 300
 
 
-def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
-    """Return the form, or for ``auto`` in DuckDB ``lists``, ``staged`` or ``sorted`` where that is the fastest.
+def fastest_form(model: SqlModel, rows: int | None) -> str:
+    """Return ``lists``, ``staged`` or ``sorted`` where that is the fastest in DuckDB, and ``auto`` where CASE is.
 
-    Where their number is unknown, it is never ``sorted``. ``auto`` remains where CASE is the fastest.
-
-    Raises
-    ------
-    ParameterError
-        If the database or the model can't have the form.
+    Where the number of rows is unknown, it is never ``sorted``.
     """
-    dialect, levels = model.dialect, max(model.depths, default=0)
-    if form == "sorted" and not dialect.expressions.case_skips_unmet_whens:
-        raise ParameterError(f"form='sorted' is faster in DuckDB only, so {dialect.name} has no such form")
-    if form == "lists" and dialect.expressions.lambda_ is None:
-        raise ParameterError(f"form='lists' is written for DuckDB only, so {dialect.name} has no such form")
-    if form == "lists" and levels > MAX_LEVELS:
-        raise ParameterError(f"form='lists' walks {MAX_LEVELS} levels at most, and a tree has {levels:,}; take 'auto'")
-    is_linear = any(tree.is_linear for tree in model.every_tree())
-    refuse_linear(f"form={form!r}", is_linear=is_linear and form in ("lists", "table"))
-    if form != "auto" or dialect.expressions.lambda_ is None:
-        return form
+    levels, is_linear = max(model.depths, default=0), model.is_linear
     trees = [tree for tree in model.every_tree() if not tree.is_leaf(0)]
     looked_up = [tree for tree in trees if len(tree.levels() or ()) > 2]
     if not trees or model.is_of_leaves or len(looked_up) == len(trees):
-        return form
+        return "auto"
     table_rows = _ROWS if rows is None else rows
     n_rows = table_rows / min(max(table_rows / _ROW_GROUP, 1.0), _THREADS)  # of one thread
     named = sum(len(codes) for tree in trees for codes in tree.categories if codes)
@@ -78,7 +62,7 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
     planned = conditions * (1 + 0.5 * min(max((conditions - _FEW) / (_MANY - _FEW), 0), 1))
     plan = _A_COMPARISON * planned
     costs = {"auto": _A_CONDITION * planned + _a_row(_A_CASE, leaves) * n_rows}
-    walks = walks_of(trees, dialect)
+    walks = shared_groups(trees, model.dialect)
     if walks:
         costs["staged"] = _walked_once(trees, walks, n_rows) + filling * n_rows
     elif not named:  # most conditions are comparisons

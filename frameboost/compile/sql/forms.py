@@ -1,27 +1,51 @@
-"""The forms of a scoring query that have the trees in them: ``case``, ``lists``, ``sorted`` and ``staged``.
+"""The query that scores a table: its forms, the sizes that they have beside a database's limits, and the choice of one.
 
-`frameboost.compile.sql.tree_table` has the fifth, over a table of the trees.
+- ``case``: one expression a value
+- ``staged``: common table expressions, which sum trees in columns and name values that are used several times
+- ``sorted``: one of these two over rows in the order in which CASE skips most
+- ``lists``: the nodes of all trees as lists (`frameboost.compile.sql.node_lists`)
+- ``table``: a short query over a table of the trees (`frameboost.compile.sql.tree_table`)
+- ``by_key``: trees that ask about one dimension of a star once a row of it (`frameboost.database.star`), others by
+  ``auto``
+- ``auto``: the first of ``case``, ``staged`` and ``table`` within the limits of the database; in DuckDB what is the
+  fastest for a number of rows (`frameboost.compile.sql.costs`)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypedDict, get_args
 
-from frameboost.compile.sql.case import n_terms
+import duckdb
+
+from frameboost.checks.messages import shown
+from frameboost.compile.sql.case import TreeWriter, case_depth, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn
-from frameboost.compile.sql.deep_trees import tree_texts
-from frameboost.compile.sql.node_lists import NodeLists
-from frameboost.compile.sql.outputs import named_columns, uses_margins_once, values_sql
-from frameboost.compile.sql.shared_walks import lookup_terms, shared_texts
-from frameboost.compile.sql.sort_key import sort_key
+from frameboost.compile.sql.costs import fastest_form
+from frameboost.compile.sql.node_lists import MAX_LEVELS, NodeLists
 from frameboost.compile.sql.sql_model import SqlModel
-from frameboost.compile.sql.stages import Stages
-from frameboost.trees.tree import Tree
+from frameboost.compile.sql.staged_trees import shared_groups, staged_trees
+from frameboost.compile.sql.stages import Stages, TableSource
+from frameboost.compile.sql.tree_table import query_over_table
+from frameboost.data.query_plans import estimated_rows
+from frameboost.dialects.dialect import Dialect
+from frameboost.errors import ParameterError
+from frameboost.losses.outputs import ScoreName
+from frameboost.runtime.duckdb_errors import when_free
+from frameboost.schema.types import Physical
+from frameboost.trees.tree import Tree, refuse_linear
 
 __all__ = [
-    "as_expressions", "fill_missing", "filled_columns", "in_stages", "output_query", "over_lists", "sort_rows",
+    "FORMS", "Destination", "Form", "QueryArguments", "QueryOptions", "Rows", "ScoringQuery", "check_size",
+    "chosen_form", "exceeded_limit", "filled_columns",
 ]  # fmt: skip
+
+Form = Literal["auto", "by_key", "case", "lists", "sorted", "staged", "table"]
+FORMS: tuple[str, ...] = get_args(Form)
+Rows = int | duckdb.DuckDBPyConnection
 
 # Trees in one column of a stage: few enough for the compilers of expressions, enough to keep columns few.
 _TREES_A_COLUMN = 50
@@ -31,119 +55,223 @@ _OF_ONE_SPLIT = 3
 _ROOM = 5_000
 
 
-# --- one expression a value -------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class QueryOptions:
+    """What a query that scores a table takes besides the table; `frameboost.Model.query` describes the fields."""
+
+    keep: Sequence[str] | None = None
+    where: str | None = None
+    output: ScoreName = "mean"
+    name: str = "prediction"
+    form: Form = "auto"
+    trees: str | None = None
+    rows: Rows | None = None
 
 
-def as_expressions(model: SqlModel, stages: Stages, name: str, into: str = "") -> str | None:
-    """Return the query with one expression a value; None if an output uses a margin twice, as softmax does."""
-    output, dialect = model.output, model.dialect
-    if not uses_margins_once(output):
-        return None
-    margins = {margin: model.margin(k) for k, margin in enumerate(output.inputs)}
-    values = values_sql(output, margins, dialect, model.starts)
-    return stages.select(named_columns(output, values, name, dialect), into)
+class QueryArguments(TypedDict, total=False):
+    """The fields of `QueryOptions` as keyword arguments, for type checkers and editors."""
+
+    keep: Sequence[str] | None
+    where: str | None
+    output: ScoreName
+    name: str
+    form: Form
+    trees: str | None
+    rows: Rows | None
 
 
-# --- lists of nodes ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Destination:
+    """Where the result of a scoring query goes: a view or a table of a quoted name, or (by default) to the caller."""
+
+    kind: Literal["query", "view", "table"] = "query"
+    name: str = ""
+
+    def into(self, dialect: Dialect) -> str:
+        """Return the clause before FROM that makes a table of the query, in databases that have SELECT … INTO."""
+        return f"INTO {self.name}\n" if self.kind == "table" and dialect.statements.selects_into else ""
+
+    def statement(self, query: str, dialect: Dialect) -> str:
+        """Return the whole statement for a query that has the clause."""
+        if self.kind == "query" or self.into(dialect):
+            return query
+        template = dialect.statements.create_view if self.kind == "view" else dialect.statements.create_table
+        return template.format(name=self.name, query=query)
 
 
-def over_lists(model: SqlModel, stages: Stages, name: str, into: str = "") -> str:
-    """Return the query whose first stage adds lists of nodes to each row, which `NodeLists.margin` walks."""
-    lists = NodeLists.of(model)
-    names = stages.name(lists.sql())
-    margins = {margin: lists.margin(k, names) for k, margin in enumerate(model.output.inputs)}
-    return output_query(model, stages, margins, name, into)
+# --- the choice of a form ---------------------------------------------------------------------------------------------
 
 
-# --- the order of rows ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class ScoringQuery:
+    """The query that scores a source of rows, or the statement that makes a view or a table of it."""
 
+    model: SqlModel
+    source: TableSource
+    options: QueryOptions
+    destination: Destination
 
-def sort_rows(model: SqlModel, stages: Stages) -> Stages:
-    """Begin the stages with one that sorts rows by `sort_key`; return them. The last SELECT restores their order."""
-    if key := sort_key(model.every_tree(), model.columns):
-        stages.sort(key)
-    return stages
+    def text(self) -> str:
+        """Return the query in the form of the options, or in the one that ``auto`` chooses.
 
-
-# --- missing values ---------------------------------------------------------------------------------------------------
-
-
-def fill_missing(model: SqlModel, stages: Stages, *, integers: bool = True) -> SqlModel:
-    """Add a stage with what splits compare, in which no number is missing; return the model over these columns.
-
-    A chain of WHENs then has ``x >= 3`` for ``NOT (x < 3) OR x IS NULL``, which DuckDB plans and evaluates in less
-    time, and floats and strings, whose columns take more text to compare, take as little. A tree of one split is no
-    chain, so what only such trees compare stays as it is; without ``integers``, they do too.
-    """
-    return replace(model, columns=filled_columns(model.every_tree(), model.columns, stages, integers=integers))
-
-
-def filled_columns(
-    trees: Iterable[Tree], columns: Sequence[FeatureColumn], stages: Stages, *, integers: bool
-) -> Sequence[FeatureColumn]:
-    """Return the columns over a stage that is added to compare them in many splits of trees (see `fill_missing`)."""
-    if not columns or not columns[0].dialect.expressions.case_skips_unmet_whens:
-        return columns
-    values: dict[str, str] = {}
-    for tree in trees:
-        for node in range(len(tree) if len(tree) > _OF_ONE_SPLIT else 0):
-            if tree.is_leaf(node):
+        Raises
+        ------
+        ParameterError
+            If two columns would have one name, the model can't have the form, or none fits: then with the numbers.
+        """
+        self._check_names()
+        model, dialect, form, trees_table = self.model, self.model.dialect, self.options.form, self.options.trees
+        n_rows = self._n_rows()
+        if form == "table" and trees_table is None:
+            raise ParameterError("form='table' needs trees, the name of the table that table_statements fills")
+        fastest = chosen_form(model, form, n_rows)
+        is_view, fits_otherwise = self.destination.kind == "view", False
+        noun = "view" if is_view else "query"
+        reason = ""
+        for query, trees, in_one in self._without_table(fastest):
+            if query is None:
+                reason = "the output has a margin in it several times, which takes form='staged'"
                 continue
-            f, left = tree.feature[node], tree.missing_left[node]
-            column = columns[f]
-            kind = column.feature.type
-            if kind.name == "string":
-                values[f"{f}_text"] = column.value
-            elif f"{f}_{left:d}" not in values and (integers or kind.is_float) and column.compares_numbers(tree, node):
-                values[f"{f}_{left:d}"] = column.as_number(left, "DOUBLE")
-    if not values:
-        return columns
-    names = stages.name(dict(sorted(values.items())))
-    return [
-        replace(column, filled=(names.get(f"{f}_0"), names.get(f"{f}_1")), text=names.get(f"{f}_text"))
-        for f, column in enumerate(columns)
-    ]
+            statement = self.destination.statement(query, dialect)
+            reason = exceeded_limit(statement, trees, dialect, in_one=in_one, of_view=is_view)
+            if not reason:
+                return statement
+            fits_otherwise |= is_view and not exceeded_limit(statement, trees, dialect, in_one=in_one)
+            if _is_too_long(statement, dialect, of_view=is_view):
+                break  # stages are longer still
+        if trees_table is not None and form in ("auto", "table") and not model.is_linear:
+            query = query_over_table(model, self._stages(), trees_table, self.options.name, self._into)
+            statement = self.destination.statement(query, dialect)
+            reason = exceeded_limit(statement, [], dialect, in_one=False, of_view=is_view)
+            if not reason:
+                return statement
+            raise ParameterError(f"the model does not fit into one {noun}, not even as form='table': {reason}")
+        advice = self._advice(fits_a_table=fits_otherwise)
+        raise ParameterError(f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {advice}")
+
+    def _check_names(self) -> None:
+        """Raise `ParameterError` if two columns of the query would have one name; of ``SELECT *`` nothing is known."""
+        keep, any_case = self.options.keep, self.model.dialect.names.any_case
+        if keep is None:
+            return
+        kept: set[str] = set()
+        for number, name in enumerate((*keep, *self.model.value_columns(self.options.name))):
+            known = name.lower() if any_case else name
+            if known in kept:
+                raise ParameterError(
+                    f"the query would have column {shown(name)} twice; leave it out of keep, or change name"
+                )
+            if number < len(keep):  # of labels that are one name the outputs tell more
+                kept.add(known)
+
+    def _n_rows(self) -> int | None:
+        """Return about how many rows there are to score; None if that is not known."""
+        rows, where, source = self.options.rows, self.options.where, self.source.sql
+        if not isinstance(rows, duckdb.DuckDBPyConnection):
+            return rows
+        sql = rows.sql
+        return when_free(lambda: estimated_rows(sql, source)) if where is None else None
+
+    def _stages(self) -> Stages:
+        read = [*self.model.used(), *self.model.read_besides]
+        return Stages(self.model.dialect, self.source, self.options.keep, read, self.options.where)
+
+    @property
+    def _into(self) -> str:
+        return self.destination.into(self.model.dialect)
+
+    def _without_table(self, form: str) -> Iterator[tuple[str | None, Sequence[Sequence[Tree]], bool]]:
+        """Yield the queries that have the trees in them, the trees, and whether each margin is one expression."""
+        model, stages = self.model, self._stages()
+        if form == "lists":
+            yield self._over_lists(stages), [], False
+        if form == "sorted":
+            filled = _fill_missing(model, _sort_rows(model, stages))
+            yield self._as_expressions(filled, stages), model.trees, True
+            yield self._in_stages(_sort_rows(model, self._stages())), model.trees, False
+        staged_first = form == "auto" and stages.can_add and bool(shared_groups(model.every_tree(), model.dialect))
+        if staged_first:
+            yield self._in_stages(self._stages()), model.trees, False
+        if form in ("auto", "case"):
+            filled = _fill_missing(model, stages, integers=False)
+            yield self._as_expressions(filled, stages), model.trees, True
+        if form == "staged" or (form == "auto" and not staged_first):
+            yield self._in_stages(self._stages()), model.trees, False
+
+    def _advice(self, *, fits_a_table: bool) -> str:
+        """Return what the user can do instead."""
+        dialect, form = self.model.dialect, self.options.form
+        database = f"model.database({dialect.name!r})"
+        call = {"query": "query", "view": "create_view_sql", "table": "create_table_sql"}[self.destination.kind]
+        load = (
+            f"load {database}.table_frame() as a table 'trees'"
+            if dialect.statements.define_table is None
+            else f"load the trees with {database}.table_statements('trees')"
+        )
+        ways = ["make a table of it with create_table_sql"] if fits_a_table else []
+        if form == "auto":
+            ways.append(f"{load} and take {call}(..., trees='trees')")
+        elif not ways:
+            ways.append("leave form at 'auto', or take form='table'")
+        return ", or ".join(ways)
+
+    # --- the forms that have the trees in them ------------------------------------------------------------------------
+
+    def _as_expressions(self, model: SqlModel, stages: Stages) -> str | None:
+        """Return the query with one expression a value; None if an output uses a margin twice, as softmax does."""
+        if not model.uses_margins_once:
+            return None
+        margins = {margin: model.margin(k) for k, margin in enumerate(model.output.inputs)}
+        return stages.select(model.named_values(margins, self.options.name), self._into)
+
+    def _over_lists(self, stages: Stages) -> str:
+        """Return the query whose first stage adds lists of nodes to each row, which `NodeLists.margin` walks."""
+        lists = NodeLists.of(self.model)
+        names = stages.name(lists.sql())
+        margins = {margin: lists.margin(k, names) for k, margin in enumerate(self.model.output.inputs)}
+        return self.model.query(stages, margins, self.options.name, self._into)
+
+    def _in_stages(self, stages: Stages) -> str:
+        """Return the query whose stages first sum trees, fifty a column, then evaluate the output.
+
+        For 60 trees: ``WITH stage_1 AS (SELECT id, <trees 0 to 49> AS v_1, <trees 50 to 59> AS v_2 FROM t)
+        SELECT id, (base + (v_1 + v_2)) AS prediction FROM stage_1``.
+        """
+        model = _fill_missing(self.model.renamed(stages.rename_lost()), stages)
+        in_order = iter(staged_trees(model.every_tree(), TreeWriter(model.columns, model.dialect), stages))
+        texts = [[next(in_order) for _ in of_output] for of_output in model.trees]
+        sums: list[list[str]] = [[] for _ in model.trees]
+        for of_stage in _by_terms(model, texts):
+            for key, column in stages.name(of_stage).items():
+                sums[int(key.split("_")[0])].append(column)
+        margins = {
+            margin: model.with_offset(k, model.dialect.sum([model.base(k), *sums[k]]))
+            for k, margin in enumerate(model.output.inputs)
+        }
+        return model.query(stages, margins, self.options.name, self._into)
 
 
-# --- stages -----------------------------------------------------------------------------------------------------------
+def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
+    """Return the form, or for ``auto`` in DuckDB the fastest, which is ``auto`` where that is CASE.
 
-
-def in_stages(model: SqlModel, stages: Stages, name: str, into: str = "") -> str:
-    """Return the query whose stages first sum trees, fifty a column, then evaluate the output.
-
-    For 60 trees: ``WITH stage_1 AS (SELECT id, <trees 0 to 49> AS v_1, <trees 50 to 59> AS v_2 FROM t)
-    SELECT id, (base + (v_1 + v_2)) AS prediction FROM stage_1``.
+    Raises
+    ------
+    ParameterError
+        If the database or the model can't have the form.
     """
-    model = fill_missing(model.renamed(stages.rename_lost()), stages)
-    dialect, output = model.dialect, model.output
-    every = model.every_tree()
-    looked_up = shared_texts(every, model.columns, dialect, stages)
-    others = [tree for number, tree in enumerate(every) if number not in looked_up]
-    of_others = iter(tree_texts(others, model.columns, dialect, stages))
-    in_order = iter([
-        (looked_up[number], lookup_terms(tree)) if number in looked_up else (next(of_others), n_terms(tree, dialect))
-        for number, tree in enumerate(every)
-    ])  # fmt: skip
-    texts = [[next(in_order) for _ in of_output] for of_output in model.trees]
-    sums: list[list[str]] = [[] for _ in model.trees]
-    for of_stage in _by_terms(model, texts):
-        for key, column in stages.name(of_stage).items():
-            sums[int(key.split("_")[0])].append(column)
-    margins = {}
-    for k, (margin, base, parts) in enumerate(zip(output.inputs, model.bases, sums, strict=True)):
-        first = base if isinstance(base, str) else dialect.number(base)
-        margins[margin] = model.with_offset(k, dialect.sum([first, *parts]))
-    return output_query(model, stages, margins, name, into)
+    expressions, database = model.dialect.expressions, model.dialect.name
+    if form == "sorted" and not expressions.case_skips_unmet_whens:
+        raise ParameterError(f"form='sorted' is faster in DuckDB only, so {database} has no such form")
+    if form == "lists" and expressions.lambda_ is None:
+        raise ParameterError(f"form='lists' is written for DuckDB only, so {database} has no such form")
+    if form == "lists" and (levels := max(model.depths, default=0)) > MAX_LEVELS:
+        raise ParameterError(f"form='lists' walks {MAX_LEVELS} levels at most, and a tree has {levels:,}; take 'auto'")
+    if form in ("lists", "table"):
+        refuse_linear(f"form={form!r}", is_linear=model.is_linear)
+    return fastest_form(model, rows) if form == "auto" and expressions.lambda_ is not None else form
 
 
-def output_query(model: SqlModel, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
-    """Return the query that ends in the output's stages; ``margins`` are SQL over the last stage."""
-    output, dialect = model.output, model.dialect
-    known = margins if uses_margins_once(output) else stages.name(margins, often=True)
-    for stage in output.stages:
-        known |= stages.name({key: value.to_sql(known, dialect) for key, value in stage.items()}, often=True)
-    values = values_sql(output, known, dialect, model.starts)
-    return stages.select(named_columns(output, values, name, dialect), into)
+# --- sums of trees in columns -----------------------------------------------------------------------------------------
 
 
 def _by_terms(model: SqlModel, texts: Sequence[Sequence[tuple[str, int]]]) -> list[dict[str, str]]:
@@ -170,9 +298,203 @@ def _by_terms(model: SqlModel, texts: Sequence[Sequence[tuple[str, int]]]) -> li
 def _slices(of_trees: Sequence[int], room: int | None) -> list[slice]:
     """Return the runs of trees that make a column each: at most fifty, within the room for names and values."""
     starts, terms = [0], 0
-    for i, own in enumerate(of_trees):
-        terms += own
+    for i, of_tree in enumerate(of_trees):
+        terms += of_tree
         if i > starts[-1] and (i - starts[-1] == _TREES_A_COLUMN or (room is not None and terms > room)):
-            starts, terms = [*starts, i], own
+            starts, terms = [*starts, i], of_tree
     ends = [*starts[1:], len(of_trees)]
     return [slice(first, last) for first, last in zip(starts, ends, strict=True) if last > first]
+
+
+# --- missing values ---------------------------------------------------------------------------------------------------
+
+
+def _fill_missing(model: SqlModel, stages: Stages, *, integers: bool = True) -> SqlModel:
+    return replace(model, columns=filled_columns(model.every_tree(), model.columns, stages, integers=integers))
+
+
+def filled_columns(
+    trees: Iterable[Tree], columns: Sequence[FeatureColumn], stages: Stages, *, integers: bool
+) -> Sequence[FeatureColumn]:
+    """Add a stage with what splits compare, in which no number is missing; return the columns over it.
+
+    A chain of WHENs then has ``x >= 3`` for ``NOT (x < 3) OR x IS NULL``, which DuckDB plans and evaluates in less
+    time, and floats and strings, whose columns take more text to compare, take as little. A tree of one split is no
+    chain, so what only such trees compare stays as it is; without ``integers``, they do too.
+    """
+    if not columns or not columns[0].dialect.expressions.case_skips_unmet_whens:
+        return columns
+    values: dict[str, str] = {}
+    for tree in trees:
+        for node in range(len(tree) if len(tree) > _OF_ONE_SPLIT else 0):
+            if tree.is_leaf(node):
+                continue
+            f, left = tree.feature[node], tree.missing_left[node]
+            column = columns[f]
+            kind = column.feature.type
+            if kind.name == "string":
+                values[f"{f}_text"] = column.value
+            elif f"{f}_{left:d}" not in values and (integers or kind.is_float) and column.compares_numbers(tree, node):
+                values[f"{f}_{left:d}"] = column.as_number(left, "DOUBLE")
+    if not values:
+        return columns
+    names = stages.name(dict(sorted(values.items())))
+    return [
+        replace(column, filled=(names.get(f"{f}_0"), names.get(f"{f}_1")), text=names.get(f"{f}_text"))
+        for f, column in enumerate(columns)
+    ]
+
+
+# --- sizes and limits -------------------------------------------------------------------------------------------------
+
+# Levels of a parser's tree for a level of CASE or of a sum, and those around the expression.
+_LEVELS, _AROUND = 2, 20
+# Entries of a parser's stack for CASE … WHEN … THEN, for ``(… +``, and for what is around and in them.
+_STACKED_A_CASE, _STACKED_A_SUM, _STACKED_AROUND = 5, 3, 26
+# What a query consists of, in groups by the number of elements.
+_STRING = r"'(?:[^'\\]|\\.|'')*'"
+_LISTS = re.compile(rf"\bIN \({_STRING}(?:, {_STRING})*\)")
+_TOKENS = re.compile(
+    rf"""(?P<value>{_STRING}|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|-?\b\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\w*)"""
+    r"|(?P<part>\b(?:WHEN|THEN|ELSE|END|AS|NULL|(?<=IS )NOT)\b)"
+    r"|(?P<operator>\b(?:CASE|IS|IN|AND|OR|NOT)\b|\w+(?=\()|<=|>=|<>|[<>=*/%+]|-(?=\s))"
+    r"|(?P<name>\w+)",
+    re.DOTALL,
+)
+_ELEMENTS = {"value": 1, "part": 0, "operator": 2, "name": 1}
+
+
+def check_size(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect) -> None:
+    """Raise `ParameterError` if an expression is more than the database takes."""
+    if reason := exceeded_limit(text, trees, dialect, in_one=True):
+        raise ParameterError(
+            f"the model does not fit into one expression: {reason}; take model.query, which knows other forms"
+        )
+
+
+def exceeded_limit(
+    text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect, *, in_one: bool, of_view: bool = False
+) -> str:
+    """Return what is more than the database takes, with the numbers; nothing if all fits.
+
+    ``in_one``: whether each margin is a single expression, so that what limits one counts. ``of_view``: whether the
+    text makes a view.
+    """
+    limits = dialect.limits
+    if _is_too_long(text, dialect, of_view=of_view):
+        noun, most = ("view", limits.of_view()) if of_view else ("query", limits.text)
+        return f"it has {len(text.encode()):,} bytes, and a {noun} in {dialect.name} at most {most:,}"
+    every = [tree for of_output in trees for tree in of_output]
+    terms = sum(n_terms(tree, dialect) for tree in every)
+    if limits.elements is not None and (elements := _n_elements(text, dialect)) > limits.elements:
+        return f"it has about {elements:,} elements, and a query in {dialect.name} at most {limits.elements:,}"
+    if not in_one or not every:
+        return ""
+    if limits.terms is not None and terms > limits.terms:
+        return f"it has about {terms:,} names and values, and an expression in {dialect.name} at most {limits.terms:,}"
+    cases, sums = _expression_depth(trees, dialect)
+    if limits.case_depth is not None and cases + 1 > limits.case_depth:
+        return f"its CASEs nest {cases + 1} deep, and in {dialect.name} {limits.case_depth} deep at most"
+    depth = _LEVELS * (cases + sums) + _AROUND
+    if limits.depth is not None and depth > limits.depth:
+        return f"it is about {depth} levels deep, and an expression in {dialect.name} at most {limits.depth}"
+    stack = _STACKED_A_CASE * cases + _STACKED_A_SUM * sums + _STACKED_AROUND
+    if limits.stack is not None and stack > limits.stack:
+        return f"it takes about {stack} entries of the parser's stack, which has {limits.stack} in {dialect.name}"
+    return ""
+
+
+def _n_elements(text: str, dialect: Dialect) -> int:
+    """Return the elements of a query (see `Limits.elements`).
+
+    >>> from frameboost.dialects.clickhouse import CLICKHOUSE
+    >>> _n_elements("if(x >= -3 AND NOT isNaN(x), if(c IN ('a', 'b'), 1.0, 2.0), 3.0)", CLICKHOUSE)
+    22
+    """
+    if dialect.expressions.list_is_value:
+        text = _LISTS.sub("IN ''", text)
+    return sum(_ELEMENTS[token.lastgroup or ""] for token in _TOKENS.finditer(text))
+
+
+def _is_too_long(text: str, dialect: Dialect, *, of_view: bool) -> bool:
+    """Whether the text of a query, or of the statement that makes a view, is longer than the database takes."""
+    most = dialect.limits.of_view() if of_view else dialect.limits.text
+    return most is not None and len(text.encode()) > most
+
+
+def _expression_depth(trees: Sequence[Sequence[Tree]], dialect: Dialect) -> tuple[int, int]:
+    """Return how deep CASEs nest in the expression of a margin, and the balanced sum over them."""
+    deepest = max((case_depth(tree, dialect) for of_output in trees for tree in of_output), default=0)
+    return deepest, max(len(of_output) for of_output in trees).bit_length()
+
+
+# --- the order of rows ------------------------------------------------------------------------------------------------
+#
+# DuckDB evaluates CASE by vectors of 2,048 rows, and skips a WHEN that none of them satisfies. So rows that agree on
+# many conditions should stand together. The weight of a condition is the share of the rows that come to it, added up
+# over all trees. The four features of the largest weights are cut into five steps each: a number's at thresholds with
+# equal weights between them, a category's by its four heaviest conditions. That makes 625 cells, some two vectors
+# each for a million rows. For a model that asks ``x < 1`` of all rows, ``x < 2`` of a half, and ``y < 5`` of a half
+# it is ``ORDER BY CASE WHEN x < 1 THEN 0 WHEN x < 2 THEN 1 ELSE 2 END, CASE WHEN y < 5 THEN 0 ELSE 1 END``.
+
+_SORT_FEATURES, _SORT_STEPS = 4, 5
+
+# A threshold, the codes of categories, or None for whether there is a value; with its weight and a split that asks it.
+_Condition = Physical | tuple[int, ...] | None
+_Conditions = dict[_Condition, tuple[float, Tree, int]]
+
+
+def _sort_rows(model: SqlModel, stages: Stages) -> Stages:
+    """Begin the stages with one that sorts rows; return them. The last SELECT restores their order."""
+    weighed = _weighed(model.every_tree())
+    heaviest = sorted(weighed, key=lambda feature: (-sum(each[0] for each in weighed[feature].values()), feature))
+    if heaviest:
+        stages.sort(", ".join(_step(model.columns[f], weighed[f]) for f in heaviest[:_SORT_FEATURES]))
+    return stages
+
+
+def _weighed(trees: Sequence[Tree]) -> dict[int, _Conditions]:
+    """Return the conditions of each feature with their weights."""
+    weighed: dict[int, _Conditions] = defaultdict(dict)
+    for tree in trees:
+        for node, share in _shares(tree):
+            condition: _Condition = tree.categories[node] or tree.threshold[node]
+            of_feature = weighed[tree.feature[node]]
+            of_feature[condition] = (of_feature.get(condition, (0.0,))[0] + share, tree, node)
+    return weighed
+
+
+def _shares(tree: Tree) -> Iterator[tuple[int, float]]:
+    """Yield each split with the share of rows that come to it; halves where the model has no covers."""
+    shares = [1.0] * len(tree)
+    for node in range(len(tree)):  # children come after their parent
+        if tree.is_leaf(node):
+            continue
+        yield node, shares[node]
+        for child in (tree.left[node], tree.right[node]):
+            shares[child] = shares[node] * (tree.cover[child] / tree.cover[node] if tree.cover[node] > 0 else 0.5)
+
+
+def _step(column: FeatureColumn, conditions: _Conditions) -> str:
+    """Return the number of the step that a row's value is in."""
+    ordered = [(key, weight) for key, (weight, *_) in conditions.items() if not (key is None or isinstance(key, tuple))]
+    if ordered:
+        tests = [column.is_below(threshold) for threshold in _quantiles(sorted(ordered))]
+    else:
+        heaviest = sorted(conditions.values(), key=lambda each: -each[0])[: _SORT_STEPS - 1]
+        # The one that names most categories comes last, for it may have the categories of all others.
+        heaviest.sort(key=lambda each: len(each[1].categories[each[2]] or ()))
+        tests = [column.test(tree, node)[0] for _, tree, node in heaviest]
+    whens = " ".join(f"WHEN {test} THEN {step}" for step, test in enumerate(filter(None, tests)))
+    return f"CASE {whens} ELSE {len(tests)} END"
+
+
+def _quantiles(weighed: Sequence[tuple[Physical, float]]) -> list[Physical]:
+    """Return up to four of the sorted thresholds that divide their weight into equal parts."""
+    total, before = sum(weight for _, weight in weighed), 0.0
+    cuts: list[Physical] = []
+    for threshold, weight in weighed:
+        before += weight
+        if len(cuts) < _SORT_STEPS - 1 and before >= total * (len(cuts) + 1) / _SORT_STEPS:
+            cuts.append(threshold)
+    return cuts

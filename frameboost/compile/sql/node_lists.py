@@ -74,15 +74,15 @@ class NodeLists:
     def of(cls, model: SqlModel) -> NodeLists:
         """Return the lists of all trees of a model."""
         trees = model.tree_columns
-        asked = _Questions.of(model, trees)
+        questions = _Questions.of(model, trees)
         children = trees.children()
-        children[asked.yes_is_left] = children[asked.yes_is_left, ::-1]
+        children[questions.yes_is_left] = children[questions.yes_is_left, ::-1]
         order = np.concatenate(list(trees.levels(children)))
         is_inner = trees.nodes["feature"][order] != LEAF
         child = np.where(is_inner, len(trees) - 1 + 2 * np.cumsum(is_inner), np.arange(1, len(order) + 1))
-        number = np.where(is_inner, asked.threshold[order], trees.nodes["value"][order])
-        answers = ["CAST('-Infinity' AS DOUBLE)", *asked.answers]
-        return cls(model, answers, asked.answer[order], number, child)
+        number = np.where(is_inner, questions.threshold[order], trees.nodes["value"][order])
+        answers = ["CAST('-Infinity' AS DOUBLE)", *questions.answers]
+        return cls(model, answers, questions.answer[order], number, child)
 
     def sql(self) -> dict[str, str]:
         """Return the lists as SQL, by their names."""
@@ -100,9 +100,9 @@ class NodeLists:
         lambda node: number[step]))``, with the step above. Values are on a grid, so their sum is exact in any order.
         """
         model = self.model
-        trees, base = model.trees[number], model.bases[number]
+        trees = model.trees[number]
         if not trees:
-            return model.with_offset(number, base if isinstance(base, str) else model.dialect.number(base))
+            return model.with_offset(number, model.base(number))
         first = 1 + sum(map(len, model.trees[:number]))
         answers, answer, numbers, child = (names[name] for name in ("answers", "answer", "number", "child"))
         step = f"{child}[node] + CAST({answers}[{answer}[node]] >= {numbers}[node] AS BIGINT)"
@@ -111,8 +111,7 @@ class NodeLists:
         for _ in range(max(depths) - 1):
             walk = f"list_transform({walk}, lambda node: {step})"
         total = f"list_sum(list_transform({walk}, lambda node: {numbers}[{step}]))"
-        begin = base if isinstance(base, str) else model.dialect.number(base)
-        return model.with_offset(number, f"({begin} + {total})")
+        return model.with_offset(number, f"({model.base(number)} + {total})")
 
 
 def list_expression(model: SqlModel, values: Callable[[Sequence[str]], str]) -> str:

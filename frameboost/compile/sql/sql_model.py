@@ -1,4 +1,4 @@
-"""A model as SQL needs it: trees over the columns of a table, and what their sums say."""
+"""A model as SQL needs it: trees over the columns of a table, and what the sums of their leaf values say."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from frameboost.compile.sql.case import margin_sql, n_terms
+from frameboost.checks.messages import shown
+from frameboost.compile.sql.case import TreeWriter, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
-from frameboost.compile.sql.lookups import lookup_sql
+from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.tree_columns import TreeColumns
+from frameboost.errors import ParameterError
 from frameboost.losses.outputs import Output
 from frameboost.trees.tree import Tree
 
-__all__ = ["OffsetColumn", "SqlModel"]
+__all__ = ["OffsetColumn", "SqlModel", "check_labels"]
 
 # Names and values in a piece of code that is compiled in well under a second.
 _MAX_COMPILED = 1_000
@@ -94,30 +96,6 @@ class SqlModel:
     lookup_column: FeatureColumn | None = None
     score_columns: Sequence[str] = ()
 
-    @property
-    def starts(self) -> list[str]:
-        """The conditions, by margin, under which what is added to it is known; empty if nothing is added."""
-        return ["" if offset is None else offset.is_known for offset in self.offsets]
-
-    @property
-    def read_besides(self) -> list[str]:
-        """The columns, quoted, that are read besides those that trees ask about."""
-        looked_up = [] if self.lookup_column is None else [self.lookup_column.name]
-        offsets = dict.fromkeys(offset.name for offset in self.offsets if offset is not None)
-        return [*offsets, *self.score_columns, *looked_up]
-
-    def margin(self, number: int) -> str:
-        """Return a margin, or the number that is looked up, as one expression."""
-        if not self.trees[number] and isinstance(base := self.bases[number], str):
-            return self.with_offset(number, base)
-        margin = margin_sql(self.bases[number], self.trees[number], self.columns, self.dialect)
-        return self.with_offset(number, f"({margin}\n + {self.uncompiled})" if self.uncompiled else margin)
-
-    def with_offset(self, number: int, margin: str) -> str:
-        """Return a margin of base and trees with what is added to it: last, as it is on no grid."""
-        offset = self.offsets[number] if number < len(self.offsets) else None
-        return margin if offset is None else f"({margin}\n + {offset.value})"
-
     def renamed(self, names: Mapping[str, str]) -> SqlModel:
         """Return the same over columns of other names, all quoted."""
         if not names:
@@ -133,17 +111,10 @@ class SqlModel:
         """Return the model with the number that its output looks up by a column."""
         lookup = self.output.lookup
         assert lookup is not None, "the output looks a number up"
-        number = lookup_sql(lookup, column)
-        return replace(self, bases=[*self.bases, number], trees=[*self.trees, []], lookup_column=column)
+        bases, trees = [*self.bases, column.number_of(lookup)], [*self.trees, []]
+        return replace(self, bases=bases, trees=trees, lookup_column=column)
 
-    @cached_property
-    def uncompiled(self) -> str | None:
-        """A zero that keeps the database from compiling all into one piece of code, where there is much."""
-        template = self.dialect.expressions.uncompiled
-        if template is None or sum(n_terms(tree, self.dialect) for tree in self.every_tree()) <= _MAX_COMPILED:
-            return None
-        used = self.used()
-        return template.format(x=used[0]) if used else None
+    # --- trees and columns --------------------------------------------------------------------------------------------
 
     def every_tree(self) -> Sequence[Tree]:
         """Return the trees of all margins."""
@@ -161,7 +132,167 @@ class SqlModel:
         """The depth of each tree of all margins."""
         return self.tree_columns.depths()
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether some leaf has slopes."""
+        return any(tree.is_linear for tree in self.every_tree())
+
     def used(self) -> list[str]:
         """Return the columns that some tree asks about, or has slopes of, quoted."""
-        asked = {feature for tree in self.every_tree() for feature in tree.used_features()}
-        return [self.columns[feature].name for feature in sorted(asked)]
+        used = {feature for tree in self.every_tree() for feature in tree.used_features()}
+        return [self.columns[feature].name for feature in sorted(used)]
+
+    @property
+    def read_besides(self) -> list[str]:
+        """The columns, quoted, that are read besides those that trees ask about."""
+        looked_up = [] if self.lookup_column is None else [self.lookup_column.name]
+        offsets = dict.fromkeys(offset.name for offset in self.offsets if offset is not None)
+        return [*offsets, *self.score_columns, *looked_up]
+
+    @cached_property
+    def uncompiled(self) -> str | None:
+        """A zero that keeps the database from compiling all into one piece of code, where there is much."""
+        template = self.dialect.expressions.uncompiled
+        if template is None or sum(n_terms(tree, self.dialect) for tree in self.every_tree()) <= _MAX_COMPILED:
+            return None
+        used = self.used()
+        return template.format(x=used[0]) if used else None
+
+    # --- margins ------------------------------------------------------------------------------------------------------
+
+    def margin(self, number: int) -> str:
+        """Return a margin, or the number that is looked up, as one expression."""
+        base, trees = self.bases[number], self.trees[number]
+        if not trees and isinstance(base, str):
+            return self.with_offset(number, base)
+        margin = TreeWriter(self.columns, self.dialect).margin(base, trees)
+        return self.with_offset(number, f"({margin}\n + {self.uncompiled})" if self.uncompiled else margin)
+
+    def base(self, number: int) -> str:
+        """Return what a margin starts from."""
+        base = self.bases[number]
+        return base if isinstance(base, str) else self.dialect.number(base)
+
+    def with_offset(self, number: int, margin: str) -> str:
+        """Return a margin of base and trees with what is added to it: last, as it is on no grid."""
+        offset = self.offsets[number] if number < len(self.offsets) else None
+        return margin if offset is None else f"({margin}\n + {offset.value})"
+
+    # --- values over margins ------------------------------------------------------------------------------------------
+
+    @property
+    def uses_margins_once(self) -> bool:
+        """Whether no margin is used twice, so that each value can be one expression of them."""
+        if self.output.stages:  # as softmax has; to count the uses of each class by each other one would take long
+            return False
+        return all(sum(value.uses(margin) for value in self.output.values) <= 1 for margin in self.output.inputs)
+
+    def value_columns(self, name: str) -> list[str]:
+        """Return the names of the values' columns: the name alone, or with numbers from 0 or labels behind it."""
+        if len(self.output.values) == 1:
+            return [name]
+        return [f"{name}_{which}" for which in self.output.names or range(len(self.output.values))]
+
+    def named_values(self, known: Mapping[str, str], name: str) -> dict[str, str]:
+        """Return the values over ``known`` margins and stages by the names of their columns.
+
+        Raises
+        ------
+        ParameterError
+            If the database can't have columns named by these labels.
+        """
+        values, columns = self.values(known), self.value_columns(name)
+        if self.output.names:
+            check_labels(columns, self.dialect)
+        return dict(zip(columns, values, strict=True))
+
+    def values(self, known: Mapping[str, str]) -> list[str]:
+        """Return the values as the user gets them, over ``known`` margins and stages: a class as a number or its label.
+
+        Where what is added to a margin is not known, the margin is NULL, and so are the values that depend on it: a
+        comparison with NULL would take ELSE, and GREATEST and LEAST pass over NULL in PostgreSQL and Redshift.
+        """
+        output, dialect = self.output, self.dialect
+        labels = {name: dialect.label(label) for name, label in output.labels.items()}
+        typed = [value.to_sql({**known, **labels}, dialect) for value in output.values]
+        if output.is_class and not labels:
+            typed = [dialect.cast(value, "int64") for value in typed]
+        starts = ["" if offset is None else offset.is_known for offset in self.offsets]
+        if not starts:
+            return typed
+        behind = output.margins_behind()
+        return [
+            value if expression.text in output.margins else _where_known(value, [starts[k] for k in numbers])
+            for value, expression, numbers in zip(typed, output.values, behind, strict=True)
+        ]
+
+    def value(self, margins: Sequence[str]) -> str:
+        """Return what the output says of rows with those margins: a number, a class, a list, or a struct by label.
+
+        Raises
+        ------
+        ParameterError
+            If that takes more than one expression in the dialect.
+        """
+        output, dialect = self.output, self.dialect
+        by_name = dict(zip(output.inputs, margins, strict=True))
+        array, lambda_ = dialect.expressions.array, dialect.expressions.lambda_
+        if len(output.values) == 1 and self.uses_margins_once:
+            return self.values(by_name)[0]
+        if lambda_ is None:
+            if not output.stages and array is not None and all(v.uses(m) <= 1 for v in output.values for m in by_name):
+                return array.format(v=", ".join(self.values(by_name)))
+            what = "several values" if len(output.values) > 1 else "a value that uses the margin several times"
+            raise ParameterError(
+                f"the output is {what}, which is no single expression in {dialect.name}; take model.query"
+            )
+        # A lambda's parameter m is computed once, however often it is used; each stage hands a longer list to the next:
+        # list_transform([list_transform([[a, b]], lambda m: [m[1], m[2], m[1] + m[2]])[1]], lambda m: m[1] / m[3])[1].
+        names, steps = list(output.inputs), []
+        for stage in output.stages:
+            known = {name: f"m[{i + 1}]" for i, name in enumerate(names)}
+            steps.append([*known.values(), *(e.to_sql(known, dialect) for e in stage.values())])
+            names += stage
+        sql = f"[{', '.join(margins)}]"
+        for step in steps:
+            sql = lambda_.format(x=f"[{sql}]", value=f"[{', '.join(step)}]")
+        values = self.values({name: f"m[{i + 1}]" for i, name in enumerate(names)})
+        return lambda_.format(x=f"[{sql}]", value=self._together(values))
+
+    def _together(self, values: Sequence[str]) -> str:
+        """Return the values as one: a struct if they have names, or a list."""
+        struct, names = self.dialect.expressions.struct, self.output.names
+        if not names or struct is None:
+            return values[0] if len(values) == 1 else f"[{', '.join(values)}]"
+        check_labels(names, self.dialect)
+        fields = (f"{self.dialect.string(name)}: {value}" for name, value in zip(names, values, strict=True))
+        return struct.format(v=", ".join(fields))
+
+    def query(self, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
+        """Return the query that ends in the output's stages; ``margins`` are SQL over the last of ``stages``."""
+        known = margins if self.uses_margins_once else stages.name(margins, often=True)
+        for stage in self.output.stages:
+            known |= stages.name({key: value.to_sql(known, self.dialect) for key, value in stage.items()}, often=True)
+        return stages.select(self.named_values(known, name), into)
+
+
+def _where_known(value: str, starts: Sequence[str]) -> str:
+    known = " AND ".join(start for start in dict.fromkeys(starts) if start)
+    return f"CASE WHEN {known} THEN {value} END" if known else value
+
+
+def check_labels(names: Sequence[str], dialect: Dialect) -> None:
+    """Raise `ParameterError` if names that end in labels can't be names in the database."""
+    instead = "output='mean' has columns without labels in their names"
+    seen: dict[str, str] = {}
+    for name in names:
+        try:
+            dialect.quote(name)
+        except ParameterError as error:
+            raise ParameterError(f"{error}; {instead}") from error
+        other = seen.setdefault(name.lower() if dialect.names.any_case else name, name)
+        if other != name:
+            raise ParameterError(
+                f"the labels would name columns {shown(other)} and {shown(name)}, which are one name in "
+                f"{dialect.name}; {instead}"
+            )

@@ -24,7 +24,6 @@ from dataclasses import replace
 import polars as pl
 
 from frameboost.compile.sql.conditions import FeatureColumn
-from frameboost.compile.sql.forms import output_query
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import ROW, Stages, grouped
 from frameboost.dialects.dialect import Dialect, OutOfRange
@@ -45,18 +44,18 @@ _NUMBERS = ("id", "named_by", "tree", "node", "output", "feature", "missing", "l
 def table_frame(trees: Sequence[Tree], columns: Sequence[FeatureColumn]) -> pl.DataFrame:
     """Return the table as a frame (see `DatabaseModel.table_frame`)."""
     rows = _all_rows(trees, columns, lambda kind, threshold: None)
-    found = [pl.Series(name, [row.get(name) for row in rows], dtype=pl.Int64) for name in _NUMBERS]
+    series = [pl.Series(name, [row.get(name) for row in rows], dtype=pl.Int64) for name in _NUMBERS]
     for kind in _threshold_kinds(trees, columns):
         name = _threshold_name(kind)
         thresholds = [row.get(name) for row in rows]
         if kind.precision_and_scale:
             decimals = [None if threshold is None else kind.decimal(int(threshold)) for threshold in thresholds]
-            found.append(pl.Series(name, decimals, dtype=kind.to_polars()))
+            series.append(pl.Series(name, decimals, dtype=kind.to_polars()))
         else:
-            found.append(pl.Series(name, thresholds, dtype=kind.physical_dtype).cast(kind.to_polars()))
+            series.append(pl.Series(name, thresholds, dtype=kind.physical_dtype).cast(kind.to_polars()))
     if _has_categories(trees):
-        found.append(pl.Series("category", [row.get("category") for row in rows], dtype=pl.String))
-    return pl.DataFrame([*found, pl.Series("value", [row.get("value") for row in rows], dtype=pl.Float64)])
+        series.append(pl.Series("category", [row.get("category") for row in rows], dtype=pl.String))
+    return pl.DataFrame([*series, pl.Series("value", [row.get("value") for row in rows], dtype=pl.Float64)])
 
 
 def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect: Dialect) -> list[str]:
@@ -96,8 +95,8 @@ def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Feature
 
     for first in range(0, len(rows), _ROWS_A_STATEMENT):
         some = rows[first : first + _ROWS_A_STATEMENT]
-        given = [[literal(column, row.get(column)) for column in types] for row in some]
-        statements.append(f"INSERT INTO {table} ({names})\n{dialect.rows_of(given)}")
+        literals = [[literal(column, row.get(column)) for column in types] for row in some]
+        statements.append(f"INSERT INTO {table} ({names})\n{dialect.rows_of(literals)}")
     if dialect.statements.create_index is not None:
         statements.append(_index(name, ["id"], dialect))
     if dialect.statements.create_index is not None and _has_categories(trees):
@@ -132,8 +131,8 @@ def _has_categories(trees: Sequence[Tree]) -> bool:
 
 def _threshold_kinds(trees: Sequence[Tree], columns: Sequence[FeatureColumn]) -> list[FeatureType]:
     """Return the types that thresholds are compared in, each a column of the table."""
-    asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
-    kinds = [columns[f].feature.type for f in asked]
+    used = sorted({f for tree in trees for f in tree.feature if f >= 0})
+    kinds = [columns[f].feature.type for f in used]
     return list(dict.fromkeys(k.widened for k in kinds if not (k.is_categorical or k.family == "boolean")))
 
 
@@ -161,9 +160,9 @@ def _all_rows(
                 here = dict.fromkeys(("missing", "left", "right"), start + node)
                 rows.append({**row, **here, "value": tree.value[node]})
             else:
-                named, asked = _question(tree, node, start, columns[tree.feature[node]].feature, outside)
+                named, fields = _question(tree, node, start, columns[tree.feature[node]].feature, outside)
                 rows += [{"named_by": start + node, "category": category} for category in named]
-                rows.append({**row, **asked})
+                rows.append({**row, **fields})
         start += len(tree)
     return rows
 
@@ -178,7 +177,7 @@ def _question(
 ) -> tuple[list[str], dict[str, Physical]]:
     """Return the categories that an inner node names, and the columns of its row: feature, threshold, children."""
     left, right = start + tree.left[node], start + tree.right[node]
-    asked: dict[str, Physical] = {
+    fields: dict[str, Physical] = {
         "feature": tree.feature[node],
         "missing": left if tree.missing_left[node] else right,
     }
@@ -195,8 +194,8 @@ def _question(
     elif (beyond := outside(kind, threshold)) is not None:
         left = right = left if beyond is OutOfRange.ABOVE else right
     else:
-        asked[_threshold_name(kind)] = threshold
-    return named, {**asked, "left": left, "right": right}
+        fields[_threshold_name(kind)] = threshold
+    return named, {**fields, "left": left, "right": right}
 
 
 # --- the query --------------------------------------------------------------------------------------------------------
@@ -224,13 +223,13 @@ def query_over_table(model: SqlModel, stages: Stages, trees_table: str, name: st
     stages.reduce(walk.sums(came_from, kept, row, node, sums), kept, sums)
     margins = {
         margin: model.with_offset(
-            k, f"({alias} + {base})" if isinstance(base, str) else f"({model.dialect.number(base)} + {alias})"
+            k, f"({sums[k]} + {model.base(k)})" if isinstance(model.bases[k], str) else f"({model.base(k)} + {sums[k]})"
         )
-        for k, (margin, base, alias) in enumerate(zip(names, model.bases[: len(names)], sums, strict=True))
+        for k, margin in enumerate(names)
     }
     if model.output.lookup is not None:
         margins[model.output.lookup.name] = str(model.bases[-1])
-    return output_query(model, stages, margins, name, into)
+    return model.query(stages, margins, name, into)
 
 
 class _Walk:
@@ -238,8 +237,8 @@ class _Walk:
 
     def __init__(self, model: SqlModel, trees: Sequence[Tree], table: str) -> None:
         self._dialect, self._table = model.dialect, f"{table} {model.dialect.statements.alias}"
-        asked = sorted({f for tree in trees for f in tree.feature if f >= 0})
-        self._asked = {f: replace(model.columns[f], name=f"{ROW}.{model.columns[f].name}") for f in asked}
+        used = sorted({f for tree in trees for f in tree.feature if f >= 0})
+        self._columns = {f: replace(model.columns[f], name=f"{ROW}.{model.columns[f].name}") for f in used}
         self._n_outputs, self._is_of_leaves = len(model.output.margins), model.is_of_leaves
 
     def _of(self, alias: str, column: str) -> str:
@@ -250,7 +249,7 @@ class _Walk:
 
     def step(self, came_from: str, carried: Sequence[str], node: str, *, is_first: bool) -> str:
         """Return the query that moves each row to its next node; the first step starts at the roots."""
-        nexts = " ".join(f"WHEN {f} THEN {self._next(column)}" for f, column in self._asked.items())
+        nexts = " ".join(f"WHEN {f} THEN {self._next(column)}" for f, column in self._columns.items())
         here = self._of(_NODE, "id")
         going = f"CASE {self._of(_NODE, 'feature')} {nexts} ELSE {here} END" if nexts else here
         joins = [self._join_nodes(node)]
@@ -261,7 +260,7 @@ class _Walk:
 
     def _join_members(self) -> list[str]:
         """Return the join of the row for the data's category, if the node names it."""
-        named = {f: column for f, column in self._asked.items() if column.feature.type.is_categorical}
+        named = {f: column for f, column in self._columns.items() if column.feature.type.is_categorical}
         if not named:
             return []
         n, is_exact = self._of, self._dialect.types.exact_string is not None

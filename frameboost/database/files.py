@@ -1,22 +1,89 @@
-"""Files of a dbt project: a dbt model that scores another one, its description, and macros.
+"""Files that a model writes: the comment at the head of a SQL file, and a dbt project's model, description and macros.
 
-What comes from a model or a user is data in three languages: as text around Jinja's tags (`_in_jinja`), as a string
-within them (`_jinja_string`), and as a string of YAML (`_yaml_string`), which dbt renders with Jinja as well.
+What comes from a model or a user is data in three of dbt's languages: as text around Jinja's tags (`_in_jinja`), as a
+string within them (`_jinja_string`), and as a string of YAML (`_yaml_string`), which dbt renders with Jinja as well.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from frameboost.checks.messages import listed, shown
+from frameboost.checks.messages import counted, listed, shown
+from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.data.atomic_files import write_text
 from frameboost.dialects.dialect import Dialect
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.model_file import dump_model
 from frameboost.errors import ParameterError
 
-__all__ = ["Materialization", "check_dbt_names", "write_dbt"]
+__all__ = ["DbtQuery", "Materialization", "check_dbt_names", "header", "write_dbt"]
+
+
+# --- the head of a SQL file -------------------------------------------------------------------------------------------
+
+
+def header(
+    ensemble: Ensemble, columns: Sequence[FeatureColumn], column_names: Mapping[str, str], dialect: str, trained: object
+) -> str:
+    """Return comment lines; ``column_names`` has the columns whose name differs from the feature's.
+
+    Raises
+    ------
+    ParameterError
+        If ``trained`` is neither a date, a text of one line, nor None.
+    """
+    trees = counted(len(ensemble.trees), "tree")
+    digest = hashlib.sha256(dump_model(ensemble).encode("utf-8")).hexdigest()
+    lines = [
+        f"A gradient boosted model: {_in_comment(ensemble.loss.name)}, {trees}, as SQL for {dialect}.",
+        f"model    sha256 {digest}",
+    ]
+    if trained is not None:
+        text = trained.isoformat() if isinstance(trained, dt.date) else trained
+        if not isinstance(text, str) or not text.isprintable():
+            raise ParameterError(f"trained must be a date or a line of text, not {shown(trained)}")
+        lines.append(f"trained  {text}")
+    lines.append("reads    column: type in training, column type here")
+    offset = {} if ensemble.offset is None else dict.fromkeys(ensemble.offset.names, ensemble.offset.kind)
+    for column in columns:
+        kind = column.feature.type
+        name = column_names.get(column.feature.name, column.feature.name)
+        role = f", the {offset[column.feature.name]}" if column.feature.name in offset else ""
+        lines.append(f"         {_in_comment(name)}: {kind}, {column.dialect.type_of(kind)}{role}")
+    if ensemble.offset is not None:
+        added = "LN(exposure)" if ensemble.offset.kind == "exposure" else "the base_margin"
+        lines.append(f"offset   {added} is added to the margin; where it is NULL or NaN, the prediction is NULL")
+    if fine := ensemble.needs_float64():
+        names = ", ".join(_in_comment(column_names.get(name, name)) for name in fine)
+        lines.append(f"note     as float32, {names} may take the other branch next to a threshold")
+    return "".join(f"-- {line}\n" for line in lines)
+
+
+# What clients replace or split at in comments too: variables of Spark, SQL*Plus and drivers, quotes, semicolons.
+_REPLACED = re.compile(r"""["'`$&;{}%?@]|(?<!\w):(?=\w)""")
+
+
+def _in_comment(name: str) -> str:
+    r"""Return a name as JSON in ASCII, of which no character ends the comment's line or means something to a client.
+
+    >>> print(_in_comment("reg:squarederror"), _in_comment("${env:USER}; DROP"), _in_comment("a\nb"))
+    "reg:squarederror" "\u0024\u007benv:USER\u007d\u003b DROP" "a\nb"
+    """
+    replaced = {at.start() for at in _REPLACED.finditer(name)}
+    return f'"{"".join(_escape_in_json(c) if at in replaced else json.dumps(c)[1:-1] for at, c in enumerate(name))}"'
+
+
+def _escape_in_json(character: str) -> str:
+    return f"\\u{ord(character):04x}"
+
+
+# --- dbt --------------------------------------------------------------------------------------------------------------
 
 # Names with a meaning in Jinja or in dbt's templates.
 _TAKEN = frozenset([
@@ -59,7 +126,7 @@ class Materialization:
     def checked(
         cls, kind: str | None, unique_key: str | Sequence[str] | None, where: str | None, keep: Sequence[str] | None
     ) -> Materialization | None:
-        """Return what a user asks for, None if nothing.
+        """Return how the model is to be made, or None for the default.
 
         Raises
         ------
@@ -93,12 +160,12 @@ class Materialization:
 
     def config(self, dialect: Dialect) -> str:
         """Return the arguments of dbt's ``config``."""
-        found = f"materialized={_jinja_string(self.kind)}"
+        config = f"materialized={_jinja_string(self.kind)}"
         if self.unique_key:
             quoted = ", ".join(_jinja_string(dialect.quote(key)) for key in self.unique_key)
-            found += f", unique_key={quoted}" if len(self.unique_key) == 1 else f", unique_key=[{quoted}]"
-            found += ', incremental_strategy="merge"' if dialect.name in _APPENDING else ""
-        return found
+            config += f", unique_key={quoted}" if len(self.unique_key) == 1 else f", unique_key=[{quoted}]"
+            config += ', incremental_strategy="merge"' if dialect.name in _APPENDING else ""
+        return config
 
 
 def check_dbt_names(argument: str, *names: str) -> None:
@@ -112,34 +179,49 @@ def check_dbt_names(argument: str, *names: str) -> None:
             raise ParameterError(f"{argument} {shown(name)} means something else in dbt's templates; give another one")
 
 
+@dataclass(frozen=True)
+class DbtQuery:
+    """A scoring query in which dbt fills in what it reads.
+
+    Attributes
+    ----------
+    text
+        The query.
+    table
+        What it reads, quoted.
+    refs
+        The dbt models that are joined to that, by the quoted tables that they are in the query.
+    condition
+        A condition on the rows, which stands for `Materialization.where`.
+    """
+
+    text: str
+    table: str
+    refs: Mapping[str, str]
+    condition: str
+
+    def over(self, table: str, where: str = "") -> str:
+        """Return the query over a relation, an expression of Jinja, with a WHERE clause."""
+        text = _in_jinja(self.text)
+        for quoted, ref in self.refs.items():
+            text = text.replace(quoted, f"{{{{ ref({_jinja_string(ref)}) }}}}")
+        return text.replace(self.table, f"{{{{ {table} }}}}").replace(f"\nWHERE {self.condition}", where)
+
+
 def write_dbt(
-    folder: str | Path, name: str, source: str, head: str, query: str, quoted_table: str, refs: Mapping[str, str],
-    expression: str | None, columns: Mapping[str, str], made: Materialization, dialect: Dialect, condition: str,
+    folder: str | Path, name: str, source: str, head: str, query: DbtQuery, expression: str | None,
+    columns: Mapping[str, str], made: Materialization, dialect: Dialect,
 ) -> list[Path]:  # fmt: skip
     """Write the files that `DatabaseModel.to_dbt` describes, and return their paths.
 
-    Parameters
-    ----------
-    query
-        The scoring query over a table that is ``quoted_table`` in it, of the rows for which ``condition`` holds, which
-        stands for that of `Materialization.where` and is left out where there is none.
-    refs
-        The dbt models that are joined to it, by the quoted tables that they are in the query.
-    expression
-        The model as one expression, or None if it does not fit into one.
-    columns
-        Descriptions of the columns of the result.
+    ``expression`` is the model as one, or None if it does not fit into one; ``columns`` describe those of the result.
     """
     folder = Path(folder)
-    scored = _in_jinja(query)
-    for quoted, ref in refs.items():
-        scored = scored.replace(quoted, f"{{{{ ref({_jinja_string(ref)}) }}}}")
-    clause = f"\nWHERE {condition}"
     later = "" if made.where is None else f"{{% if is_incremental() %}}\nWHERE {made.where}\n{{% endif %}}"
     model = f"{{{{ config({made.config(dialect)}) }}}}\n{_in_jinja(head)}"
-    model += scored.replace(quoted_table, f"{{{{ ref({_jinja_string(source)}) }}}}").replace(clause, later) + "\n"
+    model += query.over(f"ref({_jinja_string(source)})", later) + "\n"
     macros = f"{{# {name}_query: the query that scores a relation #}}\n{{% macro {name}_query(relation) -%}}\n"
-    macros += scored.replace(quoted_table, "{{ relation }}").replace(clause, "") + "\n{%- endmacro %}\n"
+    macros += query.over("relation") + "\n{%- endmacro %}\n"
     if expression is not None:
         macros += f"\n{{# {name}: the model as an expression over the columns of the query it stands in #}}\n"
         macros += f"{{% macro {name}() -%}}\n{_in_jinja(expression)}\n{{%- endmacro %}}\n"
