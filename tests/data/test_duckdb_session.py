@@ -16,7 +16,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.duckdb import binning, cell_cuts
+from frameboost.engines.duckdb import binning
 from frameboost.engines.duckdb import engine as sql
 from frameboost.expressions import duckdb_sql
 from tests.support.frames import every_type
@@ -222,7 +222,7 @@ FITS = [
 @pytest.mark.slow
 def test_a_failure_before_any_statement_leaves_nothing(con, monkeypatch):
     monkeypatch.setattr(sql, "MIN_SORTED", 1)
-    monkeypatch.setattr(cell_cuts, "_CELLS", 40)
+    monkeypatch.setattr(binning, "_CELLS", 40)
     before, original = catalog(con), duckdb_sql.render
     failing, seen = "", set()
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.binning import bins as binning
 from frameboost.engines import query_costs
-from frameboost.engines.duckdb import batch_sums
 from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records import engine as records_engine
@@ -46,7 +45,7 @@ def test_group_bys_and_kernels_give_one_model(monkeypatch, objective):
 
 
 def test_more_columns_than_are_read_at_once_give_one_model(monkeypatch):
-    monkeypatch.setattr(batch_sums, "_MAX_AT_ONCE", 3)
+    monkeypatch.setattr(sql, "_MAX_READ", 3)
     rng = np.random.default_rng(0)
     frame = pl.DataFrame(rng.normal(size=(300, 8)).round(2), schema=[f"x{i}" for i in range(8)])
     frame = frame.with_columns(y=(pl.sum_horizontal("x0", "x3", "x7") * 4).round())

@@ -1,25 +1,60 @@
-"""The DuckDB engine of ``tree_method="approx"``: cuts are proposed for each tree, or in each node."""
+"""The DuckDB engine of ``tree_method="approx"``: cuts are proposed for each tree, or in each node.
+
+Cuts of a tree are weighted by h. Where the columns fit into memory, they are ranked once, and all follows from h summed
+by rank (`RankedColumns`). Otherwise h is summed by fine bins, which last the fit, and only where a cut may be are rows
+grouped by their values (`_weighted_cuts`). Cuts in each node are a statement for each feature.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from frameboost.binning.bins import Bins, NodeBins, SlotLayout, collect_bins
-from frameboost.engines.duckdb.binning import from_database, read_categories, sample_columns
-from frameboost.engines.duckdb.codes import store_codes, store_columns
-from frameboost.engines.duckdb.histograms import HistogramQuery
-from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
-from frameboost.engines.duckdb.records.layout import Records
-from frameboost.engines.duckdb.records.nodes import BYTES_PER_ROW, BYTES_PER_WORD
-from frameboost.engines.duckdb.records.ranks import BYTES_PER_RANK, RankedColumns
-from frameboost.engines.duckdb.records.words import HeldWords
-from frameboost.engines.duckdb.weighted_cuts import FINE_BINS, fine_bins, weighted_cuts
+from frameboost.binning.bins import (
+    Bins,
+    NodeBins,
+    SlotLayout,
+    codes_by_rank,
+    collect_bins,
+    cut_positions,
+    gaps_at,
+    weighted_cuts_of,
+)
+from frameboost.data.duckdb_session import DuckDBSession
+from frameboost.engines.duckdb.binning import (
+    NUMBERS,
+    SqlColumn,
+    Values,
+    bins_between,
+    from_database,
+    read_categories,
+    sample_columns,
+    store_codes,
+    store_columns,
+)
+from frameboost.engines.duckdb.engine import HistogramQuery
+from frameboost.engines.duckdb.records.engine import (
+    BYTES_PER_ROW,
+    BYTES_PER_WORD,
+    DuckDBRecordEngine,
+    HeldWords,
+    WordLayout,
+)
 from frameboost.expressions.duckdb_sql import literal, physical_sql, render
-from frameboost.splits.split import Split
+from frameboost.runtime.workers import Workers
+from frameboost.schema.types import Physical
+from frameboost.splits.split import FloatArray, IntArray, Split
 
-__all__ = ["DuckDBApproxEngine"]
+__all__ = ["DuckDBApproxEngine", "RankedColumns", "undecided_bins"]
+
+# As many keys as a perfect hash table has (see `frameboost.engines.duckdb.engine`), and one for missing values.
+FINE_BINS = 4000
+# A rank, and at most one distinct value for each row.
+_BYTES_PER_RANK = 4 + 8
 
 
 class DuckDBApproxEngine(DuckDBRecordEngine):
@@ -27,7 +62,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
 
     Its table of rows has values in place of codes, ``value_0``, ``value_1``, ..., except for a categorical feature,
     whose codes are ``bin_2``. Numeric splits compare values with a threshold. Where they fit, the ranks of the values
-    are in memory, and the codes, nodes and pairs of a tree whose bins are proposed with it.
+    are in memory, and the codes, nodes, g and h of a tree whose bins are proposed with it.
     """
 
     _fine: list[Bins]  # bins of all features, many and fine
@@ -44,7 +79,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
             for feature, column, n in zip(self.features, self.columns, self.count_missing(), strict=True)
         ]
         self.keep_columns(bins)
-        n_bytes = BYTES_PER_RANK + BYTES_PER_WORD  # a word has at least one code
+        n_bytes = _BYTES_PER_RANK + BYTES_PER_WORD  # a word has at least one code
         self._is_in_memory = self.may_be_in_memory(BYTES_PER_ROW + n_bytes * len(bins))
         return bins
 
@@ -59,7 +94,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         return self._rebin_in_memory(max_bin) if self._is_in_memory else self._rebin_by_fine_bins(max_bin)
 
     def _rebin_in_memory(self, max_bin: int) -> list[Bins]:
-        """Do so from sums of h by rank: ranks last the fit."""
+        """Propose cuts from sums of h by rank: ranks last the fit."""
         if self._ranked is None:
             self._ranked = RankedColumns(
                 self.session, self.bins, self.columns, self._unbinned, self.n_rows, self._workers
@@ -68,17 +103,17 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         positions = self._ranked.positions(h, max_bin)
         bins = self._ranked.bins(positions)
         self.layout = SlotLayout(bins)
-        records = Records({f"bin_{i}": each.largest_code for i, each in enumerate(bins)})
-        self.hold_nodes(records, HeldWords(self._ranked.words(records, bins, positions)))
+        words = WordLayout({f"bin_{i}": each.largest_code for i, each in enumerate(bins)})
+        self.hold_nodes(words, HeldWords(self._ranked.words(words, bins, positions)))
         return bins
 
     def _rebin_by_fine_bins(self, max_bin: int) -> list[Bins]:
-        """Do so from sums of h by fine bins, which last the fit, and near the cuts by value."""
+        """Propose cuts from sums of h by fine bins, which last the fit, and near the cuts by value."""
         numbers = [i for i, b in enumerate(self._unbinned) if not b.feature.type.is_categorical]
         if self._fine_codes is None:
             samples = sample_columns(self.session, self.columns, FINE_BINS)
             self._fine = [
-                fine_bins(b, column, sample, FINE_BINS) if i in numbers else b
+                _fine_bins(b, column, sample, FINE_BINS) if i in numbers else b
                 for i, (b, column, sample) in enumerate(zip(self._unbinned, self.columns, samples, strict=True))
             ]
             self._fine_codes = store_codes(self.session, self._fine, self.columns, self.bins)
@@ -87,13 +122,13 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         layout = SlotLayout(self._fine)
         rows = f"{self._fine_codes} POSITIONAL JOIN {self.gh.table}"
         query = HistogramQuery(self.session, layout, rows, self.gh.numbers)
-        ((_, h),) = query.run(1, None, 0, everywhere=True).transpose(0, 2, 1)
-        found = weighted_cuts(
+        ((_, h),) = query.run(1, None, 0, is_root=True).transpose(0, 2, 1)
+        weighted = _weighted_cuts(
             self.session, dict(enumerate(self.columns)), {i: self._fine[i] for i in numbers},
             {i: h[layout.offsets[i] :][: self._fine[i].count] for i in numbers},
             max_bin, rows=f"{self.bins} POSITIONAL JOIN {rows}", h=self.gh.h, highest=self._highest,
         )  # fmt: skip
-        bins = [found.get(i, b) for i, b in enumerate(self._unbinned)]
+        bins = [weighted.get(i, b) for i, b in enumerate(self._unbinned)]
         self.layout = SlotLayout(bins)
         if self._codes is not None:
             self.session.drop(self._codes)
@@ -118,13 +153,13 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         table, g, h = self.gh
         self.row_nodes.settle(nodes)
         numbered, node_of = self.nodes.table()
-        wanted = ", ".join(str(number) for number, node in node_of.items() if node in nodes)
-        found = []
+        numbers = ", ".join(str(number) for number, node in node_of.items() if node in nodes)
+        proposed = []
         for i, (b, column) in enumerate(zip(self._unbinned, self.columns, strict=True)):
             # Every category is a bin of its own, and so is the code of missing.
             is_categorical = column.type.is_categorical
             statement = render(
-                "node_bins", bins=self._bins, gradients=table, g=g, h=h, nodes=numbered, open_nodes=wanted,
+                "node_bins", bins=self._bins, gradients=table, g=g, h=h, nodes=numbered, open_nodes=numbers,
                 value=f"bin_{i}" if is_categorical else f"value_{i}",
                 max_bin=b.count + 1 if is_categorical else max_bin - b.has_missing,
                 physical="start" if is_categorical else physical_sql(column.type, "start"),
@@ -139,8 +174,8 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
                 )
                 for number, *ends, G, H in self.session.rows(statement)
             )
-            found.append(collect_bins(b, nodes, entries))
-        return found
+            proposed.append(collect_bins(b, nodes, entries))
+        return proposed
 
     def goes_left(self, split: Split) -> str:
         """See `DuckDBEngine.goes_left`."""
@@ -151,3 +186,224 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
             return f"{value} IS NOT NULL"
         below = f"{value} < {literal(self.columns[split.feature].type, split.threshold)}"
         return f"{below} OR {value} IS NULL" if split.missing_left else below
+
+
+# --- columns as ranks in memory ---------------------------------------------------------------------------------------
+
+
+class RankedColumns:
+    """The ranks of all columns of a table that `frameboost.engines.duckdb.binning.store_columns` made.
+
+    Each column is ranked once, by the database if its values are not numbers. For each tree, h is summed by rank, cuts
+    are found by prefix sums of it, and a table of rank -> code gives every row its code. So say a column is 7, NULL, 5,
+    7: its distinct values are 5 and 7, and its ranks 1, 2, 0, 1. If 7 is a cut, the codes of ranks 0, 1 and 2 are 0, 1
+    and 2.
+
+    Parameters
+    ----------
+    session, table, columns
+        Where they are.
+    bins
+        The bins of the features, still without cuts. The codes of a categorical feature are ranks already.
+    n_rows
+        The number of rows.
+    workers
+        The threads.
+    """
+
+    def __init__(
+        self, session: DuckDBSession, table: str, columns: Sequence[SqlColumn], bins: Sequence[Bins], n_rows: int,
+        workers: Workers,
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._table = table
+        self._columns = columns
+        self._bins = bins
+        self._workers = workers
+        self._ranks = np.empty((len(bins), n_rows), np.uint32)
+        numbers = [i for i, column in enumerate(columns) if column.type.name in NUMBERS]
+        read = [session.columns(f"SELECT value_{i} AS value FROM {table}")["value"] for i in numbers]
+        ranked = self._workers.each(range(len(numbers)), lambda k: self._rank_in_memory(numbers[k], read[k]))
+        by_feature = dict(zip(numbers, ranked, strict=True))
+        self._distinct = [by_feature[i] if i in by_feature else self._rank_in_database(i) for i in range(len(bins))]
+
+    def _rank_in_memory(self, feature: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Rank a column of numbers, in a quarter of the time that the database takes; return what is distinct.
+
+        An array with missing values is masked.
+        """
+        distinct, ranks = np.unique(np.ma.compressed(values), return_inverse=True)
+        self._ranks[feature] = len(distinct)
+        self._ranks[feature][~np.ma.getmaskarray(values)] = ranks
+        return distinct
+
+    def _rank_in_database(self, feature: int) -> npt.NDArray[Any]:
+        """Have the database rank a column; return what is distinct. The codes of categories are ranks already."""
+        kind, value = self._columns[feature].type, f"value_{feature}"
+        is_categorical = kind.is_categorical
+        rank = f"bin_{feature}" if is_categorical else f"DENSE_RANK() OVER (ORDER BY {value} ASC NULLS LAST) - 1"
+        ranks = self._session.columns(render("rank_values", rank=rank, bins=self._table))
+        self._ranks[feature, ranks["position"]] = ranks["rank"]
+        if is_categorical:
+            return np.empty(self._bins[feature].count)
+        statement = render("distinct_values", value=value, physical=physical_sql(kind, value), bins=self._table)
+        return np.asarray(self._session.columns(statement)["value"])
+
+    def positions(self, h: FloatArray, max_bin: int) -> list[IntArray]:
+        """Return which distinct values of each feature are cuts, given h of each row; none of a categorical feature."""
+
+        def propose(feature: int) -> IntArray:
+            bins, n_distinct = self._bins[feature], len(self._distinct[feature])
+            if bins.feature.type.is_categorical:
+                return np.empty(0, np.int64)
+            by_rank = np.bincount(self._ranks[feature], h, n_distinct + 1)[:-1]
+            return weighted_cuts_of(by_rank, max_bin - bins.has_missing)
+
+        return self._workers.each(range(len(self._bins)), propose)
+
+    def bins(self, positions: Sequence[IntArray]) -> list[Bins]:
+        """Return the bins, given which distinct values are cuts."""
+        return [
+            bins_between(b.feature, column.type, *gaps_at(distinct, at).tolist(), missing=b.has_missing)
+            for b, column, distinct, at in zip(self._bins, self._columns, self._distinct, positions, strict=True)
+        ]
+
+    def words(self, layout: WordLayout, bins: Sequence[Bins], positions: Sequence[IntArray]) -> list[npt.NDArray[Any]]:
+        """Return the words of all rows, uint64 (rows,), in which they have the codes of these bins."""
+
+        def packed(word: int) -> npt.NDArray[Any]:
+            values = np.zeros(self._ranks.shape[1], np.uint64)
+            shifted = np.empty_like(values)
+            for feature, (b, at) in enumerate(zip(bins, positions, strict=True)):
+                field = layout.fields[f"bin_{feature}"]
+                if field.word == word:
+                    codes = self._codes(feature, b, at).astype(np.uint64) << np.uint64(field.shift)
+                    values |= np.take(codes, self._ranks[feature], out=shifted, mode="clip")
+            return values
+
+        return self._workers.each(range(len(layout.names)), packed)
+
+    def _codes(self, feature: int, bins: Bins, at: IntArray) -> npt.NDArray[np.unsignedinteger]:
+        """Return the code of each rank."""
+        if bins.feature.type.is_categorical:
+            return np.arange(bins.missing + 1, dtype=np.uint64)
+        return codes_by_rank(at, len(self._distinct[feature]), bins.missing)
+
+
+# --- cuts from sums of h by fine bins ---------------------------------------------------------------------------------
+
+
+def _fine_bins(bins: Bins, column: SqlColumn, sample: Values, max_bin: int) -> Bins:
+    """Return the fine bins of a numeric feature: of about as many rows each, and each but the first starts at a value.
+
+    ``sample`` has values of some rows. Fine bins say where to look for cuts, and change none of them.
+    """
+    if sample.dtype == object:  # texts have another order
+        sample = np.array([from_database(column.type, text) for text in sample], dtype=object)
+    values, counts = np.unique(sample, return_counts=True)
+    at = cut_positions(np.cumsum(counts) - counts, len(sample), max_bin - bins.has_missing)
+    return replace(bins, cuts=tuple(from_database(column.type, cut) for cut in values[at].tolist()))
+
+
+def _weighted_cuts(
+    session: DuckDBSession, columns: Mapping[int, SqlColumn], fine: Mapping[int, Bins], sums: Mapping[int, FloatArray],
+    max_bin: int, *, rows: str, h: str, highest: Mapping[int, Sequence[float]],
+) -> dict[int, Bins]:  # fmt: skip
+    """Return the bins of numeric features, by number, with the cuts that `weighted_cuts_of` finds among all values.
+
+    Say the h of a column's fine bins are 1, 4, 1, 2, and two bins are to be proposed. The values of the fine bins start
+    at 0, 1, 5 and 6 of 8. The part of a value is the whole part of 2 * start / 8: 0, 0, 1, 1. So the second bin starts
+    at a value of the second fine bin, whose values have parts from 0 to 1, or at the first value of the third: only the
+    rows of the second fine bin are grouped by value.
+
+    ``rows`` are the tables of values, fine bins and ``h``, joined by position; ``sums`` has h by fine bin. ``highest``
+    has the highest value of each fine bin, of features of floats.
+    """
+    most = {i: max_bin - b.has_missing for i, b in fine.items()}
+    undecided = {i: undecided_bins(sums[i], most[i]) for i in fine}
+    values = {i: _ValuesOfBins.empty() for i in fine}
+    for kind in dict.fromkeys(columns[i].type for i in fine):  # a statement for each type, which a column of it has
+        features = [i for i in fine if columns[i].type == kind and len(undecided[i])]
+        if features:
+            values |= _read(session, columns, fine, {i: undecided[i] for i in features}, rows, h)
+    return {
+        i: _bins(b, sums[i], undecided[i], values[i], most[i], columns[i], highest.get(i, ())) for i, b in fine.items()
+    }
+
+
+def undecided_bins(sums: FloatArray, max_bin: int) -> npt.NDArray[np.int64]:
+    """Return which fine bins have values of several parts, given h by fine bin, or all bins if each value is a part.
+
+    >>> undecided_bins(np.array([1.0, 4.0, 1.0, 2.0]), 2).tolist()
+    [1, 3]
+    """
+    ends = np.cumsum(sums)
+    total = ends[-1]
+    if len(sums) <= max_bin:
+        return np.arange(len(sums))
+    if not total > 0.0:
+        return np.empty(0, dtype=np.int64)
+    part = np.floor(np.append(0.0, ends) * float(max_bin) / total)
+    return np.flatnonzero(np.diff(part))
+
+
+@dataclass(frozen=True, slots=True)
+class _ValuesOfBins:
+    """The distinct values in some fine bins of a feature, ascending: the bin of each, its h, and the value."""
+
+    bins: npt.NDArray[np.int64]
+    h: FloatArray
+    value_at: Callable[[int], object]
+
+    @classmethod
+    def empty(cls) -> _ValuesOfBins:
+        return cls(np.empty(0, dtype=np.int64), np.empty(0), lambda _: None)
+
+
+def _read(
+    session: DuckDBSession, columns: Mapping[int, SqlColumn], fine: Mapping[int, Bins],
+    undecided: Mapping[int, npt.NDArray[np.int64]], rows: str, h: str,
+) -> dict[int, _ValuesOfBins]:  # fmt: skip
+    """Return the values in the undecided bins of features of one type."""
+    statement = "\nUNION ALL\n".join(
+        render(
+            "sum_by_value", feature=i, bins=_bit_string(numbers, fine[i].largest_code + 1), rows=rows, h=h,
+            physical=physical_sql(columns[i].type, "value"),
+        )
+        for i, numbers in undecided.items()
+    )  # fmt: skip
+    table = session.columns(statement)
+    order = np.lexsort((table["place"], table["feature"]))
+    features, values = table["feature"][order], table["value"][order]
+    read = {}
+    for i in undecided:
+        of_feature = slice(*np.searchsorted(features, [i, i + 1]).tolist())
+        at = order[of_feature]
+        read[i] = _ValuesOfBins(table["bin"][at].astype(np.int64), table["h"][at], values[of_feature].__getitem__)
+    return read
+
+
+def _bit_string(numbers: Sequence[int] | npt.NDArray[np.int64], size: int) -> str:
+    bits = np.full(size, ord("0"), dtype=np.uint8)
+    bits[numbers] = ord("1")
+    return bits.tobytes().decode()
+
+
+def _bins(
+    fine: Bins, sums: FloatArray, undecided: npt.NDArray[np.int64], values: _ValuesOfBins, max_bin: int,
+    column: SqlColumn, highest: Sequence[float],
+) -> Bins:  # fmt: skip
+    """Return the bins, given the values in undecided ones; of other bins only the lowest value can be a cut."""
+    whole = np.setdiff1d(np.arange(len(sums)), undecided)
+    bins = np.concatenate([values.bins, whole])
+    order = np.argsort(bins, kind="stable")
+    weights = np.concatenate([values.h, sums[whole]])[order]
+    at = weighted_cuts_of(weights, max_bin)
+    n_values = len(values.bins)
+
+    def value(index: int, of_bin: Callable[[int], Physical]) -> Physical:
+        return from_database(column.type, values.value_at(index)) if index < n_values else of_bin(int(bins[index]))
+
+    cuts = tuple([value(index, lambda bin_: fine.cuts[bin_ - 1]) for index in order[at].tolist()])
+    before = order[at - 1].tolist() if column.type.is_float else []
+    return replace(fine, cuts=cuts, below=tuple([value(index, highest.__getitem__) for index in before]))

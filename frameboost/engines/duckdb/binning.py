@@ -1,7 +1,13 @@
-"""Cuts and categories in a database, from one query per column."""
+"""Columns in a database: cuts and categories, and a table of the codes of every row.
+
+Cuts of a column (`propose_bins`) come from what is fastest for its values: counts by cells and the values near the
+cuts, a window that ranks all rows, or counts of its distinct values. Codes (`store_bins`) come from a binary search in
+SQL, which starts from the cell that the value is in (`Cells`).
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -9,45 +15,60 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning.bins import Bins, sample_condition
-from frameboost.binning.value_counts import ValueCounts
+from frameboost.binning.bins import Bins, cut_positions, sample_condition
+from frameboost.binning.value_counts import ValueCounts, count_distinct
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.duckdb.cell_cuts import MIN_ROWS, cell_cuts
-from frameboost.engines.duckdb.cells import NUMBERS
 from frameboost.expressions.draws import RowPositions
-from frameboost.expressions.duckdb_sql import EXACT_TEXT, is_present, physical_sql, render
+from frameboost.expressions.duckdb_sql import (
+    EXACT_TEXT,
+    is_missing,
+    is_present,
+    literal,
+    physical_sql,
+    render,
+    string_literal,
+)
+from frameboost.expressions.expression import float_literal
 from frameboost.schema.types import Feature, FeatureType, Physical
 
 __all__ = [
-    "MAX_AT_ONCE",
-    "CountedRows",
-    "Sample",
-    "SqlColumn",
-    "batches_of",
-    "bins_between",
-    "count_values",
-    "from_database",
-    "propose_bins",
-    "read_categories",
-    "sample_columns",
-]
+    "MAX_AT_ONCE", "MIN_ROWS", "NUMBERS", "Cells", "CountedRows", "SqlColumn", "Values", "batches_of", "bins_between",
+    "count_values", "from_database", "propose_bins", "read_categories", "sample_columns", "store_bins", "store_codes",
+    "store_columns",
+]  # fmt: skip
 
-# Sorted values of some rows of a column.
-Sample = npt.NDArray[Any]
+# Some values of a column, ascending.
+Values = npt.NDArray[Any]
+Item = TypeVar("Item")
 
 # Features that a statement counts, copies or codes at once: the memory and the time that its plan takes grow with the
 # product of its steps and its columns.
 MAX_AT_ONCE = 64
-
-Item = TypeVar("Item")
-
 # Rows to sample, at least, and for each bin.
 _MIN_SAMPLED, _SAMPLED_PER_BIN = 2048, 4
+# Types whose values become the same number as DOUBLE in a database and as float64 here.
+NUMBERS = ("float32", "float64", *(f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64)))
+# The first character of Unicode's private use area, which few texts contain.
+_FIRST_SEPARATOR = 0xE000
 
+# Of cuts from counts by cells:
+# Of fewer rows, sorting them is faster than two statements.
+MIN_ROWS = 1 << 16
+# The keys that a perfect hash table has room for (see `frameboost.engines.duckdb.engine`).
+_CELLS = 4000
+# With fewer cells for each bin, most of them would have to be read.
+_MIN_CELLS_PER_BIN = 4
+# The cells lie between these quantiles of the sample, so that a few large values leave no wide cells. What is beyond
+# belongs to the first and the last cell.
+_TAILS = (0.01, 0.99)
+# Beyond this share of the rows to read, or as many as have 128 MB, the database ranks the rows instead.
+_LARGEST_SHARE, _MAX_VALUES = 0.5, 1 << 24
 
-def batches_of(items: Sequence[Item]) -> list[Sequence[Item]]:
-    """Return a sequence in parts of at most `MAX_AT_ONCE`; no part of an empty one."""
-    return [items[start : start + MAX_AT_ONCE] for start in range(0, len(items), MAX_AT_ONCE)]
+# Of cells from which the search for a code starts:
+# Longer lists fall out of the cache.
+_SIZES = (256, 512, 1024, 2048, 4096)
+# Finding the cell takes as long as about two steps of the search.
+_MIN_STEPS_SAVED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +159,17 @@ class CountedRows:
         }
 
 
+def batches_of(items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Return a sequence in parts of at most `MAX_AT_ONCE`; no part of an empty one."""
+    return [items[start : start + MAX_AT_ONCE] for start in range(0, len(items), MAX_AT_ONCE)]
+
+
+# --- cuts and categories ----------------------------------------------------------------------------------------------
+
+
 def propose_bins(
     session: DuckDBSession, rows: CountedRows, feature: Feature, column: SqlColumn, max_bin: int, *, missing: bool,
-    sample: Sample,
+    sample: Values,
 ) -> Bins:  # fmt: skip
     """Return the bins of one column: its categories, or cuts as by `frameboost.binning.bins.cut_positions`.
 
@@ -154,13 +183,13 @@ def propose_bins(
     parts = {**rows.parts(column), "max_bin": most}
     is_diverse = len(np.unique(sample)) > most
     if is_diverse and rows.n_rows >= MIN_ROWS and rows.read_again:
-        near = cell_cuts(session, column.type, sample, most, parts)
-        if near is not None:
-            return bins_between(feature, column.type, *near.tolist(), missing=missing)
-    found = session.rows(render("propose_cuts_by_rank", **parts)) if is_diverse and rows.n is None else []
-    if not found or found[-1][2] <= most:
-        found = session.rows(render("propose_cuts", **parts))
-    lowest, highest = ([row[side] for row in found] for side in (0, 1))
+        gaps = _cell_cuts(session, column.type, sample, most, parts)
+        if gaps is not None:
+            return bins_between(feature, column.type, *gaps.tolist(), missing=missing)
+    ends = session.rows(render("propose_cuts_by_rank", **parts)) if is_diverse and rows.n is None else []
+    if not ends or ends[-1][2] <= most:
+        ends = session.rows(render("propose_cuts", **parts))
+    lowest, highest = ([row[side] for row in ends] for side in (0, 1))
     return bins_between(feature, column.type, highest[:-1], lowest[1:], missing=missing)
 
 
@@ -170,49 +199,6 @@ def bins_between(
     """Return the bins of a feature from results of `physical_sql`: the cuts, and for each the value before it."""
     starts, before = (tuple([from_database(kind, value) for value in values]) for values in (cuts, below))
     return Bins(feature, starts, missing, before if kind.is_float else ())
-
-
-def sample_columns(
-    session: DuckDBSession, columns: Sequence[SqlColumn], max_bin: int, source: str | None = None
-) -> list[Sample]:
-    """Return some present values of each column, ascending but for texts of decimals; none of a string column.
-
-    They are of the session's source, unless another table is named.
-    """
-    values = ", ".join(
-        f'{_plain(column)} AS "{i}"' for i, column in enumerate(columns) if not column.type.is_categorical
-    )
-    if not values:
-        return [np.empty(0)] * len(columns)
-    n_rows = max(_MIN_SAMPLED, _SAMPLED_PER_BIN * max_bin)
-    found = session.columns(render("sample_columns", source=source or session.source, values=values, n_rows=n_rows))
-    return [_present(found[str(i)]) if str(i) in found else np.empty(0) for i in range(len(columns))]
-
-
-def _plain(column: SqlColumn) -> str:
-    return column.sql if column.type.name in NUMBERS else physical_sql(column.type, column.sql)
-
-
-def _present(values: Sample | np.ma.MaskedArray[Any, Any]) -> Sample:
-    """Return the values of a column of a result that are neither NULL nor NaN, ascending."""
-    present = values.compressed() if isinstance(values, np.ma.MaskedArray) else values
-    return np.sort(present[present == present])
-
-
-def count_values(session: DuckDBSession, column: SqlColumn, n_rows: int, positions: RowPositions) -> ValueCounts:
-    """Return `ShardEngine.count_values` of a numeric column, given the positions of its rows among all rows."""
-    rows = CountedRows.of_source(session, n_rows, positions)
-    found = session.columns(render("count_values", **rows.parts(column)))
-    counts = found["n"].astype(np.int64)
-    if column.type.is_float:
-        dtype = np.float32 if column.type.name == "float32" else np.float64
-        return ValueCounts(found["value"].astype(dtype) + dtype(0.0), counts)
-    values = [from_database(column.type, value) for value in found["value"].tolist()]
-    return ValueCounts(np.array(values, dtype=np.int64 if _fits_64_bits(values) else object), counts)
-
-
-def _fits_64_bits(values: Sequence[Physical]) -> bool:
-    return not values or (values[0] >= -(2**63) and values[-1] < 2**63)  # type: ignore[operator]
 
 
 def read_categories(
@@ -236,3 +222,428 @@ def from_database(kind: FeatureType, value: object) -> Physical:
     if isinstance(value, str):  # a decimal: its digits without the point are the scaled integer
         return int(value.replace(".", ""))
     return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def sample_columns(
+    session: DuckDBSession, columns: Sequence[SqlColumn], max_bin: int, source: str | None = None
+) -> list[Values]:
+    """Return some present values of each column, ascending but for texts of decimals; none of a string column.
+
+    They are of the session's source, unless another table is named.
+    """
+    values = ", ".join(
+        f'{_plain(column)} AS "{i}"' for i, column in enumerate(columns) if not column.type.is_categorical
+    )
+    if not values:
+        return [np.empty(0)] * len(columns)
+    n_rows = max(_MIN_SAMPLED, _SAMPLED_PER_BIN * max_bin)
+    read = session.columns(render("sample_columns", source=source or session.source, values=values, n_rows=n_rows))
+    return [_present(read[str(i)]) if str(i) in read else np.empty(0) for i in range(len(columns))]
+
+
+def _plain(column: SqlColumn) -> str:
+    return column.sql if column.type.name in NUMBERS else physical_sql(column.type, column.sql)
+
+
+def _present(values: Values | np.ma.MaskedArray[Any, Any]) -> Values:
+    """Return the values of a column of a result that are neither NULL nor NaN, ascending."""
+    present = values.compressed() if isinstance(values, np.ma.MaskedArray) else values
+    return np.sort(present[present == present])
+
+
+def count_values(session: DuckDBSession, column: SqlColumn, n_rows: int, positions: RowPositions) -> ValueCounts:
+    """Return `ShardEngine.count_values` of a numeric column, given the positions of its rows among all rows."""
+    rows = CountedRows.of_source(session, n_rows, positions)
+    read = session.columns(render("count_values", **rows.parts(column)))
+    counts = read["n"].astype(np.int64)
+    if column.type.is_float:
+        dtype = np.float32 if column.type.name == "float32" else np.float64
+        return ValueCounts(read["value"].astype(dtype) + dtype(0.0), counts)
+    values = [from_database(column.type, value) for value in read["value"].tolist()]
+    return ValueCounts(np.array(values, dtype=np.int64 if _fits_64_bits(values) else object), counts)
+
+
+def _fits_64_bits(values: Sequence[Physical]) -> bool:
+    return not values or (values[0] >= -(2**63) and values[-1] < 2**63)  # type: ignore[operator]
+
+
+# --- cuts from counts by cells ----------------------------------------------------------------------------------------
+
+
+def _cell_cuts(
+    session: DuckDBSession,
+    kind: FeatureType,
+    sample: Values,
+    max_bin: int,
+    parts: Mapping[str, object],
+) -> npt.NDArray[np.generic] | None:
+    """Return the gaps at the cuts of a column (see `gaps_at`), or None if another way is needed, or faster.
+
+    Rows are counted by cells of equal width, then values are read near the cuts. Say the eight values 1, 2, 4, 5, 6, 7,
+    8, 9 are to have two bins, so the cut is the lowest of the upper four. Three cells, of values from 1, 4 and 7, hold
+    2, 3 and 3 rows. The first cell holds rows 0 and 1, which are of the lower half, the last rows 5 to 7, of the upper
+    half. Only the second, of rows 2 to 4, has rows of both, so its values 4, 5 and 6 are read: row 4 is the cut, 6.
+    Sorting the whole column takes five times as long.
+
+    ``sample`` has some of its values, ascending; ``parts`` are the parts of a statement over the column.
+    """
+    cell = _cell(kind, sample)
+    if cell is None or max_bin * _MIN_CELLS_PER_BIN > _CELLS:
+        return None
+    cells = session.columns(render("count_cells", cell=cell, **parts))
+    order = np.argsort(cells["cell"])
+    number, n, lowest, highest = (np.asarray(cells[name])[order] for name in ("cell", "n", "lowest", "highest"))
+    ends = np.cumsum(n, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    is_one = lowest == highest
+    is_read = ~is_one & ((ends - n) * max_bin // max(total, 1) < (ends - 1) * max_bin // max(total, 1))
+    if n[is_read].sum() > min(_LARGEST_SHARE * total, _MAX_VALUES):
+        return None
+    reads = np.zeros(_CELLS + 1, dtype=np.uint8)
+    reads[number[is_read]] = 1
+    bits = (reads + ord("0")).tobytes().decode()
+    read = session.columns(render("values_of_cells", cell=cell, cells=bits, **parts)) if reads.any() else {"value": []}
+    values, counts = count_distinct(np.asarray(read["value"], dtype=lowest.dtype), read.get("n"))
+    # Rows of the other cells count as rows of its lowest value, which changes no part; below the next is the highest.
+    upper = np.append(values, highest[~is_read])
+    values, counts = np.append(values, lowest[~is_read]), np.append(counts, n[~is_read])
+    if len(values) <= max_bin:  # too few to tell whether each value may have a bin of its own
+        return None
+    order = np.argsort(values)
+    counts = counts[order].astype(np.int64)
+    at = cut_positions(np.cumsum(counts) - counts, total, max_bin)
+    return np.stack([upper[order][at - 1], values[order][at]])
+
+
+def _cell(kind: FeatureType, sample: Values) -> str | None:
+    """Return the SQL of the number of ``value``'s cell, or None if there are no such cells.
+
+    It is a monotone function of the value, also as floating point arithmetic rounds it.
+    """
+    if kind.name not in NUMBERS or not len(sample):
+        return None
+    low, high = (float(sample[int(len(sample) * tail)]) for tail in _TAILS)
+    with np.errstate(all="ignore"):
+        scale = float(np.float64(_CELLS) / (np.float64(high) - np.float64(low)))
+    if not 0.0 < scale < np.inf or not np.isfinite([low, high]).all():
+        return None
+    within = f"least(greatest(CAST(value AS DOUBLE), {float_literal(low)}), {float_literal(high)})"
+    return f"CAST(({within} - {float_literal(low)}) * {float_literal(scale)} AS USMALLINT)"
+
+
+# --- codes ------------------------------------------------------------------------------------------------------------
+
+
+def store_bins(
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str], *,
+    in_order: bool, table: str | None = None, more_joins: Sequence[str] = (), numbers: Sequence[int] | None = None,
+    sorted_by: str = "", stored: Sequence[str] | None = None,
+) -> str:  # fmt: skip
+    """Store every row's bins, label, weight and other roles (name -> SQL) in a temporary table; return its name.
+
+    Parameters
+    ----------
+    session, bins, columns, roles
+        What to store of the session's source.
+    in_order
+        Whether to keep its order at the cost of a sort; only where rows are identified by position.
+    table
+        Another table to read instead.
+    more_joins
+        Joins to it, whose columns ``roles`` may name.
+    numbers
+        The numbers of the features, by which the columns are named; by default they count from 0.
+    sorted_by
+        The role to sort the rows by; by default they are not.
+    stored
+        What to store, as expressions over the codes and roles; by default all of them.
+    """
+    numbers = range(len(bins)) if numbers is None else numbers
+    if len(bins) > MAX_AT_ONCE:
+        # The plan of one statement has all steps of the search for all features at once, in memory too. So there is a
+        # table for each group of features, and one for the roles, which then become one.
+        groups = zip(batches_of(bins), batches_of(columns), batches_of(numbers), strict=True)
+        parts = [
+            store_bins(session, some, its_columns, {}, in_order=True, table=table, numbers=its_numbers)
+            for some, its_columns, its_numbers in groups
+        ]
+        if roles:
+            parts.append(store_bins(session, [], [], roles, in_order=True, table=table, more_joins=more_joins))
+        kept = "*" if stored is None else ", ".join(stored)
+        return _joined(session, parts, kept, in_order=in_order, sorted_by=sorted_by)
+    cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
+    cuts = _store_cuts(session, bins, columns, cells, numbers)
+    read, joins, codes = [], [], []
+    for i, b, column, cell in zip(numbers, bins, columns, cells, strict=True):
+        if column.type.is_categorical:
+            joins.append(_category_join(session, f"category_{i}", b, column))
+            read.append(f"category_{i}.code AS bin_{i}")
+            missing = f"bin_{i} IS NULL"
+        else:
+            read += _search_start(i, column.sql, b, cell)
+            missing = is_missing(column.type, f"value_{i}")
+        codes.append(f"CAST(CASE WHEN {missing} THEN {b.missing} ELSE bin_{i} END AS {_code_type(b)}) AS bin_{i}")
+    source, position, order = _ordered(session, table, in_order=in_order)
+    read += position
+    read += [f"{sql} AS {role}" for role, sql in roles.items()]
+    rows = render(
+        "read_columns",
+        source=source,
+        columns=", ".join(read),
+        cuts=cuts,
+        joins="\n".join([*joins, *more_joins]),
+    )
+    made, rows = session.table("bins"), _search(rows, bins, cells, numbers)
+    if stored is not None and codes:
+        rows = f"SELECT * REPLACE ({', '.join(codes)}) FROM ({rows})"
+    session.run(
+        render(
+            "bin_columns",
+            bins=made,
+            columns=", ".join([*codes, *roles] if stored is None else stored),
+            rows=rows,
+            in_order=f"ORDER BY {sorted_by} ASC" if sorted_by else order,
+        )
+    )
+    return made
+
+
+def _joined(session: DuckDBSession, parts: Sequence[str], columns: str, *, in_order: bool, sorted_by: str = "") -> str:
+    """Store columns of tables that are joined by position in one table, and drop these; return its name."""
+    made = session.table("bins")
+    keeps_order = session.setting("preserve_insertion_order")
+    order = sorted_by or (f"{parts[0]}.rowid" if in_order or not keeps_order else "")
+    session.run(
+        render(
+            "join_parts", bins=made, columns=columns, parts=" POSITIONAL JOIN ".join(parts),
+            in_order=f"ORDER BY {order} ASC" if order else "",
+        )
+    )  # fmt: skip
+    for part in parts:
+        session.drop(part)
+    return made
+
+
+def _ordered(session: DuckDBSession, table: str | None, *, in_order: bool) -> tuple[str, list[str], str]:
+    """Return the source, the further columns to read from it, and the clause that keeps its order."""
+    if not in_order:
+        return table or session.source, [], ""
+    # Rows may come out of the parallel joins with cuts and categories in another order.
+    position = session.column("position")
+    if table is not None or session.has_copy:
+        return table or session.source, [f"source.rowid AS {position}"], f"ORDER BY {position} ASC"
+    source = f"(SELECT *, row_number() OVER () AS {position} FROM {session.source})"
+    return source, [f"source.{position}"], f"ORDER BY {position} ASC"
+
+
+def store_columns(
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str], *,
+    in_order: bool,
+) -> str:  # fmt: skip
+    """Store every row's values (of a string feature the category's code), label, weight and other roles.
+
+    Return the name of the temporary table: ``value_0``, or ``bin_0`` for a string feature, and so on, then the roles.
+    ``in_order`` is as for `store_bins`.
+    """
+    read, joins = [], []
+    for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
+        if column.type.is_categorical:
+            joins.append(_category_join(session, f"category_{i}", b, column))
+            read.append(f"CAST(COALESCE(category_{i}.code, {b.missing}) AS INTEGER) AS bin_{i}")
+        else:
+            read.append(f"CASE WHEN {is_present(column.type, column.sql)} THEN {column.sql} END AS value_{i}")
+    source, position, order = _ordered(session, None, in_order=in_order)
+    if position:
+        order = f"ORDER BY {position[0].partition(' AS ')[0]} ASC"
+    table = session.table("columns")
+    roles_sql = ", ".join(f"{sql} AS {role}" for role, sql in roles.items())
+    session.run(
+        render(
+            "store_columns", bins=table, source=source, columns=", ".join(read), joins="\n".join(joins),
+            roles=roles_sql, in_order=order,
+        )
+    )  # fmt: skip
+    return table
+
+
+def store_codes(
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], stored: str, first: int = 0
+) -> str:  # fmt: skip
+    """Store the bin of every value of a table made by `store_columns`, row by row; return the new table's name.
+
+    ``first`` is the number of the first feature.
+    """
+    if len(bins) > MAX_AT_ONCE:
+        groups = enumerate(zip(batches_of(bins), batches_of(columns), strict=True))
+        parts = [store_codes(session, *group, stored, first + MAX_AT_ONCE * k) for k, group in groups]
+        return _joined(session, parts, "*", in_order=False)
+    numbers = range(first, first + len(bins))
+    cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
+    cuts = _store_cuts(session, bins, columns, cells, numbers)
+    read, codes = [], []
+    for i, b, cell in zip(numbers, bins, cells, strict=True):
+        if b.feature.type.is_categorical:
+            read.append(f"source.bin_{i} AS bin_{i}")
+            code = f"bin_{i}"
+        else:
+            read += _search_start(i, f"source.value_{i}", b, cell)
+            code = f"CASE WHEN value_{i} IS NULL THEN {b.missing} ELSE bin_{i} END"
+        codes.append(f"CAST({code} AS {_code_type(b)}) AS bin_{i}")
+    read.append("source.rowid AS position")
+    rows = render("read_columns", source=stored, columns=", ".join(read), cuts=cuts, joins="")
+    table = session.table("codes")
+    session.run(
+        render("rebin_columns", codes=table, numbers=", ".join(codes), rows=_search(rows, bins, cells, numbers))
+    )
+    session.drop(cuts)
+    return table
+
+
+def _store_cuts(
+    session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], cells: Sequence[Cells | None],
+    numbers: Sequence[int],
+) -> str:  # fmt: skip
+    """Store the cuts of all features, and the counts of their cells, as one row of lists; return the table's name."""
+    table = session.table("cuts")
+    lists = [f"{_list(c.type, b.cuts)} AS cuts_{i}" for i, b, c in zip(numbers, bins, columns, strict=True) if b.cuts]
+    lists += [
+        f"CAST('{list(c.below)}' AS INTEGER[]) AS below_{i}"
+        for i, c in zip(numbers, cells, strict=True)
+        if c is not None
+    ]
+    session.run(render("store_cuts", cuts=table, lists=", ".join(lists) or "NULL"))
+    return table
+
+
+def _code_type(bins: Bins) -> str:
+    return "UTINYINT" if bins.largest_code <= 255 else "INTEGER"
+
+
+def _list(kind: FeatureType, cuts: Sequence[Physical]) -> str:
+    """Return the cuts as a list that compares exactly with the column."""
+    # A text is parsed and planned in a tenth of the time that as many literals take.
+    if kind.is_float:
+        doubles = f"CAST('{[float(cut) for cut in kind.edges(cuts)]}' AS DOUBLE[])"
+        return f"CAST({doubles} AS FLOAT[])" if kind.name == "float32" else doubles
+    if kind.name in NUMBERS:
+        numbers = [int(cut) for cut in cuts]
+        for type_, bits in (("INTEGER", 31), ("BIGINT", 63)):
+            if -(2**bits) <= min(numbers) and max(numbers) < 2**bits:
+                return f"CAST('{numbers}' AS {type_}[])"
+    if kind.precision_and_scale:
+        precision, scale = kind.precision_and_scale
+        decimals = ", ".join(f"{kind.decimal(int(cut)):f}" for cut in cuts)
+        return f"CAST('[{decimals}]' AS DECIMAL({precision}, {scale})[])"
+    return f"[{', '.join(literal(kind, cut) for cut in cuts)}]"
+
+
+def _search_start(i: int, column: str, bins: Bins, cells: Cells | None) -> list[str]:
+    """Return the columns that the search needs for feature ``i``: its value, its cuts, and the bin to start at."""
+    start = "CAST(0 AS BIGINT)" if cells is None else cells.start(column, f"cuts.below_{i}")
+    return [f"{column} AS value_{i}, {start} AS bin_{i}", *([f"cuts.cuts_{i}"] if bins.cuts else [])]
+
+
+def _search(rows: str, bins: Sequence[Bins], cells: Sequence[Cells | None], numbers: Sequence[int]) -> str:
+    """Return the rows after all steps of the search, which are powers of two, the largest first."""
+    n_steps = [len(b.cuts).bit_length() if c is None else c.n_steps for b, c in zip(bins, cells, strict=True)]
+    for bit in reversed(range(max(n_steps, default=0))):
+        step = 1 << bit
+        steps = [
+            f"bin_{i} + CASE WHEN value_{i} >= cuts_{i}[bin_{i} + {step}] THEN {step} ELSE 0 END AS bin_{i}"
+            for i, n in zip(numbers, n_steps, strict=True)
+            if bit < n
+        ]
+        rows = render("search_cuts", rows=rows, steps=", ".join(steps))
+    return rows
+
+
+def _category_join(session: DuckDBSession, alias: str, bins: Bins, column: SqlColumn) -> str:
+    """Return a join that numbers a feature's categories, by a table made for it."""
+    table, kind = session.table(alias), column.type
+    if kind.precision_and_scale:
+        categories = [f"{kind.decimal(int(value)):f}" for value in bins.feature.categories]
+    elif kind.family == "boolean":
+        categories = ["true" if value else "false" for value in bins.feature.categories]
+    else:
+        categories = list(map(str, bins.feature.categories))
+    characters = set().union(*categories)
+    separator = next(c for c in map(chr, itertools.count(_FIRST_SEPARATOR)) if c not in characters)
+    values = string_literal(separator.join(categories))
+    session.run(
+        render(
+            "number_categories",
+            categories=table,
+            values=values,
+            separator=string_literal(separator),
+            type=kind.duckdb_name,
+            count=bins.count,
+        )
+    )
+    return f"LEFT JOIN {table} AS {alias} ON {alias}.category = {column.sql}"
+
+
+# --- where the search for a code starts -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cells of equal width over a column's cuts: the search for a bin starts from the value's cell.
+
+    Say the cuts are 1, 2, 3, 10, and the cells are 3 wide and centred on 1, 4, 7 and 10. They hold the cuts {1, 2},
+    {3}, {} and {10}, so 0, 2, 3 and 3 cuts are in lower cells: a value in the second cell starts at bin 2, with one cut
+    to compare.
+
+    The number of a cell is a monotone function of the value, also as floating point arithmetic rounds it. So cuts in
+    lower cells are not above the value, and cuts in higher cells are: only those in the value's cell are left to
+    compare.
+
+    Attributes
+    ----------
+    kind
+        The column's type.
+    low, high
+        Its first and last cut.
+    scale
+        The number of cells per unit of the column.
+    below
+        The number of cuts in lower cells, for each cell.
+    n_steps
+        The number of steps that are left to search: 2^(n_steps - 1), ..., 2, 1.
+    """
+
+    kind: FeatureType
+    low: Physical
+    high: Physical
+    scale: float
+    below: tuple[int, ...]
+    n_steps: int
+
+    @classmethod
+    def of(cls, kind: FeatureType, cuts: Sequence[Physical]) -> Cells | None:
+        """Return the cells for cuts in ascending order, or None if they would not save enough steps."""
+        if kind.name not in NUMBERS or len(cuts).bit_length() <= _MIN_STEPS_SAVED:
+            return None
+        best = None
+        with np.errstate(all="ignore"):
+            cuts = kind.edges(cuts)
+            numbers = np.array(cuts, dtype=np.float64)
+            for size in _SIZES:
+                scale = float(size / (numbers[-1] - numbers[0]))
+                cells = np.rint((numbers - numbers[0]) * scale)
+                if not (0.0 < scale < np.inf and np.isfinite(cells).all()):
+                    return None
+                n_steps = int(np.unique(cells, return_counts=True)[1].max()).bit_length()
+                if best is None or n_steps < best.n_steps:
+                    below = np.searchsorted(cells, np.arange(cells[-1] + 1)).tolist()
+                    best = cls(kind, cuts[0], cuts[-1], scale, tuple(below), n_steps)
+        assert best is not None
+        return best if best.n_steps + _MIN_STEPS_SAVED <= len(cuts).bit_length() else None
+
+    def start(self, column: str, below: str) -> str:
+        """Return the SQL of the bin to start from, given a column and the list ``below`` in SQL."""
+        low, high = (literal(self.kind, cut) for cut in (self.low, self.high))
+        number = f"(CAST({column} AS DOUBLE) - {float_literal(float(self.low))}) * {float_literal(self.scale)}"
+        return (
+            f"CAST({below}[CASE WHEN {column} < {low} THEN 1 WHEN {column} >= {high} THEN {len(self.below)} "
+            f"ELSE CAST({number} AS BIGINT) + 1 END] AS BIGINT)"
+        )

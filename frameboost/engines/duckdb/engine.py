@@ -1,44 +1,461 @@
-"""The engine inside a database: each step of training is a statement from ``sql/``, run on the user's connection."""
+"""Gradient boosting inside a database: each step of training is a statement of ``sql/``, on the user's connection.
+
+1. Cuts and codes: the number of the bin of every value, with labels and weights, becomes a temporary table, the *bins*
+   (`frameboost.engines.duckdb.binning`). All other tables are made from it and joined to it by position.
+2. Margins: a table for each output.
+3. For each round, a table of g and h, from labels and margins, rounded so that sums are exact (`GradientTable`).
+4. For each level of a tree, g and h are summed by node and bin: as group-bys (`HistogramQuery`), or by a kernel over
+   the rows that the database reads (`BatchSums`). From these histograms training chooses splits.
+5. Splits are put off until rows must be in their nodes, and then are one ``CASE`` (`RowNodes`).
+6. The value of its leaf is added to the margin of every row.
+
+`TableEngine` has the rows: labels, margins, terms of metrics, aggregates. `DuckDBEngine` has what grows trees, in the
+order of these steps. The parts that they are made of follow below.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.value_counts import ValueCounts
-from frameboost.engines.contract import Capabilities, Sample
-from frameboost.engines.duckdb.batch_sums import BatchSums
+from frameboost.data.duckdb_session import DuckDBSession
+from frameboost.engines.contract import Capabilities, Cumulative, QueryWindow, Sample
 from frameboost.engines.duckdb.binning import (
     MAX_AT_ONCE,
     CountedRows,
+    SqlColumn,
     batches_of,
     count_values,
     propose_bins,
     read_categories,
     sample_columns,
+    store_bins,
 )
-from frameboost.engines.duckdb.codes import store_bins
-from frameboost.engines.duckdb.gradients import TreeGradients
-from frameboost.engines.duckdb.histograms import HistogramQuery
 from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql
-from frameboost.engines.duckdb.nodes import MAX_WALKED_AGAIN, Nodes, RowNodes, code_goes_left
-from frameboost.engines.duckdb.rows import TableEngine
-from frameboost.engines.linear_contract import LeafGrid
+from frameboost.engines.fixed_terms import FixedTerms, names_used
+from frameboost.engines.linear_contract import LeafGrid, linear_role
 from frameboost.engines.query_costs import kernel_pays
-from frameboost.expressions.duckdb_sql import render
+from frameboost.expressions.draws import RowPositions, draw_sql
+from frameboost.expressions.duckdb_sql import is_missing, render
 from frameboost.expressions.expression import Expression, float_literal
-from frameboost.expressions.grid import Scalar
-from frameboost.schema.types import Physical
+from frameboost.expressions.grid import (
+    Aggregate,
+    Aggregator,
+    Rounded,
+    Scalar,
+    largest_magnitudes,
+    rounded,
+    rounded_on,
+)
+from frameboost.losses.loss import PAIR_SUMS, RankingPairs
+from frameboost.schema.types import Feature, Physical
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.trees.tree import LinearLeaf
 
-__all__ = ["MIN_SORTED", "DuckDBEngine"]
+__all__ = [
+    "MAX_CACHED_KEYS", "MIN_SORTED", "BatchSums", "BinSums", "DuckDBEngine", "HistogramQuery", "KeyCodes", "Nodes",
+    "RowNodes", "TreeGradients", "narrowest_integer", "sums_by_key_pay",
+]  # fmt: skip
 
 # With fewer rows sorting does not pay; more might not fit in memory.
 MIN_SORTED, _MAX_SORTED = 1 << 17, 1 << 22
+# Features that are summed by group-bys in one pass over the rows: fewer would leave threads idle, more would take
+# memory for all sums.
+_MIN_SUMMED, _MAX_SUMMED = 4, 32
+# DuckDB's perfect hash aggregate indexes an array by the key, as long as keys have no more bits than this setting. That
+# is five times as fast as hashing. So many nodes are summed in parts, each of which reads all rows, up to a limit.
+_MAX_KEY_BITS = "perfect_ht_threshold"
+_MAX_PARTS = 5
+# The most features to read at once for the kernel: a batch has 122,880 rows.
+_MAX_READ = 256
+# The sums of more keys than this do not stay in the L2 cache.
+MAX_CACHED_KEYS = 1 << 15
+# With fewer rows for each sum by node and key, rows are added to the bins of their key's codes directly.
+_MIN_ROWS_PER_SUM = 2.0
+# The most sums by node and key of one dimension, of 16 bytes each.
+_MAX_SUMS = 1 << 22
+# The most splits to put off: a deeper CASE is too deep for DuckDB.
+_MAX_PUT_OFF = 32
+# The most old splits for each new one to walk from the root again. That reads the bins alone, on all threads; bins and
+# nodes joined by position are read by one thread.
+_MAX_WALKED_AGAIN = 3
+# DuckDB turns a longer IN into a join. A bit string with a bit for every code takes the same time for any set.
+_MAX_IN_A_LIST = 4
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+class TableEngine:
+    """The rows of an engine over a DuckDB relation.
+
+    They are temporary tables of the caller's connection, which DuckDB spills to disk: the binned columns, and beside
+    them margins, gradients and nodes. Tables are joined by position: all are made from the first by statements that
+    keep its order.
+
+    Parameters
+    ----------
+    session
+        Where the relation lives.
+    features
+        The features, as the model knows them.
+    columns
+        The same as the database has them. Physical values are the same in both.
+    roles
+        Role -> quoted column name. ``label`` is always there; without ``weight`` every weight is 1.
+    queries
+        The column of the role ``qid``, if there is one.
+    in_order
+        Whether rows must keep the order of the relation, as where they are sampled by position.
+    """
+
+    def __init__(
+        self,
+        session: DuckDBSession,
+        features: Sequence[Feature],
+        columns: Sequence[SqlColumn],
+        roles: Mapping[str, str],
+        queries: SqlColumn | None = None,
+        *,
+        in_order: bool = False,
+    ) -> None:
+        self.session = session
+        self.features = tuple(features)
+        self.columns = tuple(columns)
+        # Expressions over the source.
+        self.roles = {role: _present_double(column) for role, column in roles.items()}
+        if queries is not None:
+            self.roles["qid"] = f"CASE WHEN {is_missing(queries.type, queries.sql)} THEN NULL ELSE {queries.sql} END"
+        self.in_source_order = in_order or queries is not None
+        self.gradients = GradientTable(session)
+        self._bins: str | None = None
+        self._margins: dict[str, str] = {}  # margin -> its table, which has a column of the same name
+        self._pairs: str | None = None
+        self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
+        self._fixed = FixedTerms(self.roles)
+        self._fixed_keys: dict[str, Hashable] = {}  # of the fixed terms that are defined, by name
+        self._stored: dict[Hashable, tuple[str, str]] = {}  # of those that are stored, by key: table and column
+        self._counts: list[int] | None = None
+        self._queries = queries
+        self.positions = RowPositions()  # of a shard's rows among all
+        self.n_all_rows = 0
+        self.is_shard = False
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self._count_rows()[0]
+
+    def count_missing(self) -> list[int]:
+        """See `Engine.count_missing`."""
+        return self._count_rows()[1:]
+
+    def _count_rows(self) -> list[int]:
+        """Return the number of rows, then for each feature how many have it missing."""
+        if self._counts is None:
+            self._counts = []
+            for columns in batches_of(self.columns) or [()]:
+                counts = "".join(
+                    f', COUNT(*) FILTER (WHERE {is_missing(c.type, c.sql)}) AS "{i}"' for i, c in enumerate(columns)
+                )
+                statement = render("count_missing", source=self.session.source, counts=counts)
+                n_rows, *missing = self.session.rows(statement)[0]
+                self._counts = [n_rows, *self._counts[1:], *missing]
+        return self._counts
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    @property
+    def bins(self) -> str:
+        """The table that all others are made from: codes or values, and the roles."""
+        assert self._bins is not None
+        return self._bins
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether DuckDB writes rows in the order in which it reads them, as it does by default."""
+        return bool(self.session.setting("preserve_insertion_order"))
+
+    @property
+    def in_bin_order(self) -> str:
+        """The clause by which a statement over the bins keeps their order."""
+        return "" if self.keeps_order else f"ORDER BY {self._bins}.rowid ASC"
+
+    @property
+    def _in_order(self) -> str:
+        """The clause by which a statement over `query` keeps the order of the bins."""
+        windows = any(isinstance(term, Cumulative | QueryWindow) for term in self._terms.values())
+        return "ORDER BY position ASC" if windows or not self.keeps_order else ""
+
+    def replace_table(self, old: str | None, part: str, statement: str, **parts: object) -> str:
+        """Run a statement that creates a table, in place of the old one if there is one; return its name."""
+        table = old or self.session.table(part)
+        self.session.run(render(statement, **{part: table}, **parts))
+        return table
+
+    # --- queries over all rows ----------------------------------------------------------------------------------------
+
+    def query(
+        self, expressions: Sequence[Scalar] | None = None, more: Mapping[str, str] = MappingProxyType({})
+    ) -> tuple[str, dict[str, str]]:
+        """Return a query of the rows with all columns that expressions may name, and the columns' names in it.
+
+        Parameters
+        ----------
+        expressions
+            The expressions; by default any. DuckDB plans all columns of a query, of which K classes have some 2 K.
+        more
+            More columns: name -> table.
+        """
+        terms = self._used_terms(expressions)
+        if self._bins is None:
+            roles = [f"{sql} AS {role}" for role, sql in self.roles.items()] + self._unit_weight
+            names = list(dict.fromkeys([*self.roles, "weight"]))
+            return self._with_terms(f"SELECT {', '.join(roles)} FROM {self.session.source} AS source", names, terms)
+        columns = dict.fromkeys(self._row_roles, self._role_table) | self._margins
+        columns |= dict.fromkeys(self.gradients.names, str(self.gradients.table))
+        if self._pairs is not None:
+            columns |= dict.fromkeys(PAIR_SUMS, self._pairs)
+        if expressions is not None:
+            used = names_used(*expressions, *terms.values())
+            by_query = any(isinstance(term, QueryWindow) for term in terms.values())
+            columns = {name: table for name, table in columns.items() if name in used or (by_query and name == "qid")}
+        columns |= more
+        stored = {name: self._stored[key] for name, key in self._fixed_keys.items() if key in self._stored}
+        tables = list(dict.fromkeys([*columns.values(), *(table for table, _ in stored.values())])) or [self.bins]
+        fixed = [f"{table}.{column} AS {name}" for name, (table, column) in stored.items()]
+        selected = [f"{tables[0]}.rowid AS position", *columns, *fixed, *self._unit_weight]
+        query = f"SELECT {', '.join(selected)} FROM {' POSITIONAL JOIN '.join(tables)}"
+        return self._with_terms(query, list(dict.fromkeys([*columns, *stored, "weight"])), terms)
+
+    def _used_terms(self, expressions: Sequence[Scalar] | None) -> dict[str, Scalar | Cumulative | QueryWindow]:
+        """Return the defined terms that these expressions use, directly or through other terms."""
+        if expressions is None:
+            return self._terms
+        used, terms = names_used(*expressions), {}
+        for name, term in reversed(self._terms.items()):  # each may use those before it
+            if name in used:
+                used |= names_used(term)
+                terms[name] = term
+        return dict(reversed(terms.items()))
+
+    @property
+    def _role_table(self) -> str:
+        """The table that roles are read from: that of the only margin has them too, which saves a join."""
+        return next(iter(self._margins.values())) if len(self._margins) == 1 else self.bins
+
+    @property
+    def _row_roles(self) -> list[str]:
+        """The roles but for the numbers that leaves may have slopes of, which stay with the bins."""
+        return [role for role in self.roles if not role.startswith(linear_role(""))]
+
+    @property
+    def _unit_weight(self) -> list[str]:
+        """The column of weights where the rows bring none; it is not stored."""
+        return [] if "weight" in self.roles else ["1e0 AS weight"]
+
+    def _with_terms(
+        self, query: str, columns: Sequence[str], terms: Mapping[str, Scalar | Cumulative | QueryWindow]
+    ) -> tuple[str, dict[str, str]]:
+        names = {name: name for name in columns}
+        apart: list[dict[str, None]] = []  # terms in groups, none of which uses another of its group
+        for name, term in terms.items():
+            if name in names:  # a fixed term that is stored
+                continue
+            if not apart or not names_used(term).isdisjoint(apart[-1]):
+                apart.append({})
+            apart[-1][name] = None
+        # Windows over the same order, in one SELECT, take one sort.
+        for group in apart:
+            added = ", ".join(f"{_term_sql(terms[name], names)} AS {name}" for name in group)
+            query = f"SELECT *, {added} FROM ({query})"
+            names |= {name: name for name in group}
+        return query, names
+
+    def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.add_columns`."""
+        self._terms.update(terms)
+        for name, term in terms.items():
+            self.roles.pop(name, None)  # what `store_terms` has stored under that name
+            key = self._fixed.define(name, term)
+            self._fixed_keys.pop(name, None)
+            if key is not None:
+                self._fixed_keys[name] = key
+
+    def store_terms(self) -> None:
+        """Store the terms that are defined, once for all that follows: for rows of a relation as they are."""
+        rows, names = self.query()
+        columns = [*self.roles, *self._terms]
+        self._bins = self.replace_table(
+            None, "fixed", "store_terms", rows=rows, columns=", ".join(names[name] for name in columns), in_order=""
+        )
+        self.roles = {name: name for name in columns}
+        self._terms.clear()
+        self._fixed, self._fixed_keys = FixedTerms(self.roles), {}
+
+    def _store_fixed_terms(self) -> None:
+        """Store the terms that are the same in every round, of those defined so far."""
+        new = {name: key for name, key in self._fixed_keys.items() if key not in self._stored}
+        if new:
+            rows, _ = self.query()
+            table = self.replace_table(
+                None, "fixed", "store_terms", rows=rows, columns=", ".join(new), in_order="ORDER BY position ASC"
+            )  # fmt: skip
+            self._stored |= {key: (table, name) for name, key in new.items()}
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """See `Engine.aggregate`; what is the same in every round is kept."""
+        return self._fixed.aggregated(aggregates, self._aggregated_by_query)
+
+    def _aggregated_by_query(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        rows, names = self.query([each.expression for each in aggregates.values()])
+        return self._aggregated(aggregates, names, "aggregate", rows=rows)
+
+    def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
+        """See `Engine.by_score`."""
+        return _Scores(self, score, positive, negative)
+
+    def aggregate_scores(
+        self, score: Scalar, positive: Scalar, negative: Scalar, aggregates: Mapping[str, Aggregate]
+    ) -> dict[str, float | None]:
+        """Return aggregates over the distinct scores (see `Engine.by_score`)."""
+        rows, names = self.query([score, positive, negative])
+        sides = [f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total")]
+        return self._aggregated(
+            aggregates, {side: side for side in sides}, "aggregate_scores", rows=rows,
+            score=score.to_sql(names), positive=positive.to_sql(names), negative=negative.to_sql(names),
+        )  # fmt: skip
+
+    def _aggregated(
+        self, aggregates: Mapping[str, Aggregate], names: Mapping[str, str], statement: str, **parts: object
+    ) -> dict[str, float | None]:
+        columns = ", ".join(
+            f"{a.function.upper()}(CAST({a.expression.to_sql(names)} AS DOUBLE))" for a in aggregates.values()
+        )
+        row = self.session.rows(render(statement, aggregates=columns, **parts))[0]
+        sums = {name for name, a in aggregates.items() if a.function == "sum"}
+        return {n: 0.0 if v is None and n in sums else v for n, v in zip(aggregates, row, strict=True)}
+
+    # --- margins, pairs and gradients ---------------------------------------------------------------------------------
+
+    def start_margins(self, margins: Mapping[str, Expression]) -> None:
+        """See `Engine.start_margins`."""
+        names = {role: role for role in self.roles}
+        for name, expression in margins.items():
+            start = f"CAST({expression.to_sql(names)} AS DOUBLE) AS {name}"
+            columns = ", ".join([*(self._row_roles if len(margins) == 1 else ()), start])
+            self._margins[name] = self.replace_table(
+                None, "margins", "start_margins", columns=columns, bins=self._bins, in_order=self.in_bin_order
+            )
+
+    def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
+        """See `Engine.sum_pairs`."""
+        self._store_fixed_terms()
+        rows, names = self.query()
+        of_pair = {f"{name}_{side}": f"{side}.{names[name]}" for side in "ij" for name in pairs.columns}
+        self._pairs = self.replace_table(
+            self._pairs, "pairs", "rank_pairs", rows=rows, bins=self._bins,
+            columns=", ".join(names[name] for name in pairs.columns), truncation=pairs.truncation,
+            size=Rounded(pairs.size, offset).to_sql(of_pair),
+            curvature=Rounded(pairs.curvature, offset).to_sql(of_pair),
+        )  # fmt: skip
+
+    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
+        """See `Engine.compute_gradients`."""
+        self.gradients.drop()  # first, as it is the largest of the tables that each round replaces
+        numbers = {**rounded(self, gradients), **others}
+        rows, names = self.query()
+        self.gradients.store(numbers, rows, names, in_order=self._in_order, bins=self.bins)
+
+    # --- as a shard ---------------------------------------------------------------------------------------------------
+
+    def start_at(self, positions: RowPositions, n_rows: int) -> None:
+        """See `ShardEngine.start_at`."""
+        self.positions, self.n_all_rows, self.is_shard = positions, n_rows, True
+
+    def compute_gradients_on(
+        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
+    ) -> dict[str, float]:
+        """See `ShardEngine.compute_gradients_on`."""
+        self.gradients.drop()
+        rows, names = self.query()
+        numbers = {**rounded_on(offsets, gradients), **others}
+        self.gradients.store(numbers, rows, names, in_order=self._in_order, bins=self.bins)
+        return largest_magnitudes(self, gradients)
+
+    def score_sums(self, score: Scalar, positive: Scalar, negative: Scalar) -> pl.DataFrame:
+        """See `ShardEngine.score_sums`."""
+        rows, names = self.query([score, positive, negative])
+        parts = {"score": score, "positive": positive, "negative": negative}
+        statement = render("score_sums", rows=rows, **{name: each.to_sql(names) for name, each in parts.items()})
+        return pl.DataFrame(self.session.columns(statement))
+
+    def query_names(self) -> pl.Series:
+        """See `ShardEngine.query_names`."""
+        assert self._queries is not None
+        statement = f"SELECT DISTINCT CAST({self._queries.sql} AS VARCHAR) FROM {self.session.source} AS source"
+        return pl.Series([name for (name,) in self.session.rows(statement)], dtype=pl.String)
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        self.session.close()
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """The distinct scores, computed by each aggregation; nothing is kept."""
+
+    rows: TableEngine
+    score: Scalar
+    positive: Scalar
+    negative: Scalar
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.n_rows
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        return self.rows.aggregate_scores(self.score, self.positive, self.negative, aggregates)
+
+
+def _present_double(column: str) -> str:
+    """Return a column as DOUBLE, NaN as NULL: both mean that the value is missing."""
+    return f"CASE WHEN isnan(CAST(source.{column} AS DOUBLE)) THEN NULL ELSE CAST(source.{column} AS DOUBLE) END"
+
+
+def _term_sql(term: Scalar | Cumulative | QueryWindow, names: Mapping[str, str]) -> str:
+    if isinstance(term, QueryWindow):
+        return _window_sql(term, names)
+    if not isinstance(term, Cumulative):
+        return term.to_sql(names)
+    direction = "DESC" if term.descending else "ASC"
+    return f"SUM({term.value.to_sql(names)}) OVER (ORDER BY {term.order.to_sql(names)} {direction})"
+
+
+def _window_sql(window: QueryWindow, names: Mapping[str, str]) -> str:
+    """Return a window function over each row's query; the rows have the columns ``qid`` and ``position``."""
+    value = window.value.to_sql(names)
+    match window.function:
+        case "rank":  # ties: the row that comes first
+            rank = f"row_number() OVER (PARTITION BY qid ORDER BY {value} DESC, position ASC)"
+            return f"CAST({rank} - 1 AS DOUBLE)"
+        case "running":
+            assert window.order is not None
+            return f"SUM({value}) OVER (PARTITION BY qid ORDER BY {window.order.to_sql(names)} ASC)"
+    return f"{window.function.upper()}({value}) OVER (PARTITION BY qid)"
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------
 
 
 class DuckDBEngine(TableEngine):
@@ -53,33 +470,32 @@ class DuckDBEngine(TableEngine):
     _gh_of_outputs: list[TreeGradients]  # of each output
     _may_sort: bool = False
 
-    # --- once a fit ---------------------------------------------------------------------------------------------------
-
     def capabilities(self, n_trees: int) -> Capabilities:
         """See `Capabilities`."""
         return Capabilities(takes_batches=True)
 
+    # --- once a fit ---------------------------------------------------------------------------------------------------
+
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
-        n_missing, found = self.count_missing(), dict(given)
+        n_missing, bins = self.count_missing(), dict(given)
         for rows, features in self.tables_of_features():
-            wanted = [i for i in features if i not in found]
-            for group in batches_of(wanted):
-                own, columns = rows, [self.columns[i] for i in group]
+            for group in batches_of([i for i in features if i not in bins]):
+                read, columns = rows, [self.columns[i] for i in group]
                 if len(features) > MAX_AT_ONCE:
-                    own, columns = rows.copied(self.session, dict(zip(group, columns, strict=True)))
-                table = None if own is rows and rows.n is None else own.source  # of all rows, not only those sampled
+                    read, columns = rows.copied(self.session, dict(zip(group, columns, strict=True)))
+                table = None if read is rows and rows.n is None else read.source  # of all rows, not only those sampled
                 samples = sample_columns(self.session, columns, max_bin, table)
                 for i, column, sample in zip(group, columns, samples, strict=True):
-                    found[i] = propose_bins(
-                        self.session, own, self.features[i], column, max_bin, missing=n_missing[i] > 0, sample=sample
+                    bins[i] = propose_bins(
+                        self.session, read, self.features[i], column, max_bin, missing=n_missing[i] > 0, sample=sample
                     )
-                if own is not rows:
-                    self.session.drop(own.source)
-        return [found[i] for i in range(len(self.features))]
+                if read is not rows:
+                    self.session.drop(read.source)
+        return [bins[i] for i in range(len(self.features))]
 
     def tables_of_features(self) -> list[tuple[CountedRows, Sequence[int]]]:
-        """Return the tables that have the values of the features, each with the numbers of its own."""
+        """Return the tables that have the values of the features, each with the numbers of its features."""
         return [(CountedRows.of_source(self.session, self.n_rows), range(len(self.features)))]
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
@@ -161,15 +577,15 @@ class DuckDBEngine(TableEngine):
     def reset_nodes(self) -> None:
         """See `Engine.reset_nodes`."""
         if self._nodes is None:
-            self._nodes = RowNodes(self.session, self.bins, self.goes_left, self.in_bin_order, self.most_walked_again)
+            self._nodes = RowNodes(self.session, self.bins, self.goes_left, self.in_bin_order, self.max_walked_again)
         self._nodes.restart()
         self._stats = {}
         self._outputs = {}
 
     @property
-    def most_walked_again(self) -> int:
+    def max_walked_again(self) -> int:
         """The most old splits for each new one to walk from the root again (see `RowNodes`)."""
-        return MAX_WALKED_AGAIN
+        return _MAX_WALKED_AGAIN
 
     @property
     def nodes(self) -> Nodes:
@@ -211,16 +627,16 @@ class DuckDBEngine(TableEngine):
         """Return the histograms of nodes, of about ``n_rows`` rows, that are read in batches."""
         first, rows = self._rows_of(nodes)
         gh = self.gh.g, self.gh.h
-        return sums.histograms(rows, gh, first, len(nodes), n_rows, everywhere=self.row_nodes.is_root)
+        return sums.histograms(rows, gh, first, len(nodes), n_rows, is_root=self.row_nodes.is_root)
 
     def _sums_by_bin(self, nodes: Sequence[int], numbers: Mapping[str, str], totals: FloatArray | None) -> FloatArray:
         """Return the sums of numbers by bin, (nodes, slots, numbers)."""
         first, rows = self._rows_of(nodes)
         query = HistogramQuery(self.session, self.layout, rows, numbers)
-        return query.run(len(nodes), totals, first, everywhere=self.row_nodes.is_root)
+        return query.run(len(nodes), totals, first, is_root=self.row_nodes.is_root)
 
     def _rows_of(self, nodes: Sequence[int]) -> tuple[int, str]:
-        """Return the first of the numbers that the nodes get in a row, and the tables of codes, pairs and nodes."""
+        """Return the first of the numbers that the nodes get in a row, and the tables of codes, g and h, and nodes."""
         first = self.row_nodes.settle(nodes)
         return first, " POSITIONAL JOIN ".join([self._codes or self.bins, self.gh.table, *self.row_nodes.tables])
 
@@ -235,7 +651,13 @@ class DuckDBEngine(TableEngine):
 
     def goes_left(self, split: Split) -> str:
         """Return the condition, over the columns of the bins, that a row goes left."""
-        return code_goes_left(split, f"bin_{split.feature}", self.layout.bins[split.feature].missing)
+        column, missing = f"bin_{split.feature}", self.layout.bins[split.feature].missing
+        if split.categories is not None and len(split.categories) <= _MAX_IN_A_LIST:
+            return f"{column} {'NOT ' if split.missing_left else ''}IN ({', '.join(map(str, split.categories))})"
+        if split.categories is not None:
+            bits = "".join("1" if is_left else "0" for is_left in split.goes_left(missing + 1))
+            return f"get_bit(CAST('{bits}' AS BIT), {column}) = 1"
+        return f"{column} < {split.bin}" + (f" OR {column} = {missing}" if split.missing_left else "")
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
@@ -253,17 +675,26 @@ class DuckDBEngine(TableEngine):
             table=old, margin=margin, leaves=leaves, in_order=self.in_bin_order,
         )  # fmt: skip
 
+    # --- linear leaves ------------------------------------------------------------------------------------------------
+
     def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
         """See `LinearEngine.leaf_ranges`."""
-        return LeafQuery(self.session, self.nodes, self.gh).ranges(features)
+        return self._leaf_query().ranges(features)
 
     def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
         """See `LinearEngine.leaf_sums`."""
-        return LeafQuery(self.session, self.nodes, self.gh).sums(grids)
+        return self._leaf_query().sums(grids)
+
+    def _leaf_query(self) -> LeafQuery:
+        nodes, gh = self.nodes, self.gh
+        rows = " POSITIONAL JOIN ".join([*nodes.sources, gh.table])
+        return LeafQuery(self.session, rows, gh.g, gh.h, nodes.leaves(), nodes.case)
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""
         self._add({node: leaf_sql(linear.get(node), value) for node, value in values.items()}, margin)
+
+    # --- leaves of quantiles ------------------------------------------------------------------------------------------
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
@@ -285,8 +716,7 @@ class DuckDBEngine(TableEngine):
 
     def count_values(self, features: Sequence[int]) -> list[ValueCounts]:
         """See `ShardEngine.count_values`."""
-        session, indices, n_rows = self.session, self.positions, self.n_all_rows
-        return [count_values(session, self.columns[feature], n_rows, indices) for feature in features]
+        return [count_values(self.session, self.columns[i], self.n_all_rows, self.positions) for i in features]
 
     def categories(self, feature: int) -> list[Physical]:
         """See `ShardEngine.categories`."""
@@ -298,5 +728,591 @@ class DuckDBEngine(TableEngine):
         rows, names, node_of = self._rows_by_node()
         named = {"value": value, **({} if weight is None else {"weight": weight})}
         numbers = ", ".join(f"CAST({each.to_sql(names)} AS DOUBLE) AS {name}" for name, each in named.items())
-        found = pl.DataFrame(self.session.columns(render("node_values", rows=rows, numbers=numbers)))
-        return found.with_columns(pl.col("node").cast(pl.Int32).replace_strict(dict(node_of), return_dtype=pl.Int32))
+        values = pl.DataFrame(self.session.columns(render("node_values", rows=rows, numbers=numbers)))
+        return values.with_columns(pl.col("node").cast(pl.Int32).replace_strict(dict(node_of), return_dtype=pl.Int32))
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
+class TreeGradients(NamedTuple):
+    """The g and h that a tree is grown on: their table, and the names of the two columns."""
+
+    table: str
+    g: str
+    h: str
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """The two columns as ``g`` and ``h``."""
+        return {"g": self.g, "h": self.h}
+
+
+class GradientTable:
+    """The gradients of a round, row by row in the order of the bins.
+
+    Attributes
+    ----------
+    table
+        Its name, None before the first round and while the next is computed.
+    names
+        Its columns: ``g_0``, ``h_0``, ``g_1``, ...
+    """
+
+    def __init__(self, session: DuckDBSession) -> None:
+        self.table: str | None = None
+        self.names: tuple[str, ...] = ()
+        self._session = session
+        self._sampled: str | None = None
+
+    def drop(self) -> None:
+        """Drop the table."""
+        if self.table is not None:
+            self._session.drop(self.table)
+        self.table, self.names = None, ()
+
+    def store(
+        self, numbers: Mapping[str, Scalar], rows: str, names: Mapping[str, str], *, in_order: str, bins: str
+    ) -> None:
+        """Compute numbers over a query of the rows into a new table."""
+        columns = ", ".join(f"CAST({number.to_sql(names)} AS DOUBLE) AS {name}" for name, number in numbers.items())
+        table = self._session.table("gradients")
+        self._session.run(
+            render("gradients", gradients=table, rows=rows, numbers=columns, in_order=in_order, bins=bins)
+        )
+        self.table, self.names = table, tuple(numbers)
+
+    def of_tree(self, output: int, sample: Sample | None, positions: RowPositions, in_order: str) -> TreeGradients:
+        """Return g and h of an output; with a sample, from a table that has zeros in the rows left out.
+
+        Rows are drawn by their position among all rows (``positions``).
+        """
+        return self.of_outputs([output], sample, positions, in_order)[0]
+
+    def of_outputs(
+        self, outputs: Iterable[int], sample: Sample | None, positions: RowPositions, in_order: str
+    ) -> list[TreeGradients]:  # fmt: skip
+        """Return g and h of several outputs, all in one table; a row of a sample is drawn once."""
+        stored = [TreeGradients(str(self.table), f"g_{output}", f"h_{output}") for output in outputs]
+        if sample is None:
+            return stored
+        self._sampled = self._sampled or self._session.table("sampled")
+        drawn = [TreeGradients(self._sampled, f"drawn_{gh.g}", f"drawn_{gh.h}") for gh in stored]
+        numbers = []
+        for gh, into in zip(stored, drawn, strict=True):
+            names = {"g": gh.g, "h": gh.h, "draw": "draw"}
+            numbers += [f"{sample.g.to_sql(names)} AS {into.g}", f"{sample.h.to_sql(names)} AS {into.h}"]
+        self._session.run(
+            render(
+                "sample_gradients", sampled=self._sampled, gradients=self.table, numbers=", ".join(numbers),
+                read=", ".join(f"{gh.g}, {gh.h}" for gh in stored),
+                draw=draw_sql(positions.sql("rowid"), sample.key), in_order=in_order,
+            )
+        )  # fmt: skip
+        return drawn
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return sum(name.startswith("g_") for name in self.names)
+
+    def sums(self, gh: TreeGradients) -> Stats:
+        """Return the sums of g and h over all rows."""
+        G, H = self._session.rows(render("gradient_sums", gradients=gh.table, g=gh.g, h=gh.h))[0]
+        return Stats(G, H)
+
+
+# --- histograms by group-bys: the rows of some nodes are read once for each group of features -------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramQuery:
+    """A query of histograms.
+
+    Attributes
+    ----------
+    session
+        Runs it.
+    layout
+        The bins of all features.
+    rows
+        The tables to select from, joined by position: bin_0, ..., the numbers and, unless all rows are in one node,
+        ``node``.
+    numbers
+        The columns to sum, by the names of their sums: ``g`` and ``h``, or these of each of several outputs in turn.
+    """
+
+    session: DuckDBSession
+    layout: SlotLayout
+    rows: str
+    numbers: Mapping[str, str]
+
+    def run(self, n_nodes: int, totals: FloatArray | None, first: int, *, is_root: bool) -> FloatArray:
+        """Return the histograms of nodes numbered in a row from ``first``, float64 (nodes, slots, numbers).
+
+        ``totals`` are the sums of each node, (nodes, numbers), if these are known, which makes the query faster. With
+        ``is_root``, all rows are in the only node, and there is no table of nodes.
+        """
+        strides = np.array(self.layout.strides())
+        if totals is not None and n_nodes > 1:
+            strides = self._shared(strides)
+        parts = []
+        for part in self._parts(n_nodes, int(strides.min())):
+            is_of_part = "TRUE" if is_root else f"node BETWEEN {first + part[0]} AND {first + part[-1]}"
+            groups = self._groups(len(strides))
+            sums = self.session.columns(
+                "\nUNION ALL\n".join(self._statement(group, first, n_nodes, strides, is_of_part) for group in groups)
+            )
+            index, code = np.divmod(sums["key"].astype(np.int64), strides[sums["feature"]])
+            slots = self.layout.offsets[sums["feature"]] + code
+            by_key = np.zeros((len(part) + 1, self.layout.n_slots, len(self.numbers)))
+            for i, name in enumerate(self.numbers):
+                by_key[index - part[0], slots, i] = sums[name]
+            known = None if totals is None else totals[part.start : part.stop]
+            parts.append(by_key[:-1] if known is None else self._separated(by_key, known, strides))
+        return np.concatenate(parts)
+
+    @staticmethod
+    def _shared(strides: IntArray) -> IntArray:
+        """Return distances between the keys of adjacent nodes at which the nodes share a key.
+
+        They are one less than the number of codes: the last code of a node shares its key with the first code of the
+        next node. So the keys of 16 nodes of 256 codes, 0 to 4080, fit a perfect hash table of 12 bits.
+        """
+        return np.maximum(strides - 1, 1)
+
+    def _separated(self, sums: FloatArray, totals: FloatArray, strides: IntArray) -> FloatArray:
+        """Return the histograms, given the sums by key, where a node's last code is in the next node's first.
+
+        A node's last code is its total minus its other codes, which is exact as all sums are on a grid. Say three codes
+        of two nodes have the sums 1, 2, 3 and 4, 5, 6. By key that is 1, 2, 3 + 4, 5, 6. With the first total, 6, the
+        last code of the first node is 6 - (1 + 2) = 3, and the first code of the second is 7 - 3 = 4.
+        """
+        offsets = self.layout.offsets
+        last_codes = np.array([b.largest_code for b in self.layout.bins])
+        (shared,) = np.nonzero(last_codes >= strides)
+        firsts = offsets[shared]
+        lasts = firsts + last_codes[shared]
+        for index, total in enumerate(totals):
+            last = total - np.add.reduceat(sums[index], offsets[:-1])[shared]
+            sums[index, lasts] = last
+            sums[index + 1, firsts] -= last
+        return sums[:-1]
+
+    def _parts(self, n_nodes: int, stride: int) -> Iterator[range]:
+        """Yield the indices of the nodes to sum at a time."""
+        at_once = max(1, (2 ** int(self.session.setting(_MAX_KEY_BITS)) - 3) // stride)
+        n_parts = -(-n_nodes // at_once)
+        if n_parts > _MAX_PARTS:
+            n_parts = 1
+        bounds = [n_nodes * i // n_parts for i in range(n_parts + 1)]
+        return (range(start, end) for start, end in itertools.pairwise(bounds))
+
+    def _groups(self, n_features: int) -> Iterator[range]:
+        """Yield the features to sum in one pass over the rows; passes run in parallel."""
+        size = -(-n_features // int(self.session.setting("threads")))
+        size = min(max(size, _MIN_SUMMED), _MAX_SUMMED)
+        return (range(start, min(start + size, n_features)) for start in range(0, n_features, size))
+
+    def _statement(self, features: Sequence[int], first: int, n_nodes: int, strides: IntArray, is_of_part: str) -> str:
+        """Return the statement of the sums of some features by key, the index of the node * stride + code."""
+        added = ", ".join(f"SUM({name}) AS {name}" for name in self.numbers)
+        keys = ", ".join(f"key_{i} := {self._key(i, strides[i], first, n_nodes)}" for i in features)
+        return render(
+            "histograms",
+            rows=self.rows,
+            keys=keys,
+            numbers=", ".join(f"{column} AS {name}" for name, column in self.numbers.items()),
+            is_asked=is_of_part,
+            sums="\nUNION ALL\n".join(render("sum_by_bin", feature=i, numbers=added) for i in features),
+        )
+
+    @staticmethod
+    def _key(feature: int, stride: int, first: int, n_nodes: int) -> str:
+        """Return the key, in the narrowest type: narrow keys are grouped faster."""
+        if n_nodes == 1:
+            return f"bin_{feature}"
+        n_keys = n_nodes * stride + 1
+        kind = "USMALLINT" if n_keys <= 2**16 else "UINTEGER" if n_keys <= 2**32 else "BIGINT"
+        return f"CAST(node - {first} AS {kind}) * {stride} + bin_{feature}"
+
+
+# --- histograms by a kernel, of the rows that the database reads in batches -------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyCodes:
+    """Features of which rows have no codes but a key, as of a dimension of a star.
+
+    Attributes
+    ----------
+    column
+        The column of the bins with the key.
+    features
+        The numbers of the features.
+    codes
+        Their codes by key, (keys, features), of uint8 or uint32.
+    """
+
+    column: str
+    features: tuple[int, ...]
+    codes: npt.NDArray[np.unsignedinteger]
+
+    @property
+    def n_keys(self) -> int:
+        """The number of keys."""
+        return len(self.codes)
+
+
+class BinSums:
+    """Histograms of some nodes, to which batches of rows are added.
+
+    Parameters
+    ----------
+    layout
+        The bins of all features.
+    dimensions
+        The features that the rows have by keys.
+    n_nodes
+        The number of nodes.
+    n_rows
+        About how many rows are in them, by which the faster way is chosen for each dimension.
+    """
+
+    def __init__(self, layout: SlotLayout, dimensions: Sequence[KeyCodes], n_nodes: int, n_rows: float) -> None:
+        self._layout = layout
+        self._dimensions = dimensions
+        self._slots = [layout.offsets[list(each.features)] for each in dimensions]
+        self._out = np.zeros((n_nodes, layout.n_slots, 2))
+        self._by_key = [
+            np.zeros((n_nodes, each.n_keys, 2)) if sums_by_key_pay(each.n_keys, n_nodes, n_rows) else None
+            for each in dimensions
+        ]
+
+    def add(self, stored: Sequence[int], columns: Sequence[Any], indices: Any, g: Any, h: Any) -> None:
+        """Add a batch of rows.
+
+        Parameters
+        ----------
+        stored
+            The features whose codes come first in the columns; keys of the dimensions may follow.
+        columns
+            Unsigned codes and keys.
+        indices, g, h
+            The index of each row's node, its g and its h.
+        """
+        from frameboost.engines.batch_kernels import add_codes
+        from frameboost.engines.duckdb.star.kernels import add_codes_of_keys
+
+        for feature, codes in zip(stored, columns, strict=False):
+            add_codes(indices, codes, self._layout.offsets[feature], g, h, self._out)
+        of_dimensions = zip(self._dimensions, self._by_key, self._slots, columns[len(stored) :], strict=False)
+        for dimension, by_key, slots, keys in of_dimensions:
+            if by_key is not None:
+                add_codes(indices, keys, 0, g, h, by_key)
+            else:
+                add_codes_of_keys(indices, keys, g, h, dimension.codes, slots, self._out)
+
+    @property
+    def n_bytes(self) -> int:
+        """The memory for the sums."""
+        return sum(each.nbytes for each in (self._out, *self._by_key) if each is not None)
+
+    def add_all(self, other: BinSums) -> None:
+        """Add all that was added to other sums of the same nodes."""
+        self._out += other._out
+        for by_key, others in zip(self._by_key, other._by_key, strict=True):
+            if by_key is not None and others is not None:
+                by_key += others
+
+    def result(self) -> FloatArray:
+        """Return the histograms, (nodes, slots, 2)."""
+        from frameboost.engines.duckdb.star.kernels import add_sums_of_keys
+
+        for dimension, by_key, slots in zip(self._dimensions, self._by_key, self._slots, strict=True):
+            if by_key is not None:
+                add_sums_of_keys(by_key, dimension.codes, slots, self._out)
+        return self._out
+
+
+def sums_by_key_pay(n_keys: int, n_nodes: int, n_rows: float) -> bool:
+    """Whether to add up rows by node and key first, and the sums by bin of the keys' codes.
+
+    >>> sums_by_key_pay(200, 1, 1e6), sums_by_key_pay(200, 16, 5e3), sums_by_key_pay(10**6, 1, 1e9)
+    (True, False, False)
+    """
+    n_sums = n_keys * n_nodes
+    return n_keys <= MAX_CACHED_KEYS and n_sums <= _MAX_SUMS and n_rows >= _MIN_ROWS_PER_SUM * n_sums
+
+
+@dataclass(frozen=True)
+class BatchSums:
+    """A query of rows, which are added up by bin.
+
+    Nothing is held in memory but two batches and the sums; the rows stay in the database. With few threads this takes
+    half as long as group-bys (see `kernel_pays`).
+
+    Over a star, a fact is read with its own codes and one key for each dimension, in place of the codes of all
+    attributes. Sums by key are then added to the bins of the key's codes, which are in memory. A group-by in the
+    database takes three times as long to sum by 20 attributes, and as long to sum by a million keys alone.
+
+    Attributes
+    ----------
+    session
+        Where the rows are.
+    layout
+        The bins of all features.
+    stored
+        The features whose codes the rows have.
+    dimensions
+        The features that they have by keys.
+    """
+
+    session: DuckDBSession
+    layout: SlotLayout
+    stored: Sequence[int]
+    dimensions: Sequence[KeyCodes] = ()
+
+    def histograms(
+        self, rows: str, gh: tuple[str, str], first: int, n_nodes: int, n_rows: float, *, is_root: bool
+    ) -> FloatArray:
+        """Return the histograms of nodes numbered in a row from ``first``, (nodes, slots, 2).
+
+        Parameters
+        ----------
+        rows
+            The tables, joined by position: ``bin_0``, ``key_0``, ..., g and h and, unless ``is_root``, ``node``.
+        gh
+            The columns of g and h.
+        first, n_nodes
+            The nodes.
+        n_rows
+            About how many rows are in them.
+        is_root
+            Whether all rows are in the only node.
+        """
+        sums = BinSums(self.layout, self.dimensions, n_nodes, n_rows)
+        keys = [each.column for each in self.dimensions]
+        for stored, columns in self._passes(keys):
+            statement, dtypes = self._statement(rows, gh, first, n_nodes, columns, is_root=is_root)
+            # Closed at once if Ctrl-C is pressed, as the connection takes no other statement before.
+            with closing(self.session.batches(statement, dtypes)) as batches:
+                for indices, g, h, *read in batches:
+                    sums.add(stored, read, indices, g, h)
+        return sums.result()
+
+    def _passes(self, keys: Sequence[str]) -> Iterator[tuple[Sequence[int], list[tuple[str, str]]]]:
+        """Yield the features of each pass over the rows, and the columns to read with their types; keys come last."""
+        bins = self.layout.bins
+        for start in range(0, max(1, len(self.stored)), _MAX_READ):
+            stored = self.stored[start : start + _MAX_READ]
+            columns = [(f"bin_{i}", "UTINYINT" if bins[i].largest_code < 256 else "UINTEGER") for i in stored]
+            is_last = start + _MAX_READ >= len(self.stored)
+            yield stored, columns + [(key, "UINTEGER") for key in keys if is_last]
+
+    def _statement(
+        self, rows: str, gh: tuple[str, str], first: int, n_nodes: int, columns: Sequence[tuple[str, str]], *,
+        is_root: bool,
+    ) -> tuple[str, list[npt.DTypeLike]]:  # fmt: skip
+        """Return the statement that reads the rows, and the dtypes of its columns."""
+        node = "0" if is_root else f"node - {first}"
+        columns = [(node, "UINTEGER"), (gh[0], "DOUBLE"), (gh[1], "DOUBLE"), *columns]
+        statement = render(
+            "read_rows", rows=rows,
+            columns=", ".join(f"CAST({column} AS {kind}) AS column_{i}" for i, (column, kind) in enumerate(columns)),
+            is_asked="TRUE" if is_root else f"node BETWEEN {first} AND {first + n_nodes - 1}",
+        )  # fmt: skip
+        dtypes = {"UTINYINT": np.uint8, "UINTEGER": np.uint32, "DOUBLE": np.float64}
+        return statement, [dtypes[kind] for _, kind in columns]
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+class Nodes(Protocol):
+    """The node of every row while a tree grows: as a table here, or in memory (`frameboost.engines.duckdb.records`)."""
+
+    def restart(self) -> None:
+        """Put all rows into the root of another tree."""
+
+    def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """Put off splits: node -> (split, left child, right child)."""
+
+    def table(self) -> tuple[str, Mapping[int, int]]:
+        """Return a table with the column ``node``, and the node of each of its numbers."""
+
+    @property
+    def sources(self) -> list[str]:
+        """The tables whose columns `case` reads."""
+
+    def case(self, values: Mapping[int, str]) -> str:
+        """Return an expression over `sources`: the value of the row's node after all splits."""
+
+    def leaves(self) -> list[int]:
+        """Return the leaves of the tree so far."""
+
+    def drop(self) -> None:
+        """Drop what statements read."""
+
+
+class RowNodes:
+    """The nodes of all rows while a tree grows.
+
+    Splits are put off until something is asked of the children, so a level takes one statement, and the last level
+    none: its splits become part of the expression that adds leaf values. The statement also numbers nodes, those asked
+    for in a row, so that ``node BETWEEN`` finds their rows, and node and bin make one dense key.
+
+    Say the root 0 was split into 1 and 2, these into 3, 4 and 5, 6, and histograms of 3 and 6 are asked for (4 and 5
+    follow by subtraction). The rows get the numbers ::
+
+        node     3  6  4  5
+        number   0  1  2  3          node BETWEEN 0 AND 1
+
+    At the next level, rows walk from the root again, and all numbers are new: ``CASE WHEN bin_0 < 2 THEN CASE ...``
+    reads the bins alone. With many old splits for each new one, as in best-first growth, rows go on from the table.
+    Then, if 4 is split into 7 and 8 and 8 is asked for, only rows with the number 2 change: 8 gets the number 4, and 7
+    gets 5. Numbers that are no longer used stay free until the next tree.
+
+    Parameters
+    ----------
+    session
+        Where the rows are.
+    bins
+        The table whose columns splits compare.
+    goes_left
+        Returns a split's condition that a row goes left.
+    in_order
+        The clause by which a statement over the bins keeps their order.
+    max_walked_again
+        The most old splits for each new one to walk from the root again.
+    """
+
+    def __init__(
+        self, session: DuckDBSession, bins: str, goes_left: Callable[[Split], str], in_order: str,
+        max_walked_again: int = _MAX_WALKED_AGAIN,
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._bins = bins
+        self._goes_left = goes_left
+        self._in_order = in_order
+        self._max_walked_again = max_walked_again
+        self._table: str | None = None
+        self.restart()
+
+    def restart(self) -> None:
+        """Put all rows into the root of another tree; the table is outdated from now on."""
+        self._is_stored = False  # whether there is a table of this tree; without, all rows are in the root
+        self._numbers = {0: 0}  # node -> its number in the table
+        self._next = 1
+        self._splits: dict[int, tuple[Split, int, int]] = {}  # all splits of the tree
+        self._n_followed = 0  # the splits that the table has followed
+
+    @property
+    def tables(self) -> list[str]:
+        """The table with the column ``node``, once rows have left the root."""
+        return [self._table] if self._is_stored and self._table is not None else []
+
+    @property
+    def is_root(self) -> bool:
+        """Whether all rows are still in the root, and there is no table."""
+        return not self._is_stored
+
+    def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """Put off splits: node -> (split, left child, right child)."""
+        if self._n_new > _MAX_PUT_OFF and not splits.keys() <= self._numbers.keys():
+            self.settle()
+        self._splits |= splits
+
+    def settle(self, together: Sequence[int] = ()) -> int:
+        """Carry out the splits, and number the nodes in ``together`` in a row; return the first of their numbers."""
+        numbers = [self._numbers.get(node) for node in together]
+        first = numbers[0] if numbers and numbers[0] is not None else 0
+        if not self._n_new and numbers == list(range(first, first + len(together))):
+            return first
+        old = {} if self._walks_from_root else self._numbers
+        moved = [node for node in old or [0] if node in self._splits or node in together]
+        first = self._next if old else 0
+        fresh = dict.fromkeys([*together, *(leaf for node in moved for leaf in self._leaves(node))])
+        numbered = {node: first + i for i, node in enumerate(fresh)}
+        self._next = first + len(fresh)
+        kind = narrowest_integer(self._next - 1)
+        moves = self._case({node: f"CAST({n} AS {kind})" for node, n in numbered.items()}, moved)
+        self._store("apply_splits", rows=" POSITIONAL JOIN ".join(self.sources), moves=moves)
+        self._numbers = {node: n for node, n in old.items() if node not in moved} | numbered
+        self._n_followed = len(self._splits)
+        return first
+
+    def table(self) -> tuple[str, dict[int, int]]:
+        """Return a table with the column ``node``, and the node of each of its numbers."""
+        self.settle()
+        if not self._is_stored:
+            self._store("start_tree", bins=self._bins)
+        return str(self._table), {number: node for node, number in self._numbers.items()}
+
+    @property
+    def sources(self) -> list[str]:
+        """The tables whose columns `case` reads."""
+        return [self._bins] if self._walks_from_root else [self._bins, *self.tables]
+
+    def case(self, values: Mapping[int, str]) -> str:
+        """Return an expression over `sources`: the value of the row's node after all splits."""
+        return self._case(values, [*self._numbers])
+
+    def leaves(self) -> list[int]:
+        """Return the leaves of the tree so far."""
+        return list(self._leaves(0))
+
+    @property
+    def _n_new(self) -> int:
+        return len(self._splits) - self._n_followed
+
+    @property
+    def _walks_from_root(self) -> bool:
+        return self.is_root or self._n_followed <= self._max_walked_again * self._n_new
+
+    def _case(self, values: Mapping[int, str], nodes: Sequence[int]) -> str:
+        """Return the same for some of the table's nodes; the others keep their number."""
+        if self._walks_from_root:
+            return self._below(0, values)
+        ordered = sorted(nodes, key=self._weight, reverse=True)  # most rows match one of the first
+        cases = " ".join(f"WHEN {self._numbers[node]} THEN {self._below(node, values)}" for node in ordered)
+        keeps = "" if len(ordered) == len(self._numbers) else " ELSE node"
+        return f"CASE node {cases}{keeps} END"
+
+    def _below(self, node: int, values: Mapping[int, str]) -> str:
+        if node not in self._splits:
+            return values[node]
+        split, left, right = self._splits[node]
+        then, otherwise = self._below(left, values), self._below(right, values)
+        return f"CASE WHEN {self._goes_left(split)} THEN {then} ELSE {otherwise} END"
+
+    def _leaves(self, node: int) -> Iterator[int]:
+        if node not in self._splits:
+            yield node
+            return
+        _, *children = self._splits[node]
+        for child in children:
+            yield from self._leaves(child)
+
+    def _weight(self, node: int) -> float:
+        if node not in self._splits:
+            return 0.0
+        split = self._splits[node][0]
+        return split.left.H + split.right.H
+
+    def _store(self, statement: str, **parts: object) -> None:
+        if self._table is None:
+            self._table = self._session.table("nodes")
+        self._session.run(render(statement, nodes=self._table, in_order=self._in_order, **parts))
+        self._is_stored = True
+
+    def drop(self) -> None:
+        """Drop the table."""
+        if self._table is not None:
+            self._session.drop(self._table)
+            self._table = None
+
+
+def narrowest_integer(largest: int) -> str:
+    """Return the narrowest type for integers from 0 to ``largest``."""
+    return "UTINYINT" if largest < 2**8 else "USMALLINT" if largest < 2**16 else "INTEGER"

@@ -1,14 +1,13 @@
-"""Linear leaves in a database: what a leaf's terms are is a CASE over leaves."""
+"""Linear leaves in a database: what a leaf's terms are is a ``CASE`` over leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.duckdb.gradients import TreeGradients
-from frameboost.engines.duckdb.nodes import Nodes
 from frameboost.engines.linear_contract import LeafGrid, linear_role, sums_of_terms
 from frameboost.expressions.duckdb_sql import render
 from frameboost.expressions.expression import float_literal
@@ -18,63 +17,69 @@ from frameboost.trees.tree import LinearLeaf, LinearTerm
 __all__ = ["LeafQuery", "leaf_sql"]
 
 
+@dataclass(frozen=True)
 class LeafQuery:
     """Aggregates over the rows of leaves.
 
-    Parameters
+    Attributes
     ----------
     session
         Where the rows are.
-    nodes
-        The nodes of the rows.
-    pair
-        g and h of the tree.
+    rows
+        Their tables, joined by position.
+    g, h
+        The columns of g and h.
+    leaves
+        The leaves of the tree.
+    case
+        Returns an expression over the rows, given that of each leaf.
     """
 
-    def __init__(self, session: DuckDBSession, nodes: Nodes, gh: TreeGradients) -> None:
-        self._session = session
-        self._nodes = nodes
-        self._gh = gh
+    session: DuckDBSession
+    rows: str
+    g: str
+    h: str
+    leaves: Sequence[int]
+    case: Callable[[Mapping[int, str]], str]
 
     def ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
         """Return `LinearEngine.leaf_ranges`."""
         most = max(map(len, features.values()))
-        terms = {node: [linear_role(number) for number in own] for node, own in features.items()}
-        wanted = ["CAST(COUNT(*) AS DOUBLE)", "MAX(ABS(g))", "MAX(h)"]
-        wanted += [f"{function}(u_{k})" for k in range(most) for function in ("MIN", "MAX")]
-        found = self._run(features, terms, wanted, "g", "h")
-        return {node: values[: 3 + 2 * len(features[node])] for node, values in found.items()}
+        terms = {node: [linear_role(number) for number in of_leaf] for node, of_leaf in features.items()}
+        aggregates = ["CAST(COUNT(*) AS DOUBLE)", "MAX(ABS(g))", "MAX(h)"]
+        aggregates += [f"{function}(u_{k})" for k in range(most) for function in ("MIN", "MAX")]
+        by_leaf = self._aggregate(features, terms, aggregates, "g", "h")
+        return {node: values[: 3 + 2 * len(features[node])] for node, values in by_leaf.items()}
 
     def sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
         """Return `LinearEngine.leaf_sums`."""
         most = max(len(grid.terms) for grid in grids.values())
         features = {node: [term.feature for term in grid.terms] for node, grid in grids.items()}
         terms = {node: [_on_grid(term) for term in grid.terms] for node, grid in grids.items()}
-        pairs = [f"h * u_{k} * u_{j}" for k in range(most) for j in range(k + 1)]
-        products = ["g", "h", *(f"{side} * u_{k}" for side in "gh" for k in range(most)), *pairs]
+        products = ["g", "h", *(f"{side} * u_{k}" for side in "gh" for k in range(most))]
+        products += [f"h * u_{k} * u_{j}" for k in range(most) for j in range(k + 1)]
         rounded = [_rounded(side, {node: getattr(grid, f"{side}_offset") for node, grid in grids.items()})
                    for side in "gh"]  # fmt: skip
-        found = self._run(features, terms, [f"SUM({each})" for each in products], *rounded)
-        return {node: sums_of_terms(values, most, len(terms[node])) for node, values in found.items()}
+        by_leaf = self._aggregate(features, terms, [f"SUM({each})" for each in products], *rounded)
+        return {node: sums_of_terms(values, most, len(terms[node])) for node, values in by_leaf.items()}
 
-    def _run(
-        self, features: Mapping[int, Sequence[int]], terms: Mapping[int, Sequence[str]], wanted: Sequence[str],
+    def _aggregate(
+        self, features: Mapping[int, Sequence[int]], terms: Mapping[int, Sequence[str]], aggregates: Sequence[str],
         g: str, h: str,
     ) -> dict[int, FloatArray]:  # fmt: skip
-        most, nodes = max(map(len, terms.values())), self._nodes
-        slots = [{node: own[k] if k < len(own) else "0e0" for node, own in terms.items()} for k in range(most)]
-        read = sorted({number for own in features.values() for number in own})
+        most = max(map(len, terms.values()))
+        slots = [{node: each[k] if k < len(each) else "0e0" for node, each in terms.items()} for k in range(most)]
+        read = sorted({number for of_leaf in features.values() for number in of_leaf})
         statement = render(
             "leaf_sums",
-            leaf=nodes.case({node: str(node) if node in terms else "-1" for node in nodes.leaves()}),
-            rows=" POSITIONAL JOIN ".join([*nodes.sources, self._gh.table]),
-            g=self._gh.g, h=self._gh.h, g_on_grid=g, h_on_grid=h,
+            leaf=self.case({node: str(node) if node in terms else "-1" for node in self.leaves}),
+            rows=self.rows, g=self.g, h=self.h, g_on_grid=g, h_on_grid=h,
             numbers="".join(f", {linear_role(number)}" for number in read),
             terms="".join(f", {_by_leaf(slot)} AS u_{k}" for k, slot in enumerate(slots)),
             present=" ".join(f"AND u_{k} IS NOT NULL" for k in range(most)),
-            aggregates=", ".join(wanted),
+            aggregates=", ".join(aggregates),
         )  # fmt: skip
-        return {leaf: np.array(values, np.float64) for leaf, *values in self._session.rows(statement)}
+        return {leaf: np.array(values, np.float64) for leaf, *values in self.session.rows(statement)}
 
 
 def leaf_sql(leaf: LinearLeaf | None, value: float) -> str:

@@ -16,8 +16,7 @@ from frameboost.engines.duckdb.binning import MAX_AT_ONCE, SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
 from frameboost.engines.duckdb.star.engine import DuckDBStarEngine
-from frameboost.engines.duckdb.star.plan import StarPlan, plan_star
-from frameboost.engines.duckdb.star.tables import copy_star
+from frameboost.engines.duckdb.star.tables import StarPlan, copy_star, plan_star
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.star_sources import StarRelation
 from frameboost.schema.polars_columns import column

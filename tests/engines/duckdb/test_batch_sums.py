@@ -14,8 +14,8 @@ from frameboost.data import arrow_batches
 from frameboost.data.arrow_batches import read_batches
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.batch_kernels import add_codes
-from frameboost.engines.duckdb.batch_sums import LARGE, sums_by_key_pay
-from frameboost.engines.duckdb.star.dimension import StarDimension
+from frameboost.engines.duckdb.engine import MAX_CACHED_KEYS, sums_by_key_pay
+from frameboost.engines.duckdb.star.engine import StarDimension
 from frameboost.engines.duckdb.star.kernels import add_codes_of_keys, add_sums_of_keys
 
 N_SLOTS = 40
@@ -55,10 +55,10 @@ def test_kernels(seed, n_rows, kind, is_sorted):
 
 
 def test_sums_by_key_pay_with_many_rows_for_each_and_few_keys():
-    assert sums_by_key_pay(LARGE, 2, 4.0 * LARGE)
-    assert not sums_by_key_pay(LARGE, 2, 4.0 * LARGE - 1)
-    assert not sums_by_key_pay(LARGE + 1, 1, 1e12)
-    assert not sums_by_key_pay(LARGE, 1000, 1e12), "half a gigabyte of sums"
+    assert sums_by_key_pay(MAX_CACHED_KEYS, 2, 4.0 * MAX_CACHED_KEYS)
+    assert not sums_by_key_pay(MAX_CACHED_KEYS, 2, 4.0 * MAX_CACHED_KEYS - 1)
+    assert not sums_by_key_pay(MAX_CACHED_KEYS + 1, 1, 1e12)
+    assert not sums_by_key_pay(MAX_CACHED_KEYS, 1000, 1e12), "half a gigabyte of sums"
 
 
 @pytest.fixture

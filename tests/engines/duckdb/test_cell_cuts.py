@@ -7,7 +7,7 @@ import pytest
 
 from frameboost.binning.bins import cut_positions
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.duckdb import binning, cell_cuts
+from frameboost.engines.duckdb import binning
 from frameboost.engines.duckdb.binning import CountedRows, SqlColumn, propose_bins, sample_columns
 from frameboost.schema.types import Feature, FeatureType
 
@@ -37,14 +37,14 @@ def columns(rng: np.random.Generator) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("max_bin", [2, 9, 30])
 def test_cuts_are_those_of_all_values(monkeypatch, max_bin):
     monkeypatch.setattr(binning, "MIN_ROWS", 0)
-    monkeypatch.setattr(cell_cuts, "_CELLS", 400)  # several values in each
-    found_by_cells = []
+    monkeypatch.setattr(binning, "_CELLS", 400)  # several values in each
+    found_by_cells, cell_cuts = [], binning._cell_cuts
 
     def counting(*args):
-        found_by_cells.append(cell_cuts.cell_cuts(*args))
+        found_by_cells.append(cell_cuts(*args))
         return found_by_cells[-1]
 
-    monkeypatch.setattr(binning, "cell_cuts", counting)
+    monkeypatch.setattr(binning, "_cell_cuts", counting)
     frame = pl.DataFrame(columns(np.random.default_rng(max_bin)))
     con = duckdb.connect()
     con.register("arrived", frame.to_arrow())
@@ -74,5 +74,5 @@ def test_cuts_are_those_of_all_values(monkeypatch, max_bin):
 def test_cells_of_a_column_without_a_range():
     kind = FeatureType("float64")
     for sample in ([], [1.0] * 100, [-np.inf] * 5 + [0.0] * 5 + [np.inf] * 5):
-        assert cell_cuts._cell(kind, np.array(sample)) is None
-    assert cell_cuts._cell(FeatureType("date"), np.arange(100.0)) is None
+        assert binning._cell(kind, np.array(sample)) is None
+    assert binning._cell(FeatureType("date"), np.arange(100.0)) is None

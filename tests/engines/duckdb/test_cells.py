@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.duckdb.cells import Cells
+from frameboost.engines.duckdb.binning import Cells
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
 

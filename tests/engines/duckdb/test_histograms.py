@@ -6,7 +6,7 @@ import pytest
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.duckdb.histograms import HistogramQuery
+from frameboost.engines.duckdb.engine import HistogramQuery
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 
@@ -52,8 +52,8 @@ def test_sums_of_every_node_and_code_are_its_rows(rows, n_nodes, key_bits, is_em
     totals = np.zeros((26, 2))
     np.add.at(totals, rows["node"], pair)
     asked = slice(3, 3 + n_nodes)
-    assert made.run(n_nodes, totals[asked], 3, everywhere=False).tolist() == expected[asked].tolist()
-    assert made.run(n_nodes, None, 3, everywhere=False).tolist() == expected[asked].tolist()
+    assert made.run(n_nodes, totals[asked], 3, is_root=False).tolist() == expected[asked].tolist()
+    assert made.run(n_nodes, None, 3, is_root=False).tolist() == expected[asked].tolist()
 
 
 def test_sixteen_nodes_of_256_codes_take_one_statement(rows, monkeypatch):
@@ -64,7 +64,7 @@ def test_sixteen_nodes_of_256_codes_take_one_statement(rows, monkeypatch):
         return {name: np.empty(0, dtype=int) for name in ("feature", "key", "g", "h")}
 
     monkeypatch.setattr(DuckDBSession, "columns", columns)
-    made.run(16, np.zeros((16, 2)), 3, everywhere=False)
+    made.run(16, np.zeros((16, 2)), 3, is_root=False)
     assert len(statements) == 1
-    made.run(17, np.zeros((17, 2)), 3, everywhere=False)
+    made.run(17, np.zeros((17, 2)), 3, is_root=False)
     assert len(statements) == 3

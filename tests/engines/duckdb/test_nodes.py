@@ -7,7 +7,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.duckdb.nodes import RowNodes
+from frameboost.engines.duckdb.engine import RowNodes
 from frameboost.splits.split import Split, Stats
 
 N_ROWS = 3000

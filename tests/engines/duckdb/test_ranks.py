@@ -11,10 +11,10 @@ import frameboost as fb
 from frameboost.binning.bins import Bins
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb import approx
+from frameboost.engines.duckdb.approx import RankedColumns
 from frameboost.engines.duckdb.binning import SqlColumn
 from frameboost.engines.duckdb.records import engine
-from frameboost.engines.duckdb.records.layout import Records
-from frameboost.engines.duckdb.records.ranks import RankedColumns
+from frameboost.engines.duckdb.records.engine import WordLayout
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.engines import assert_same
@@ -43,7 +43,7 @@ def test_bins_and_codes_follow_from_ranks():
     # Values weigh 2, 1, 1 and 2: the parts begin at -1 and, with 3 of 6 below it, at 2. Days 1, 2, 3 weigh 10, 10.5 and
     # 1.5: the second part of two begins at 11, which is in the day 2, so 3 is its first value.
     assert [own.cuts for own in made] == [(2.0,), (3,), ()]
-    records = Records({f"bin_{i}": own.largest_code for i, own in enumerate(made)})
+    records = WordLayout({f"bin_{i}": own.largest_code for i, own in enumerate(made)})
     (word,) = ranked.words(records, made, positions)
     codes = [[1, 2, 0, 0, 1, 0, 1, 2], [1, 0, 2, 1, 0, 0, 0, 0], [0, 1, 2, 0, 1, 2, 0, 1]]
     np.testing.assert_array_equal(

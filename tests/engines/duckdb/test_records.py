@@ -12,15 +12,11 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.data.duckdb_session import SHOWN, DuckDBSession
-from frameboost.engines.duckdb import batch_sums
-from frameboost.engines.duckdb.gradients import TreeGradients
-from frameboost.engines.duckdb.records import engine, words
-from frameboost.engines.duckdb.records.gradients import RowGradients
+from frameboost.engines.duckdb import engine as sql
+from frameboost.engines.duckdb.engine import KeyCodes, TreeGradients
+from frameboost.engines.duckdb.records import engine
+from frameboost.engines.duckdb.records.engine import HeldWords, RecordNodes, RowGradients, StoredWords, WordLayout
 from frameboost.engines.duckdb.records.kernels import move_records, take, unpack
-from frameboost.engines.duckdb.records.layout import Records
-from frameboost.engines.duckdb.records.nodes import RecordNodes
-from frameboost.engines.duckdb.records.words import HeldWords, StoredWords
-from frameboost.engines.duckdb.star.dimension import StarDimension
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
@@ -59,10 +55,10 @@ class Facts:
         con.register("arrived", pl.DataFrame(
             {"bin_0": self.own[0], "bin_1": self.own[1], "key_0": self.keys, "g": self.g, "h": self.h}
         ))  # fmt: skip
-        records = Records({"bin_0": 7, "bin_1": 400, "key_0": N_KEYS - 1})
+        records = WordLayout({"bin_0": 7, "bin_1": 400, "key_0": N_KEYS - 1})
         con.execute(f"CREATE TABLE bins AS SELECT {', '.join(records.sql())} FROM arrived")
         con.execute("CREATE TABLE pairs AS SELECT g, h FROM arrived")
-        dimension = StarDimension("", "key_0", (2, 3), self.by_key.astype(np.uint8), False, False)
+        dimension = KeyCodes("key_0", (2, 3), self.by_key.astype(np.uint8))
         session = DuckDBSession(con.table("bins"))
         held = HeldWords.read(session, "bins", records.names, N_FACTS)
         return RecordNodes(
@@ -75,8 +71,8 @@ class Facts:
 @pytest.mark.parametrize("holds_words", [True, False])
 @pytest.mark.parametrize(("n_threads", "fewest_rows"), [(1, 0.0), (3, 1e18)])
 def test_facts_are_moved_and_added_up(monkeypatch, holds_words, n_threads, fewest_rows):
-    monkeypatch.setattr(words, "_PART", 70)
-    monkeypatch.setattr(batch_sums, "_MIN_ROWS", fewest_rows)  # sums by key first, or not
+    monkeypatch.setattr(engine, "_PART", 70)
+    monkeypatch.setattr(sql, "_MIN_ROWS_PER_SUM", fewest_rows)  # sums by key first, or not
     facts, pair = Facts(3), TreeGradients("pairs", "g", "h")
     with duckdb.connect() as con:
         nodes = facts.opened(con, holds_words=holds_words, n_threads=n_threads)
@@ -150,7 +146,7 @@ def test_kernels(seed, dtype):
 
 
 def test_codes_and_keys_in_words():
-    records = Records({"a": 200, "b": 70_000, "c": 9, "d": 70_000, "e": 300})
+    records = WordLayout({"a": 200, "b": 70_000, "c": 9, "d": 70_000, "e": 300})
     fields = {name: (field.word, field.shift, np.dtype(field.dtype).itemsize) for name, field in records.fields.items()}
     assert fields == {"a": (0, 0, 1), "b": (0, 8, 4), "c": (0, 40, 1), "d": (1, 0, 4), "e": (1, 32, 2)}
     largest = {"a": 255, "b": 2**32 - 1, "c": 255, "d": 2**32 - 1, "e": 2**16 - 1}  # no bit goes elsewhere
@@ -166,7 +162,7 @@ def test_codes_and_keys_in_words():
 )  # fmt: skip
 def test_where_nothing_can_be_held_in_memory_or_read_from_it(monkeypatch, setting):
     """Nodes are in a table then; the model is the same."""
-    monkeypatch.setattr("frameboost.engines.duckdb.star.plan._MIN_FACTS", 0)
+    monkeypatch.setattr("frameboost.engines.duckdb.star.tables._MIN_FACTS", 0)
     star, made = random_star(11), []
     monkeypatch.setattr(
         engine, "RecordNodes", lambda *args, **kwargs: made.append(args) or RecordNodes(*args, **kwargs)

@@ -12,12 +12,11 @@ from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.binning import bins as binning
-from frameboost.engines.duckdb import batch_sums, engine, opening
 from frameboost.engines.duckdb import binning as duckdb_binning
+from frameboost.engines.duckdb import engine, opening
 from frameboost.engines.duckdb.records import engine as record_engine
-from frameboost.engines.duckdb.records import nodes as record_nodes
-from frameboost.engines.duckdb.star import dimension, plan
 from frameboost.engines.duckdb.star import engine as star_engine
+from frameboost.engines.duckdb.star import tables
 from frameboost.joins.star_sources import joined_relation
 from tests.support.cases import cases, some_pairs
 from tests.support.examples import examples
@@ -27,10 +26,10 @@ SEEDS = st.integers(0, 10**6)
 SMALL = {"n_estimators": 2, "max_depth": 4, "max_bin": 16}
 # where nodes are, and how attributes are summed: by key, by the codes of keys in their order, by codes of the facts
 WAYS = {
-    "in memory": {"_MIN_ROWS": 0.0, "_MERGED": 1.0, "_PART": 7},
-    "in memory, words read": {"BYTES_PER_WORD": 1 << 60, "_MERGED": 0.0, "LARGE": 0, "MIN_SORTED": 1},
-    "keys": {"_SHARE": 0.0, "_MIN_ROWS": 0.0, "_MANY_FACTS": 1e-9, "_MERGED": 1.0},
-    "codes of keys": {"_SHARE": 0.0, "_MERGED": 0.0, "LARGE": 0, "MIN_SORTED": 1},
+    "in memory": {"_MIN_ROWS_PER_SUM": 0.0, "_MERGED": 1.0, "_PART": 7},
+    "in memory, words read": {"BYTES_PER_WORD": 1 << 60, "_MERGED": 0.0, "MAX_CACHED_KEYS": 0, "MIN_SORTED": 1},
+    "keys": {"_SHARE": 0.0, "_MIN_ROWS_PER_SUM": 0.0, "_MANY_FACTS": 1e-9, "_MERGED": 1.0},
+    "codes of keys": {"_SHARE": 0.0, "_MERGED": 0.0, "MAX_CACHED_KEYS": 0, "MIN_SORTED": 1},
     "codes": {"_SHARE": 0.0, "_MIN_ATTRIBUTES": 10**9},
 }
 
@@ -38,7 +37,7 @@ WAYS = {
 @pytest.fixture(autouse=True)
 def stars_without_join(monkeypatch):
     """Have every dimension keep a table of its own, however few facts there are; count such stars."""
-    monkeypatch.setattr(plan, "_MIN_FACTS", 0)
+    monkeypatch.setattr(tables, "_MIN_FACTS", 0)
     opened = []
     original = opening._over_star
     monkeypatch.setattr(opening, "_over_star", lambda *args: opened.append(args) or original(*args))
@@ -50,7 +49,7 @@ def summed(way):
     """Have attributes be summed in one of the `WAYS`."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
-            for module in (dimension, batch_sums, record_engine, record_nodes, star_engine):
+            for module in (engine, record_engine, star_engine):
                 if hasattr(module, name):
                     patch.setattr(module, name, value)
         yield
@@ -135,7 +134,7 @@ def test_classes_and_queries():
 
 @pytest.mark.slow
 def test_dimensions_as_large_as_the_facts_are_joined(monkeypatch, stars_without_join):
-    monkeypatch.setattr(plan, "_MIN_FACTS", 2)
+    monkeypatch.setattr(tables, "_MIN_FACTS", 2)
     facts = pl.DataFrame({"id": np.arange(100) % 60, "part": np.arange(100) % 10, "y": np.arange(100.0) ** 2})
     orders = pl.DataFrame({"id": np.arange(60), "day": np.arange(60) % 7, "kind_id": np.arange(60) % 5})
     kinds = pl.DataFrame({"kind_id": np.arange(5), "size": [3.0, None, 1.0, 4.0, 2.0]})
@@ -253,7 +252,7 @@ def test_keys_and_attributes_are_compared_as_in_the_join(name, ordered, monkeypa
     key, statement = DIMENSIONS[name]
     models = []
     for fewest in (0, 10**9):  # without the join, and with it
-        monkeypatch.setattr(plan, "_MIN_FACTS", fewest)
+        monkeypatch.setattr(tables, "_MIN_FACTS", fewest)
         with duckdb.connect() as con:
             con.execute(f"{FACTS}; {statement}; SET preserve_insertion_order = {ordered}; SET threads = 3")
             star = fb.join(con.table("facts"), con.table("d"), on=key)

@@ -7,8 +7,8 @@ import pytest
 import frameboost as fb
 from frameboost.binning.bins import weighted_cut_positions
 from frameboost.engines.duckdb import approx, binning
+from frameboost.engines.duckdb.approx import undecided_bins
 from frameboost.engines.duckdb.records import engine
-from frameboost.engines.duckdb.weighted_cuts import undecided_bins
 from tests.support.engines import assert_same
 
 

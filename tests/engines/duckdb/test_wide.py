@@ -7,7 +7,7 @@ import pytest
 import frameboost as fb
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines import query_costs
-from frameboost.engines.duckdb import binning, codes, engine, opening
+from frameboost.engines.duckdb import binning, engine, opening
 from tests.support.frames import every_type
 
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
@@ -22,7 +22,7 @@ def frame() -> pl.DataFrame:
 def con(frame, monkeypatch):
     """Return a connection with the frame as a table; three columns are many."""
     monkeypatch.setattr(query_costs, "MAX_VALUES", -1)
-    for module in (binning, codes, engine, opening):
+    for module in (binning, engine, opening):
         monkeypatch.setattr(module, "MAX_AT_ONCE", 3)
     con = duckdb.connect()
     con.register("arrived", frame.to_arrow())

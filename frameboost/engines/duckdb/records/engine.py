@@ -1,40 +1,56 @@
-"""The DuckDB engine whose rows' nodes and pairs are in memory, where they fit: histograms take no statements.
+"""The DuckDB engine whose rows' nodes, g and h are in memory, where they fit: histograms take no statements.
 
-Bins, margins, gradients and metrics are computed in the database as before. Codes are stored side by side in words (see
-`layout`), which are held in memory too if there is room, or else read in batches for each level.
+Bins, margins, gradients and metrics are computed in the database as before. But codes are stored side by side in 64-bit
+words (`WordLayout`), as few wide columns are read in less time than many narrow ones. The words are held in memory too
+if there is room, or else read in batches for each level (`Words`). For each level the rows are swept over once: moved
+to their nodes, and those of the nodes asked for added up by bin (`RecordNodes`). Tables that are joined by position are
+read by one thread; the words of the rows alone by all threads, in a fifth of the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from frameboost.binning.bins import Bins
+from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.data.arrow_batches import Batch
 from frameboost.data.duckdb_session import SHOWN, DuckDBSession
-from frameboost.engines.duckdb.binning import SqlColumn
-from frameboost.engines.duckdb.codes import store_bins
-from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.nodes import Nodes
-from frameboost.engines.duckdb.records.gradients import RowGradients
-from frameboost.engines.duckdb.records.layout import Records
-from frameboost.engines.duckdb.records.nodes import BYTES_PER_ROW, BYTES_PER_WORD, RecordNodes
-from frameboost.engines.duckdb.records.words import HeldWords, StoredWords, Words
-from frameboost.engines.duckdb.star.dimension import StarDimension
+from frameboost.engines.duckdb.binning import SqlColumn, store_bins
+from frameboost.engines.duckdb.engine import BinSums, DuckDBEngine, KeyCodes, Nodes, TreeGradients
 from frameboost.engines.pairs.queries import Queries
+from frameboost.expressions.duckdb_sql import render
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
-from frameboost.splits.split import FloatArray, IntArray
+from frameboost.splits.split import FloatArray, IntArray, Split
 
-__all__ = ["DuckDBRecordEngine"]
+__all__ = [
+    "BYTES_PER_ROW", "BYTES_PER_WORD", "DuckDBRecordEngine", "HeldWords", "RecordNodes", "RowGradients", "StoredWords",
+    "WordLayout",
+]  # fmt: skip
 
 # What is in memory takes at most this part of what the database may take.
 _SHARE = 1 / 8
-# For each row its query, its place in it, and what sums over pairs read and return.
+# A number, g and h; and, where they are held too, each word.
+BYTES_PER_ROW, BYTES_PER_WORD = 2 + 8 + 8, 8
+# For each row its query, its rank in it, and what sums over pairs read and return.
 _BYTES_FOR_PAIRS = 128
 # The most columns of codes: all are read at once.
 _MAX_COLUMNS = 1 << 14
+# Rows that a thread takes at once where words are in memory; and parts of a batch where they are not, which are more
+# than the threads, as one of these also reads the next batch.
+_PART, _PARTS = 1 << 16, 4
+# The most memory for the sums of all threads; more of them would add no faster than the database reads.
+_MAX_BYTES, _MAX_THREADS = 1 << 28, 4
+_BITS = 64  # of a word
+# Where `_CodesOfKeys` has the code that a column of the rows has itself: its first key, how many codes each has, which.
+_ITSELF = (0, 1, 0)
 
 
 class DuckDBRecordEngine(DuckDBEngine):
@@ -55,7 +71,7 @@ class DuckDBRecordEngine(DuckDBEngine):
         super().__init__(session, features, columns, roles, queries, in_order=in_order)
         self._workers = workers
         self._is_in_memory = False
-        self._records: Records | None = None
+        self._word_layout: WordLayout | None = None
         self._record_nodes: RecordNodes | None = None
         self._row_gh: RowGradients | None = None
         self._by_query: Queries | None = None
@@ -66,24 +82,24 @@ class DuckDBRecordEngine(DuckDBEngine):
         """See `HistogramEngine.bin_columns`."""
         self._is_in_memory = len(self.own_features) <= _MAX_COLUMNS and self.may_be_in_memory(BYTES_PER_ROW)
         super().bin_columns(bins)
-        if self._records is not None:
-            names = self._records.names
+        if self._word_layout is not None:
+            names = self._word_layout.names
             words: Words = StoredWords(self.session, self.bins, names)
             if self._may_take(BYTES_PER_ROW + BYTES_PER_WORD * len(names)):
                 words = HeldWords.read(self.session, self.bins, names, self.n_rows)
-            self.hold_nodes(self._records, words)
+            self.hold_nodes(self._word_layout, words)
             self._may_sort = False
 
-    def hold_nodes(self, records: Records, words: Words) -> None:
-        """Have the nodes of the rows in memory, and their pairs, given their words."""
+    def hold_nodes(self, word_layout: WordLayout, words: Words) -> None:
+        """Have the nodes of the rows in memory, and their g and h, given their words."""
         self._record_nodes = RecordNodes(
-            self.session, self.bins, self.layout, records, words, self.row_gh, self.stored_features,
+            self.session, self.bins, self.layout, word_layout, words, self.row_gh, self.stored_features,
             self.keyed_dimensions, self._workers, min(self._workers.n_jobs, self.n_threads),
         )  # fmt: skip
 
     @property
     def row_gh(self) -> RowGradients:
-        """The pairs of the rows in memory."""
+        """The g and h of the rows in memory."""
         if self._row_gh is None:
             self._row_gh = RowGradients(self.session, self.n_rows)
         return self._row_gh
@@ -110,7 +126,7 @@ class DuckDBRecordEngine(DuckDBEngine):
         return range(len(self.features))
 
     @property
-    def keyed_dimensions(self) -> Sequence[StarDimension]:
+    def keyed_dimensions(self) -> Sequence[KeyCodes]:
         """The dimensions whose keys the rows have."""
         return ()
 
@@ -125,8 +141,8 @@ class DuckDBRecordEngine(DuckDBEngine):
         """Return what is stored in place of codes and keys of these largest values; None if these are stored."""
         if not self._is_in_memory:
             return None
-        self._records = Records(largest)
-        return [*self._records.sql(), *self.roles]
+        self._word_layout = WordLayout(largest)
+        return [*self._word_layout.sql(), *self.roles]
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -144,8 +160,8 @@ class DuckDBRecordEngine(DuckDBEngine):
 
         self._store_fixed_terms()
         names = list(dict.fromkeys(columns_read(pairs)))
-        rows, found = self.query()
-        read = ", ".join(f"CAST({found[name]} AS DOUBLE) AS {name}" for name in names)
+        rows, sql_names = self.query()
+        read = ", ".join(f"CAST({sql_names[name]} AS DOUBLE) AS {name}" for name in names)
         table = self.session.columns(f"SELECT position, {read} FROM ({rows})")
         columns = {name: np.empty(self.n_rows) for name in names}
         for name, values in columns.items():
@@ -190,3 +206,431 @@ class DuckDBRecordEngine(DuckDBEngine):
             super().add_leaf_values(values, margin)
         else:
             self._add_to(margin, "value", [self._record_nodes.show_values(values)])
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+class Field(NamedTuple):
+    """Where a code or a key is: its word, its lowest bit in it, and its type, uint8, uint16 or uint32."""
+
+    word: int
+    shift: int
+    dtype: npt.DTypeLike
+
+
+class WordLayout:
+    """Codes and keys of a row in 64-bit words, side by side: ``word_0``, ``word_1``, ...
+
+    Say the largest values of a, b and c are 200, 70,000 and 9. A code takes whole bytes, 1, 2 or 4, so ::
+
+        word_0    bits 0 to 7: a    bits 8 to 39: b    bits 40 to 47: c
+
+    Parameters
+    ----------
+    largest
+        Of each column, its largest value.
+    """
+
+    def __init__(self, largest: Mapping[str, int]) -> None:
+        self.fields: dict[str, Field] = {}
+        word, shift = 0, 0
+        for name, value in largest.items():
+            dtype = np.min_scalar_type(value)
+            bits = 8 * dtype.itemsize
+            if shift + bits > _BITS:
+                word, shift = word + 1, 0
+            self.fields[name] = Field(word, shift, dtype)
+            shift += bits
+        self.names = [f"word_{number}" for number in range(word + 1)]
+
+    def sql(self) -> list[str]:
+        """Return the words as expressions over the columns."""
+        words: list[list[str]] = [[] for _ in self.names]
+        for name, field in self.fields.items():
+            words[field.word].append(f"CAST({name} AS UBIGINT) * {1 << field.shift}")
+        return [f"{' + '.join(terms)} AS {name}" for name, terms in zip(self.names, words, strict=True)]
+
+
+class Words(Protocol):
+    """The words of all rows."""
+
+    def parts(self) -> Generator[list[tuple[slice, Batch]], None, None]:
+        """Yield lists of parts of the rows with their words, which are valid until the next list is asked for."""
+
+
+class HeldWords:
+    """The words in memory: uint64 (rows,) each."""
+
+    def __init__(self, words: Batch) -> None:
+        self._words = words
+
+    @classmethod
+    def read(cls, session: DuckDBSession, table: str, names: Sequence[str], n_rows: int) -> HeldWords:
+        """Return the words that are columns of a table."""
+        words = np.empty((len(names), n_rows), np.uint64)
+        _read_columns(session, table, names, words)
+        return cls(list(words))
+
+    def parts(self) -> Generator[list[tuple[slice, Batch]], None, None]:
+        """See `Words.parts`."""
+        n_rows = len(self._words[0])
+        yield [(rows, [words[rows] for words in self._words]) for rows in _slices(n_rows, n_rows // _PART)]
+
+
+class StoredWords:
+    """The words as columns of a table, which is read each time."""
+
+    def __init__(self, session: DuckDBSession, table: str, names: Sequence[str]) -> None:
+        self._session = session
+        self._table = table
+        self._names = names
+
+    def parts(self) -> Generator[list[tuple[slice, Batch]], None, None]:
+        """See `Words.parts`."""
+        with closing(_batches(self._session, self._table, self._names, np.uint64)) as batches:
+            for rows, batch in batches:
+                parts = _slices(len(batch[0]), _PARTS)
+                yield [(slice(rows.start + p.start, rows.start + p.stop), [words[p] for words in batch]) for p in parts]
+
+
+def _read_columns(session: DuckDBSession, table: str, columns: Sequence[str], out: npt.NDArray[Any]) -> None:
+    """Write columns of a table, which are of one type, to ``out``, (columns, rows)."""
+    with closing(_batches(session, table, columns, out.dtype)) as batches:
+        for rows, batch in batches:
+            for column, values in zip(out, batch, strict=True):
+                column[rows] = values
+
+
+def _batches(
+    session: DuckDBSession, table: str, columns: Sequence[str], dtype: npt.DTypeLike
+) -> Generator[tuple[slice, Batch], None, None]:  # fmt: skip
+    """Yield the batches of columns of a table, which are of one type, and which rows each has.
+
+    To be closed at once if Ctrl-C is pressed, as the connection takes no other statement before.
+    """
+    statement = render("read_rows", rows=table, columns=", ".join(columns), is_asked="TRUE")
+    start = 0
+    with closing(session.batches(statement, [dtype] * len(columns))) as batches:
+        for batch in batches:
+            rows = slice(start, start + len(batch[0]))
+            yield rows, batch
+            start = rows.stop
+
+
+def _slices(size: int, count: int) -> list[slice]:
+    """Divide a range into so many slices, at least one."""
+    count = max(1, count)
+    return [slice(first, last) for first, last in pairwise(size * k // count for k in range(count + 1))]
+
+
+# --- nodes, g and h ---------------------------------------------------------------------------------------------------
+
+
+class RowGradients:
+    """The g and h of ``n_rows`` rows."""
+
+    def __init__(self, session: DuckDBSession, n_rows: int) -> None:
+        self._session = session
+        self._values: FloatArray = np.empty((2, n_rows))
+        self._read: TreeGradients | None = None  # which these are
+
+    def __len__(self) -> int:
+        return len(self._values[0])
+
+    def of(self, gh: TreeGradients) -> FloatArray:
+        """Return g and h of a tree, (2, rows); they are read once."""
+        if self._read != gh:
+            names = [f"CAST({name} AS DOUBLE)" for name in (gh.g, gh.h)]
+            _read_columns(self._session, gh.table, names, self._values)
+            self._read = gh
+        return self._values
+
+    def forget(self) -> FloatArray:
+        """Have them read again, as they are others or served their purpose; return the room of one of them."""
+        self._read = None
+        room: FloatArray = self._values[0]
+        return room
+
+
+class RecordNodes:
+    """The nodes of the rows while a tree grows.
+
+    Splits are put off until the rows are read next. Say histograms are asked for after a level was split: the rows of
+    each batch are moved to the children, those of the nodes asked for are chosen, and their codes are added up. Each
+    thread does so with a part of the batch, and has sums of its own.
+
+    Parameters
+    ----------
+    session
+        Where the rows are.
+    bins
+        Their table.
+    layout
+        The bins of all features.
+    word_layout, words
+        The rows' words.
+    gradients
+        Their g and h.
+    stored
+        The features whose codes they have.
+    dimensions
+        The features that they have by keys.
+    workers, n_threads
+        The threads, and how many of them may work at once.
+    """
+
+    def __init__(
+        self, session: DuckDBSession, bins: str, layout: SlotLayout, word_layout: WordLayout, words: Words,
+        gradients: RowGradients, stored: Sequence[int], dimensions: Sequence[KeyCodes], workers: Workers,
+        n_threads: int,
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._bins = bins
+        self._layout = layout
+        self._words = words
+        self._gradients = gradients
+        self._stored = stored
+        self._dimensions = dimensions
+        self._codes = _CodesOfKeys(layout, word_layout, dimensions)
+        columns = [*(f"bin_{f}" for f in stored), *(each.column for each in dimensions)]
+        self._fields = [word_layout.fields[name] for name in columns]
+        self._workers = workers
+        self._n_threads = min(n_threads, _MAX_THREADS)
+        self._numbers: npt.NDArray[np.unsignedinteger] = np.zeros(len(gradients), np.uint16)
+        self.restart()
+
+    def restart(self) -> None:
+        """Put all rows into the root of another tree."""
+        self._numbers.fill(0)
+        self._n_nodes = 1
+        self._leaves: dict[int, None] = {0: None}  # in order
+        self._waiting: dict[int, tuple[Split, int, int]] = {}
+
+    def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """Put off splits: node -> (split, left child, right child)."""
+        self._waiting |= splits
+        for node, (_, *children) in splits.items():
+            del self._leaves[node]
+            self._leaves |= dict.fromkeys(children)
+            self._n_nodes = max(self._n_nodes, *(child + 1 for child in children))
+        if self._n_nodes > 1 << 16 and self._numbers.dtype == np.uint16:
+            self._numbers = self._numbers.astype(np.uint32)
+
+    # --- sweeps over the rows ----------------------------------------------------------------------------------------
+
+    def histograms(self, nodes: Sequence[int], tree: TreeGradients, n_rows: float) -> FloatArray:
+        """Return the histograms of nodes, of about ``n_rows`` rows, (nodes, slots, 2)."""
+        gh = self._gradients.of(tree)
+        indices = np.full(self._n_nodes, len(nodes), np.uint32)
+        indices[list(nodes)] = range(len(nodes))
+        sums = [BinSums(self._layout, self._dimensions, len(nodes), n_rows)]
+        n_threads = max(1, min(self._n_threads, _MAX_BYTES // sums[0].n_bytes))
+        sums += [BinSums(self._layout, self._dimensions, len(nodes), n_rows) for _ in range(1, n_threads)]
+
+        def add(thread: int, rows: slice, words: Batch) -> None:
+            chosen = _ChosenRows(self._numbers[rows], indices, len(nodes))
+            codes, (g, h) = chosen.unpacked(words, self._fields), map(chosen.values_of, gh[:, rows])
+            sums[thread].add(self._stored, codes, chosen.indices(), g, h)
+
+        self._sweep(add, n_threads)
+        for other in sums[1:]:
+            sums[0].add_all(other)
+        return sums[0].result()
+
+    def settle(self) -> None:
+        """Carry out the splits that were put off."""
+        if self._waiting:
+            self._sweep(lambda *_: None, self._n_threads)
+
+    def _sweep(self, visit: Callable[[int, slice, Batch], None], n_threads: int) -> None:
+        """Carry out the splits that were put off; call ``visit`` with each part of the rows, in threads.
+
+        It gets the number of the thread, which rows these are, and their words.
+        """
+        moves = _Moves(self._waiting, self._n_nodes, self._codes) if self._waiting else None
+
+        def work(thread: int, parts: list[tuple[slice, Batch]]) -> None:
+            for rows, words in _popped(parts):
+                if moves is not None:
+                    moves.carry_out(self._numbers[rows], words)
+                visit(thread, rows, words)
+
+        with closing(self._words.parts()) as lists:
+            for parts in lists:
+                self._workers.each(range(n_threads), partial(work, parts=parts))
+        self._waiting = {}
+
+    # --- for statements -----------------------------------------------------------------------------------------------
+
+    def show_values(self, values: Mapping[int, float]) -> str:
+        """Have statements read the value of each row's leaf as the column ``value``; return the table's name.
+
+        This takes the place of the tree's g and h, which have served their purpose.
+        """
+        self.settle()
+        by_number = np.zeros(self._n_nodes)
+        by_number[list(values)] = list(values.values())
+        out = self._gradients.forget()
+        np.take(by_number, self._numbers, out=out, mode="clip")
+        self._session.show(value=out)
+        return SHOWN
+
+    def table(self) -> tuple[str, dict[int, int]]:
+        """Return a table with the column ``node``, and the node of each of its numbers, which is itself."""
+        self.settle()
+        self._session.show(node=self._numbers)
+        return SHOWN, {node: node for node in self._leaves}
+
+    @property
+    def sources(self) -> list[str]:
+        """The tables whose columns `case` reads."""
+        table, _ = self.table()
+        return [self._bins, table]
+
+    def case(self, values: Mapping[int, str]) -> str:
+        """Return an expression over `sources`: the value of the row's leaf."""
+        return f"CASE node {' '.join(f'WHEN {node} THEN {values[node]}' for node in self._leaves)} END"
+
+    def leaves(self) -> list[int]:
+        """Return the leaves of the tree so far."""
+        return list(self._leaves)
+
+    def drop(self) -> None:
+        """Have statements no longer read what is in memory."""
+        self._session.show()
+
+
+def _popped(parts: list[tuple[slice, Batch]]) -> Iterator[tuple[slice, Batch]]:
+    """Yield parts that no other thread takes."""
+    while True:
+        try:
+            part = parts.pop()
+        except IndexError:  # there are none left
+            return
+        yield part
+
+
+class _ChosenRows:
+    """The rows of a part that are in some nodes, one node after the other.
+
+    So the sums of one node at a time are in the cache, and rows of one key lie side by side.
+
+    Parameters
+    ----------
+    numbers
+        The node of each row of the part.
+    indices
+        uint32 (nodes,): the index of each node among those chosen; the others have the index after the last.
+    n_nodes
+        How many nodes are chosen.
+    """
+
+    def __init__(self, numbers: npt.NDArray[np.unsignedinteger], indices: npt.NDArray[np.uint32], n_nodes: int) -> None:
+        from frameboost.engines.external_memory.node_kernels import group_rows
+
+        rows, self._ends = np.empty(len(numbers), np.uint32), np.empty(n_nodes + 1, np.uint32)
+        group_rows(numbers, indices, rows, self._ends)
+        self._rows = rows[: self._ends[-2]]
+
+    def indices(self) -> npt.NDArray[np.uint32]:
+        """Return the index of the node of each."""
+        counts = np.diff(self._ends[:-1], prepend=0)
+        return np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
+
+    def values_of(self, values: FloatArray) -> FloatArray:
+        """Return their values, of those of the part."""
+        from frameboost.engines.duckdb.records.kernels import take
+
+        out = np.empty(len(self._rows))
+        take(values, self._rows, out)
+        return out
+
+    def unpacked(self, words: Batch, fields: Sequence[Field]) -> list[npt.NDArray[np.unsignedinteger]]:
+        """Return their codes and keys, of the words of the part."""
+        from frameboost.engines.duckdb.records.kernels import take, unpack
+
+        word, columns = np.empty(len(self._rows), np.uint64), list[npt.NDArray[np.unsignedinteger]]()
+        taken = -1
+        for field in fields:
+            if field.word != taken:
+                take(words[field.word], self._rows, word)
+                taken = field.word
+            columns.append(np.empty(len(word), field.dtype))
+            unpack(word, field.shift, columns[-1])
+        return columns
+
+
+class _CodesOfKeys:
+    """The codes of the keys of all dimensions in one array.
+
+    In front of them are the numbers from 0 on: a code of the rows' own columns is a key, whose only code is itself. So
+    a kernel looks up both in the same way.
+
+    Parameters
+    ----------
+    layout
+        The bins of all features.
+    word_layout
+        The layout of the rows' words.
+    dimensions
+        The features that the rows have by keys.
+    """
+
+    def __init__(self, layout: SlotLayout, word_layout: WordLayout, dimensions: Sequence[KeyCodes]) -> None:
+        self.layout = layout
+        self._fields = word_layout.fields
+        self._of_feature: dict[int, tuple[str, tuple[int, int, int]]] = {}
+        by_key = {feature for each in dimensions for feature in each.features}
+        largest = max((bins.largest_code for f, bins in enumerate(layout.bins) if f not in by_key), default=0)
+        codes = [np.arange(largest + 1, dtype=np.min_scalar_type(largest))]
+        start = len(codes[0])
+        for each in dimensions:
+            n_features = len(each.features)
+            self._of_feature |= {f: (each.column, (start, n_features, i)) for i, f in enumerate(each.features)}
+            codes.append(each.codes.ravel())
+            start += each.codes.size
+        self.codes = np.concatenate(codes)
+
+    def field(self, feature: int) -> tuple[int, int, int, int, int, int]:
+        """Return the word, the shift and the mask of what a split on a feature looks up, and where in ``codes``.
+
+        That is the index of the first key, the number of a key's codes, and which of them is the feature's.
+        """
+        column, index = self._of_feature.get(feature, (f"bin_{feature}", _ITSELF))
+        field = self._fields[column]
+        return field.word, field.shift, int(np.iinfo(field.dtype).max), *index
+
+
+class _Moves:
+    """Splits as `frameboost.engines.duckdb.records.kernels.move_records` takes them.
+
+    Parameters
+    ----------
+    splits
+        Node -> (split, left child, right child).
+    n_nodes
+        The number of nodes of the tree, which are numbered from 0 on.
+    codes
+        What the splits look up.
+    """
+
+    def __init__(self, splits: Mapping[int, tuple[Split, int, int]], n_nodes: int, codes: _CodesOfKeys) -> None:
+        self._splits = np.full(n_nodes, -1, np.int32)
+        self._splits[list(splits)] = range(len(splits))
+        self._codes = codes.codes
+        fields, children, start = [], [], 0
+        for split, left, right in splits.values():
+            goes_left = split.goes_left(codes.layout.bins[split.feature].missing + 1)
+            fields.append([*codes.field(split.feature), start])
+            children.append(np.where(goes_left, left, right))
+            start += len(goes_left)
+        self._fields = np.array(fields, np.uint64)
+        self._children = np.concatenate(children).astype(np.uint32)
+
+    def carry_out(self, numbers: npt.NDArray[np.unsignedinteger], words: Batch) -> None:
+        """Move the rows that have these words, (words, rows), from the nodes with these numbers, in place."""
+        from frameboost.engines.duckdb.records.kernels import move_records
+
+        addresses = np.array([each.ctypes.data for each in words], np.uint64)
+        move_records(numbers, self._splits, addresses, self._fields, self._codes, self._children)
