@@ -2,12 +2,9 @@
 
 They need scikit-learn (``pip install 'frameboost[sklearn]'``), so this module is imported on first use.
 
-- `regressor`, `classifier`, `ranker`: the estimators
+- `estimators`: the regressor, the classifier and the ranker
 - `estimator`: their base class
-- `constructors`: parameters by any name
-- `tables`: X as a frame, of tables, arrays and sparse matrices
-- `targets`: checks of y and of weights
-- `rows`: the frame that is trained on
+- `data`: X, y and weights as the frame that is trained on
 """
 
 from __future__ import annotations
@@ -22,8 +19,6 @@ except ImportError as error:
         "frameboost's estimators need scikit-learn 1.9 or newer: pip install 'frameboost[sklearn]'"
     ) from error
 
-from frameboost.sklearn.classifier import FrameBoostClassifier
-from frameboost.sklearn.ranker import FrameBoostRanker
-from frameboost.sklearn.regressor import FrameBoostRegressor
+from frameboost.sklearn.estimators import FrameBoostClassifier, FrameBoostRanker, FrameBoostRegressor
 
 __all__ = ["FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor"]

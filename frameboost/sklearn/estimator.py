@@ -1,10 +1,18 @@
-"""The base class of the scikit-learn estimators: parameters, training, and what a fitted one knows."""
+"""The base class of the scikit-learn estimators: parameters, training, and what a fitted one knows.
+
+The parameters are those of `Parameters`. scikit-learn reads them from the signature of the constructor, and ``clone``
+gives them to another one. So the signature keeps to the names here, and XGBoost's and LightGBM's names are translated
+before they are stored: ``FrameBoostRegressor(eta=0.1)`` is ``FrameBoostRegressor(learning_rate=0.1)``, and
+``get_params`` says so.
+"""
 
 from __future__ import annotations
 
+import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import fields
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
@@ -13,26 +21,53 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from frameboost.api import fit
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import did_you_mean, shown
 from frameboost.data.sources import FrameSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import OutputName
 from frameboost.model.model import Model
+from frameboost.parameters.aliases import ALIASES, under_our_names
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.schema.polars_columns import with_values
-from frameboost.sklearn.constructors import by_any_name, seed_of, under_names_of, with_inherited
-from frameboost.sklearn.rows import Rows, role_columns, with_roles, with_types_of
-from frameboost.sklearn.tables import names_in, read, read_parts, read_whole
-from frameboost.sklearn.targets import Array, FloatArray
+from frameboost.sklearn.data import (
+    Array,
+    FloatArray,
+    Rows,
+    names_in,
+    read,
+    read_parts,
+    read_whole,
+    role_columns,
+    with_roles,
+    with_types_of,
+)
 
-__all__ = ["FROM_THE_DATA", "OWN", "Estimator", "documented"]
+__all__ = ["FROM_THE_DATA", "Estimator", "documented"]
 
 # Parameters of `frameboost.fit` that the estimators derive from the data.
 FROM_THE_DATA = frozenset({"num_class"})
 
-# Parameters of the estimators that are none of `Parameters`.
-OWN = ("objective", "engine", "eval_metric", "random_state", "class_weight")
+# All others, and their defaults.
+_DEFAULTS: dict[str, Any] = {"objective": None, "engine": "auto", "eval_metric": None, "random_state": None}
+_DEFAULTS |= {item.name: item.default for item in fields(Parameters) if item.name not in FROM_THE_DATA}
+
+_ELSEWHERE = {
+    "num_class": "is the number of labels in y",
+    "sample_weight": "is an argument of fit",
+    "eval_set": "is an argument of fit",
+    "qid": "is an argument of the ranker's fit",
+    "group": "is of XGBoost's ranker; here fit takes the query of each row, as qid",
+    "verbosity": "is not needed: the estimators print nothing",
+    "verbose": "is not needed: the estimators print nothing",
+    "silent": "is not needed: the estimators print nothing",
+    "missing": "is NULL and NaN; replace another value by one of them",
+    "importance_type": "is a choice of model_.importance(kind); feature_importances_ is its mean gain",
+    "device": "is always the CPU",
+    "use_label_encoder": "is not needed: y may hold labels of any kind",
+    "warm_start": "is not there; fb.fit(..., init_model=estimator.model_) grows more trees",
+}
+"""Where to find what estimators of other libraries take in their constructors."""
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -78,120 +113,16 @@ def documented(cls: _Class) -> _Class:
 class Estimator(BaseEstimator):
     """The base class; ``objective=None`` is the default objective of each kind of estimator."""
 
-    # scikit-learn reads parameters from this signature, so it lists them all; a test compares it with `Parameters`.
-    @by_any_name()
-    def __init__(
-        self,
-        *,
-        objective: str | None = None,
-        engine: str = "auto",
-        eval_metric: Any = None,
-        random_state: Any = None,
-        n_estimators: int = 100,
-        learning_rate: float = 0.3,
-        max_learning_rate: float | None = None,
-        max_depth: int = 6,
-        max_leaves: int = 0,
-        grow_policy: str = "depthwise",
-        min_child_weight: float = 1.0,
-        gamma: float = 0.0,
-        reg_lambda: float = 1.0,
-        reg_alpha: float = 0.0,
-        max_delta_step: float | None = None,
-        max_bin: int = 256,
-        tree_method: str = "auto",
-        proposal: str = "global",
-        base_score: float | None = None,
-        monotone_constraints: Any = None,
-        interaction_constraints: Any = None,
-        max_cat_to_onehot: int = 4,
-        max_cat_threshold: int = 64,
-        cat_smooth: float = 3.0,
-        linear_tree: bool = False,
-        linear_lambda: float = 10.0,
-        multi_strategy: Literal["one_output_per_tree", "multi_output_tree"] = "one_output_per_tree",
-        subsample: float = 1.0,
-        sampling_method: str = "uniform",
-        colsample_bytree: float = 1.0,
-        colsample_bylevel: float = 1.0,
-        colsample_bynode: float = 1.0,
-        booster: str = "gbtree",
-        rate_drop: float = 0.0,
-        one_drop: bool = False,
-        skip_drop: float = 0.0,
-        sample_type: str = "uniform",
-        normalize_type: str = "tree",
-        num_parallel_tree: int = 1,
-        seed: int = 0,
-        scale_pos_weight: float = 1.0,
-        quantile_alpha: Any = (0.5,),
-        expectile_alpha: float = 0.5,
-        huber_slope: float = 1.0,
-        tweedie_variance_power: float = 1.5,
-        aft_loss_distribution: str = "normal",
-        aft_loss_distribution_scale: float = 1.0,
-        lambdarank_pair_method: str = "topk",
-        lambdarank_num_pair_per_sample: int | None = None,
-        lambdarank_normalization: bool = True,
-        lambdarank_score_normalization: bool = True,
-        ndcg_exp_gain: bool = True,
-        early_stopping_rounds: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.objective = objective
-        self.engine = engine
-        self.eval_metric = eval_metric
-        self.random_state = random_state
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_learning_rate = max_learning_rate
-        self.max_depth = max_depth
-        self.max_leaves = max_leaves
-        self.grow_policy = grow_policy
-        self.min_child_weight = min_child_weight
-        self.gamma = gamma
-        self.reg_lambda = reg_lambda
-        self.reg_alpha = reg_alpha
-        self.max_delta_step = max_delta_step
-        self.max_bin = max_bin
-        self.tree_method = tree_method
-        self.proposal = proposal
-        self.base_score = base_score
-        self.monotone_constraints = monotone_constraints
-        self.interaction_constraints = interaction_constraints
-        self.max_cat_to_onehot = max_cat_to_onehot
-        self.max_cat_threshold = max_cat_threshold
-        self.cat_smooth = cat_smooth
-        self.linear_tree = linear_tree
-        self.linear_lambda = linear_lambda
-        self.multi_strategy = multi_strategy
-        self.subsample = subsample
-        self.sampling_method = sampling_method
-        self.colsample_bytree = colsample_bytree
-        self.colsample_bylevel = colsample_bylevel
-        self.colsample_bynode = colsample_bynode
-        self.booster = booster
-        self.rate_drop = rate_drop
-        self.one_drop = one_drop
-        self.skip_drop = skip_drop
-        self.sample_type = sample_type
-        self.normalize_type = normalize_type
-        self.num_parallel_tree = num_parallel_tree
-        self.seed = seed
-        self.scale_pos_weight = scale_pos_weight
-        self.quantile_alpha = quantile_alpha
-        self.expectile_alpha = expectile_alpha
-        self.huber_slope = huber_slope
-        self.tweedie_variance_power = tweedie_variance_power
-        self.aft_loss_distribution = aft_loss_distribution
-        self.aft_loss_distribution_scale = aft_loss_distribution_scale
-        self.lambdarank_pair_method = lambdarank_pair_method
-        self.lambdarank_num_pair_per_sample = lambdarank_num_pair_per_sample
-        self.lambdarank_normalization = lambdarank_normalization
-        self.lambdarank_score_normalization = lambdarank_score_normalization
-        self.ndcg_exp_gain = ndcg_exp_gain
-        self.early_stopping_rounds = early_stopping_rounds
-        self.n_jobs = n_jobs
+    def __init__(self, **parameters: Any) -> None:
+        chosen = _DEFAULTS | _under_names_of(_DEFAULTS, parameters, self._own_names())
+        for name, value in chosen.items():
+            setattr(self, name, value)
+
+    # scikit-learn reads the parameters from the signature, and ``clone`` gives them to another estimator.
+    __init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+        + [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=its) for name, its in _DEFAULTS.items()]
+    )
 
     model_: Model
 
@@ -204,7 +135,7 @@ class Estimator(BaseEstimator):
         """Let scikit-learn see the parameters that a subclass's constructor passes on as ``**parameters``."""
         super().__init_subclass__(**kwargs)
         if "__init__" in cls.__dict__:
-            cls._named = with_inherited(cls.__dict__["__init__"], super(cls, cls).__init__)
+            cls._named = _with_inherited(cls.__dict__["__init__"], super(cls, cls).__init__)
 
     def __sklearn_clone__(self) -> Self:
         """Return an estimator with the same parameters that is not fitted."""
@@ -234,7 +165,7 @@ class Estimator(BaseEstimator):
         defaults = Parameters()
         chosen = {name: getattr(self, name) for name in ("max_depth", "grow_policy")}
         kept = {name: value for name, value in chosen.items() if value != getattr(defaults, name)}
-        return super().set_params(**under_names_of(self._own_names(), kept | params))  # type: ignore[no-any-return]
+        return super().set_params(**_under_names_of(self._own_names(), kept | params))  # type: ignore[no-any-return]
 
     def _own_names(self) -> set[str]:
         return set(self._get_param_names())
@@ -389,18 +320,19 @@ class Estimator(BaseEstimator):
         held_out = with_types_of(rows.frame, features, held_out)
         columns = role_columns(rows)
         valid = {f"validation_{i}": with_roles(part, columns) for i, part in enumerate(held_out)}
-        # By the names here: a subclass may have parameters of its own, and fix some of these.
-        own = {name: getattr(self, name) for name in Estimator._get_param_names()}
-        own["seed"] = seed_of(own.pop("random_state"), own["seed"])
-        if isinstance(own["n_jobs"], int | np.integer) and own["n_jobs"] == -1:  # scikit-learn: all
-            own["n_jobs"] = None
+        # A subclass may have parameters of its own, and fix some of these.
+        parameters = {name: getattr(self, name) for name in _DEFAULTS}
+        parameters["seed"] = _seed_of(parameters.pop("random_state"), parameters["seed"])
+        n_jobs = parameters["n_jobs"]
+        if isinstance(n_jobs, int | np.integer) and n_jobs == -1:  # scikit-learn: all
+            parameters["n_jobs"] = None
         roles = {role: names[0] if len(names) == 1 else names for role, names in columns.items()}
         data: Any = with_roles(rows, columns)
         if self._categorical:
             data = FrameSource(data.lazy(), categorical=self._categorical)
         self.model_ = fit(
             data, features=features, valid=valid or None, verbose=False,
-            **own | more | roles | {"objective": objective},
+            **parameters | more | roles | {"objective": objective},
         )  # fmt: skip
 
 
@@ -414,5 +346,70 @@ def _set_and_metric(column: str) -> tuple[str, str]:
     return "_".join(parts[:-1]), parts[-1]
 
 
-def _is_pair(given: object) -> bool:
-    return isinstance(given, list | tuple) and len(given) == 2
+def _is_pair(item: object) -> bool:
+    return isinstance(item, list | tuple) and len(item) == 2
+
+
+# --- parameters by any name -------------------------------------------------------------------------------------------
+
+
+def _under_names_of(
+    names: Collection[str], parameters: Mapping[str, Any], suggested: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return parameters under the names that an estimator has for them.
+
+    Raises
+    ------
+    ParameterError
+        If a name is of no parameter, or two are of one.
+
+    Examples
+    --------
+    >>> _under_names_of(["learning_rate", "n_jobs"], {"eta": 0.1, "n_jobs": 2})
+    {'learning_rate': 0.1, 'n_jobs': 2}
+    """
+    known = set(names)
+    if known.issuperset(parameters):  # as clone gives them, who wants the same objects back
+        return dict(parameters)
+    # An estimator's own names, of which some are aliases in `frameboost.fit`, as `random_state` is.
+    own = {name: value for name, value in parameters.items() if name in known and name in ALIASES}
+    ours = own | under_our_names({name: value for name, value in parameters.items() if name not in own})
+    for name in ours:
+        if name in _ELSEWHERE and name not in known:
+            raise ParameterError(f"{name} is no parameter of the estimators: it {_ELSEWHERE[name]}")
+        if name not in known:
+            raise ParameterError(f"unknown parameter {shown(name)}{did_you_mean(name, {*known, *suggested})}")
+    return ours
+
+
+def _with_inherited(init: Callable[..., None], inherited: Callable[..., None]) -> tuple[str, ...] | None:
+    """Give a constructor with ``**parameters`` the signature that has the ``inherited`` ones, for scikit-learn.
+
+    Returns the names that it has itself; None where it passes nothing on.
+    """
+    declared = list(inspect.signature(init).parameters.values())
+    named = [p for p in declared if p.kind is not p.VAR_KEYWORD]
+    if len(named) == len(declared):
+        return None
+    known = {p.name for p in named}
+    passed = (p for p in inspect.signature(inherited).parameters.values() if p.name not in known)
+    more = [p.replace(kind=p.KEYWORD_ONLY) for p in passed]
+    init.__signature__ = inspect.Signature([*named, *more])  # type: ignore[attr-defined]
+    return tuple(p.name for p in named[1:])
+
+
+def _seed_of(random_state: Any, seed: Any) -> Any:
+    """Return the seed that ``random_state`` stands for; `frameboost.fit` checks it."""
+    most = np.iinfo(np.int32).max
+    if random_state is None:
+        return seed
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(most))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(most))
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
+        return int(random_state)
+    raise ParameterError(
+        "random_state must be an integer of at least 0, a RandomState or a Generator of numpy's, or None, not "
+        f"{shown(random_state)}"
+    )

@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import frameboost as fb
 from frameboost.parameters.parameters import Parameters
-from frameboost.sklearn.estimator import FROM_THE_DATA, OWN
+from frameboost.sklearn.estimator import FROM_THE_DATA
 from tests.support.cases import cases
 from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, as_pandas, numbers
 
@@ -54,18 +54,13 @@ def test_scikit_learns_own_checks(estimator):
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_the_parameters_are_those_of_fit(kind):
     signature = inspect.signature(kind.__init__).parameters
-    given = {name: p.default for name, p in signature.items() if name not in ("self", *OWN)}
+    defaults = {name: p.default for name, p in signature.items() if name != "self"}
+    assert defaults["engine"] == inspect.signature(fb.fit).parameters["engine"].default == "auto"
+    assert kind().get_params() == defaults
+    others = {"objective": None, "engine": "auto", "eval_metric": None, "random_state": None}
+    others |= {"class_weight": None} if kind is fb.FrameBoostClassifier else {}
     declared = {item.name: item.default for item in fields(Parameters) if item.name not in FROM_THE_DATA}
-    missing = [f"{name}={declared[name]!r}" for name in declared if name not in given]
-    assert not missing, f"add to Estimator.__init__ in frameboost/estimator.py: {', '.join(missing)}"
-    assert given == declared
-    assert list(given) == list(declared)
-    assert signature["engine"].default == inspect.signature(fb.fit).parameters["engine"].default == "auto"
-    assert {name: signature[name].default for name in OWN if name in signature and name != "engine"} == {
-        "objective": None, "eval_metric": None, "random_state": None,
-        **({"class_weight": None} if kind is fb.FrameBoostClassifier else {}),
-    }  # fmt: skip
-    assert kind().get_params() == {name: p.default for name, p in signature.items() if name != "self"}
+    assert defaults == others | declared
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

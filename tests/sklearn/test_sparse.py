@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 import frameboost as fb
 import frameboost.binning.bins as bins
 import frameboost.data.sparse_matrix as sparse_matrix
-import frameboost.sklearn.tables as tables
+import frameboost.sklearn.data as tables
 from tests.support.estimator_frames import SHAPE
 from tests.support.examples import examples
 
