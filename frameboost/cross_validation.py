@@ -67,8 +67,8 @@ def cv(
     >>> fb.cv(df, "y", folds=4, n_estimators=2, learning_rate=0.5, reg_lambda=0)["valid_rmse_mean"].round(2).to_list()
     [1.12, 0.56]
     """
-    own = {"seed": seed or None, "early_stopping_rounds": early_stopping_rounds}
-    options = for_several_fits({name: value for name, value in own.items() if value is not None} | options)
+    named = {"seed": seed or None, "early_stopping_rounds": early_stopping_rounds}
+    options = for_several_fits({name: value for name, value in named.items() if value is not None} | options)
     seed, early_stopping_rounds = options.pop("seed", 0), options.pop("early_stopping_rounds", None)
     for name, value in (("seed", seed), ("early_stopping_rounds", early_stopping_rounds or 1)):
         BY_NAME[name](name, value)  # which may have come by another name
@@ -91,17 +91,17 @@ def cv(
 def _summary(histories: list[pl.DataFrame]) -> pl.DataFrame:
     measured = pl.concat(histories)
     names = [name for name in measured.columns if name != "round"]
-    wanted = [
+    means = [
         expr for name in names for expr in (pl.col(name).mean().alias(f"{name}_mean"),
                                             pl.col(name).std().alias(f"{name}_std"))
     ]  # fmt: skip
-    return measured.group_by("round").agg(wanted).sort("round")
+    return measured.group_by("round").agg(means).sort("round")
 
 
-def _stopped(table: pl.DataFrame, patience: int, wanted: Any) -> pl.DataFrame:
+def _stopped(table: pl.DataFrame, patience: int, eval_metric: Any) -> pl.DataFrame:
     name = next(column for column in reversed(table.columns) if column.endswith("_mean"))
     scores = table[name].to_list()
-    sign = -1.0 if larger_is_better(name.removeprefix("valid_").removesuffix("_mean"), wanted) else 1.0
+    sign = -1.0 if larger_is_better(name.removeprefix("valid_").removesuffix("_mean"), eval_metric) else 1.0
     best, since_best = None, 0
     for i, score in enumerate(scores):
         if not math.isfinite(score):  # as `EvaluationLog` takes no notice of it

@@ -66,10 +66,10 @@ def fold_models(
 
 def for_several_fits(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of `fit` under the names here; what can be read only once, such as a generator, as a list."""
-    found = {name: _read_once(value) for name, value in under_our_names(options).items()}
-    if isinstance(cuts := found.get("cuts"), Mapping):
-        found["cuts"] = {name: _read_once(values) for name, values in cuts.items()}
-    return found
+    ours = {name: _read_once(value) for name, value in under_our_names(options).items()}
+    if isinstance(cuts := ours.get("cuts"), Mapping):
+        ours["cuts"] = {name: _read_once(values) for name, values in cuts.items()}
+    return ours
 
 
 def _read_once(value: Any) -> Any:
@@ -122,7 +122,7 @@ def mean_of_folds(
 def _features(source: LocalSource, target: str | Sequence[str], folds: int | str, options: dict[str, Any]) -> list[str]:
     """Return the features: by default all columns without a role; the column of folds has one."""
     roles: set[str] = set()
-    for given in (folds, target, *map(options.get, _ROLES)):
-        several = given if isinstance(given, list | tuple) else [given]
+    for argument in (folds, target, *map(options.get, _ROLES)):
+        several = argument if isinstance(argument, list | tuple) else [argument]
         roles |= {name for name in several if isinstance(name, str)}
     return chosen_names(source, options.pop("features", None), options.pop("exclude", None), roles)

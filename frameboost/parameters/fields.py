@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import numbers
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import Field, field
 from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
 
+from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 
-__all__ = ["as_number", "checked", "declared", "range_text", "values_text"]
+__all__ = ["checked", "declared", "interaction_sets", "monotone_directions", "quantiles", "values_text"]
 
 
 def declared(default: Any, doc: str, *, low: float | None = None, above: float | None = None,
@@ -62,8 +63,8 @@ def checked(item: Field[Any], hint: Any, value: Any) -> Any:
     options = typing.get_args(hint) or (hint,)
     if value is None and type(None) in options:
         return None
-    wanted = int if int in options else float
-    number = as_number(value, wanted)
+    kind = int if int in options else float
+    number = _as_number(value, kind)
     low, above, high, below = (item.metadata[key] for key in ("low", "above", "high", "below"))
     outside = number is None or (
         (low is not None and number < low)
@@ -72,17 +73,17 @@ def checked(item: Field[Any], hint: Any, value: Any) -> Any:
         or (below is not None and number >= below)
     )
     if outside:
-        kind = "an integer" if wanted is int else "a finite number"
-        raise ParameterError(f"{item.name} must be {kind}{range_text(item)}, not {shown(value)}")
+        what = "an integer" if kind is int else "a finite number"
+        raise ParameterError(f"{item.name} must be {what}{_range_text(item)}, not {shown(value)}")
     return number
 
 
-def as_number(value: Any, wanted: type) -> int | float | None:
+def _as_number(value: Any, kind: type) -> int | float | None:
     """Return ``value`` (numpy's scalars too) as an int or a finite float, or None if it isn't one."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
         return None
     try:
-        if wanted is int:
+        if kind is int:
             whole = int(typing.cast("float", value))
             return whole if whole == value else None
         number = float(value) + 0.0  # turns -0.0 into 0.0, so that equal models have equal files
@@ -91,7 +92,7 @@ def as_number(value: Any, wanted: type) -> int | float | None:
     return number if math.isfinite(number) else None
 
 
-def range_text(item: Field[Any]) -> str:
+def _range_text(item: Field[Any]) -> str:
     """Return a parameter's range in words, such as `` of at least 0``."""
     low, above, high, below = (item.metadata[key] for key in ("low", "above", "high", "below"))
     parts = []
@@ -117,5 +118,82 @@ def values_text(item: Field[Any], hint: Any) -> str:
     options = typing.get_args(hint) or (hint,)
     if typing.get_origin(hint) is Literal:
         return "{" + ", ".join(map(repr, options)) + "}"
-    number = f"{options[0].__name__}{range_text(item)}"
-    return f"{number}{',' if range_text(item) else ''} or None" if type(None) in options else number
+    number = f"{options[0].__name__}{_range_text(item)}"
+    return f"{number}{',' if _range_text(item) else ''} or None" if type(None) in options else number
+
+
+# --- parameters that are no scalars -----------------------------------------------------------------------------------
+
+# Whether the data has the columns that constraints name is checked in `frameboost.training.constraints`.
+
+
+def monotone_directions(value: object) -> dict[str, int] | None:
+    """Return the directions other than 0 by column name, sorted by name; None if there are none.
+
+    Raises
+    ------
+    ParameterError
+        If ``value`` is no dict of column name to -1, 0 or 1.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise ParameterError(
+            "monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, "
+            f"not {shown(value)}"
+        )
+    directions = {}
+    for name, direction in value.items():
+        if not isinstance(name, str):
+            raise ParameterError(f"monotone_constraints must name columns, not {shown(name)}")
+        is_number = isinstance(direction, numbers.Real) and not isinstance(direction, bool)
+        if not is_number or direction not in (-1, 0, 1):
+            raise ParameterError(f"monotone_constraints[{shown(name)}] must be -1, 0 or 1, not {shown(direction)}")
+        if direction:
+            directions[str(name)] = int(direction)
+    return dict(sorted(directions.items())) or None
+
+
+def interaction_sets(value: object) -> list[list[str]] | None:
+    """Return the sets sorted, without duplicates; with an empty list every column is alone on its path.
+
+    Raises
+    ------
+    ParameterError
+        If ``value`` is no list of lists of column names.
+    """
+    if value is None:
+        return None
+    sets = set()
+    for members in _members(value, value):
+        names = set()
+        for name in _members(value, members):
+            if not isinstance(name, str):
+                raise ParameterError(f"interaction_constraints must name columns, not {shown(name)}")
+            names.add(str(name))
+        if not names:
+            raise ParameterError("interaction_constraints holds an empty set; each must name at least one column")
+        sets.add(tuple(sorted(names)))
+    return [list(names) for names in sorted(sets)]
+
+
+def quantiles(value: object) -> tuple[float, ...]:
+    """Return the quantiles of ``quantile_alpha``, one or several."""
+    several = list(value) if is_iterable(value) and not isinstance(value, str | bytes) else [value]
+    alphas = [_as_number(alpha, float) for alpha in several]
+    inside = [float(alpha) for alpha in alphas if alpha is not None and 0 < alpha < 1]
+    if not several or len(inside) < len(several) or inside != sorted(set(inside)):
+        raise ParameterError(
+            f"quantile_alpha must be a number between 0 and 1, or several in ascending order, not {shown(value)}"
+        )
+    return tuple(inside)
+
+
+def _members(sets: object, value: object) -> list[object]:
+    """Return the items of a list, tuple or set within ``sets``, the user's argument."""
+    if isinstance(value, str | bytes | Mapping) or not is_iterable(value):
+        raise ParameterError(
+            "interaction_constraints must be a list of lists of column names, such as [['a', 'b'], ['c', 'd']], "
+            f"not {shown(sets)}"
+        )
+    return list(value)

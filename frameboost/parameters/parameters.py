@@ -14,10 +14,16 @@ from typing import Any, Literal
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.errors import ParameterError
 from frameboost.parameters.aliases import ALIASES
-from frameboost.parameters.fields import checked, declared, values_text
-from frameboost.parameters.readers import interaction_sets, monotone_directions, quantiles
+from frameboost.parameters.fields import (
+    checked,
+    declared,
+    interaction_sets,
+    monotone_directions,
+    quantiles,
+    values_text,
+)
 
-__all__ = ["Parameters", "markdown_table", "parameter_table"]
+__all__ = ["Parameters", "markdown_table", "parameter_table", "shrinkage_of"]
 
 _MAX_INTEGER = 1_000_000_000  # fits the 32-bit integers of the kernels
 
@@ -367,6 +373,24 @@ def _suggestion(name: str, known: set[str]) -> str:
         return f"; here it is called {shown(ours)}"
     near = did_you_mean(name, [*known, *_FIT_ARGUMENTS], {**_OTHER_NAMES, **ALIASES})
     return near or f"; the parameters are {', '.join(sorted(known))}"
+
+
+# How much a growing learning rate grows in a round, as a share of the first one.
+_GROWTH = 0.01
+
+
+def shrinkage_of(parameters: Mapping[str, Any], round_: int) -> float:
+    """Return the factor of the leaf values in a round, counted from 0; parallel trees share the learning rate.
+
+    With ``max_learning_rate`` it grows by 1 % of the first one a round, up to that.
+
+    >>> [shrinkage_of({"learning_rate": 0.1, "max_learning_rate": 0.2}, round_) for round_ in (0, 50, 150)]
+    [0.1, 0.15000000000000002, 0.2]
+    """
+    rate, largest = parameters.get("learning_rate", 0.3), parameters.get("max_learning_rate")
+    if largest is not None:
+        rate = min(rate * (1.0 + _GROWTH * round_), largest)
+    return float(rate / parameters.get("num_parallel_tree", 1))
 
 
 def parameter_table(without: Collection[str] = ()) -> str:

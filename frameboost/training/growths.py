@@ -15,8 +15,7 @@ from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import rounded
 from frameboost.losses.loss import Loss
-from frameboost.parameters.learning_rates import shrinkage_of
-from frameboost.parameters.parameters import Parameters
+from frameboost.parameters.parameters import Parameters, shrinkage_of
 from frameboost.splits.split import Stats
 from frameboost.training.boosting import Growth
 from frameboost.training.dart import Dropout

@@ -20,8 +20,7 @@ from frameboost.engines.memory.held_out import HeldOutEngine
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.parameters.learning_rates import shrinkage_of
-from frameboost.parameters.parameters import Parameters
+from frameboost.parameters.parameters import Parameters, shrinkage_of
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
 from frameboost.splits.gain import bounded_weight

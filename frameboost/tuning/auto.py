@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import polars as pl
+
 from frameboost.api import check_options, fit
 from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.checks.messages import shown
@@ -16,29 +18,27 @@ from frameboost.data.column_choice import chosen_names
 from frameboost.data.folds import fold_parts
 from frameboost.data.last_rows import LastRows
 from frameboost.data.opening import open_source
-from frameboost.data.sources import LocalSource
+from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.engines.choose import choose_engine
 from frameboost.engines.contract import HistogramEngine
 from frameboost.ensemble.averaging import average
-from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.fold_models import for_several_fits
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.metrics.built_in import metrics_of
-from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
 from frameboost.runtime.installed import require_numba
 from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores
+from frameboost.schema.polars_columns import column
 from frameboost.training.class_labels import TrainingTarget, read_target
 from frameboost.training.conformal import rows_needed
 from frameboost.training.data_checks import find_column
 from frameboost.tuning.blending import HeldOutMargins, blend
-from frameboost.tuning.deadline import Deadline
-from frameboost.tuning.facts import check_folds, check_labels, count_rows, is_of_zeros_and_ones
-from frameboost.tuning.leaderboard import leaderboard
-from frameboost.tuning.recipes import PLANS, Plan, distinct
-from frameboost.tuning.trials import Fold, Trial, Trials
+from frameboost.tuning.recipes import PLANS, Plan, Recipe, distinct
+from frameboost.tuning.trials import Deadline, Fold, Trial, Trials
 
 __all__ = ["auto"]
 
@@ -144,7 +144,7 @@ def auto(
     added = [name for key in _OFFSETS if options.get(key) is not None for name in _names(options[key])]
     features = _features(source, [*_names(target), *added], groups, roles, options)
     objective, is_assumed = options.get("objective"), False
-    if objective is None and is_of_zeros_and_ones(source, target):
+    if objective is None and _is_of_zeros_and_ones(source, target):
         objective, is_assumed = _BINARY, True
     goal = read_target(source, {}, target, objective, options.get("num_class"), None, options.pop("positive", None))
     options |= {"objective": goal.objective, "num_class": goal.num_class, "features": features, "seed": seed}
@@ -152,37 +152,41 @@ def auto(
     known = [name for name in roles.values() if name is not None]
     columns = list(dict.fromkeys([*features, *_names(target), *known, *added]))
     rows = cast("LocalSource", goal.source)
-    n_rows = count_rows(rows)
+    n_rows = _count_rows(rows)
     if n_rows < 2 * plan.folds:
         raise DataError(f"the data has {n_rows:,} rows; auto holds out {plan.folds} folds of at least 2 rows")
     # The times of survival may all be the same, as their upper bounds differ.
     judged = _names(target) if roles["label_upper_bound"] is None else []
-    judged = check_labels(rows, judged, n_rows)
+    judged = _check_labels(rows, judged, n_rows)
     plan = plan.for_size(n_rows * len(features))
     options = plan.bins(n_rows) | options
     if time is None:
         folds = _folds(rows, plan, groups or roles["group"], seed, columns)
     else:
         folds = [_last_fold(rows, time, roles["group"], columns)]
-    check_folds([fold.training for fold in folds], judged, goal.labels)
-    metric = _last(options.get("eval_metric"))
+    _check_folds([fold.training for fold in folds], judged, goal.labels)
+    watched = options.get("eval_metric")
+    metric = None if watched is None else metrics_of(watched)[-1]
     require_numba("auto")
     at_once = _at_once(rows, n_rows * len(features), len(folds), options)
     options["verbose"] = False
     n_threads = options.pop("n_jobs", None) or available_cores() if at_once > 1 else None
     train = partial(fit, target=target, **options)
+    folder = None if checkpoint is None else Path(checkpoint)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     with steps(len(plan.recipes) * len(folds), verbose=verbose) as tell:
         search = Trials(
-            folds, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=_folder(checkpoint),
+            folds, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=folder,
             tell=tell,
         )  # fmt: skip
         tried = search.run([recipe.with_all(plan.settings) for recipe in plan.recipes])
         tell("choosing by held-out rows")
-        found = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
-        margins = HeldOutMargins(folds, found, target, metric, {k: v for k, v in roles.items() if v is not None})
-        ensemble, values, weights = _joined(search, found, margins, None if time is None else rows)
+        complete = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
+        margins = HeldOutMargins(folds, complete, target, metric, {k: v for k, v in roles.items() if v is not None})
+        ensemble, values, weights = _joined(search, complete, margins, None if time is None else rows)
         interval = margins.interval(list(weights.values()), coverage)
-    board = leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
+    board = _leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
     hint = f"target {shown(target)} is 0 or 1, taken for two classes; objective='reg:squarederror' predicts a number"
     joins = recorded_joins(source, ensemble.read_names)
     ensemble = replace(ensemble, labels=goal.labels, interval=interval, joins=joins)
@@ -231,10 +235,10 @@ def _plan(quality: int, options: dict[str, Any], *, may_have_slopes: bool) -> Pl
     """Return the plan with the user's parameters, which hold for every recipe, and take them from the options."""
     plan = PLANS[quality] if may_have_slopes else PLANS[quality].without_slopes()
     chosen = {*plan.settings, *(name for recipe in plan.recipes for shape in recipe.shapes for name in shape)}
-    given = {name: options.pop(name) for name in list(options) if name in chosen}
-    recipes = distinct([recipe.with_all(given) for recipe in plan.recipes])
-    settings = {**plan.settings, **{name: value for name, value in given.items() if name in plan.settings}}
-    if "max_learning_rate" not in given and ("learning_rate" in given or options.get("booster") == "dart"):
+    fixed = {name: options.pop(name) for name in list(options) if name in chosen}
+    recipes = distinct([recipe.with_all(fixed) for recipe in plan.recipes])
+    settings = {**plan.settings, **{name: value for name, value in fixed.items() if name in plan.settings}}
+    if "max_learning_rate" not in fixed and ("learning_rate" in fixed or options.get("booster") == "dart"):
         del settings["max_learning_rate"]
     return replace(plan, recipes=recipes, settings=settings)
 
@@ -264,19 +268,6 @@ def _at_once(source: LocalSource, n_values: int, n_folds: int, options: Mapping[
     return max(1, min(n_jobs or available_cores(), n_folds - 1))
 
 
-def _folder(checkpoint: str | os.PathLike[str] | None) -> Path | None:
-    if checkpoint is None:
-        return None
-    folder = Path(checkpoint)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _last(eval_metric: Any) -> str | Metric | None:
-    """Return the metric that early stopping watches, None for that of the objective."""
-    return None if eval_metric is None else metrics_of(eval_metric)[-1]
-
-
 # --- the search, and after it -----------------------------------------------------------------------------------------
 
 
@@ -285,7 +276,7 @@ def _joined(
 ) -> tuple[Ensemble, dict[str, float], dict[str, float]]:
     """Return the mean of the trials' models, and the metric and the weight of each trial by its name.
 
-    ``all_rows`` is what to train on with what was found; None if the models of the folds have seen all rows.
+    ``all_rows`` is what to train on with the chosen settings; None if the models of the folds have seen all rows.
     """
     weights, errors = blend(margins), margins.alone
     parts: list[tuple[Ensemble, float]] = []
@@ -300,3 +291,117 @@ def _joined(
         {name: sign * error for name, error in zip(names, errors, strict=True)},
         dict(zip(names, weights, strict=True)),
     )
+
+
+# --- what the data says before the search -----------------------------------------------------------------------------
+
+
+def _count_rows(source: LocalSource) -> int:
+    """Return the number of rows."""
+    rows = source.own_rows()
+    if isinstance(rows, FrameSource):
+        return int(rows.frame.select(pl.len()).collect().item())
+    return int(rows.relation.aggregate("COUNT(*)").fetchall()[0][0])
+
+
+def _is_of_zeros_and_ones(source: LocalSource, target: Any) -> bool:
+    """Whether a target of integers has the values 0 and 1 and no others, so that it is most likely of two classes."""
+    kind = source.types().get(target) if isinstance(target, str) else None
+    if kind is None or not kind.is_integer:
+        return False
+    low, high, _ = _range(source, target)
+    return (low, high) == (0, 1)
+
+
+def _check_labels(source: LocalSource, targets: Sequence[str], n_rows: int) -> list[str]:
+    """Return the targets that are not the same in all rows; raise `DataError` if one is NULL in some row.
+
+    Fits would say so of a fold.
+    """
+    varying = []
+    for target in targets:
+        lowest, highest, present = _range(source, target)
+        if present < n_rows:
+            raise DataError(
+                f"target {shown(target)} is NULL or NaN in {n_rows - present:,} of {n_rows:,} rows; drop those rows "
+                "first"
+            )
+        if lowest != highest:
+            varying.append(target)
+    return varying
+
+
+def _check_folds(trainings: Sequence[Any], targets: Sequence[str], labels: Labels) -> None:
+    """Raise `DataError` if a target is the same in all rows but those of one fold, which are held out.
+
+    ``labels`` are those of the classes, for messages.
+    """
+    for target in targets:
+        for rows in trainings:
+            lowest, highest, _ = _range(open_source(rows), target)
+            if lowest == highest:
+                raise DataError(
+                    f"target {shown(target)} has other values than {_named(lowest, labels)} in too few rows: all of "
+                    "these would be held out together, and there were nothing to learn from the others"
+                )
+
+
+def _range(source: Any, target: str) -> tuple[Any, Any, int]:
+    """Return the smallest and the largest label, and the number of rows that have one."""
+    if isinstance(source, FrameSource):
+        values = column(target)
+        frame = source.to_frame([target])  # of tables that are joined, only those that have it
+        values = values.fill_nan(None) if frame.collect_schema()[target].is_float() else values
+        low, high, count = frame.select(low=values.min(), high=values.max(), count=values.count()).collect().row(0)
+        return low, high, count
+    quoted = quote_identifier(target)
+    types = source.types()
+    present = f"NULLIF({quoted}, 'nan')" if types[target] is not None and types[target].is_float else quoted
+    low, high, count = source.relation.aggregate(f"MIN({present}), MAX({present}), COUNT({present})").fetchall()[0]
+    return low, high, count
+
+
+def _named(label: Any, labels: Labels) -> str:
+    """Return a label as messages show it; of classes it is a number."""
+    if labels and not isinstance(label, bool):
+        return shown(labels[int(label)])
+    return shown(label) if isinstance(label, bool) else f"{float(label):g}"
+
+
+# --- what was tried, as a frame ---------------------------------------------------------------------------------------
+
+
+def _leaderboard(
+    trials: Sequence[Trial], metric: str, values: Mapping[str, float], weights: Mapping[str, float]
+) -> pl.DataFrame:
+    """Return a row for each trial, those with the largest weight first (`Model.leaderboard`).
+
+    Parameters
+    ----------
+    trials
+        The trials.
+    metric
+        The name of the metric that decided.
+    values, weights
+        The mean of the metric over the folds that were held out, and the weight in the model, by the name of the
+        recipe; trials that were given up have neither.
+    """
+    names = [trial.recipe.name for trial in trials]
+    board = pl.DataFrame(
+        {
+            "trial": names,
+            metric: [values.get(trial.recipe.name, trial.score(trial.models)) for trial in trials],
+            "weight": [weights.get(name, 0.0) for name in names],
+            "fits": [len(trial.models) for trial in trials],
+            "rounds": [trial.rounds for trial in trials],
+            "seconds": [trial.seconds for trial in trials],
+            "settings": [_text(trial.recipe) for trial in trials],
+        },
+        schema_overrides={metric: pl.Float64, "weight": pl.Float64, "seconds": pl.Float64},
+    )
+    return board.sort("weight", descending=True, maintain_order=True)
+
+
+def _text(recipe: Recipe) -> str:
+    shapes = [", ".join(f"{name}={value!r}" for name, value in shape.items()) for shape in recipe.shapes]
+    return " or ".join(shapes)

@@ -87,11 +87,11 @@ class HeldOutMargins:
     def error(self, weights: Sequence[float]) -> float:
         """Return the mean over folds of the metric of the weighted mean of margins; less is better."""
         margins = self._means(weights)
-        found = _of_base_margins(self._ensemble).evaluate(
+        evaluation = _of_base_margins(self._ensemble).evaluate(
             self._rows.with_columns(margins), self._target, by=_FOLD, base_margin=[margin.name for margin in margins],
             eval_metric=self._metric, **self._roles,
         )  # fmt: skip
-        values = found.metrics["value"]
+        values = evaluation.metrics["value"]
         mean = values.filter(values.is_finite()).mean()
         if not isinstance(mean, float):
             return math.nan

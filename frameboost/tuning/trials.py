@@ -1,11 +1,11 @@
-"""A recipe trained on folds, and its margins on the rows that each fit held out."""
+"""A recipe trained on folds until the time is over, and its margins on the rows that each fit held out."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -24,12 +24,11 @@ from frameboost.losses.outputs import has_intervals
 from frameboost.metrics.built_in import larger_is_better, why_not_finite
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
+from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
-from frameboost.tuning.deadline import Deadline, Stop
-from frameboost.tuning.held_out import margins_of
 from frameboost.tuning.recipes import Recipe
 
-__all__ = ["Fold", "Trial", "Trials", "deciding_metric"]
+__all__ = ["Deadline", "Fold", "Trial", "Trials", "deciding_metric"]
 
 # Held-out rows of a relation that are read to choose between recipes.
 _MAX_READ = 2**20
@@ -40,16 +39,16 @@ Train = Callable[..., Model]
 """`frameboost.fit` with all arguments but the data, ``valid``, ``callbacks``, ``checkpoint`` and the recipe's."""
 
 
-def deciding_metric(wanted: str | Metric | None, loss: Loss) -> tuple[str | Metric, bool]:
+def deciding_metric(metric: str | Metric | None, loss: Loss) -> tuple[str | Metric, bool]:
     """Return the metric that early stopping watches, and whether larger values of it are better."""
-    metric = wanted or loss.metric
+    metric = metric or loss.metric
     return metric, larger_is_better(metric if isinstance(metric, str) else metric.name, metric)
 
 
-def threads_of_fits(n_fits: int, at_once: int, n_threads: int | None) -> list[dict[str, int]]:
+def _threads_of_fits(n_fits: int, at_once: int, n_threads: int | None) -> list[dict[str, int]]:
     """Return ``n_jobs`` of each fit: threads are shared by the fits that start together, of which the last are fewer.
 
-    >>> threads_of_fits(5, 2, 2)
+    >>> _threads_of_fits(5, 2, 2)
     [{'n_jobs': 1}, {'n_jobs': 1}, {'n_jobs': 1}, {'n_jobs': 1}, {'n_jobs': 2}]
     """
     if n_threads is None:
@@ -98,7 +97,7 @@ class Trial:
     models
         The models by the number of the fold that they held out.
     margins
-        Their margins on these rows, by output, of folds of which they were asked for.
+        Their margins on these rows by fold and output, where they decide something.
     seconds
         How long the fits took, all together.
     """
@@ -223,7 +222,7 @@ class Trials:
         self._tell(f"{recipe.name} trees, fold {folds[0].number + 1} of {len(self._folds)}")
         with ThreadPoolExecutor(self._at_once) as pool:
             try:
-                threads = threads_of_fits(len(folds), self._at_once, self._n_threads)
+                threads = _threads_of_fits(len(folds), self._at_once, self._n_threads)
                 running = {
                     pool.submit(self._model, recipe, fold, settings): fold
                     for fold, settings in zip(folds, threads, strict=True)
@@ -234,7 +233,7 @@ class Trials:
                     if is_needed or not was_stopped:
                         # After all fits in the queue: a thread computes them while others are still fitting.
                         margins[running[fit]] = pool.submit(self._margins, model, running[fit])
-                found = {fold: done.result() for fold, done in margins.items()}
+                margins_of = {fold: done.result() for fold, done in margins.items()}
             except BaseException:  # such as Ctrl-C, which reaches this thread alone
                 self._deadline.cancel()
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -248,25 +247,35 @@ class Trials:
                     f"time_limit={self._deadline.seconds:g} is too short for one fit, whose first round ended "
                     f"{seconds:.2g} seconds after its start"
                 )
-            if fold in found:
-                trial.models[fold.number], trial.margins[fold.number] = model, found[fold]
+            if fold in margins_of:
+                trial.models[fold.number], trial.margins[fold.number] = model, margins_of[fold]
 
     def _margins(self, model: Model, fold: Fold) -> list[npt.NDArray[np.float64]]:
-        """Return the margins of a model on its fold, if recipes or an interval are to be chosen by them."""
-        is_asked = self._several or has_intervals(model.ensemble.loss)
-        return list(margins_of(model.ensemble, fold.rows())) if is_asked else []
+        """Return the margins of a model on its fold by output, if recipes or an interval are to be chosen by them."""
+        if not (self._several or has_intervals(model.ensemble.loss)):
+            return []
+        from frameboost.compile.arrays.flat_trees import TreeArrays  # late, as numba comes with it
+
+        ensemble, rows = model.ensemble, fold.rows()
+        types, predictor = ensemble.find_in(open_source(rows)), Predictor(ensemble)
+        if ensemble.is_linear:
+            sums = predictor.sums(rows.lazy(), types, ensemble.base_margins)
+        else:  # for one call flat arrays are compiled in the least time
+            arrays = TreeArrays.compile(ensemble.trees, ensemble.features)
+            sums = list(arrays.margins(arrays.codes(rows.lazy(), types), ensemble.base_margins, in_parallel=False))
+        return [np.asarray(margin) for margin in predictor.with_offset(rows, sums)]
 
     def _model(self, recipe: Recipe, fold: Fold, threads: Mapping[str, int]) -> tuple[Model, float, bool]:
         """Return a model, how long its fit took, and whether the time limit stopped it."""
-        start, stop = time.monotonic(), Stop(self._deadline)
+        start, stop = time.monotonic(), _Stop(self._deadline)
         settings, path = {**recipe.of_fold(fold.number), **threads}, None
         if self._checkpoint is not None:
             path = self._checkpoint / f"{recipe.name}-{settings['learning_rate']}-{fold.number}.checkpoint"
         finite = _MustBeFinite(fold.number, settings.get("early_stopping_rounds"))
         model = self._train(fold.training, valid=fold.held_out, callbacks=[finite, stop], checkpoint=path, **settings)
-        if stop.was_asked and path is not None:
+        if stop.has_stopped and path is not None:
             path.unlink()  # or it would be taken for finished
-        return model, time.monotonic() - start, stop.was_asked
+        return model, time.monotonic() - start, stop.has_stopped
 
     def on_all_rows(self, trial: Trial, rows: Any) -> Model:
         """Return a model trained on all rows with the settings of a trial and its number of rounds.
@@ -279,3 +288,67 @@ class Trials:
         self._tell(f"{trial.recipe.name} trees, all rows")
         settings = {k: v for k, v in trial.recipe.of_fold(0).items() if k != "early_stopping_rounds"}
         return self._train(rows, **settings | {"n_estimators": model.n_rounds})
+
+
+# --- the time limit ---------------------------------------------------------------------------------------------------
+
+# The share of the limit that is kept for joining the models; and seconds for what few rows need too, of a short limit
+# this share.
+_RESERVE, _SECONDS, _OF_SHORT = 0.05, 0.1, 0.15
+
+
+class Deadline:
+    """The time limit of a search; without one there is always time.
+
+    Parameters
+    ----------
+    seconds
+        The limit, from now on, or None.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._start = time.monotonic()
+        self._longest: dict[str, float] = {}
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """End fits in other threads at once, without a model."""
+        self.is_cancelled = True
+
+    @property
+    def left(self) -> float:
+        """The seconds for training that are left."""
+        if self.seconds is None:
+            return float("inf")
+        reserve = self.seconds * _RESERVE + min(_SECONDS, self.seconds * _OF_SHORT)
+        return self._start + self.seconds - reserve - time.monotonic()
+
+    def took(self, recipe: str, seconds: float) -> None:
+        """Take note of how long a fit of a recipe took."""
+        self._longest[recipe] = max(seconds, self._longest.get(recipe, 0.0))
+
+    def allows(self, recipe: str) -> bool:
+        """Whether one more fit of a recipe is likely to end in time, judged by earlier fits."""
+        return self._longest.get(recipe, max(self._longest.values(), default=0.0)) <= self.left
+
+
+class _Stop:
+    """A callback of `frameboost.fit` that stops it when the time is over.
+
+    Parameters
+    ----------
+    deadline
+        When that is.
+    """
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self.has_stopped = False
+
+    def __call__(self, _round: int, _metrics: Mapping[str, float]) -> bool:
+        """Return whether the fit should stop after this round; raise `CancelledError` if there shall be no model."""
+        if self._deadline.is_cancelled:
+            raise CancelledError
+        self.has_stopped = self._deadline.left <= 0
+        return self.has_stopped

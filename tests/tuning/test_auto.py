@@ -236,15 +236,15 @@ def test_a_search_goes_on_from_its_checkpoint(frame, model, tmp_path):
         if count == 40:
             raise KeyboardInterrupt
 
-    from frameboost.tuning import deadline
+    from frameboost.tuning import trials
 
-    before = deadline.Stop.__call__
-    deadline.Stop.__call__ = lambda self, *args: interrupt(*args) or before(self, *args)
+    before = trials._Stop.__call__
+    trials._Stop.__call__ = lambda self, *args: interrupt(*args) or before(self, *args)
     try:
         with pytest.raises(KeyboardInterrupt):
             fb.auto(frame, "y", checkpoint=tmp_path / "search", n_jobs=1, **FEATURES, **QUICK)
     finally:
-        deadline.Stop.__call__ = before
+        trials._Stop.__call__ = before
     saved = sorted(path.name for path in (tmp_path / "search").iterdir())
     assert "symmetric and leafwise-0.3-0.checkpoint" in saved
     assert fb.auto(frame, "y", checkpoint=tmp_path / "search", **FEATURES, **QUICK) == model
