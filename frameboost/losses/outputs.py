@@ -245,7 +245,7 @@ def _largest(loss: Loss, best: Expression) -> tuple[Mapping[str, Expression], ..
 
 # Prediction intervals are conformity scores, and the ends of the interval, as expressions over the margins. A row's
 # score says how far its label is from what the model says. The interval of a new row has all labels of a score up to a
-# distance, which is a quantile of the scores of rows that the trees have not seen (`frameboost.training.conformal`):
+# distance, which is a quantile of the scores of rows that the trees have not seen (`frameboost.model.conformal`):
 #
 # =============  ========================  ======================================
 # kind           score                     interval

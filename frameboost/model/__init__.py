@@ -1,8 +1,7 @@
 """The public model: an ensemble, its history, and the methods that users call.
 
 - `model`: `Model`: predictions, slices, files
-- `summaries`: trees as a frame, importances, ``repr``
-- `html`: the table that notebooks show
+- `summaries`: trees as a frame, importances, ``repr``, the table that notebooks show
 - `continuation`: training on from a model (``init_model``)
 - `calibration`: a new link, fitted on labelled rows
 - `conformal`: prediction intervals, learnt from labelled rows

@@ -29,16 +29,14 @@ from frameboost.evaluation.evaluation import Evaluation, evaluate_model
 from frameboost.interop.to_xgboost import to_xgboost
 from frameboost.losses.outputs import OutputName, ScoreName
 from frameboost.metrics.metric import Metric
-from frameboost.model.calibration import calibrated_ensemble
+from frameboost.model.calibration import METHODS, calibrated_ensemble
 from frameboost.model.conformal import conformed_ensemble
-from frameboost.model.html import html_summary
-from frameboost.model.summaries import importance_frame, summary, tree_frame
+from frameboost.model.summaries import html_summary, importance_frame, summary, tree_frame
 from frameboost.prediction.contributions import contribution_frame, interaction_frame
 from frameboost.prediction.partial_dependence import partial_dependence_frame
 from frameboost.prediction.predictor import Predictor
 from frameboost.prediction.shap_explanation import shap_explanation
 from frameboost.runtime.installed import require_numba
-from frameboost.training.calibration import METHODS
 
 __all__ = ["REPORT_WRITERS", "Model", "predictor_of"]
 

@@ -1,7 +1,14 @@
-"""Summaries of an ensemble: trees as a frame, feature importances, and the text of a model's ``repr``."""
+"""Summaries of an ensemble: frames of its trees and of importances, the text and the HTML that a model is shown as.
+
+In the HTML, which has no scripts, names of features and metrics are data: they are escaped. Colours are those of the
+surrounding text, so that the table is legible on light and on dark pages. A class keeps MathJax from reading dollars in
+names as formulas.
+"""
 
 from __future__ import annotations
 
+import html
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +19,13 @@ from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.compile.sql.conditions import condition_sql
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError, printable
+from frameboost.evaluation.history import long_history
 from frameboost.schema.types import Feature
 from frameboost.trees.tree import Tree
 
-__all__ = ["importance_frame", "interval_text", "leaves_text", "summary", "tree_frame"]
+__all__ = ["html_summary", "importance_frame", "interval_text", "summary", "tree_frame"]
 
-_FEATURES_SHOWN, _LABELS_SHOWN = 8, 4
+_MAX_FEATURES, _MAX_LABELS, _MAX_OUTPUTS = 8, 4, 4
 
 _SCHEMA: dict[str, Any] = {
     "tree": pl.Int32,
@@ -35,6 +43,10 @@ _SCHEMA: dict[str, Any] = {
     "condition": pl.String,
 }
 _KINDS = ("gain", "total_gain", "weight", "cover", "total_cover")
+_WIDTH, _HEIGHT = 220, 36  # pixels of a spark line
+_POINTS = 200  # of a spark line
+_BLUE = "#3A94D0"  # on white and on black alike
+_ORANGE = "#E69F00"
 
 
 def tree_frame(ensemble: Ensemble) -> pl.DataFrame:
@@ -64,13 +76,6 @@ def _slopes(ensemble: Ensemble) -> list[pl.Series]:
     kind = pl.List(pl.Struct({"feature": pl.String, "slope": pl.Float64, "centre": pl.Float64}))
     constants = [leaf and leaf.constant for leaf in leaves]
     return [pl.Series("constant", constants, pl.Float64), pl.Series("slopes", slopes, kind)]
-
-
-def leaves_text(ensemble: Ensemble) -> str:
-    """Return how many leaves there are, and how many of them have slopes."""
-    leaves = sum(1 for tree in ensemble.trees for _ in tree.leaves())
-    linear = sum(len(tree.linear_leaves()) for tree in ensemble.trees)
-    return counted(leaves, "leaf", "leaves") + (f", {linear:,} with slopes" if linear else "")
 
 
 def _node(tree: Tree, node: int, features: Sequence[Feature]) -> tuple[Any, ...]:
@@ -113,14 +118,17 @@ def importance_frame(ensemble: Ensemble, kind: str) -> pl.DataFrame:
     return frame.sort("importance", descending=True, maintain_order=True)
 
 
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
 def summary(ensemble: Ensemble) -> str:
     """Return the text of a model's ``repr``: objective, trees and the first features."""
     trees, features = ensemble.trees, ensemble.features
     head = (
         f"Model: {shortened(ensemble.loss.name)}{_classes(ensemble)}, {counted(len(trees), 'tree')} "
-        f"(depth {ensemble.depth}, {leaves_text(ensemble)}), {counted(len(features), 'feature')}"
+        f"(depth {ensemble.depth}, {_leaves(ensemble)}), {counted(len(features), 'feature')}"
     )
-    first = features[:_FEATURES_SHOWN]
+    first = features[:_MAX_FEATURES]
     width = max(len(shortened(f.name)) for f in first)
     lines = [
         f"  {shortened(f.name):<{width}}  {f.type}"
@@ -160,4 +168,141 @@ def _spread(ensemble: Ensemble) -> str:
 def _classes(ensemble: Ensemble) -> str:
     """Return the labels of the classes, if they are strings, in parentheses."""
     labels = [label for label in ensemble.labels if isinstance(label, str)]
-    return f" ({counted(len(labels), 'class', 'classes')}: {listed(labels, _LABELS_SHOWN)})" if labels else ""
+    return f" ({counted(len(labels), 'class', 'classes')}: {listed(labels, _MAX_LABELS)})" if labels else ""
+
+
+def _leaves(ensemble: Ensemble) -> str:
+    """Return how many leaves there are, and how many of them have slopes."""
+    leaves = sum(1 for tree in ensemble.trees for _ in tree.leaves())
+    linear = sum(len(tree.linear_leaves()) for tree in ensemble.trees)
+    return counted(leaves, "leaf", "leaves") + (f", {linear:,} with slopes" if linear else "")
+
+
+# --- HTML -------------------------------------------------------------------------------------------------------------
+
+
+def html_summary(
+    ensemble: Ensemble, history: pl.DataFrame, importance: pl.DataFrame, best_round: int | None, hint: str = ""
+) -> str:
+    """Return the HTML of a model: objective, rounds, base, its most important features, its history.
+
+    Parameters
+    ----------
+    ensemble
+        The model's.
+    history
+        `frameboost.Model.history`.
+    importance
+        What `frameboost.Model.importance` returns.
+    best_round
+        The best round of early stopping.
+    hint
+        A line about the objective.
+    """
+    rows = [
+        ("objective", _escaped(ensemble.loss.name) + (" (calibrated)" if ensemble.calibration is not None else "")),
+        ("predicts", _predicts(ensemble)),
+        ("rounds", _rounds(ensemble, best_round)),
+        ("trees", f"{counted(len(ensemble.trees), 'tree')}, {_leaves(ensemble)}"),
+        ("base margin", _numbers(ensemble.base_margins)),
+        ("features", _features(ensemble, importance)),
+    ]
+    if ensemble.offset is not None:
+        rows.insert(5, ("offset", _escaped(str(ensemble.offset), 200)))
+    if (interval := interval_text(ensemble)) is not None:
+        rows.insert(2, ("interval", _escaped(interval, 200)))
+    if hint:
+        rows.insert(1, ("", _escaped(hint, 200)))
+    if line := _history(history, best_round):
+        rows.append(("history", line))
+    cell = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none"
+    body = "".join(
+        f'<tr style="background:none"><th scope="row" style="{cell};font-weight:600">{name}</th>'
+        f'<td style="{cell}">{value}</td></tr>'
+        for name, value in rows
+    )
+    return (
+        '<div class="tex2jax_ignore mathjax_ignore" style="color:inherit;background:none">'
+        "<strong>frameboost.Model</strong>"
+        f'<table style="border-collapse:collapse;border:none;color:inherit;margin:4px 0">{body}</table></div>'
+    )
+
+
+def _escaped(text: str, longest: int = 60) -> str:
+    return html.escape(shortened(text, longest))
+
+
+def _predicts(ensemble: Ensemble) -> str:
+    loss = ensemble.loss
+    if len(loss.labels) > 1:
+        return f"{len(loss.labels)} targets"
+    if loss.classes:
+        return counted(loss.classes, "class", "classes")
+    if loss.is_distribution:
+        return "a mean and a standard deviation"
+    return "a number" if loss.n_outputs == 1 else f"{loss.n_outputs} numbers"
+
+
+def _rounds(ensemble: Ensemble, best_round: int | None) -> str:
+    return f"{ensemble.n_rounds:,}" + ("" if best_round is None else f" (best round: {best_round:,})")
+
+
+def _numbers(values: Sequence[float]) -> str:
+    text = ", ".join(f"{value:.6g}" for value in values[:_MAX_OUTPUTS])
+    more = len(values) - _MAX_OUTPUTS
+    return text if more <= 0 else f"{text} and {more:,} more"
+
+
+def _features(ensemble: Ensemble, importance: pl.DataFrame) -> str:
+    """Return the most important features, each with its type and a bar of its share of the gain."""
+    types = {feature.name: feature.type for feature in ensemble.features}
+    shares = importance["importance"].to_numpy()
+    largest = max((float(share) for share in shares if math.isfinite(share)), default=0.0)
+    lines, cell = [], "text-align:left;border:none;padding:0 8px 0 0"
+    for name, share in importance.head(_MAX_FEATURES).rows():
+        width = round(100 * (share / largest)) if largest > 0 and math.isfinite(share) and share > 0 else 0
+        lines.append(
+            f'<tr style="background:none"><td style="{cell}">{_escaped(name)}</td>'
+            f'<td style="{cell};opacity:.7">{_escaped(str(types[name]))}</td>'
+            f'<td style="border:none;padding:0;width:104px"><div title="total gain {share:.6g}" '
+            f'style="background:{_BLUE};height:9px;width:{width}px"></div></td></tr>'
+        )
+    more = len(importance) - _MAX_FEATURES
+    rest = f'<div style="opacity:.7">and {more:,} more</div>' if more > 0 else ""
+    table = f'<table style="border-collapse:collapse;border:none;color:inherit;margin:0">{"".join(lines)}</table>'
+    return f"{counted(len(ensemble.features), 'feature')}, by total gain:{table}{rest}"
+
+
+def _history(history: pl.DataFrame, best_round: int | None) -> str:
+    """Return spark lines of the last metric, one for each of the last two sets of rows; nothing without a history."""
+    long = long_history(history).filter(pl.col("value").is_finite())
+    if long.is_empty():
+        return ""
+    metric = long["metric"][-1]
+    drawn = long.filter(metric=metric)
+    colours = dict(zip(reversed(drawn["set"].unique(maintain_order=True).to_list()), (_ORANGE, _BLUE), strict=False))
+    drawn = drawn.filter(pl.col("set").is_in(list(colours)))
+    first, last = min(drawn["round"]), max(drawn["round"])
+    low, high = min(drawn["value"]), max(drawn["value"])
+    place = drawn.select(
+        "set",
+        "value",
+        x=2 + (_WIDTH - 4) * (pl.col("round") - first) / max(1, last - first),
+        y=_HEIGHT - 3 - (_HEIGHT - 6) * (pl.col("value") - low) / ((high - low) or 1.0),
+    )
+    paths, ends = [], []
+    for rows, colour in reversed(colours.items()):
+        line = place.filter(set=rows)
+        every = line.gather_every(max(1, len(line) // _POINTS))
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in every.select("x", "y").rows())
+        paths.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        name = _escaped(f"{rows} {metric}".strip())
+        ends.append(f'<span style="color:{colour}">&#9632;</span> {name} {line["value"][-1]:.6g}')
+    if best_round is not None and first <= best_round <= last:
+        at = f"{2 + (_WIDTH - 4) * (best_round - first) / max(1, last - first):.1f}"
+        paths.append(f'<line x1="{at}" x2="{at}" y1="0" y2="{_HEIGHT}" stroke="currentColor" stroke-dasharray="2 2"/>')
+    label = f"{_escaped(metric)} over {counted(last - first + 1, 'round')}"
+    return (
+        f'<svg role="img" aria-label="{label}" width="{_WIDTH}" height="{_HEIGHT}" '
+        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" style="display:block">{"".join(paths)}</svg><div>{"; ".join(ends)}</div>'
+    )

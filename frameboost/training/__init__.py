@@ -27,6 +27,6 @@ Before and after it:
 
 - `class_labels`: labels of classes, and their numbers
 - `data_checks`, `ranking_checks`, `result_checks`: checks before training, and warnings after it
-- `refit`, `calibration`, `calibration_kernels`: new leaf values and a new link for a trained model
-- `conformal`: prediction intervals for a trained model, from scores of rows that it has not seen
+- `refit`: new leaf values for a trained model
+- `calibration_kernels`: isotonic regression, for the link of a trained model
 """

@@ -12,8 +12,8 @@ import pytest
 import frameboost as fb
 from frameboost.ensemble.averaging import average
 from frameboost.evaluation.scored_rows import score_rows
+from frameboost.model.conformal import conformal_interval, conformity_scores
 from frameboost.prediction.predictor import Predictor
-from frameboost.training.conformal import conformal_interval, conformity_scores
 from tests.support.cases import cases
 
 FEATURES = ["x", "z"]

@@ -11,7 +11,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 import frameboost as fb
-from frameboost.training.calibration import calibrated
+from frameboost.model.calibration import calibration_link
 from frameboost.training.calibration_kernels import pool_adjacent_violators
 
 FEATURES = ["a", "b"]
@@ -114,7 +114,7 @@ def test_pooled_values_are_the_isotonic_regression(rows):
 def test_thousands_of_knots_become_few():
     margins = np.arange(5000.0)
     labels = (np.arange(5000) % 7 < np.arange(5000) / 800).astype(float)
-    link = calibrated(margins, labels, np.ones(5000), "isotonic")
+    link = calibration_link(margins, labels, np.ones(5000), "isotonic")
     assert link.uses("margin") < 1200
     scored = pl.DataFrame({"margin": margins}).select(link.to_polars()).to_series()
     assert scored.is_sorted()

@@ -14,8 +14,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.loss import multi_target_loss
 from frameboost.losses.outputs import kind_of
-from frameboost.parameters.parameters import Parameters
-from frameboost.training.conformal import (
+from frameboost.model.conformal import (
     MAX_GROUPS,
     chosen_quantiles,
     conformal_distance,
@@ -24,6 +23,7 @@ from frameboost.training.conformal import (
     group_type,
     rows_needed,
 )
+from frameboost.parameters.parameters import Parameters
 from tests.support.cases import cases
 
 PARAMETERS = Parameters().as_dict() | {"max_delta_step": 0.7}
