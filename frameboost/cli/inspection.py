@@ -39,7 +39,7 @@ from frameboost.data.several_files import TableFiles
 from frameboost.data.sources import FrameSource
 from frameboost.data.table_files import check_writable, output_path, write_table, write_text
 from frameboost.errors import DataError, FrameboostError, ParameterError, printable
-from frameboost.evaluation.paired_bootstrap import compare_models
+from frameboost.evaluation.bootstrap import compare_models
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.loading import open_model
 from frameboost.model.model import Model

@@ -1,10 +1,8 @@
 """Tables of labels against predictions, as polars frames; row weights count in all of them.
 
-- `evaluation`: `Evaluation`: metrics, confusion and curves, where the data are
-- `interval_coverage`: the share of labels that intervals hold, and their width
+- `evaluation`: `Evaluation`: metrics, confusion, curves and the share of labels that intervals hold, where the data are
 - `metrics_by_group`: the metrics that fit a model, by group
-- `bootstrap`: confidence intervals of metrics
-- `paired_bootstrap`: the metrics of two models, and intervals of the differences
+- `bootstrap`: confidence intervals of metrics, and of the differences between two models
 - `scored_rows`: labels, predictions and weights of the rows of a model's data
 - `history`: the metrics of each round, as a long frame
 - `threshold_curves`: ROC, precision and recall, costs, gains and lift

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any
 
+import duckdb
 import polars as pl
 
 from frameboost.checks.messages import counted, shown, warn
@@ -19,7 +21,6 @@ from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import ParameterError, printable
 from frameboost.evaluation.calibration_curve import calibration_curve
 from frameboost.evaluation.confusion import confusion_matrix
-from frameboost.evaluation.interval_coverage import interval_coverage
 from frameboost.evaluation.metrics_by_group import evaluated_metrics, group_columns, metrics_of
 from frameboost.evaluation.scored_rows import scores_for_ranking
 from frameboost.evaluation.threshold_curves import precision_recall_curve, roc_curve
@@ -169,13 +170,13 @@ class Evaluation:
             raise ParameterError(f"{name} is for models of one output or of classes")
         if len(scores) == 1:
             return self._of_groups(rows.filter(pl.col("weight") > 0), curve)
-        found = []
+        curves = []
         for number, score in enumerate(scores):
             one = rows.with_columns(label=(pl.col("label") == number).cast(pl.Float64), score=pl.col(score))
-            own = pl.lit(self._labels[number]) if self._labels else pl.lit(number, pl.Int64)
-            named = partial(_of_class, curve, own.alias("class"))
-            found.append(self._of_groups(one.filter(pl.col("weight") > 0), named))
-        return pl.concat(found)
+            label = pl.lit(self._labels[number]) if self._labels else pl.lit(number, pl.Int64)
+            named = partial(_of_class, curve, label.alias("class"))
+            curves.append(self._of_groups(one.filter(pl.col("weight") > 0), named))
+        return pl.concat(curves)
 
     def _of_groups(self, rows: pl.DataFrame, make: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
         if not self._by:
@@ -218,55 +219,100 @@ def evaluate_model(
             warn(f"eval_metric {shown(name)} is {value} on the data{why_not_finite(name)}")
     scores = "mean" if loss.n_outputs > 1 and not loss.classes else scores_for_ranking(loss, "evaluate")
 
-    def counts(output: str) -> pl.DataFrame:
-        counted = _counts_in_frame if isinstance(source, FrameSource) else _counts_in_duckdb
-        return counted(predictor, source, roles, columns, output)
-
-    def intervals() -> pl.DataFrame:
-        return interval_coverage(predictor, source, roles, columns)
-
-    known = None if ensemble.interval is None else intervals
+    counts: Callable[[str], pl.DataFrame] = partial(_counts, predictor, source, roles, columns)
+    intervals = None if ensemble.interval is None else partial(_interval_coverage, predictor, source, roles, columns)
     if isinstance(source, RelationSource) and source.is_copy:  # which is gone when these are asked for
         outputs = {scores: counts(scores)} | ({"class": counts("class")} if loss.classes else {})
-        known = None if known is None else partial(pl.DataFrame.clone, known())
-        return Evaluation(table, outputs.__getitem__, loss.classes, scores, columns, ensemble.labels, known)
-    return Evaluation(table, counts, loss.classes, scores, columns, ensemble.labels, known)
+        counts = outputs.__getitem__
+        intervals = None if intervals is None else partial(pl.DataFrame.clone, intervals())
+    return Evaluation(table, counts, loss.classes, scores, columns, ensemble.labels, intervals)
 
 
-def _counts_in_frame(
+def _counts(
     predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str], output: str
-) -> pl.DataFrame:  # fmt: skip
+) -> pl.DataFrame:
     """Return the weights of the rows by group, label and score."""
-    read = list(dict.fromkeys([*predictor.ensemble.read_names, *roles.values(), *by]))
-    frame = source.to_frame(read).collect()
-    values = predictor.predict(frame, output).rename("score")
-    scores = [values]
+    if isinstance(source, FrameSource):
+        frame = _scored_frame(predictor, source, roles, by, output)
+        return frame.group_by(pl.exclude("weight"), maintain_order=True).agg(pl.col("weight").sum())
+    with _scored_relation(predictor, source, roles, by, output) as scored:
+        keys = ", ".join(name for name in scored.columns if name != "weight")
+        return read_relation(scored.aggregate(f"{keys}, SUM(weight) AS weight", keys))
+
+
+def _interval_coverage(
+    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str]
+) -> pl.DataFrame:
+    """Return ``coverage``, ``held`` and ``mean_width`` of the model's intervals, for each group in order if there are.
+
+    ``held`` is the share of labels that are within their intervals; rows count by their weights.
+    """
+    interval = predictor.ensemble.interval
+    assert interval is not None
+    groups = [f"group_{i}" for i in range(len(by))]
+    if isinstance(source, FrameSource):
+        frame = _scored_frame(predictor, source, roles, by, "interval")
+        weight, lower, label, upper = map(pl.col, ("weight", "lower", "label", "upper"))
+        sums = [
+            weight.sum(),
+            (weight * ((lower <= label) & (label <= upper))).sum().alias("held"),
+            (weight * (upper - lower)).sum().alias("width"),
+        ]
+        table = frame.group_by(groups).agg(sums) if by else frame.select(sums)
+    else:
+        with _scored_relation(predictor, source, roles, by, "interval") as scored:
+            held = "SUM(CASE WHEN label BETWEEN lower AND upper THEN weight ELSE 0e0 END) AS held"
+            width = "SUM(weight * (upper - lower)) AS width"
+            listed = ", ".join([*groups, "SUM(weight) AS weight", held, width])
+            table = read_relation(scored.aggregate(listed, ", ".join(groups)))
+    shares = [(pl.col(name) / pl.col("weight")).alias(out) for name, out in (("held", "held"), ("width", "mean_width"))]
+    named = [pl.col(group).alias(name) for group, name in zip(groups, by, strict=True)]
+    in_order = table.sort(groups) if by else table
+    return in_order.select(*named, pl.lit(interval.coverage).alias("coverage"), *shares)
+
+
+# --- rows with an output ----------------------------------------------------------------------------------------------
+
+
+def _scored_frame(
+    predictor: Predictor, source: FrameSource, roles: Mapping[str, str], by: Sequence[str], output: str
+) -> pl.DataFrame:
+    """Return each row's ``group_0``, ..., ``label``, ``weight``, and ``score``, or ``score_0``, ..., or interval."""
+    lookup = predictor.ensemble.output(output).lookup
+    columns = [*predictor.ensemble.read_names, *roles.values(), *by, *([] if lookup is None else [lookup.column])]
+    frame = source.to_frame(list(dict.fromkeys(columns))).collect()
+    values = predictor.predict(frame, output)
+    scores = [values.alias("score")]
     if isinstance(values.dtype, pl.Array):
-        scores = [values.arr.get(k).rename(f"score_{k}") for k in range(values.dtype.size)]
+        scores = [values.arr.get(k).alias(f"score_{k}") for k in range(values.dtype.size)]
+    elif isinstance(values.dtype, pl.Struct):
+        scores = values.struct.unnest().get_columns()
     weight = column(roles["weight"]).cast(pl.Float64) if "weight" in roles else pl.lit(1.0)
     groups = [column(name).alias(f"group_{i}") for i, name in enumerate(by)]
     label = column(next(iter(roles.values()))).cast(pl.Float64)
-    rows = frame.select(*groups, label=label, weight=weight).with_columns(scores)
-    return rows.group_by(pl.exclude("weight"), maintain_order=True).agg(pl.col("weight").sum())
+    return frame.select(*groups, label=label, weight=weight).with_columns(scores)
 
 
-def _counts_in_duckdb(
-    predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str], output: str
-) -> pl.DataFrame:  # fmt: skip
-    """Return the same of a relation: the rows stay in the database."""
-    assert not isinstance(source, FrameSource)
+@contextmanager
+def _scored_relation(
+    predictor: Predictor, source: RelationSource, roles: Mapping[str, str], by: Sequence[str], output: str
+) -> Iterator[duckdb.DuckDBPyRelation]:
+    """Return the same columns of a relation, whose rows stay in the database."""
     name = free_name("prediction", source.names())
     with closed_after(DuckDBSession(source.relation)) as session:
-        model = source_model(predictor.ensemble)
         kept = list(dict.fromkeys([*roles.values(), *by]))
-        query = model.query(session.source, keep=kept, output=output, name=name, rows=session.estimated_rows())  # type: ignore[arg-type]
+        query = source_model(predictor.ensemble).query(
+            session.source, keep=kept, output=output, name=name, rows=session.estimated_rows()  # type: ignore[arg-type]
+        )  # fmt: skip
         scored = source.relation.query(session.source[1:-1], query)
         assert scored is not None
         scores = [c for c in scored.columns if c == name or c.startswith(f"{name}_")]
-        own = {f"score_{k}" if len(scores) > 1 else "score": quote_identifier(c) for k, c in enumerate(scores)}
-        own = {n: f"CAST({sql} AS DOUBLE)" for n, sql in own.items()}
-        own |= {f"group_{i}": quote_identifier(c) for i, c in enumerate(by)}
-        own["label"] = f"CAST({quote_identifier(next(iter(roles.values())))} AS DOUBLE)"
-        weight = f"CAST({quote_identifier(roles['weight'])} AS DOUBLE)" if "weight" in roles else "1e0"
-        wanted = ", ".join(f'{sql} AS "{n}"' for n, sql in own.items())
-        return read_relation(scored.aggregate(f"{wanted}, SUM({weight}) AS weight", ", ".join(own.values())))
+        if output == "interval":
+            values = {c.removeprefix(f"{name}_"): quote_identifier(c) for c in scores}
+        else:
+            values = {f"score_{k}" if len(scores) > 1 else "score": quote_identifier(c) for k, c in enumerate(scores)}
+        values["label"] = quote_identifier(next(iter(roles.values())))
+        values["weight"] = quote_identifier(roles["weight"]) if "weight" in roles else "1e0"
+        numbers = [f"CAST({value} AS DOUBLE) AS {name}" for name, value in values.items()]
+        groups = [f"{quote_identifier(c)} AS group_{i}" for i, c in enumerate(by)]
+        yield scored.project(", ".join([*groups, *numbers]))

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.evaluation.paired_bootstrap import compare_models
+from frameboost.evaluation.bootstrap import compare_models
 from frameboost.prediction.predictor import Predictor
 from tests.support.cases import cases
 

@@ -110,7 +110,7 @@ TESTED_OTHERWISE = {
     "compute_to": "tests/engines/memory/test_programs.py",  # called by compute_gh
     "exp_of": "tests/engines/memory/test_programs.py",
     "log_of": "tests/engines/memory/test_programs.py",
-    "pool_adjacent_violators": "tests/training/test_calibration.py",  # scikit-learn's isotonic regression
+    "pool_adjacent_violators": "tests/model/test_calibration.py",  # scikit-learn's isotonic regression
     "category_candidates": "tests/splits/test_scans.py",  # worked out by hand
     "scan_bounded_numbers": "tests/splits/test_scans.py",  # `scan_numbers` where nothing is bounded; monotone examples
     "scan_categories": "tests/splits/test_categories.py",  # all subsets of the categories
