@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import inspect
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar, Unpack
+from typing import Any, Literal, Unpack
 
 import polars as pl
 
@@ -26,6 +25,7 @@ from frameboost.compile.sql.forms import (
     check_size,
     chosen_form,
     exceeded_limit,
+    with_query_options,
 )
 from frameboost.compile.sql.node_lists import list_expression
 from frameboost.compile.sql.sql_model import OffsetColumn, SqlModel
@@ -88,22 +88,6 @@ def source_model(ensemble: Ensemble) -> DatabaseModel:
     return database_model(ensemble, "duckdb", tables=tables)
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _with_query_options(method: Callable[P, R]) -> Callable[P, R]:
-    """Show the fields of `QueryOptions` in the signature of a method that takes them by name."""
-    signature = inspect.signature(method)
-    declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    options = [
-        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-        for field in fields(QueryOptions)
-    ]
-    method.__signature__ = signature.replace(parameters=[*declared, *options])  # type: ignore[attr-defined]
-    return method
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class DatabaseModel:
     """A model as one database runs it; made by `frameboost.Model.database`.
@@ -164,7 +148,7 @@ class DatabaseModel:
         return self._for_driver(list_expression(model, model.value))
 
     @checked(form=_FORM)
-    @_with_query_options
+    @with_query_options
     def query(self, table: str, **options: Unpack[QueryArguments]) -> str:
         """Return a SELECT that scores a table; `frameboost.Model.query` describes the arguments.
 
@@ -182,7 +166,7 @@ class DatabaseModel:
         return self._for_driver(self._statement(Destination(), table, QueryOptions(**options)))
 
     @checked(view=name_of("the name of a view"), form=_FORM)
-    @_with_query_options
+    @with_query_options
     def create_view_sql(self, view: str, table: str, **options: Unpack[QueryArguments]) -> str:
         """Return a statement that makes a view of a table with predictions; the other arguments are those of `query`.
 
@@ -208,7 +192,7 @@ class DatabaseModel:
         return self._for_driver(self._statement(destination, table, QueryOptions(**options)))
 
     @checked(target=table, form=_FORM)
-    @_with_query_options
+    @with_query_options
     def create_table_sql(self, target: str, table: str, **options: Unpack[QueryArguments]) -> str:
         """Return a statement that makes a table of rows with predictions; the other arguments are those of `query`.
 
@@ -406,7 +390,7 @@ class DatabaseModel:
     # --- files --------------------------------------------------------------------------------------------------------
 
     @checked(trained=anything, statement=word("query", "view", "table"), target=table, form=_FORM)
-    @_with_query_options
+    @with_query_options
     def to_sql(
         self, path: str | Path, table: str, *, trained: dt.date | str | None = None,
         statement: Literal["query", "view", "table"] = "query", target: str | None = None,

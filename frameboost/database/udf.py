@@ -36,46 +36,46 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
         ) from error
     features = predictor.ensemble.features
     _refuse_types(features)
-    wanted = predictor.ensemble.output(output)
+    returned = predictor.ensemble.output(output)
     # DuckDB casts narrower columns. For a type that it lacks it hands over another one: microseconds with a time zone
     # instead of milliseconds.
     types = [str(DUCKDB.type_of(feature.type.widened)) for feature in features]
     taken = {feature.name: _delivered(type_name) for feature, type_name in zip(features, types, strict=True)}
     # A batch has only 2,048 rows, so all setup is done once, here. DuckDB calls the function from its own threads.
     margins_of = _scorer(predictor, taken)
-    inputs_of = [pl.col(name) for name in wanted.inputs]
+    inputs_of = [pl.col(name) for name in returned.inputs]
     offset = predictor.ensemble.offset
     starts = [] if offset is None else [None if name is None else inputs_of[k] for k, name in enumerate(offset.columns)]
-    value = output_expr(wanted, inputs_of, starts).alias("prediction")
-    names, lookup = predictor.ensemble.read_names, wanted.lookup
+    value = output_expr(returned, inputs_of, starts).alias("prediction")
+    names, lookup = predictor.ensemble.read_names, returned.lookup
     types += [str(DUCKDB.type_of(feature.type)) for feature in predictor.ensemble.read_features[len(types) :]]
     indices = {} if offset is None else {name: names.index(name) for name in offset.names}
     if lookup is not None and lookup.column not in names:
         names.append(lookup.column)
         types.append(str(DUCKDB.type_of(lookup.type)))
-    found = None if lookup is None else _found(lookup, names.index(lookup.column))
+    look_up = None if lookup is None else _look_up(lookup, names.index(lookup.column))
 
     def score(*batches: Any) -> Any:
         inputs = margins_of(batches[: len(taken)])
         if indices:
             rows = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[at])) for name, at in indices.items()])
             inputs = predictor.with_offset(rows, inputs)
-        inputs = inputs if found is None else [*inputs, found(batches)]
-        return pl.DataFrame(dict(zip(wanted.inputs, inputs, strict=True))).select(value).to_series().to_arrow()
+        inputs = inputs if look_up is None else [*inputs, look_up(batches)]
+        return pl.DataFrame(dict(zip(returned.inputs, inputs, strict=True))).select(value).to_series().to_arrow()
 
     # DuckDB reads the number of columns from the function's signature.
     columns = [inspect.Parameter(f"c{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(len(types))]
     score.__signature__ = inspect.Signature(columns)  # type: ignore[attr-defined]
-    returned = _type(wanted)
+    type_name = _type(returned)
 
     def create(name: str) -> object:
-        return con.create_function(name, score, types, returned, type="arrow", null_handling="special")  # type: ignore[call-overload]
+        return con.create_function(name, score, types, type_name, type="arrow", null_handling="special")  # type: ignore[call-overload]
 
     return create
 
 
-def _found(lookup: Lookup, index: int) -> Callable[[Sequence[Any]], pl.Series]:
-    """Return a function that looks a number up by the batch by its index."""
+def _look_up(lookup: Lookup, index: int) -> Callable[[Sequence[Any]], pl.Series]:
+    """Return a function that looks a number up by the batch of an index."""
     value = lookup_expr(lookup)
     return lambda batches: pl.Series(lookup.column, pl.from_arrow(batches[index])).to_frame().select(value).to_series()
 

@@ -42,7 +42,7 @@ __all__ = [
 OutputName = Literal["mean", "margin", "class", "probability", "quantiles", "distribution", "interval"]
 OUTPUTS: tuple[str, ...] = get_args(OutputName)
 # What rows can be scored with: outputs, and the leaves that they reach.
-ScoreName = OutputName | Literal["leaf"]
+ScoreName = Literal[OutputName, "leaf"]
 # What the two values of the output ``distribution`` are called.
 MOMENTS = ("mean", "std")
 

@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 import duckdb
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column, columns, flag, name_of, slice_of_rounds, word
-from frameboost.compile.sql.forms import Form, Rows
+from frameboost.compile.sql.forms import QueryArguments, with_query_options
 from frameboost.data.atomic_files import write_bytes, write_text
 from frameboost.database.database_model import DatabaseModel, database_model
 from frameboost.database.registration import register
@@ -508,22 +508,17 @@ class Model:
         database = self.database(dialect, columns=columns, base_margin=base_margin, limits=limits, tables=star)
         return database.sql(output)
 
+    @with_query_options
     def query(
         self,
         table: str,
         dialect: str = "duckdb",
         *,
-        keep: Sequence[str] | None = None,
-        where: str | None = None,
-        output: ScoreName = "mean",
-        name: str = "prediction",
-        form: Form = "auto",
-        trees: str | None = None,
-        rows: Rows | None = None,
         columns: Mapping[str, str] | None = None,
         base_margin: str | Sequence[str] | None = None,
         limits: Mapping[str, int | None] | None = None,
         tables: Tables | None = None,
+        **options: Unpack[QueryArguments],
     ) -> str:
         """Return a SELECT that scores a table.
 
@@ -574,9 +569,7 @@ class Model:
         [(8, 8.0)]
         """
         database = self.database(dialect, columns=columns, base_margin=base_margin, limits=limits, tables=tables)
-        return database.query(
-            table, keep=keep, where=where, output=output, name=name, form=form, trees=trees, rows=rows
-        )
+        return database.query(table, **options)
 
     @checked(con=anything, name=anything, form=word("auto", "macro", "udf"), temporary=flag, replace=flag)
     def register(

@@ -22,7 +22,7 @@ from frameboost.trees.tree import Tree
 
 __all__ = ["fastest_form"]
 
-# Rows of a table that nobody has told the size of.
+# Rows of a table whose size is not known.
 _ROWS = 200_000
 # The rows of a row group, and the threads.
 _ROW_GROUP, _THREADS = 122_880, 2

@@ -13,11 +13,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypedDict, get_args
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Literal, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
 
 import duckdb
 
@@ -40,7 +41,7 @@ from frameboost.trees.tree import Tree, refuse_linear
 
 __all__ = [
     "FORMS", "Destination", "Form", "QueryArguments", "QueryOptions", "Rows", "ScoringQuery", "check_size",
-    "chosen_form", "exceeded_limit", "filled_columns",
+    "chosen_form", "exceeded_limit", "filled_columns", "with_query_options",
 ]  # fmt: skip
 
 Form = Literal["auto", "by_key", "case", "lists", "sorted", "staged", "table"]
@@ -78,6 +79,26 @@ class QueryArguments(TypedDict, total=False):
     form: Form
     trees: str | None
     rows: Rows | None
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def with_query_options(method: Callable[P, R]) -> Callable[P, R]:
+    """Show the fields of `QueryOptions` in the signature and the annotations of a method that takes them by name."""
+    signature, types = inspect.signature(method), get_type_hints(QueryOptions)
+    declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
+        )
+        for field in fields(QueryOptions)
+    ]
+    method.__signature__ = signature.replace(parameters=[*declared, *options])  # type: ignore[attr-defined]
+    method.__annotations__ = {p.name: p.annotation for p in (*declared, *options) if p.annotation is not p.empty}
+    method.__annotations__["return"] = signature.return_annotation
+    return method
 
 
 @dataclass(frozen=True)

@@ -108,14 +108,14 @@ def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Feature
 def _index(name: str, columns: Sequence[str], dialect: Dialect) -> str:
     """Return the statement that makes an index, named after the table as far as names are that long, and one column."""
     assert dialect.statements.create_index is not None
-    *schema, own = dialect.parts_of(name)
+    *schema, table_name = dialect.parts_of(name)
     column = columns[0]
-    digest = hashlib.sha256(own.encode()).hexdigest()[:8]
+    digest = hashlib.sha256(table_name.encode()).hexdigest()[:8]
     room = (dialect.names.longest or 1000) // (4 if dialect.names.in_bytes else 1) - len(column) - len(digest) - 2
-    index = f"{own}_{column}" if len(own) <= room else f"{own[:room]}_{digest}_{column}"
+    index = f"{table_name}_{column}" if len(table_name) <= room else f"{table_name[:room]}_{digest}_{column}"
     table, path = dialect.quote_path(name), [dialect.quote(index)]
     if dialect.statements.index_in_schema:
-        table, path = dialect.quote(own), [*map(dialect.quote, schema), *path]
+        table, path = dialect.quote(table_name), [*map(dialect.quote, schema), *path]
     return dialect.statements.create_index.format(
         index=".".join(path), name=table, columns=", ".join(map(dialect.quote, columns))
     )
