@@ -12,7 +12,7 @@ from data import BINARY, CLASSES, LABEL, MEDIAN, POISSON, QUANTILE, RANKING, REG
 from measuring import THREADS, Target, Way, lacking
 
 import frameboost as fb
-from frameboost.runtime.compile_later import CompileLater
+from frameboost.runtime.kernel import CompileLater
 
 DEPTH, RATE, BINS = 6, 0.1, 256
 SETTINGS = {"max_depth": DEPTH, "learning_rate": RATE, "reg_lambda": 1.0, "min_child_weight": 1.0}

@@ -35,11 +35,11 @@ from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.planning import FitPlan, plan_fit, settings_of
-from frameboost.runtime.available_memory import MemoryBudget
 from frameboost.runtime.cleanup import closed_after
 from frameboost.runtime.installed import require_numba
 from frameboost.runtime.interrupts import defer_in_callbacks, defer_signals, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation, progress
+from frameboost.runtime.storage import MemoryBudget
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
 from frameboost.training.checkpoint_facts import argument_facts

@@ -26,7 +26,7 @@ except ImportError:  # without xdist there is one process
 @pytest.fixture(scope="session", autouse=True)
 def _kernels_at_once():
     """Have kernels compiled when they are first called, so that what a test runs doesn't depend on those before."""
-    from frameboost.runtime.compile_later import compile_at_once
+    from frameboost.runtime.kernel import compile_at_once
 
     with compile_at_once():
         yield

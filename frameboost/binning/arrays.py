@@ -16,7 +16,7 @@ from frameboost.binning.bins import Bins, cut_positions, gaps_at, gaps_of_distin
 from frameboost.binning.codes import code_expr, propose_bins, rank_column, read_only, with_one_zero
 from frameboost.binning.kernels import bin_values, cut_starts, set_rows, sort_rows
 from frameboost.binning.value_counts import count_distinct, cut_targets
-from frameboost.runtime.compile_later import CompileLater
+from frameboost.runtime.kernel import CompileLater
 from frameboost.schema.types import Feature, Physical, float32_at_least
 
 __all__ = [

@@ -113,7 +113,7 @@ def add_warmup(commands: Commands) -> None:
 def _warm_up(options: argparse.Namespace) -> None:
     from numba.core import event
 
-    from frameboost.runtime.compile_later import compile_at_once
+    from frameboost.runtime.kernel import compile_at_once
 
     for kind in options.kinds:
         if kind not in _KINDS:
@@ -132,6 +132,6 @@ def _warm_up(options: argparse.Namespace) -> None:
 
 def _folder() -> str:
     """Return the folder of the cache, or a folder of the package that stands for all."""
-    from frameboost.engines.memory.partition_kernels import part_rows
+    from frameboost.engines.memory.partition import part_rows
 
     return str(part_rows._cache.cache_path)  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.errors import DataError
-from frameboost.runtime.available_memory import available_memory
+from frameboost.runtime.storage import available_memory
 from frameboost.schema.types import FeatureType
 
 __all__ = ["SparseFrame"]

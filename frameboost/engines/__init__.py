@@ -9,9 +9,8 @@
 - `batch_kernels`: sums by bin of the rows that a query reads
 - `fixed_terms`: which terms are the same in every round
 - `frame`: labels, weights and margins of the two engines over frames
-- `exponential_kernels`, `logarithm_kernels`: EXP and LN in vector instructions
-- `exact_functions`: whether these have the bits of the C library
-- `pairs`: ranking, by the rows of each query and sums over their pairs
+- `elementary`: EXP and LN in vector instructions, and whether they have the bits of the C library
+- `ranking`: ranking, by the rows of each query and sums over their pairs
 - `memory`: numpy arrays and compiled kernels (``engine="numba"``)
 - `external_memory`: arrays in files, read in passes (``engine="numba"``, if the rows do not fit in memory)
 - `polars`: lazy group-bys (``engine="polars"``)

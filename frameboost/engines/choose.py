@@ -48,7 +48,7 @@ __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]
 
 def _numba(request: EngineRequest) -> HistogramEngine:
     if isinstance(request.source, SparseSource):
-        from frameboost.engines.memory.sparse.matrix_engine import SparseMatrixEngine
+        from frameboost.engines.memory.sparse_matrix import SparseMatrixEngine
 
         return SparseMatrixEngine(request.source, request.features, request.roles, request.workers)
     if isinstance(request.source, StarFrame) and request.storage is IN_MEMORY:
@@ -58,7 +58,7 @@ def _numba(request: EngineRequest) -> HistogramEngine:
         return StarEngine(*star, stores_gradients=request.parameters.subsample < 1)
     rows = request.frame(), request.features, request.roles, request.workers, request.storage
     if request.storage.in_files:
-        from frameboost.engines.external_memory.engine import ExternalMemoryEngine
+        from frameboost.engines.external_memory import ExternalMemoryEngine
 
         p = request.parameters
         stores = p.num_parallel_tree > 1 or p.sampling_method == "gradient_based"

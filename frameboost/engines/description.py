@@ -12,8 +12,7 @@ from frameboost.data.partitions import PartitionedSource
 from frameboost.data.sources import RelationSource, Source
 from frameboost.data.spark_source import SparkSource
 from frameboost.parameters.parameters import Parameters
-from frameboost.runtime.available_memory import MemoryBudget
-from frameboost.runtime.storage import IN_MEMORY, Storage
+from frameboost.runtime.storage import IN_MEMORY, MemoryBudget, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
 

@@ -1,6 +1,6 @@
 """Outputs of some thousand rows as arrays: to plan and start a query of polars takes longer than to compute them.
 
-The results are polars' to the last bit (see `frameboost.engines.memory.programs.arrays`).
+The results are polars' to the last bit (see `frameboost.engines.memory.programs`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.compile.arrays.flat_trees import FloatArray
-from frameboost.engines.memory.programs.arrays import evaluate
-from frameboost.engines.memory.programs.program import Program, compile_program
+from frameboost.engines.memory.programs import Program, compile_program, evaluate
 from frameboost.losses.outputs import Output
 
 __all__ = ["MAX_ROWS", "ArrayOutput"]

@@ -1,26 +1,38 @@
 """The decorator of kernels: compiled by numba at the first call, and cached on disk.
 
 Numba's own cache raises an error where no folder can be written, and lets disk errors out of the call that compiles.
-Here a cache that cannot be read or written costs only time: each process compiles the kernel.
+Here a cache that cannot be read or written costs only time: each process compiles the kernel. Numba compiles a file's
+kernels anew when the file changes; here a kernel is compiled anew when its code changes, or that of a kernel it calls.
+
+Numba takes seconds for a large kernel, on every new machine and in every new container, and a small fit is done in a
+tenth of a second by numpy or by kernels of single steps. So work that can be done either way is counted, process by
+process, until the kernel is worth compiling (`CompileLater`). Where a cache has it, it is taken at once.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial, wraps
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, ClassVar, TypeVar, overload
 
 import numba
+import numpy as np
+import numpy.typing as npt
 from llvmlite import __version__ as llvmlite_version
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.dispatcher import Dispatcher
+from numba.core.extending import _Intrinsic
 from numba.core.sigutils import normalize_signature
 
-__all__ = ["is_compiled", "kernel", "kernel_files"]
+__all__ = ["CompileLater", "compile_at_once", "is_compiled", "kernel", "read_only"]
+
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _has_warned = False
@@ -57,7 +69,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
         return compiled
     compiled.compile = _without_garbage_collection(compiled.compile)
     try:
-        compiled._cache = _Cache(function)  # as `Dispatcher.enable_caching` does
+        compiled._cache = _Cache(compiled)  # as `Dispatcher.enable_caching` does
     except (RuntimeError, OSError) as error:  # no folder that can be written
         _warn(error)
     return compiled
@@ -86,27 +98,21 @@ def is_compiled(function: Any) -> bool:
     return bool(function.overloads) or _is_in_cache(function)
 
 
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a view that can't be written: numba compiles a kernel once for such arrays, and once more for others."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 @cache
 def _is_in_cache(function: Any) -> bool:
     found = function._cache
     return isinstance(found, _Cache) and found.has_code_for(function.targetctx.codegen().magic_tuple())
 
 
-def kernel_files() -> list[Path]:
-    """Return the source files of all kernels; none if the package is not in a folder."""
-    package = Path(__file__).parent.parent
-    others = [package / "splits" / "gain.py", *package.glob("runtime/*intrinsics.py"), Path(__file__)]
-    return sorted(file for file in [*package.rglob("*kernels.py"), *others] if file.is_file())
-
-
-@cache
-def _stamp_of_kernels() -> str:
-    """Return a hash of their contents."""
-    return sha256(b"".join(file.read_bytes() for file in kernel_files())).hexdigest()
-
-
 class _CacheFiles(CompileResultCacheImpl):
-    """Names of cache files with the versions of the compilers in them.
+    """Names of cache files with the versions of the compilers in them, in place of the line of the function.
 
     Numba writes the index before the code. Were the names the same for all versions, a process that reads in between
     would find the code of the version before, which its LLVM cannot read.
@@ -114,23 +120,31 @@ class _CacheFiles(CompileResultCacheImpl):
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
         """Return the first part of a cache file's name."""
-        base = super().get_filename_base(fullname, abiflags)  # type: ignore[no-untyped-call]
-        return f"{base}.numba{numba.__version__}.llvmlite{llvmlite_version}"
+        name = fullname.replace("<", "").replace(">", "")
+        python = f"py{sys.version_info[0]}{sys.version_info[1]}{abiflags}"
+        return f"{name}.{python}.numba{numba.__version__}.llvmlite{llvmlite_version}"
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of a function, whose disk errors become a warning."""
+    """Numba's cache of a function, whose disk errors become a warning.
+
+    The machine code of a kernel is kept for as long as `_stamp` says that it would be the same.
+    """
 
     _impl_class = _CacheFiles
 
-    def __init__(self, function: Any) -> None:
-        """Keep a function's code for as long as no kernel changes: that of those which it calls is in it."""
-        super().__init__(function)  # type: ignore[no-untyped-call]
-        self._cache_file._source_stamp = _stamp_of_kernels()
+    def __init__(self, kernel: Any) -> None:
+        super().__init__(kernel.py_func)  # type: ignore[no-untyped-call]
+        self._kernel = kernel
+
+    def _set_stamp(self) -> None:
+        # Not before it is read: kernels may be defined above those that they call.
+        self._cache_file._source_stamp = _stamp(self._kernel)
 
     def has_code_for(self, processor: Any) -> bool:
         """Return whether there is code for this kind of processor."""
         try:
+            self._set_stamp()
             index = self._cache_file._load_index()  # type: ignore[no-untyped-call]
         except Exception:  # a damaged file: `load_overload` will say so
             return False
@@ -138,6 +152,7 @@ class _Cache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code compiled for these types, or None."""
+        self._set_stamp()
         try:
             found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except OSError as error:
@@ -153,6 +168,7 @@ class _Cache(FunctionCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save the code compiled for these types, if possible."""
+        self._set_stamp()
         try:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except OSError as error:  # the folder is gone, full, or another user's by now
@@ -164,6 +180,68 @@ class _Cache(FunctionCache):
             self.flush()  # type: ignore[no-untyped-call]
         except OSError as error:
             _warn(error)
+
+
+# Modules whose functions change with their version alone, which is in the names of the files.
+_LIBRARIES = {"llvmlite", "numba", "numpy"}
+
+
+@cache
+def _stamp(kernel: Any) -> str:
+    """Return a hash of all that a kernel's machine code is made from: its own code, and what that calls or reads.
+
+    Of numba's intrinsics, which write instructions, that is their whole file.
+    """
+    parts: list[str] = []
+    seen: set[int] = set()
+
+    def add(value: Any) -> None:
+        if isinstance(value, Dispatcher):
+            parts.append(repr(sorted(value.targetoptions.items())))
+            value = value.py_func
+        if isinstance(value, FunctionType | _Intrinsic):
+            if id(value) in seen:
+                return
+            seen.add(id(value))
+        match value:
+            case FunctionType() if value.__module__.partition(".")[0] in _LIBRARIES:
+                parts.append(value.__qualname__)
+            case FunctionType():
+                parts.append(repr(value.__defaults__))
+                add_code(value.__code__, value.__globals__, value.__doc__)
+                add_cells(value)
+            case _Intrinsic():
+                parts.append(Path(value._defn.__code__.co_filename).read_text(encoding="utf-8"))
+                add_cells(value._defn)
+            case tuple():
+                for each in value:
+                    add(each)
+            case np.ndarray():
+                parts.append(f"{value.dtype} {value.shape} {value.tobytes()!r}")
+            case ModuleType() | type() | BuiltinFunctionType():
+                parts.append(value.__name__)
+            case None | bool() | int() | float() | str() | frozenset() | np.generic():
+                parts.append(f"{type(value).__name__} {value!r}")
+            case _:
+                raise TypeError(f"kernels can't use {value!r}: it is unknown when it changes")
+
+    def add_code(code: CodeType, known: Mapping[str, Any], doc: str | None) -> None:
+        parts.append(repr((code.co_code, code.co_varnames, code.co_names)))
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                add_code(constant, known, None)
+            elif constant is not doc:
+                add(constant)
+        for name in code.co_names:
+            if name in known:
+                add(known[name])
+
+    def add_cells(function: FunctionType) -> None:
+        for cell in function.__closure__ or ():
+            add(cell.cell_contents)
+
+    add(kernel)
+    return sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _warn(error: Exception) -> None:
@@ -178,3 +256,42 @@ def _warn(error: Exception) -> None:
             RuntimeWarning,
             stacklevel=2,
         )
+
+
+# --- work without a kernel --------------------------------------------------------------------------------------------
+
+
+class CompileLater:
+    """Says when to do work without a kernel.
+
+    Parameters
+    ----------
+    kernel
+        The kernel.
+    most
+        How much work to do without it, in any unit: about as much as takes longer by a third of the time of compiling,
+        since what comes after is not known.
+    """
+
+    is_on: ClassVar[bool] = True
+
+    def __init__(self, kernel: Any, most: int) -> None:
+        self._kernel = kernel
+        self._left = most
+
+    def spend(self, work: int) -> bool:
+        """Whether to do so much work without the kernel; it is counted."""
+        if not self.is_on or is_compiled(self._kernel) or work > self._left:
+            return False
+        self._left -= work
+        return True
+
+
+@contextmanager
+def compile_at_once() -> Iterator[None]:
+    """Have all kernels compiled when they are first called, in all threads."""
+    before, CompileLater.is_on = CompileLater.is_on, False
+    try:
+        yield
+    finally:
+        CompileLater.is_on = before

@@ -1,4 +1,4 @@
-"""Threads for kernels that release the interpreter lock."""
+"""Threads for kernels that release the interpreter lock, and the least work that pays another thread."""
 
 from __future__ import annotations
 
@@ -13,14 +13,34 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Pieces", "Shares", "Workers", "available_cores", "kept_workers"]
+__all__ = [
+    "ADDITIONS_PER_LEVEL",
+    "ADDITIONS_PER_TASK",
+    "CALLED_ROWS_PER_TASK",
+    "CODES_PER_TEAM",
+    "CODES_PER_TREE",
+    "MOVED_ROWS_PER_LEVEL",
+    "MOVED_ROWS_PER_TASK",
+    "NO_TEAM",
+    "ROWS_PER_TASK",
+    "VALUES_PER_TASK",
+    "Pieces",
+    "RowNumbers",
+    "Shares",
+    "Workers",
+    "available_cores",
+    "kept_workers",
+]
+
 
 IntArray = npt.NDArray[np.int64]
+RowNumbers = npt.NDArray[np.uint32]
 Pieces = IntArray  # (pieces, 3)
 Shares = tuple[Pieces, IntArray]  # pieces, and the first piece of each share; last, the number of pieces
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+NO_TEAM: IntArray = np.empty(0, dtype=np.int64)  # of one thread
 # Turns without work before a thread leaves the team: some two milliseconds.
 _PATIENCE = 1 << 16
 
@@ -42,32 +62,28 @@ class Workers:
         self._others = ThreadPoolExecutor(self.n_jobs - 1) if self.n_jobs > 1 else None
         self._servers = ThreadPoolExecutor(self.n_jobs - 1) if self.n_jobs > 1 else None
         self._serving: list[None] = []  # an entry for each thread in the team: cheaper to look at than its future
-        self._team: IntArray = np.empty(0, dtype=np.int64)
+        self._team: IntArray = NO_TEAM
 
     # --- kernels that share out work themselves -----------------------------------------------------------------------
 
-    def team(self, count: int) -> IntArray | None:
-        """Return the team (see `runtime.team_kernels`), with enough threads spinning in it for ``count`` items.
+    def team(self, count: int) -> IntArray:
+        """Return the team (see `frameboost.runtime.team`), with enough threads spinning in it for ``count`` items.
 
-        Threads leave when they have had no work for a while, and are started again here. Until there is work for two
-        there is no team, and kernels are compiled without one, which takes less time.
+        Threads leave when they have had no work for a while, and are started again here. The team is empty until there
+        is work for two.
         """
-        if count < 2 and not len(self._team):
-            return None
-        if not len(self._team):
-            from frameboost.runtime.team_kernels import (
-                SIZE,  # which needs numba, as what the package imports at once does not
-            )
-
-            self._team = np.zeros(SIZE, dtype=np.int64)
         if count > 1 and self._servers is not None:
+            if not len(self._team):
+                from frameboost.runtime.team import SIZE  # which needs numba
+
+                self._team = np.zeros(SIZE, dtype=np.int64)
             for _ in range(min(self.n_jobs, count) - 1 - len(self._serving)):
                 self._serving.append(None)
                 self._servers.submit(self._serve)
         return self._team
 
     def _serve(self) -> None:
-        from frameboost.runtime.team_kernels import serve
+        from frameboost.runtime.team import serve
 
         try:
             serve(self._team, _PATIENCE)
@@ -155,3 +171,24 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+# --- the least work for another thread --------------------------------------------------------------------------------
+
+
+# Values read in order and computed on: gradients, codes, pairs of rows.
+VALUES_PER_TASK = 1 << 15
+# Rows of a column of which some calls of numpy are a task: shorter ones leave each other waiting for Python's lock, and
+# two threads take twice as long as one.
+CALLED_ROWS_PER_TASK = 1 << 18
+# Rows of which a program is computed, or that go down a tree.
+ROWS_PER_TASK = 1 << 14
+# Rows gathered by row number: moved to child nodes, or given the value of their leaf.
+MOVED_ROWS_PER_TASK = 1 << 17
+# Gradient pairs added to histograms, one per row and feature.
+ADDITIONS_PER_TASK = 1 << 20
+# Codes up to which a tree is grown in one call: several calls for each level take longer than the work.
+CODES_PER_TREE = 1 << 19
+# Codes from which on threads spin beside it to share its levels, and the least work of a level that they share, which
+# takes some ten microseconds: additions to histograms and slots to scan, and rows to move.
+CODES_PER_TEAM, ADDITIONS_PER_LEVEL, MOVED_ROWS_PER_LEVEL = 1 << 14, 1 << 13, 1 << 12

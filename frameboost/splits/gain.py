@@ -24,11 +24,13 @@ from frameboost.runtime.kernel import kernel
 __all__ = [
     "MIN_GAIN",
     "best_score",
+    "bounded_gain",
     "bounded_score",
     "bounded_weight",
     "bounded_weights",
     "leaf_score",
     "leaf_weight",
+    "split_gain",
     "split_score",
 ]
 
@@ -140,3 +142,35 @@ def split_score(
     return bounded_score(GL, HL, reg_lambda, reg_alpha, max_delta_step, lower, upper) + bounded_score(
         GR, HR, reg_lambda, reg_alpha, max_delta_step, lower, upper
     )
+
+
+@kernel(inline="always")
+def split_gain(
+    GL: float, HL: float, G: float, H: float, parent: float,
+    reg_lambda: float, reg_alpha: float, min_child_weight: float,
+) -> float:  # fmt: skip
+    """Return the gain of a split where no weight is bounded, 0 where a child is too light.
+
+    ``GL`` and ``HL`` are the sums of the left child, ``G`` and ``H`` those of the node; ``parent`` is its score
+    unsplit. There is no branch, so that loops over candidates compile to vector instructions. Kernels that call this
+    have the option ``error_model="numpy"``, as what is divided by zero does not count.
+    """
+    GR, HR = G - GL, H - HL
+    gain = best_score(GL, HL, reg_lambda, reg_alpha) + best_score(GR, HR, reg_lambda, reg_alpha) - parent
+    is_heavy = (HL > 0.0) & (HR > 0.0) & (min_child_weight <= HL) & (min_child_weight <= HR)
+    return gain if is_heavy else 0.0
+
+
+@kernel
+def bounded_gain(
+    GL: float, HL: float, G: float, H: float, parent: float, direction: np.int8, lower: float, upper: float,
+    reg_lambda: float, reg_alpha: float, max_delta_step: float, min_child_weight: float,
+) -> float:  # fmt: skip
+    """Return `split_gain` where weights are bounded (see `split_score`), −∞ where they break ``direction``."""
+    GR, HR = G - GL, H - HL
+    if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
+        return 0.0
+    if direction == 0 and lower == -np.inf and upper == np.inf:
+        left_score = leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step)
+        return left_score + leaf_score(GR, HR, reg_lambda, reg_alpha, max_delta_step) - parent
+    return split_score(GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, direction, lower, upper) - parent

@@ -24,13 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.runtime.compile_later import CompileLater
+from frameboost.runtime.kernel import CompileLater
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Physical
-from frameboost.splits.categorical import categorical_split
-from frameboost.splits.search_kernels import find_splits, scan_histograms
+from frameboost.splits.categories import categorical_split
+from frameboost.splits.search import find_splits, subtract_from_parents
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
-from frameboost.splits.subtraction_kernels import subtract_from_parents
 from frameboost.training.constraints import Constraints
 from frameboost.training.open_nodes import OpenNode
 from frameboost.training.sampling import FeatureSampler
@@ -161,16 +160,11 @@ class HistogramSplitter:
         limits = self._settings.limits_of(nodes)
         monotone, bounds = limits.bounding(p.max_delta_step)
         count = workers.count(len(nodes), SLOTS_PER_THREAD // layout.n_slots)
-        team = workers.team(count)
-        arguments = (
-            histograms, indices, layout.offsets, self._is_categorical, limits.allowed,
+        find_splits(
+            workers.team(count), histograms, indices, layout.offsets, self._is_categorical, limits.allowed,
             monotone, bounds, self._has_two_bins, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
-            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
+            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats, count,
         )  # fmt: skip
-        if team is None:
-            scan_histograms(*arguments)
-        else:
-            find_splits(team, *arguments, count)
         least_gain, splits = self._settings.least_gain(min_gain), []
         for node, index, choice, sums in zip(nodes, indices.tolist(), best.tolist(), stats.tolist(), strict=True):
             is_leaf = choice[0] < 0 or sums[0] < least_gain

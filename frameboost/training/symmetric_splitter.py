@@ -13,9 +13,9 @@ import numpy as np
 
 from frameboost.binning.bins import SlotLayout
 from frameboost.schema.types import Physical
-from frameboost.splits.categorical import categorical_split
+from frameboost.splits.categories import categorical_split
 from frameboost.splits.split import FloatArray, Split, Stats
-from frameboost.splits.symmetric_kernels import scan_level
+from frameboost.splits.symmetric import scan_level
 from frameboost.training.open_nodes import OpenNode
 from frameboost.training.splitter import HistogramPool, HistogramSource, SplitSettings
 

@@ -21,7 +21,7 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Physical
 from frameboost.splits.gain import bounded_weights
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
-from frameboost.splits.vector_kernels import find_vector_splits, gains_of_outputs, named_by_outputs, scan_outputs
+from frameboost.splits.vector import find_vector_splits, gains_of_outputs, named_by_outputs
 from frameboost.training.grower import Renewal, TreeGrower, TreeTarget, tree_of
 from frameboost.training.grown_trees import GrownTree, Moves
 from frameboost.training.open_nodes import OpenNode
@@ -164,16 +164,11 @@ class VectorSplitter:
         best, gains = np.empty((len(nodes), 3), dtype=np.int64), np.empty(len(nodes))
         p, workers = self._settings.penalties, self._settings.workers
         count = workers.count(len(nodes), max(1, SLOTS_PER_THREAD // (self._n_outputs * self._layout.n_slots)))
-        team = workers.team(count)
-        arguments = (
-            histograms, indices, self._layout.offsets, self._is_categorical, self._settings.limits_of(nodes).allowed,
-            p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
-            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, gains,
+        find_vector_splits(
+            workers.team(count), histograms, indices, self._layout.offsets, self._is_categorical,
+            self._settings.limits_of(nodes).allowed, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, gains, count,
         )  # fmt: skip
-        if team is None:
-            scan_outputs(*arguments)
-        else:
-            find_vector_splits(team, *arguments, count)
         least_gain, splits = self._settings.least_gain(min_gain), []
         for node, index, choice, gain in zip(nodes, indices.tolist(), best.tolist(), gains.tolist(), strict=True):
             is_leaf = choice[0] < 0 or gain < least_gain

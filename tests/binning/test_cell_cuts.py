@@ -12,7 +12,7 @@ from frameboost.binning.bins import gaps_of_distinct
 from frameboost.binning.codes import propose_bins
 from frameboost.binning.kernels import count_cells, rows_of_cells
 from frameboost.binning.value_counts import count_distinct
-from frameboost.engines.memory.star.bins import gaps_of
+from frameboost.engines.memory.star.tables import gaps_of
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.examples import examples
 

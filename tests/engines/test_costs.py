@@ -14,7 +14,7 @@ import frameboost as fb
 from frameboost.data.duckdb_session import DuckDBSession, OwnDatabaseSession
 from frameboost.engines import query_costs
 from frameboost.engines.duckdb.records import engine as records_engine
-from frameboost.engines.memory import binning, engine, grown_splits, histograms, nodes, trees
+from frameboost.engines.memory import columns, engine, partition, trees
 from frameboost.training import splitter, symmetric_splitter
 
 DEPTH = 4
@@ -40,9 +40,9 @@ def counts(monkeypatch) -> Counter:
     counting(pl.LazyFrame, "collect", "queries")
     counting(pl, "collect_all", "queries")
     for place, name in (
-        (histograms, "build_histograms"), (nodes, "part_rows"), (nodes, "add_by_side"), (splitter, "scan_histograms"),
-        (splitter, "subtract_from_parents"), (trees, "grow_tree"), (grown_splits, "add_grown_leaves"),
-        (nodes, "add_by_node"), (engine, "add_tree"),
+        (columns, "build_histograms"), (partition, "part_rows"), (partition, "add_by_side"), (splitter, "find_splits"),
+        (splitter, "subtract_from_parents"), (trees, "grow_tree"), (partition, "add_grown_leaves"),
+        (partition, "add_by_node"), (engine, "add_tree"),
         (symmetric_splitter, "scan_level"),
     ):  # fmt: skip
         counting(place, name, name)
@@ -67,7 +67,7 @@ def of_a_round(counts: Counter, data, **how) -> dict[str, float]:
     return {kind: count / 2 for kind, count in more.items()}
 
 
-IN_MEMORY = dict.fromkeys(["build_histograms", "scan_histograms", "subtract_from_parents"], DEPTH)
+IN_MEMORY = dict.fromkeys(["build_histograms", "find_splits", "subtract_from_parents"], DEPTH)
 FEW = {"grow_tree": 1, "add_grown_leaves": 1}
 # The settings; the calls of a round of few rows, and of more rows.
 ROUNDS = {
@@ -103,7 +103,7 @@ ROUNDS = {
 def test_a_round_in_memory(counts, monkeypatch, name):
     how, few, more = ROUNDS[name]
     assert of_a_round(counts, table(), engine="numba", **how) == few
-    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)
+    monkeypatch.setattr(columns, "CODES_PER_TREE", 0)
     assert of_a_round(counts, table(), engine="numba", **how) == more
 
 

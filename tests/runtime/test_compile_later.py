@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.runtime import compile_later
-from frameboost.runtime.compile_later import CompileLater, compile_at_once
-from frameboost.runtime.kernel import kernel
+from frameboost.runtime import kernel as kernels
+from frameboost.runtime.kernel import CompileLater, compile_at_once, kernel
 
 
 @kernel
@@ -32,7 +31,7 @@ def test_work_is_counted_until_the_kernel_is_worth_compiling():
 
 def test_a_compiled_kernel_is_taken_at_once(monkeypatch):
     later = CompileLater(_never_called, most=10)
-    monkeypatch.setattr(compile_later, "is_compiled", lambda kernel: kernel is _never_called)
+    monkeypatch.setattr(kernels, "is_compiled", lambda kernel: kernel is _never_called)
     assert not later.spend(1)
 
 

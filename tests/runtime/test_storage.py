@@ -8,9 +8,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import frameboost as fb
-from frameboost.runtime import available_memory as memory
-from frameboost.runtime.available_memory import MemoryBudget, available_memory
-from frameboost.runtime.storage import FileStorage, Storage
+from frameboost.runtime import storage as memory
+from frameboost.runtime.storage import FileStorage, MemoryBudget, Storage, available_memory
 from tests.support.cases import cases
 
 GIGABYTE = 2**30

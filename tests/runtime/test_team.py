@@ -8,8 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from frameboost.runtime.team_intrinsics import outlined
-from frameboost.runtime.team_kernels import SIZE, serve, share_out
+from frameboost.runtime.team import SIZE, outlined, serve, share_out
 from frameboost.runtime.workers import Workers
 
 

@@ -6,11 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameboost.runtime.workers import Workers
-from frameboost.splits.category_kernels import category_room, ends_by_weight, present_categories
+from frameboost.splits.categories import category_room, ends_by_weight, present_categories
 from frameboost.splits.gain import bounded_weights
-from frameboost.splits.numeric_kernels import scan_numbers
-from frameboost.splits.search_kernels import find_splits, scan_histograms
-from frameboost.splits.subtraction_kernels import subtract_from_parents
+from frameboost.splits.search import find_splits, scan_histograms, scan_numbers, subtract_from_parents
 from tests.support.naive_kernels import (
     naive_bounded_weights,
     naive_ends_by_weight,
@@ -69,8 +67,8 @@ def test_scan_histograms(seed, reg_lambda, min_child_weight):
         np.add.at(histograms[0], offsets[feature] + rng.integers(0, size - seed % 2, 40), pairs)
     best, stats = np.empty((1, 3), dtype=np.int64), np.empty((1, 3))
     scan_histograms(
-        histograms, np.array([0]), offsets, None, np.ones((1, 3), dtype=bool), None, None, True, 4, 64, 0.0, reg_lambda,
-        0.0, 0.0, min_child_weight, best, stats,
+        histograms, np.array([0]), offsets, None, np.ones((1, 3), dtype=bool), 0, None, None, True, 4, 64, 0.0,
+        reg_lambda, 0.0, 0.0, min_child_weight, best, stats,
     )  # fmt: skip
     gain, split = naive_scan_histograms(histograms[0], offsets, reg_lambda, min_child_weight)
     if split is None:

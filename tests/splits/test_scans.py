@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from frameboost.splits.category_kernels import category_candidates, category_room, ends_by_weight, scan_categories
-from frameboost.splits.numeric_kernels import scan_bounded_numbers, scan_numbers
+from frameboost.splits.categories import category_candidates, category_room, ends_by_weight, scan_categories
+from frameboost.splits.search import scan_bounded_numbers, scan_numbers
 
 FREE = (-np.inf, np.inf)  # bounds of the weight
 # The codes of the example's categories.

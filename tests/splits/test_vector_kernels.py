@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from frameboost.runtime.workers import Workers
-from frameboost.splits.vector_kernels import find_vector_splits, gains_of_outputs, named_by_outputs, scan_outputs
+from frameboost.splits.vector import find_vector_splits, gains_of_outputs, named_by_outputs, scan_outputs
 from tests.support.cases import cases
 
 

@@ -36,6 +36,8 @@ TESTED_OTHERWISE = {
     "leaf_score": "tests/splits/test_gain.py",  # the objective, minimised by brute force
     "leaf_weight": "tests/splits/test_gain.py",
     "split_score": "tests/training/test_constraints.py",
+    "split_gain": "tests/splits/test_kernels.py",  # naive_scan_histograms
+    "bounded_gain": "tests/splits/test_scans.py",  # split_gain where nothing is bounded
     # elsewhere
     "take_order": "tests/engines/memory/test_exact_sums.py",  # numpy's stable order of each query
     "write_keys": "tests/engines/memory/test_exact_sums.py",
@@ -78,12 +80,10 @@ TESTED_OTHERWISE = {
     "set_rows": "tests/binning/test_binning.py",  # numpy.flatnonzero
     "sort_rows": "tests/binning/test_radix_sort.py",  # Python's sorted
     "combine_codes": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
-    "gain_of_two": "tests/splits/test_kernels.py",  # called by scan_histograms
     "count_cells": "tests/binning/test_cell_cuts.py",  # numpy.bincount
     "rows_of_cells": "tests/binning/test_cell_cuts.py",
     "write_cells": "tests/binning/test_cell_cuts.py",  # called by the two above
     "add_by_feature": "tests/engines/memory/test_bundled_codes.py",
-    "add_codes": "tests/engines/duckdb/test_batch_sums.py",  # numpy.add.at
     "add_codes_of_keys": "tests/engines/duckdb/test_batch_sums.py",
     "move_records": "tests/engines/duckdb/test_records.py",
     "take": "tests/engines/duckdb/test_records.py",
@@ -153,7 +153,7 @@ def naive_take_codes(rows: np.ndarray, order: list[int], at: int, width: int) ->
     return [rows[row, at : at + width].tolist() for row in order]
 
 
-# --- frameboost.engines.memory.gradient_kernels -----------------------------------------------------------------------
+# --- frameboost.engines.memory.gradients ------------------------------------------------------------------------------
 
 
 def naive_put_gh(g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
@@ -167,7 +167,7 @@ def naive_round_gh(pairs: np.ndarray, steps_g: float, steps_h: float) -> tuple[n
     return rounded, tuple(rounded.sum(axis=0))
 
 
-# --- frameboost.engines.memory.sampling_kernels -----------------------------------------------------------------------
+# --- frameboost.engines.memory.sampling -------------------------------------------------------------------------------
 
 
 def naive_draw_gh(pairs: np.ndarray, positions: list[int], key: int, limit: int) -> np.ndarray:
@@ -180,7 +180,7 @@ def naive_part_drawn(pairs: np.ndarray) -> tuple[list[int], int]:
     return drawn + [row for row in range(len(pairs)) if row not in drawn][::-1], len(drawn)
 
 
-# --- frameboost.engines.memory.histogram_kernels ----------------------------------------------------------------------
+# --- frameboost.engines.memory.histograms -----------------------------------------------------------------------------
 
 
 def naive_build_histograms(
@@ -209,7 +209,7 @@ def naive_add_more(
     return out
 
 
-# --- frameboost.engines.memory.partition_kernels ----------------------------------------------------------------------
+# --- frameboost.engines.memory.partition ------------------------------------------------------------------------------
 
 
 def naive_number_rows(n: int) -> list[int]:
@@ -304,7 +304,7 @@ def naive_add_by_side(
     return out
 
 
-# --- frameboost.engines.memory.exact_kernels --------------------------------------------------------------------------
+# --- frameboost.engines.memory.exact ----------------------------------------------------------------------------------
 
 
 def naive_fill_block(order: list[int], codes: list[int]) -> list[int]:
@@ -363,7 +363,7 @@ def naive_move_rows(codes: np.ndarray, node_of: list[int], splits: dict[int, dic
     return moved
 
 
-# --- frameboost.engines.memory.proposal_kernels -----------------------------------------------------------------------
+# --- frameboost.engines.memory.approx ---------------------------------------------------------------------------------
 
 
 def naive_sum_below(ranks: list[int], weights: list[float], n: int) -> list[float]:
@@ -407,7 +407,7 @@ def naive_bin_nodes(ranks: np.ndarray, missing: int, pairs: np.ndarray, max_bin:
     return starts, sums
 
 
-# --- frameboost.engines.pairs.pair_kernels ------------------------------------------------------------------------
+# --- frameboost.engines.ranking.pairs ---------------------------------------------------------------------------------
 
 
 def naive_sum_pairs(
@@ -452,7 +452,7 @@ def naive_sum_pairs(
     return out
 
 
-# --- frameboost.splits: search_kernels and subtraction_kernels --------------------------------------------------------
+# --- frameboost.splits.search -----------------------------------------------------------------------------------------
 
 
 def naive_subtract_from_parents(histograms: np.ndarray, places: list[int], parents: list[int]) -> np.ndarray:
@@ -519,7 +519,7 @@ def naive_scan_numbers(
     return best
 
 
-# --- frameboost.splits.category_kernels -------------------------------------------------------------------------------
+# --- frameboost.splits.categories -------------------------------------------------------------------------------------
 
 
 def naive_present_categories(histogram: np.ndarray, lightest: float) -> list[int]:
@@ -534,7 +534,7 @@ def naive_ends_by_weight(
     return order[:most], order[::-1][:most]
 
 
-# --- frameboost.engines.external_memory.node_kernels ------------------------------------------------------------------
+# --- frameboost.engines.external_memory -------------------------------------------------------------------------------
 
 
 def naive_move_to_children(

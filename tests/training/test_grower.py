@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.engines.memory import binning
+from frameboost.engines.memory import columns
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.gain import leaf_score
@@ -248,7 +248,7 @@ def test_only_the_smaller_siblings_histogram_is_built(monkeypatch):
         return apply_splits(self, splits)
 
     expected = fb.fit(frame, "y", n_estimators=1, max_depth=4)
-    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)  # not the whole tree at once
+    monkeypatch.setattr(columns, "CODES_PER_TREE", 0)  # not the whole tree at once
     monkeypatch.setattr(MemoryEngine, "histograms", recording)
     monkeypatch.setattr(MemoryEngine, "apply_splits", moving)
     assert fb.fit(frame, "y", n_estimators=1, max_depth=4) == expected

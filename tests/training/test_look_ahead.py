@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.memory import binning
+from frameboost.engines.memory import columns
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.splits.split import Split, Stats
@@ -68,7 +68,7 @@ def frame() -> pl.DataFrame:
 def test_the_tree_is_the_same(frame, monkeypatch, more):
     options = {"grow_policy": "lossguide", "max_leaves": 24, "max_depth": 0, "n_estimators": 3, "valid": "late"} | more
     expected = fb.fit(frame, "y", engine="numba", **options)  # so few rows are grown tree by tree
-    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)
+    monkeypatch.setattr(columns, "CODES_PER_TREE", 0)
     for name, engine in (("polars", PolarsEngine), ("numba", MemoryEngine)):
         batches = []
 

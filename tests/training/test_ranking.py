@@ -11,8 +11,8 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from frameboost.engines.pairs.pair_sums import pair_sums
-from frameboost.engines.pairs.queries import Queries
+from frameboost.engines.ranking.pairs import pair_sums
+from frameboost.engines.ranking.queries import Queries
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, grid_offset
 from frameboost.losses.built_in import get_loss

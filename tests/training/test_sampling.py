@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.engines.memory.sampling_kernels import hash_of, keep_drawn
+from frameboost.engines.memory.sampling import hash_of, keep_drawn
 from frameboost.expressions.draws import draw_expr, draw_key, draw_sql, hash32
 from frameboost.expressions.draws import draws as in_numpy
 from frameboost.expressions.expression import Expression

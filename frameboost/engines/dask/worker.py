@@ -30,8 +30,7 @@ from frameboost.engines.shards.shard import Shard
 from frameboost.errors import ClusterError
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
-from frameboost.runtime.available_memory import MemoryBudget
-from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage
+from frameboost.runtime.storage import IN_MEMORY, FileStorage, MemoryBudget, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split

@@ -12,20 +12,15 @@ from frameboost.binning.bins import Bins
 from frameboost.engines.contract import Capabilities, FeatureDraws, GrownNodes, Sample, TreeShape
 from frameboost.engines.frame import leaf_quantile
 from frameboost.engines.linear_contract import LeafGrid
-from frameboost.engines.memory.binning import BinnedColumns, is_small
-from frameboost.engines.memory.histograms import sum_by_bin
+from frameboost.engines.memory.columns import BinnedColumns, is_small
 from frameboost.engines.memory.linear import Numbers
-from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.row_order import take_all
+from frameboost.engines.memory.partition import RowPartition, SplitColumns, take_all
 from frameboost.engines.memory.rows import ArrayEngine
-from frameboost.engines.memory.sparse.codes import coded, find_sparse
-from frameboost.engines.memory.sparse.columns import RowNumbers
-from frameboost.engines.memory.split_tables import SplitColumns
-from frameboost.engines.memory.trees import TreeKernels, are_in_levels
-from frameboost.engines.memory.walk_kernels import add_tree
+from frameboost.engines.memory.sparse import coded, find_sparse
+from frameboost.engines.memory.trees import TreeKernels, add_tree, are_in_levels
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Scalar
-from frameboost.runtime.task_sizes import ROWS_PER_TASK, VALUES_PER_TASK
+from frameboost.runtime.workers import ROWS_PER_TASK, VALUES_PER_TASK, RowNumbers
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
 from frameboost.trees.tree import LinearLeaf
 
@@ -127,7 +122,7 @@ class MemoryEngine(ArrayEngine):
     @property
     def split_columns(self) -> SplitColumns:
         """The columns that splits compare."""
-        return self.binned.by_column
+        return self.binned
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
@@ -196,7 +191,7 @@ class MemoryEngine(ArrayEngine):
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        sum_by_bin(self.binned, self.partition, self.summed_gh, self.workers, nodes, out, indices)
+        self.binned.sum_by_bin(self.partition, nodes, self.summed_gh, out, indices, self.workers)
 
     @property
     def summed_gh(self) -> FloatArray:
@@ -208,7 +203,7 @@ class MemoryEngine(ArrayEngine):
         of_outputs = out.reshape(-1, *out.shape[2:])
         for k, gh in enumerate(self._vector_gh):
             at = indices * out.shape[1] + k
-            sum_by_bin(self.binned, self.partition, gh, self.workers, nodes, of_outputs, at)
+            self.binned.sum_by_bin(self.partition, nodes, gh, of_outputs, at, self.workers)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""

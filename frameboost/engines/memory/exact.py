@@ -1,22 +1,113 @@
-"""The engine of exact greedy (``tree_method="exact"``): columns sorted once, and scanned once a level."""
+"""The engine of exact greedy (``tree_method="exact"``): columns sorted once, and scanned once a level.
+
+See Chen & Guestrin 2016, algorithm 1 and section 4.1. `PresortedEngine`, the base class, has each row's rank in every
+column, and its node; so has ``tree_method="approx"`` with ``proposal="local"``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import polars as pl
 
+from frameboost.binning.arrays import sort_column
 from frameboost.binning.bins import Bins
 from frameboost.binning.thresholds import thresholds_of_gaps
-from frameboost.engines.memory.exact_kernels import category_histogram, fill_block, part_block, scan_column
-from frameboost.engines.memory.presorted import PresortedEngine
-from frameboost.schema.types import FeatureType, Physical
-from frameboost.splits.categorical import categorical_split
-from frameboost.splits.gain import bounded_score
-from frameboost.splits.search_kernels import scan_histograms
+from frameboost.engines.memory.rows import ArrayEngine
+from frameboost.expressions.grid import Scalar
+from frameboost.runtime.intrinsics import AHEAD, prefetch
+from frameboost.runtime.kernel import kernel
+from frameboost.runtime.workers import NO_TEAM, VALUES_PER_TASK
+from frameboost.schema.types import FeatureType, Physical, float32_at_least
+from frameboost.splits.categories import categorical_split
+from frameboost.splits.gain import bounded_gain, bounded_score, split_gain
+from frameboost.splits.search import find_splits
 from frameboost.splits.split import Penalties, Split, SplitLimits, Stats
 
-__all__ = ["ExactEngine"]
+__all__ = ["ExactEngine", "PresortedEngine", "rank_of"]
+
+
+class PresortedEngine(ArrayEngine):
+    """Rows as ranks, (features, rows): the place of each value among the distinct values of its column.
+
+    The values 2.5, NULL, 1.0, 2.5 have the ranks 1, 2, 0, 1: a missing value comes after the largest. Splits compare
+    ranks, so every distinct value is a bin of its own.
+    """
+
+    def presort(self) -> list[Bins]:
+        """See `ColumnBlockEngine.presort`."""
+        self.load()
+        n_features = len(self.features)
+        self.ranks = np.empty((n_features, self.n_rows), dtype=np.uint32)
+        self.sorted_rows = np.empty_like(self.ranks)  # the missing first, then by ascending value
+        found = self.workers.each(
+            range(n_features),
+            lambda i: sort_column(self.features[i], self.values(i), self.ranks[i], self.sorted_rows[i]),
+        )
+        self.bins: list[Bins] = [bins for bins, _ in found]
+        self.distinct: list[pl.Series] = [distinct for _, distinct in found]
+        self.drop_columns()
+        self.node_of = np.zeros(self.n_rows, dtype=np.int32)
+        return self.bins
+
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
+        self.node_of[:] = 0
+        self.n_nodes = 1
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        split_of = np.full(self.n_nodes, -1, dtype=np.int64)
+        split_of[list(splits)] = np.arange(len(splits))
+        chosen = [split for split, _, _ in splits.values()]
+        tables = [
+            np.empty(0, np.bool_) if s.categories is None else s.goes_left(self.bins[s.feature].count + 1)
+            for s in chosen
+        ]
+        ends = np.cumsum([len(table) for table in tables])
+        arguments = (
+            self.ranks, self.node_of, split_of,
+            np.array([s.feature for s in chosen]),
+            np.array([s.bin for s in chosen]),
+            np.array([len(self.distinct[s.feature]) for s in chosen]),
+            np.array([s.missing_left for s in chosen]),
+            np.array([left for _, left, _ in splits.values()], dtype=np.int32),
+            np.array([right for _, _, right in splits.values()], dtype=np.int32),
+            np.array([end - len(t) if len(t) else -1 for t, end in zip(tables, ends, strict=True)]),
+            np.concatenate(tables),
+        )  # fmt: skip
+        self.workers.over(self.n_rows, lambda a, b: move_rows(*arguments, a, b), smallest=VALUES_PER_TASK)
+        self.n_nodes = max(self.n_nodes, *(child + 1 for _, left, right in splits.values() for child in (left, right)))
+
+    def rank_of(self, feature: int, threshold: Physical | None) -> int:
+        """See `ColumnBlockEngine.rank_of`."""
+        return rank_of(self.distinct[feature], threshold)
+
+    def merge_nodes(self, nodes: Mapping[int, int]) -> None:
+        """See `ColumnBlockEngine.merge_nodes`."""
+        table = np.arange(self.n_nodes, dtype=np.int32)
+        table[list(nodes)] = list(nodes.values())
+        self.node_of = table[self.node_of]
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """See `Engine.add_leaf_values`."""
+        table = np.zeros(self.n_nodes)
+        table[list(values)] = list(values.values())
+        self.margins(margin)[:] += table[self.node_of]
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """See `Engine.node_quantiles`."""
+        return self.quantiles_by_node(pl.Series(self.node_of), self.hessians(), value, weight, alpha)
+
+
+def rank_of(distinct: pl.Series, threshold: Physical | None) -> int:
+    """Return the rank of the lowest of the distinct values that is not below a threshold; past all ranks for None."""
+    if threshold is None:
+        return len(distinct)
+    edge = float32_at_least([threshold])[0] if distinct.dtype == pl.Float32 else threshold
+    return int(distinct.search_sorted(pl.Series([edge], dtype=distinct.dtype), side="left").item())
+
 
 # A split whose threshold is still to be chosen, and the gap that it is in.
 _Found = tuple[Split, tuple[Physical, Physical] | None]
@@ -122,11 +213,11 @@ class ExactEngine(PresortedEngine):
         best, stats = np.empty((len(totals), 3), dtype=np.int64), np.empty((len(totals), 3))
         monotone, bounds = limits.bounding(p.max_delta_step)
         own = None if monotone is None else monotone[feature : feature + 1]
-        scan_histograms(
-            histograms, np.arange(len(histograms)), np.array([0, n_codes]), np.array([True]),
+        find_splits(
+            NO_TEAM, histograms, np.arange(len(histograms)), np.array([0, n_codes]), np.array([True]),
             limits.allowed[:, feature : feature + 1].copy(), own, bounds, None,
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
-            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats,
+            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats, 1,
         )  # fmt: skip
         found: list[_Found | None] = []
         for total, histogram, choice, (gain, GL, HL) in zip(
@@ -169,3 +260,195 @@ def _gap(kind: FeatureType, below: Physical, above: Physical) -> tuple[Physical,
     Physical values that are integers are split at the midpoint, rounded up, as XGBoost does.
     """
     return (below, above) if kind.is_float else (below, -((-int(below) - int(above)) // 2))
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+# An entry of a block is (rank << 32) + row.
+_ROW = np.uint64(2**32 - 1)
+_RANK = np.uint64(32)
+
+
+@kernel
+def fill_block(order, codes, block):  # type: ignore[no-untyped-def]
+    """Write the rows of ``order`` with their codes to ``block``, uint64 (rows,): (code << 32) + row."""
+    n = np.uint64(len(order))
+    for i in range(n):
+        if i + AHEAD < n:
+            prefetch(codes, np.uint64(order[i + AHEAD]))
+        row = np.uint64(order[i])
+        block[i] = (np.uint64(codes[row]) << _RANK) | row
+
+
+@kernel
+def part_block(block, starts, stops, goes_left):  # type: ignore[no-untyped-def]
+    """Partition each range stably: rows that go left come first, and both sides keep their order.
+
+    The range a b c d, of which b and d go left, becomes b d a c. Left rows are written in place, right rows to a buffer
+    that is copied behind them.
+
+    Parameters
+    ----------
+    block
+        uint64 (rows,), see `fill_block`, reordered.
+    starts, stops
+        int64 (nodes,): the ranges.
+    goes_left
+        bool (rows,): whether a row goes left.
+    """
+    buffer = np.empty(len(block), dtype=np.uint64)
+    for k in range(len(starts)):
+        start, stop = np.uint64(starts[k]), np.uint64(stops[k])
+        left, n_right = start, np.uint64(0)
+        for i in range(start, stop):
+            # Both sides are written, and one counter moves: no branch that could be mispredicted.
+            entry = block[i]
+            is_left = np.uint64(goes_left[entry & _ROW])
+            block[left] = entry
+            buffer[n_right] = entry
+            left += is_left
+            n_right += np.uint64(1) - is_left
+        for i in range(n_right):
+            block[left + i] = buffer[i]
+
+
+@kernel(error_model="numpy")
+def scan_column(  # type: ignore[no-untyped-def]
+    block, starts, stops, missing, gradients, allowed, G, H, direction, bounds,
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight, parent, best, stats,
+):  # fmt: skip
+    """Find the best split of every open node on one column, in one scan of its block.
+
+    Rows with a missing value come first. When the first value is reached, their sums are known, and each boundary
+    between two values is scored with missing on the left and on the right.
+
+    Parameters
+    ----------
+    block
+        uint64 (rows,): (code << 32) + row; a code is the rank of a value among the distinct ones.
+    starts, stops
+        int64 (open nodes,): each node's range of the block: missing values first, then ascending codes.
+    missing
+        The code of a missing value.
+    gradients
+        float64 (rows, 2): g and h.
+    allowed
+        bool (open nodes,): whether a node may be split on the column.
+    G, H
+        float64 (open nodes,): sums over each node.
+    direction
+        1 where leaf weights must not decrease from left to right, -1 where they must not increase, else 0.
+    bounds
+        float64 (open nodes, 2): the bounds of the leaf weights in each node, infinite without constraints.
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        The parameters of those names.
+    parent
+        float64 (open nodes,): the score of each node unsplit.
+    best
+        int64 (open nodes, 4), written: whether there is a split, the ranks on both sides of it (the upper is -1 for the
+        split of present from missing values), and whether missing goes left.
+    stats
+        float64 (open nodes, 3), written: gain, G and H of the left child.
+    """
+    is_bounded = direction != 0 or max_delta_step != 0.0 or bool(np.isfinite(bounds).any())
+    gh = gradients.ravel()
+    for node in range(len(starts)):
+        stats[node, 0] = 0.0
+        best[node, 0] = 0
+        if not allowed[node]:
+            continue
+        missing_G = missing_H = left_G = left_H = 0.0
+        last, most = np.int64(-1), 0.0
+        total_G, total_H = G[node], H[node]
+        stop = np.uint64(stops[node])
+        for i in range(np.uint64(starts[node]), stop + np.uint64(1)):
+            if i < stop:
+                if i + AHEAD < stop:
+                    prefetch(gh, (block[i + AHEAD] & _ROW) << np.uint64(1))
+                at = (block[i] & _ROW) << np.uint64(1)
+                code = np.int64(block[i] >> _RANK)
+                g, h = gh[at], gh[at + np.uint64(1)]
+                if code == missing:
+                    missing_G += g
+                    missing_H += h
+                    continue
+            else:  # past the end: all present values go left
+                code, g, h = np.int64(-1), 0.0, 0.0
+            if last >= 0 and code != last:
+                for missing_left in range(1 + (missing_H != 0.0 or missing_G != 0.0)):
+                    GL = left_G + missing_left * missing_G
+                    HL = left_H + missing_left * missing_H
+                    if is_bounded:
+                        # A split of present from missing values has no direction.
+                        way = direction if code >= 0 else np.int8(0)
+                        gain = bounded_gain(
+                            GL, HL, total_G, total_H, parent[node], way, bounds[node, 0], bounds[node, 1],
+                            reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+                        )  # fmt: skip
+                    else:
+                        gain = split_gain(
+                            GL, HL, total_G, total_H, parent[node], reg_lambda, reg_alpha, min_child_weight
+                        )
+                    if gain > most:
+                        most = gain
+                        best[node, 0], best[node, 1], best[node, 2], best[node, 3] = 1, last, code, missing_left
+                        stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL
+            left_G += g
+            left_H += h
+            last = code
+
+
+@kernel
+def category_histogram(codes, node_of, gradients, index_of, out):  # type: ignore[no-untyped-def]
+    """Add each row's gradient pair to its category: ``out`` is float64 (open nodes, categories + 1, 2), zeroed."""
+    for row in range(len(codes)):
+        node = index_of[node_of[row]]
+        if node >= 0:
+            out[node, codes[row], 0] += gradients[row, 0]
+            out[node, codes[row], 1] += gradients[row, 1]
+
+
+@kernel
+def move_rows(  # type: ignore[no-untyped-def]
+    codes,
+    node_of,
+    split_of,
+    feature,
+    bound,
+    missing,
+    missing_left,
+    left,
+    right,
+    table_at,
+    tables,
+    first,
+    last,
+):
+    """Move rows ``first`` to ``last - 1`` to the children of their nodes.
+
+    Parameters
+    ----------
+    codes
+        uint32 (features, rows).
+    node_of
+        int32 (rows,), changed.
+    split_of
+        int64 (nodes,): the number of the node's split; -1 for none.
+    feature, bound, missing, missing_left, left, right
+        One entry per split: a row goes left if its code is below ``bound``, or is ``missing`` and ``missing_left``.
+    table_at, tables
+        For a categorical split, the place in ``tables`` (bool) where its table of which codes go left starts; else -1.
+    """
+    for row in range(first, last):
+        split = split_of[node_of[row]]
+        if split < 0:
+            continue
+        code = codes[feature[split], row]
+        if table_at[split] >= 0:
+            is_left = tables[table_at[split] + code]
+        elif code == missing[split]:
+            is_left = missing_left[split]
+        else:
+            is_left = code < bound[split]
+        node_of[row] = left[split] if is_left else right[split]

@@ -9,17 +9,22 @@ import numpy as np
 import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.memory.gradient_kernels import put_gh, round_gh
-from frameboost.engines.memory.programs.arrays import Addresses, compute_all, compute_few, is_for_numpy
-from frameboost.engines.memory.programs.program import Program, compile_program
+from frameboost.engines.memory.programs import (
+    Addresses,
+    Program,
+    compile_program,
+    compute_all,
+    compute_few,
+    is_for_numpy,
+)
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Scalar, grid_offset, offset_step
+from frameboost.runtime.kernel import kernel
 from frameboost.runtime.storage import IN_MEMORY, Storage
-from frameboost.runtime.task_sizes import VALUES_PER_TASK
-from frameboost.runtime.workers import Workers
+from frameboost.runtime.workers import VALUES_PER_TASK, Workers
 from frameboost.splits.split import FloatArray, Stats
 
-__all__ = ["Gradients", "Scale"]
+__all__ = ["Gradients", "Scale", "put_gh", "round_gh"]
 
 
 class Scale(NamedTuple):
@@ -200,3 +205,39 @@ class Gradients:
     def _set_totals(self, sums: FloatArray) -> None:
         given = sums.tolist()
         self.totals = [Stats(given[k], given[k + 1]) for k in range(0, len(given), 2)]
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def put_gh(gradients, hessians, gh):  # type: ignore[no-untyped-def]
+    """Write g and h, float64 (rows,) each, to ``gh``, (rows, 2); return max|g| and max|h|, NaN ignored."""
+    largest_g = largest_h = 0.0
+    for row in range(len(gradients)):
+        g, h = gradients[row], hessians[row]
+        gh[row, 0], gh[row, 1] = g, h
+        largest_g = abs(g) if abs(g) > largest_g else largest_g
+        largest_h = abs(h) if abs(h) > largest_h else largest_h
+    return largest_g, largest_h
+
+
+@kernel
+def round_gh(gh, offset_g, offset_h):  # type: ignore[no-untyped-def]
+    """Round g and h, float64 (rows, 2), to the grids of these offsets, in place (see `frameboost.expressions.grid`).
+
+    Returns
+    -------
+    float64
+        The exact sum of g.
+    float64
+        The exact sum of h.
+    """
+    total_g = total_h = 0.0
+    for row in range(len(gh)):
+        g = (gh[row, 0] + offset_g) - offset_g
+        h = (gh[row, 1] + offset_h) - offset_h
+        gh[row, 0], gh[row, 1] = g, h
+        total_g += g
+        total_h += h
+    return total_g, total_h

@@ -16,21 +16,20 @@ from frameboost.checks.messages import reason, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.fixed_terms import kept_aggregates
 from frameboost.engines.frame import FrameEngine
-from frameboost.engines.memory.binning import propose_bins
+from frameboost.engines.memory.columns import propose_bins
+from frameboost.engines.memory.exact_sums import ExactSums, values_by_row
 from frameboost.engines.memory.gradients import Gradients
-from frameboost.engines.memory.programs.exact_sums import ExactSums, values_by_row
-from frameboost.engines.memory.programs.program import Programs
-from frameboost.engines.memory.programs.term_arrays import TermArrays
+from frameboost.engines.memory.programs import Programs
+from frameboost.engines.memory.ranking_terms import TermArrays
 from frameboost.engines.memory.sampling import sample_gh
 from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_scores
-from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
+from frameboost.engines.ranking.pairs import columns_read, pair_sums
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Aggregator, Rounded, Scalar, exact_sum_in_two
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.runtime.storage import IN_MEMORY, Storage
-from frameboost.runtime.task_sizes import CALLED_ROWS_PER_TASK
-from frameboost.runtime.workers import Workers
+from frameboost.runtime.workers import CALLED_ROWS_PER_TASK, Workers
 from frameboost.schema.polars_columns import column, contiguous_array, physical_values
 from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, Stats

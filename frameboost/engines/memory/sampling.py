@@ -1,4 +1,4 @@
-"""Samples of rows in memory: each row's draw, and the g and h that the sample has of it."""
+"""Samples of rows and of features: the draw of each by hashing, and g and h of the rows of a sample."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Sample
-from frameboost.engines.memory.gradient_kernels import gh_totals
-from frameboost.engines.memory.programs.arrays import evaluate
-from frameboost.engines.memory.programs.program import Program, compile_program
-from frameboost.engines.memory.sampling_kernels import draw_gh
+from frameboost.engines.memory.histograms import gh_totals
+from frameboost.engines.memory.programs import Program, compile_program, evaluate
 from frameboost.expressions.draws import draws
 from frameboost.expressions.grid import Rounded, Scalar
-from frameboost.runtime.task_sizes import VALUES_PER_TASK
-from frameboost.runtime.workers import Workers
+from frameboost.runtime.kernel import kernel
+from frameboost.runtime.team import outlined, share_out
+from frameboost.runtime.workers import NO_TEAM, VALUES_PER_TASK, Workers
+from frameboost.splits.categories import sort_codes
 from frameboost.splits.split import FloatArray, Stats
 
-__all__ = ["sample_gh"]
+__all__ = ["draw_gh", "hash_of", "keep_drawn", "sample_gh"]
+
 
 # Rows at once: what is computed of them stays in the processor's cache.
 _BLOCK = 1 << 14
@@ -52,7 +53,7 @@ def sample_gh(
     """
     if sample.share is not None:
         count = 1 if workers is None else workers.count(len(gh), VALUES_PER_TASK)
-        team, totals = None if workers is None else workers.team(count), np.empty((count, 2))
+        team, totals = NO_TEAM if workers is None else workers.team(count), np.empty((count, 2))
         # Draws are multiples of 2^-32: one is below the share if that multiple is below the share of 2^32.
         draw_gh(team, gh, positions, sample.key, math.ceil(sample.share * 2**32), out, totals)
         return Stats(*totals.sum(axis=0).tolist())
@@ -84,3 +85,77 @@ def _program(g: Hashable, h: Hashable) -> Program:
     program = compile_program(terms, {}, {})
     assert program is not None, "samples are computed by operations that all programs have"
     return program
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+# The hash of `frameboost.expressions.draws.hash32`, in numbers of 32 bits that wrap around by themselves.
+_FIRST, _SECOND, _THIRD = np.uint32(0x45D9F3B), np.uint32(0x7FEB352D), np.uint32(0x2C1B3C6D)
+_15, _16 = np.uint32(15), np.uint32(16)
+
+
+@kernel(inline="always")
+def hash_of(value, key):  # type: ignore[no-untyped-def]
+    """Return the hash, uint32, of a value and a key."""
+    x = np.uint32(np.uint32(np.uint32(value) * _FIRST) + np.uint32(key))
+    x = np.uint32((x ^ (x >> _16)) * _SECOND)
+    x = np.uint32((x ^ (x >> _15)) * _THIRD)
+    return np.uint32(x ^ (x >> _16))
+
+
+@kernel(fastmath={"reassoc"})
+def _draw_share(gh, positions, key, limit, out, totals, share):  # type: ignore[no-untyped-def]
+    n_rows, count = len(gh), len(totals)
+    total_g = total_h = 0.0  # on grids, and so exact in any order
+    for i in range(np.uint64(n_rows * share // count), np.uint64(n_rows * (share + 1) // count)):
+        x = hash_of(positions[i], key)
+        g, h = gh[i, 0], gh[i, 1]
+        if x >= limit:
+            g = h = 0.0
+        out[i, 0], out[i, 1] = g, h
+        total_g += g
+        total_h += h
+    totals[share, 0], totals[share, 1] = total_g, total_h
+
+
+_drawing = outlined(_draw_share)
+
+
+@kernel
+def draw_gh(team, gh, positions, key, limit, out, totals):  # type: ignore[no-untyped-def]
+    """Write g and h of the rows whose hash is below ``limit``, zero for the others, to ``out``.
+
+    Parameters
+    ----------
+    team
+        The threads (see `frameboost.runtime.team`).
+    gh
+        float64 (rows, 2): g and h.
+    positions
+        uint32 (rows,): what is hashed with the ``key``.
+    out
+        float64 (rows, 2), written.
+    totals
+        float64 (shares, 2), written: the sums of each of so many shares of the rows.
+    """
+    share_out(team, _drawing((gh, positions, key, limit, out, totals)), len(totals))
+
+
+@kernel
+def keep_drawn(features, share, key):  # type: ignore[no-untyped-def]
+    """Leave, of the ``features`` that are True, a share with the lowest hashes, and at least one: bool (features,).
+
+    `frameboost.training.sampling.FeatureSampler` draws the same.
+    """
+    if share == 1.0:
+        return
+    hashes, numbers, n = np.empty(len(features)), np.empty(len(features), dtype=np.int64), 0
+    for feature in range(len(features)):
+        if features[feature]:
+            features[feature] = False
+            hashes[n], numbers[n] = hash_of(feature, key), feature
+            n += 1
+    sort_codes(hashes, numbers, n)
+    for i in range(max(1, int(share * n))):
+        features[numbers[i]] = True

@@ -1,7 +1,21 @@
-"""Trees of few rows, each grown in one call of a kernel, once that is worth compiling.
+"""Whole trees of few rows, each grown in one call of a kernel, once that is worth compiling.
 
-The kernel has all steps of `frameboost.training.grower` in it, and takes three seconds longer to compile than those of
-single steps. So a process that finds it in no cache grows its first trees level by level. They are the same trees.
+The steps of the kernel, `grow_tree`, are those of `frameboost.training.grower.TreeGrower`, whose calls for each level
+take longer than the work where nodes have few rows. Nodes are numbered in the order of their creation; a right child
+follows its left sibling. The kernel takes three seconds longer to compile than those of single steps, so a process that
+finds it in no cache grows its first trees level by level. They are the same trees.
+
+Threads share the histograms and splits of a level, in ranges of features. Of its features an item of work sums the
+lighter one of each two siblings from its rows, takes these sums from the parent's, which leaves those of the other
+sibling, and searches all nodes of the level for splits. No item waits for another, and in each level a thread mostly
+gets the range that it had in the one before, whose histograms are in its cache. There is one range for each thread, as
+each item reads g and h of all rows.
+
+Say two threads have the features 0 to 4 and 5 to 9 of a level with nodes 1 and 2, of which node 2 has fewer rows::
+
+    item 0    sums of node 2, features 0-4; node 1: parent - node 2; best splits of nodes 1 and 2 on features 0-4
+    item 1    the same with features 5-9
+    then      of the two splits of each node, the one that gains more; of equal ones the first
 """
 
 from __future__ import annotations
@@ -9,40 +23,26 @@ from __future__ import annotations
 import numpy as np
 
 from frameboost.engines.contract import FeatureDraws, GrownNodes, TreeShape
-from frameboost.engines.memory.binning import BinnedColumns
-from frameboost.engines.memory.grown_splits import GrownSplits
-from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.tree_kernels import (
-    BIN,
-    DEPTHWISE,
-    FEATURE,
-    GAIN,
-    LEFT,
-    LOSSGUIDE,
-    MISSING_LEFT,
-    N_FIELDS,
-    N_SUMS,
-    NODES,
-    PLACES,
-    SUM_G,
-    SUM_H,
-    SYMMETRIC,
-    TABLE,
-    VALUE,
-    grow_tree,
-)
-from frameboost.runtime.compile_later import CompileLater
-from frameboost.runtime.task_sizes import ADDITIONS_PER_LEVEL, CODES_PER_TEAM, MOVED_ROWS_PER_LEVEL
-from frameboost.runtime.workers import Workers
+from frameboost.engines.memory.columns import BinnedColumns
+from frameboost.engines.memory.histograms import add_rows
+from frameboost.engines.memory.partition import GrownSplits, RowPartition, fill_side, number_rows, parting
+from frameboost.engines.memory.sampling import hash_of, keep_drawn
+from frameboost.runtime.kernel import CompileLater, kernel
+from frameboost.runtime.team import do_alone, outlined, share_out
+from frameboost.runtime.workers import ADDITIONS_PER_LEVEL, CODES_PER_TEAM, MOVED_ROWS_PER_LEVEL, Workers
+from frameboost.splits.categories import fill_named
+from frameboost.splits.gain import leaf_weight
+from frameboost.splits.search import scan_histograms, subtract_slots
 from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Stats
+from frameboost.splits.symmetric import scan_level, split_level
 
-__all__ = ["FIRST_NODES", "TreeKernels", "are_in_levels"]
+__all__ = ["TreeKernels", "add_tree", "are_in_levels", "grow_tree"]
 
-# A tree takes 0.1 (a stump) to 2 ms longer in levels.
-_compiling_later = CompileLater(grow_tree, most=2000)
+
 # Nodes that there is room for at first: twice as many as a tree of depth 6 has.
 FIRST_NODES = 255
-_POLICIES = {"depthwise": DEPTHWISE, "lossguide": LOSSGUIDE, "symmetric": SYMMETRIC}
+# The shares of `FeatureDraws` that leave all features.
+_ALL_FEATURES, _NO_KEYS = (1.0, 1.0, 1.0), (0, 0, 0)
 
 
 def are_in_levels(n_trees: int) -> bool:
@@ -104,8 +104,8 @@ class TreeKernels:
         ``least_gain`` is that of its splits, which differs between outputs; ``shrinkage`` the factor of leaf values.
         """
         scoring = *self._scoring, least_gain, shrinkage
-        drawn = None if draws is None else (draws.shares, draws.keys)
-        team = self._workers.team(self._n_threads) if self._n_threads > 1 else None
+        drawn = (_ALL_FEATURES, _NO_KEYS) if draws is None else (draws.shares, draws.keys)
+        team = self._workers.team(self._n_threads)
         while True:
             self._sums[0, SUM_G], self._sums[0, SUM_H] = totals
             rows = partition.rows_to_write()
@@ -124,9 +124,7 @@ class TreeKernels:
             else:
                 self._tables = np.empty(2 * len(self._tables), np.bool_)
         nodes, sums = self._nodes[:n_nodes], self._sums[:n_nodes]
-        pieces = self._leaves[: n_parted + n_waiting]
-        partition.set_leaves(GrownSplits(pieces, n_parted, nodes, self._tables, self._columns))
-        return GrownNodes(
+        grown = GrownNodes(
             feature=nodes[:, FEATURE],
             bin=nodes[:, BIN],
             missing_left=nodes[:, MISSING_LEFT],
@@ -137,6 +135,8 @@ class TreeKernels:
             cover=sums[:, SUM_H],
             value=sums[:, VALUE],
         )
+        partition.set_leaves(GrownSplits(self._leaves[: n_parted + n_waiting], n_parted, grown, self._columns))
+        return grown
 
 
 def _ranges_of(n_slots: IntArray, is_categorical: BoolArray, n_rows: int, n_threads: int) -> IntArray:
@@ -151,3 +151,540 @@ def _ranges_of(n_slots: IntArray, is_categorical: BoolArray, n_rows: int, n_thre
     work = n_slots * np.where(is_categorical, 6.0, 1.0) + n_rows / 32
     middles, wanted = np.cumsum(work) - work / 2, work.sum() * np.arange(1, n_threads) / n_threads
     return np.unique([0, *np.searchsorted(middles, wanted), len(work)])
+
+
+# --- the growth of a tree ---------------------------------------------------------------------------------------------
+
+
+# The fields of a node: its split, its left child (-1 in a leaf), where its table starts, its rows, and for the growth
+# its depth and the place of its histogram.
+FEATURE, BIN, MISSING_LEFT, LEFT, TABLE, _START, _STOP, _DEPTH, _PLACE, N_FIELDS = range(10)
+_ABOVE = _PLACE  # of a grown node: its parent
+# Where the rows of a node start and stop that are still where its parent's are.
+_NOWHERE = np.int64(-1)
+# Its gain, the sums of its left child, its own, and its value as a leaf.
+GAIN, _LEFT_G, _LEFT_H, SUM_G, SUM_H, VALUE, N_SUMS = range(7)
+# What is counted during the growth: places that are free again, nodes, places that have been used, the end of the
+# tables, nodes that have a split; and of this step nodes that may be split, and those that are summed from their rows.
+_FREE, NODES, PLACES, TABLES, _CANDIDATES, _OPEN, _SUMMED, _N_COUNTS = range(8)
+# The order of the splits.
+DEPTHWISE, LOSSGUIDE, SYMMETRIC = range(3)
+_POLICIES = {"depthwise": DEPTHWISE, "lossguide": LOSSGUIDE, "symmetric": SYMMETRIC}
+
+
+@kernel
+def grow_tree(  # type: ignore[no-untyped-def]
+    team, ranges, fewest, codes, columns, rows, gh, offsets, is_categorical, monotone, bounds, draws, allowed,
+    shape, scoring, histograms, splits_alone, summed, tables, nodes, sums, leaves,
+):  # fmt: skip
+    """Grow a tree; return the number of its nodes, of ranges of leaves, and of splits that are left to carry out.
+
+    The last splits leave their rows where they are: only the values of the leaves are added to them. If there is too
+    little room, return 0 and what lacks it: `NODES`, `PLACES` or `TABLES`.
+
+    Parameters
+    ----------
+    team, ranges
+        The threads (see `frameboost.runtime.team`), and int64 (ranges + 1,): the first feature of each range that a
+        thread may take, and the number of features.
+    fewest
+        The work from which on threads share a level: additions to histograms and slots to scan, and rows to move.
+    codes, columns
+        uint16 (rows, features) and (features, rows): the same codes.
+    rows
+        uint32 (2 rows,), written: row numbers, those of a leaf, or of two leaves, side by side in one half.
+    gh
+        float64 (rows, 2): g and h.
+    offsets, is_categorical, monotone, bounds
+        As for `scan_histograms`. The last two are None, or 0 for all features and infinite for as many nodes as the
+        tree can have.
+    draws
+        The shares and keys of `frameboost.engines.contract.FeatureDraws`.
+    allowed
+        bool (nodes, features), all True, or written if a share is below 1: the features that nodes may be split on.
+    shape
+        The largest depth, the most leaves, and `DEPTHWISE`, `LOSSGUIDE` or `SYMMETRIC`.
+    scoring
+        The parameters max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
+        min_child_weight, the least gain of a split, and the factor of leaf values.
+    histograms
+        float64 (histograms, slots, 2), written.
+    splits_alone, summed
+        True and None, where each node has a split of its own; for a symmetric tree None and float64 (slots, 2),
+        written: the histogram of a level. Kernels are compiled without what None stands for.
+    tables
+        bool, written: for each split whether a code goes left, from the `TABLE` of its node on. The nodes of a level of
+        a symmetric tree have one table.
+    nodes, sums
+        int64 (nodes, `N_FIELDS`) and float64 (nodes, `N_SUMS`), written. G and H of the root are given.
+    leaves
+        int64 (nodes, 3), written: the node, start and stop of the ranges of leaves, then of the nodes whose splits are
+        left to carry out.
+    """
+    max_depth, max_leaves, policy = shape
+    lightest = 0.0 if policy == SYMMETRIC else 2.0 * scoring[6]
+    half, counts = len(rows) >> 1, np.zeros(_N_COUNTS, dtype=np.int64)
+    number_rows(rows, 0, half)
+    _add_leaf(nodes, counts, np.int64(0), np.int64(0), half)
+    room, parts = np.empty((7, len(nodes)), dtype=np.int64), np.empty((len(nodes), 3), dtype=np.int64)
+    n_ranges = len(ranges) - 1
+    best, stats = np.empty((n_ranges, len(nodes), 3), dtype=np.int64), np.empty((n_ranges, len(nodes), 3))
+    free, candidates, batch, opened = room[0], room[1], room[2], room[3]
+    each = np.arange(len(nodes) + 1)
+    n_batch, n_leaves = each[0], 1
+    are_drawn = draws[0][0] < 1.0 or draws[0][1] < 1.0 or draws[0][2] < 1.0
+    of_tree = np.ones(len(offsets) - 1, dtype=np.bool_)
+    keep_drawn(of_tree, draws[0][0], draws[1][0])
+    while n_leaves < max_leaves:
+        _open_nodes(nodes, sums, batch, n_batch, max_depth, lightest, counts, free, room[3:], parts)
+        if are_drawn and counts[_OPEN] > 0:
+            _draw_by_node(draws, of_tree, nodes, opened[: counts[_OPEN]], policy, allowed)
+        search_level(
+            team, ranges, fewest[0], codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring,
+            histograms, splits_alone, summed, parts, room[4, : counts[_SUMMED]], room[5], room[6, : counts[_OPEN]],
+            best, stats,
+        )  # fmt: skip
+        _keep_splits(policy, scoring, nodes, sums, opened, best[0], stats[0], counts, free, candidates)
+        n_batch = _take(candidates, policy, max_leaves - n_leaves, sums, counts, batch)
+        if n_batch == 0:
+            break
+        lacking = _lacking(policy, offsets, counts, n_batch, nodes, histograms, tables)
+        if lacking > 0:
+            return 0, lacking, 0
+        n_leaves += n_batch
+        is_last = n_leaves >= max_leaves or (policy != LOSSGUIDE and nodes[batch[0], _DEPTH] + 1 >= max_depth)
+        _fill_tables(
+            is_categorical,
+            offsets,
+            scoring,
+            histograms,
+            summed,
+            nodes,
+            batch[:n_batch],
+            counts,
+            tables,
+            parts,
+            room[3:],
+        )
+        if not is_last:
+            _part(team, fewest[1], columns, rows, tables, parts[:n_batch], room[3:], each)
+        _divide(nodes, sums, batch[:n_batch], counts, room[5], half, is_last)
+        if is_last:
+            break
+    n_parted, n_waiting = _close(nodes, sums, scoring, counts, leaves)
+    return counts[NODES], n_parted, n_waiting
+
+
+# A tree takes 0.1 (a stump) to 2 ms longer in levels.
+_compiling_later = CompileLater(grow_tree, most=2000)
+
+
+@kernel(no_cpython_wrapper=True)
+def _lacking(policy, offsets, counts, n_batch, nodes, histograms, tables):  # type: ignore[no-untyped-def]
+    """Return what may have too little room for the splits of a batch and the search in their children, 0 if nothing."""
+    widest = 0
+    for feature in range(len(offsets) - 1):
+        widest = max(widest, offsets[feature + 1] - offsets[feature])
+    if counts[NODES] + 2 * n_batch > len(nodes):
+        return NODES
+    if counts[PLACES] - counts[_FREE] + n_batch > len(histograms):
+        return PLACES
+    n_tables = 1 if policy == SYMMETRIC else n_batch
+    return TABLES if counts[TABLES] + n_tables * widest > len(tables) else 0
+
+
+@kernel(no_cpython_wrapper=True)
+def _add_leaf(nodes, counts, depth, start, stop):  # type: ignore[no-untyped-def]
+    node = nodes[counts[NODES]]
+    counts[NODES] += 1
+    node[FEATURE], node[LEFT], node[_START], node[_STOP], node[_DEPTH], node[_PLACE] = -1, -1, start, stop, depth, -1
+
+
+@kernel(no_cpython_wrapper=True)
+def _open_nodes(  # type: ignore[no-untyped-def]
+    nodes, sums, batch, n_batch, max_depth, lightest, counts, free, room, parts
+):
+    """Open the root, or of the children of a batch those that may be split, and give them places for histograms.
+
+    A child needs H of at least min_child_weight, so a node with less than twice that, ``lightest``, is a leaf, unless
+    the tree is symmetric. Open nodes are written to ``room[0]``, and the places of their histograms to ``room[3]``. The
+    lighter one of two siblings is to be summed from its rows: these are written to ``parts``, its place to ``room[1]``,
+    and to ``room[2]`` that of its sibling, which is its parent's, -1 for none.
+    """
+    counts[_OPEN] = counts[_SUMMED] = 0
+    for k in range(max(n_batch, 1)):
+        left = nodes[batch[k], LEFT] if n_batch > 0 else 0
+        right = left + (n_batch > 0)
+        above = nodes[batch[k], _PLACE] if n_batch > 0 else -1
+        if nodes[left, _DEPTH] >= max_depth or (lightest > sums[left, SUM_H] and lightest > sums[right, SUM_H]):
+            if above >= 0:
+                free[counts[_FREE]] = above
+                counts[_FREE] += 1
+            continue
+        if counts[_FREE] > 0:
+            counts[_FREE] -= 1
+            index = free[counts[_FREE]]
+        else:
+            index = counts[PLACES]
+            counts[PLACES] += 1
+        light = left if sums[left, SUM_H] <= sums[right, SUM_H] else right
+        nodes[left, _PLACE] = nodes[right, _PLACE] = above
+        nodes[light, _PLACE] = index
+        for node in range(left, right + 1):
+            room[0, counts[_OPEN]], room[3, counts[_OPEN]] = node, nodes[node, _PLACE]
+            counts[_OPEN] += 1
+        n = counts[_SUMMED]
+        counts[_SUMMED] += 1
+        parts[n, 0], parts[n, 1], parts[n, 2] = n, nodes[light, _START], nodes[light, _STOP]
+        room[1, n], room[2, n] = index, above
+
+
+@kernel(no_cpython_wrapper=True)
+def _draw_by_node(draws, of_tree, nodes, open_, policy, allowed):  # type: ignore[no-untyped-def]
+    """Write the features that open nodes, which are on one level, may be split on: for a symmetric tree all the same.
+
+    ``of_tree``, bool (features,), are those to draw from.
+    """
+    (_, by_level, by_node), (_, level_key, node_key) = draws
+    of_level = of_tree.copy()
+    keep_drawn(of_level, by_level, hash_of(nodes[open_[0], _DEPTH] + 1, level_key))
+    for k in range(len(open_)):
+        for feature in range(len(of_level)):
+            allowed[k, feature] = of_level[feature]
+        keep_drawn(allowed[k], by_node, hash_of(open_[k] + 1, node_key))
+    if policy == SYMMETRIC:
+        for k in range(1, len(open_)):
+            for feature in range(len(of_level)):
+                allowed[0, feature] &= allowed[k, feature]
+
+
+@kernel(no_cpython_wrapper=True)
+def _keep_splits(  # type: ignore[no-untyped-def]
+    policy, scoring, nodes, sums, open_, best, stats, counts, free, candidates
+):
+    """Append the open nodes that have a split to the candidates; the others are leaves, whose places are free."""
+    n_sharing = counts[_OPEN] if policy == SYMMETRIC else 1
+    for k in range(counts[_OPEN]):
+        node = open_[k]
+        if best[k, 0] >= 0 and stats[k, 0] >= scoring[7]:
+            for i in range(3):
+                nodes[node, FEATURE + i], sums[node, GAIN + i] = best[k, i], stats[k, i]
+            sums[node, GAIN] /= n_sharing
+            candidates[counts[_CANDIDATES]] = node
+            counts[_CANDIDATES] += 1
+        else:
+            free[counts[_FREE]] = nodes[node, _PLACE]
+            counts[_FREE] += 1
+
+
+@kernel(no_cpython_wrapper=True)
+def _take(candidates, policy, most, sums, counts, batch):  # type: ignore[no-untyped-def]
+    """Take the next nodes to split, ``most`` at most, from the candidates to the batch; return their number.
+
+    A level of a symmetric tree is split whole or not at all.
+    """
+    n = counts[_CANDIDATES]
+    if policy != LOSSGUIDE:
+        counts[_CANDIDATES], n = 0, 0 if policy == SYMMETRIC and n > most else min(n, most)
+        for k in range(n):
+            batch[k] = candidates[k]
+        return n
+    largest = 0
+    for k in range(1, n):  # in the order of creation, so the first of equal ones is the first created
+        if sums[candidates[k], GAIN] > sums[candidates[largest], GAIN]:
+            largest = k
+    batch[0] = candidates[largest]
+    for k in range(largest + 1, n):
+        candidates[k - 1] = candidates[k]
+    counts[_CANDIDATES] = max(n - 1, 0)
+    return min(n, 1)
+
+
+@kernel(no_cpython_wrapper=True)
+def _fill_tables(  # type: ignore[no-untyped-def]
+    is_categorical, offsets, scoring, histograms, summed, nodes, batch, counts, tables, parts, room
+):
+    """Write which codes go left, for each split of a batch, and what `part_share` needs."""
+    onehot, _, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
+    for k in range(len(batch)):
+        node = nodes[batch[k]]
+        feature, missing_left = node[FEATURE], node[MISSING_LEFT] != 0
+        first, last = offsets[feature], offsets[feature + 1]
+        is_shared = summed is not None and k > 0
+        node[TABLE] = nodes[batch[0], TABLE] if is_shared else counts[TABLES]
+        parts[k, 0], parts[k, 1], parts[k, 2] = k, node[_START], node[_STOP]
+        room[0, k], room[1, k] = feature, node[TABLE]
+        if is_shared:
+            continue
+        counts[TABLES] += last - first
+        own = tables[node[TABLE] : counts[TABLES]]
+        if is_categorical is not None and is_categorical[feature]:
+            histogram = histograms[node[_PLACE]]
+            if summed is not None:
+                histogram = summed
+            fill_named(
+                own, histogram[first:last], node[BIN], missing_left, onehot, smooth,
+                reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+            )  # fmt: skip
+        else:
+            fill_side(own, node[BIN], missing_left)
+
+
+@kernel(no_cpython_wrapper=True)
+def _part(team, fewest, columns, rows, tables, parts, room, each):  # type: ignore[no-untyped-def]
+    """Partition the rows of the nodes of a batch; how many of each go left is written to ``room[2]``."""
+    n_rows = 0
+    for k in range(len(parts)):
+        n_rows += parts[k, 2] - parts[k, 1]
+    item = parting((columns, room[0], tables, room[1], rows, parts, each, room[2]))
+    if n_rows >= fewest and len(parts) > 1:
+        share_out(team, item, len(parts))
+    else:
+        do_alone(item, len(parts))
+
+
+@kernel(no_cpython_wrapper=True)
+def _divide(nodes, sums, batch, counts, n_left, half, is_last):  # type: ignore[no-untyped-def]
+    """Create the children of each node of a batch, whose rows have been parted, or stay there in the last one."""
+    for k in range(len(batch)):
+        node, of_node, left = nodes[batch[k]], sums[batch[k]], counts[NODES]
+        there = half if node[_START] < half else -half
+        middle = node[_START] + there + n_left[k]
+        node[LEFT] = left
+        first, last = (_NOWHERE, _NOWHERE) if is_last else (node[_START] + there, node[_STOP] + there)
+        _add_leaf(nodes, counts, node[_DEPTH] + 1, first, _NOWHERE if is_last else middle)
+        _add_leaf(nodes, counts, node[_DEPTH] + 1, _NOWHERE if is_last else middle, last)
+        for i in range(2):
+            sums[left, SUM_G + i] = of_node[_LEFT_G + i]
+            sums[left + 1, SUM_G + i] = of_node[SUM_G + i] - of_node[_LEFT_G + i]
+
+
+@kernel(no_cpython_wrapper=True)
+def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def]
+    """Write the value of each node, and the rows of the leaves, then of nodes whose rows stay where they are.
+
+    Return how many there are of each. Splits that were not made are taken back. Only a symmetric tree has a child below
+    min_child_weight; it predicts what its parent does.
+    """
+    _, _, _, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, shrinkage = scoring
+    n_parted, n_waiting = 0, 0
+    for k in range(counts[NODES]):
+        node, weight = nodes[k], 0.0
+        if min_child_weight <= sums[k, SUM_H]:
+            weight = leaf_weight(sums[k, SUM_G], sums[k, SUM_H], reg_lambda, reg_alpha, max_delta_step)
+        sums[k, VALUE] = weight * shrinkage + 0.0  # + 0.0 turns -0.0 into 0.0
+        if k > 0 and min_child_weight > sums[k, SUM_H]:
+            sums[k, VALUE] = sums[node[_ABOVE], VALUE]
+        if node[LEFT] >= 0:
+            nodes[node[LEFT], _ABOVE] = nodes[node[LEFT] + 1, _ABOVE] = k
+        else:
+            node[FEATURE], node[MISSING_LEFT], sums[k, GAIN] = -1, 0, 0.0
+            if node[_START] >= 0:
+                leaves[n_parted, 0], leaves[n_parted, 1], leaves[n_parted, 2] = k, node[_START], node[_STOP]
+                n_parted += 1
+    for k in range(counts[NODES]):
+        node = nodes[k]
+        if node[LEFT] >= 0 and nodes[node[LEFT], _START] < 0:
+            at = n_parted + n_waiting
+            leaves[at, 0], leaves[at, 1], leaves[at, 2] = k, node[_START], node[_STOP]
+            n_waiting += 1
+    return n_parted, n_waiting
+
+
+# --- the work of a level ----------------------------------------------------------------------------------------------
+
+
+@kernel(no_cpython_wrapper=True)
+def search_level(  # type: ignore[no-untyped-def]
+    team, ranges, fewest, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
+    splits_alone, summed, parts, indices, above, of_open, best, stats,
+):  # fmt: skip
+    """Write the histograms of a level's open nodes, and their best splits to ``best[0]`` and ``stats[0]``.
+
+    Parameters
+    ----------
+    team, ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms
+        As for `grow_tree`; rows of ``allowed`` and ``bounds`` are open nodes.
+    splits_alone, summed
+        As there.
+    fewest
+        The additions to histograms and slots to scan from which on threads share the level.
+    parts
+        int64 (pairs, 3): in the last two columns the range of ``rows`` that the lighter sibling of each pair has.
+    indices, above
+        int64 (pairs,): where its histogram goes, and where that of the parent is, which becomes the other sibling's; -1
+        for the root, which has no sibling.
+    of_open
+        int64 (open nodes,): where their histograms are in the end.
+    best, stats
+        int64 and float64 (ranges, nodes, 3), written: see `frameboost.splits.search.scan_histograms`.
+    """
+    if len(of_open) == 0:
+        return
+    n_features, work = len(offsets) - 1, len(of_open) * histograms.shape[1]
+    for k in range(len(indices)):
+        work += (parts[k, 2] - parts[k, 1]) * n_features
+    own_ranges = ranges
+    if len(ranges) > 2 and work < fewest:
+        own_ranges = np.empty(2, dtype=np.int64)
+        own_ranges[0], own_ranges[1] = 0, n_features
+    n_ranges = len(own_ranges) - 1
+    item = _searching((
+        own_ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
+        splits_alone, summed, parts, indices, above, of_open, best, stats,
+    ))  # fmt: skip
+    if n_ranges > 1:
+        share_out(team, item, n_ranges)
+    else:
+        do_alone(item, 1)
+    _keep_first(best, stats, len(of_open), n_ranges)
+    if summed is not None:
+        onehot, _, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
+        split_level(
+            histograms, of_open, summed, offsets, is_categorical, best[0], stats[0], onehot, smooth, reg_lambda,
+            reg_alpha, max_delta_step, min_child_weight,
+        )  # fmt: skip
+
+
+@kernel
+def _search_range(  # type: ignore[no-untyped-def]
+    ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms, splits_alone,
+    summed, parts, indices, above, of_open, best, stats, item,
+):  # fmt: skip
+    first, last = ranges[item], ranges[item + 1]
+    slots, n = slice(2 * offsets[first], 2 * offsets[last]), len(of_open)
+    for k in range(len(indices)):
+        light = histograms[indices[k]].ravel()
+        own = light[slots]
+        for i in range(len(own)):
+            own[i] = 0.0
+        add_rows(codes, rows, parts[k, 1], parts[k, 2], gh, offsets, first, last, light)
+        subtract_slots(histograms, indices, above, k, slots)
+    own_categorical, own_monotone, own_bounds = is_categorical, monotone, bounds
+    if is_categorical is not None:
+        own_categorical = is_categorical[first:last]
+    if monotone is not None:
+        own_monotone, own_bounds = monotone[first:last], bounds[:n]
+    own_offsets, found, found_stats = offsets[first : last + 1], best[item], stats[item]
+    onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
+    if splits_alone is not None:
+        scan_histograms(
+            histograms, of_open, own_offsets, own_categorical, allowed, first, own_monotone, own_bounds, None, onehot,
+            threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, found, found_stats,
+        )  # fmt: skip
+        for k in range(n):
+            found[k, 0] += first if found[k, 0] >= 0 else 0
+    if summed is not None:
+        if n == 1:  # the root; every level has all rows, and sums are exact
+            of_root, of_level = histograms[of_open[0]].ravel()[slots], summed.ravel()[slots]
+            for i in range(len(of_root)):
+                of_level[i] = of_root[i]
+        gain, feature, position, missing_left = scan_level(
+            histograms, of_open, summed, own_offsets, own_categorical, allowed[0, first:last], own_monotone, own_bounds,
+            onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+        )  # fmt: skip
+        for k in range(n):
+            found[k, 0], found[k, 1], found[k, 2] = feature + first if feature >= 0 else -1, position, missing_left
+            found_stats[k, 0] = gain
+
+
+_searching = outlined(_search_range)
+
+
+@kernel(no_cpython_wrapper=True)
+def _keep_first(best, stats, n_nodes, n_ranges):  # type: ignore[no-untyped-def]
+    """Write each node's best split over all ranges to the first one's place: of equal gains that of the lowest feature.
+
+    Say two ranges find gains of 2.5 (feature 1) and 2.5 (feature 7): the split is that on feature 1.
+    """
+    for number in range(1, n_ranges):
+        for k in range(n_nodes):
+            if stats[number, k, 0] > stats[0, k, 0]:
+                for i in range(3):
+                    best[0, k, i], stats[0, k, i] = best[number, k, i], stats[number, k, i]
+
+
+# --- the values of a tree, added to other rows ------------------------------------------------------------------------
+
+
+# Rows that go down a tree together.
+_WALKED = np.uint64(128)
+
+
+@kernel
+def add_grown_leaves(columns, nodes, tables, rows, pieces, n_parted, values, margins):  # type: ignore[no-untyped-def]
+    """Add to the margins (float64) of the rows of a tree the values of their leaves.
+
+    Parameters
+    ----------
+    columns, nodes, tables, rows
+        As `grow_tree` has them.
+    pieces, n_parted
+        int64 (pieces, 3): the node, start and stop of ``n_parted`` ranges of leaves, then of nodes of two leaves.
+    values
+        float64 (nodes,).
+    """
+    for k in range(n_parted):
+        value = values[pieces[k, 0]]
+        for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
+            margins[np.uint64(rows[i])] += value
+    for k in range(n_parted, len(pieces)):
+        node = nodes[pieces[k, 0]]
+        column, is_left = columns[node[FEATURE]], tables[node[TABLE] :]
+        left, right = values[node[LEFT]], values[node[LEFT] + 1]
+        for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
+            row = np.uint64(rows[i])
+            margins[row] += left if is_left[np.uint64(column[row])] else right
+
+
+@kernel
+def _walk_share(codes, feature, left, table, goes_left, values, margins, count, share):  # type: ignore[no-untyped-def]
+    """Add the values of one of ``count`` shares of the rows, whose blocks move level by level, without branches.
+
+    One row's way down waits for memory at each step.
+    """
+    n_blocks, nodes = (np.uint64(len(codes)) + _WALKED - np.uint64(1)) // _WALKED, np.empty(_WALKED, dtype=np.uint64)
+    first = _WALKED * (n_blocks * np.uint64(share) // np.uint64(count))
+    last = min(np.uint64(len(codes)), _WALKED * (n_blocks * np.uint64(share + 1) // np.uint64(count)))
+    for start in range(first, last, _WALKED):
+        size = min(_WALKED, last - start)
+        for i in range(size):
+            nodes[i] = 0
+        is_moving = True
+        while is_moving:
+            is_moving = False
+            for i in range(size):
+                node = nodes[i]
+                child = left[node]
+                is_inner = child >= 0
+                column, at = np.uint64(feature[node] if is_inner else 0), np.uint64(table[node] if is_inner else 0)
+                is_right = not goes_left[at + np.uint64(codes[start + i, column])]
+                nodes[i] = child + is_right if is_inner else node
+                is_moving |= is_inner
+        for i in range(size):
+            margins[start + i] += values[nodes[i]]
+
+
+_walking = outlined(_walk_share)
+
+
+@kernel
+def add_tree(team, count, codes, feature, left, table, goes_left, values, margins):  # type: ignore[no-untyped-def]
+    """Add to the margins (float64) of other rows, by their codes, the values of the leaves that they reach.
+
+    Parameters
+    ----------
+    team, count
+        The threads (see `frameboost.runtime.team`), and the number of shares.
+    codes
+        uint16 (rows, features).
+    feature, left, table, goes_left
+        See `frameboost.engines.contract.GrownNodes`.
+    values, margins
+        float64 (nodes,), and float64 (rows,), added to.
+    """
+    if left[0] < 0:
+        for row in range(len(codes)):
+            margins[row] += values[0]
+        return
+    share_out(team, _walking((codes, feature, left, table, goes_left, values, margins, count)), count)

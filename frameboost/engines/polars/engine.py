@@ -27,9 +27,9 @@ from frameboost.engines.contract import Capabilities, Cumulative, QueryWindow, S
 from frameboost.engines.fixed_terms import FixedTerms
 from frameboost.engines.frame import FrameEngine, in_polars, window_expr
 from frameboost.engines.linear_contract import LeafGrid, linear_role
-from frameboost.engines.pairs.queries import Queries
 from frameboost.engines.polars.linear import leaf_ranges, leaf_sums, linear_value
 from frameboost.engines.query_costs import kernel_pays
+from frameboost.engines.ranking.queries import Queries
 from frameboost.expressions.draws import draw_expr
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Scalar, largest_magnitudes, rounded, rounded_on
@@ -265,7 +265,7 @@ class PolarsEngine(FrameEngine):
     def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
         # It needs numba, as what the package imports at once does not.
-        from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
+        from frameboost.engines.ranking.pairs import columns_read, pair_sums
 
         names = columns_read(pairs)
         table = self.all_rows().select("qid", *dict.fromkeys(names)).collect()

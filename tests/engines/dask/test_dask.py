@@ -14,7 +14,7 @@ import frameboost as fb
 from frameboost.engines.dask import pool as dask_pool
 from frameboost.engines.dask.cluster import check_versions
 from frameboost.engines.shards import engine as sharded
-from frameboost.runtime import available_memory
+from frameboost.runtime import storage
 from tests.support.cases import cases
 from tests.support.frames import every_type
 from tests.support.mapped_files import mapped_files
@@ -57,7 +57,7 @@ def test_files_are_read_by_the_workers(client, frame, tmp_path):
 
 
 def set_available_memory(size: int) -> None:
-    available_memory.available_memory = lambda: size
+    storage.available_memory = lambda: size
 
 
 @pytest.mark.slow

@@ -13,8 +13,7 @@ from frameboost.engines.dask.worker import Room, _WorkerMemory, no_room
 from frameboost.engines.description import EngineRequest
 from frameboost.engines.shards.memory_plan import fewest_shards, need_of, storage_within
 from frameboost.parameters.parameters import Parameters
-from frameboost.runtime.available_memory import MemoryBudget
-from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage
+from frameboost.runtime.storage import IN_MEMORY, FileStorage, MemoryBudget, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.mapped_files import mapped_files

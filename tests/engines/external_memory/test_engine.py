@@ -6,16 +6,19 @@ import pytest
 
 import frameboost as fb
 from frameboost.binning.bins import Bins
-from frameboost.engines.external_memory import blocks, node_numbers
-from frameboost.engines.external_memory.codes import CodesByRow
-from frameboost.engines.external_memory.engine import ExternalMemoryEngine
-from frameboost.engines.external_memory.node_kernels import group_rows, move_to_children
-from frameboost.engines.external_memory.node_numbers import NodeNumbers
-from frameboost.engines.external_memory.roles import narrowed
+from frameboost.engines import external_memory
+from frameboost.engines.external_memory import (
+    CodesByRow,
+    ExternalMemoryEngine,
+    NodeNumbers,
+    group_rows,
+    move_to_children,
+    narrowed,
+)
 from frameboost.engines.shards import opening
 from frameboost.engines.shards.memory_plan import storage_of
 from frameboost.expressions.expression import Expression
-from frameboost.runtime import available_memory
+from frameboost.runtime import storage
 from frameboost.runtime.storage import FileStorage, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
@@ -51,10 +54,9 @@ def opened(monkeypatch):
         storages.append(storage_of(*arguments))
         return storages[-1]
 
-    monkeypatch.setattr(available_memory, "available_memory", lambda: 0)
+    monkeypatch.setattr(storage, "available_memory", lambda: 0)
     monkeypatch.setattr(opening, "storage_of", plan)
-    monkeypatch.setattr(blocks, "ROWS", 64)
-    monkeypatch.setattr(node_numbers, "ROWS", 64)
+    monkeypatch.setattr(external_memory, "ROWS", 64)
     monkeypatch.setattr(Storage, "room", 2000)  # two columns of 800 rows
     return storages
 
@@ -118,8 +120,7 @@ def test_samples_are_kept_for_the_cuts(frame, monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_numbers_of_nodes(monkeypatch, n_jobs):
-    monkeypatch.setattr(blocks, "ROWS", 10)
-    monkeypatch.setattr(node_numbers, "ROWS", 10)
+    monkeypatch.setattr(external_memory, "ROWS", 10)
     rng = np.random.default_rng(1)
     values = pl.DataFrame({"x": rng.integers(0, 6, 100), "s": rng.choice([f"{k:03}" for k in range(300)], 100)})
     bins = [

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.memory import binning, bundled_codes, dense_codes, engine
-from frameboost.engines.memory.dense_codes import DenseCodes
+from frameboost.engines.memory.columns import DenseCodes
 from frameboost.runtime.workers import Workers
 
 SETTINGS = {
@@ -47,11 +46,11 @@ def rows() -> pl.DataFrame:
 def test_models_are_the_same(rows, monkeypatch, name):
     how = {"target": "y", "valid": 0.2, "n_estimators": 3} | SETTINGS[name]
     frame = rows.drop("k" if how["target"] == "y" else "y")
-    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)  # no tree in one call
-    monkeypatch.setattr(engine, "MIN_SORTED", 1 << 10)
-    monkeypatch.setattr(bundled_codes, "_MIN_ROWS", 0)
+    monkeypatch.setattr("frameboost.engines.memory.columns.CODES_PER_TREE", 0)  # no tree in one call
+    monkeypatch.setattr("frameboost.engines.memory.engine.MIN_SORTED", 1 << 10)
+    monkeypatch.setattr("frameboost.engines.memory.bundles._MIN_ROWS", 0)
     expected = fb.fit(frame, **how)
-    monkeypatch.setattr(dense_codes, "MAX_TWICE", 0)
+    monkeypatch.setattr("frameboost.engines.memory.columns.MAX_TWICE", 0)
     found = fb.fit(frame, **how)
     assert found == expected
     assert found.history.equals(expected.history)
@@ -60,7 +59,7 @@ def test_models_are_the_same(rows, monkeypatch, name):
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 @pytest.mark.parametrize("n_rows", [50, 20_000])
 def test_large_codes_are_kept_by_row(monkeypatch, dtype, n_rows):
-    monkeypatch.setattr(dense_codes, "MAX_TWICE", 0)
+    monkeypatch.setattr("frameboost.engines.memory.columns.MAX_TWICE", 0)
     rng = np.random.default_rng(0)
     given = rng.integers(0, 256, (13, n_rows)).astype(dtype)
     places = np.array([0, -1, *range(1, 13)])  # feature 1 is elsewhere
@@ -87,7 +86,7 @@ def test_large_codes_are_kept_by_row(monkeypatch, dtype, n_rows):
 
 
 def test_columns_are_copied_while_there_is_room(monkeypatch):
-    monkeypatch.setattr(dense_codes, "MAX_TWICE", 0)
+    monkeypatch.setattr("frameboost.engines.memory.columns.MAX_TWICE", 0)
     codes = DenseCodes(np.arange(12), np.uint8, 100)  # room for two copies
     codes.rows[:] = np.arange(1200).reshape(100, 12) % 251
     many = np.arange(5)  # no first splits

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from frameboost.engines.memory.dense_codes import DenseCodes
+from frameboost.engines.memory.columns import DenseCodes
 
 
 @pytest.mark.parametrize("by_row", [True, False])

@@ -8,11 +8,11 @@ import pytest
 
 from frameboost.engines.contract import QueryWindow
 from frameboost.engines.frame import ScoreTable, window_expr
+from frameboost.engines.memory import exact_sums
 from frameboost.engines.memory.engine import MemoryEngine
-from frameboost.engines.memory.programs import exact_sums
-from frameboost.engines.memory.programs.exact_sums import ExactSums
+from frameboost.engines.memory.exact_sums import ExactSums
 from frameboost.engines.memory.scores import ScoreArrays, distinct_scores
-from frameboost.engines.pairs.queries import Queries
+from frameboost.engines.ranking.queries import Queries
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Rounded, exact_sum, exact_sum_in_two, grid_offset
 from frameboost.losses.built_in import get_loss

@@ -9,25 +9,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameboost.binning.bins import weighted_cut_positions
-from frameboost.engines.memory.exact_kernels import category_histogram, fill_block, move_rows, part_block, scan_column
-from frameboost.engines.memory.gradient_kernels import put_gh, round_gh
-from frameboost.engines.memory.histogram_kernels import add_more, build_histograms
-from frameboost.engines.memory.histograms import may_block
-from frameboost.engines.memory.partition_kernels import (
+from frameboost.engines.memory.approx import bin_nodes, sum_below
+from frameboost.engines.memory.exact import category_histogram, fill_block, move_rows, part_block, scan_column
+from frameboost.engines.memory.gradients import put_gh, round_gh
+from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
+from frameboost.engines.memory.partition import (
     add_by_node,
     add_by_side,
+    children_of,
     fill_sides,
     move_pieces,
     number_rows,
+    one_share,
+    part_drawn,
     part_rows,
     pieces_of,
     share_pieces,
     shares_of,
+    sides_of,
     take_rows,
 )
-from frameboost.engines.memory.piece_arrays import children_of, one_share, sides_of
-from frameboost.engines.memory.proposal_kernels import bin_nodes, sum_below
-from frameboost.engines.memory.sampling_kernels import draw_gh, part_drawn
+from frameboost.engines.memory.sampling import draw_gh
 from frameboost.runtime.workers import Workers
 from tests.support.naive_kernels import (
     naive_add_by_node,

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameboost.engines.linear_contract import sums_of_terms
-from frameboost.engines.memory.linear import grids_of
-from frameboost.engines.memory.linear_kernels import add_linear, range_of_leaf, sum_leaf
+from frameboost.engines.memory.linear import add_linear, grids_of, range_of_leaf, sum_leaf
 from frameboost.trees.tree import LinearTerm
 
 N_ROWS = 30

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.engines.memory import binning, engine, nodes, row_blocks
-from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.partition_kernels import part_rows
-from frameboost.engines.memory.row_blocks import RowBlocks
+from frameboost.engines.memory import engine
+from frameboost.engines.memory.partition import RowBlocks, RowPartition, part_rows
 from frameboost.runtime.workers import Workers
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, 7])
 @pytest.mark.parametrize("n_rows", [0, 1, 500])
 def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch, n_jobs, n_rows):
-    monkeypatch.setattr(nodes, "MOVED_ROWS_PER_TASK", 1)  # so that threads share the rows of single nodes
+    monkeypatch.setattr(
+        "frameboost.engines.memory.partition.MOVED_ROWS_PER_TASK", 1
+    )  # so that threads share the rows of single nodes
     rng = np.random.default_rng(0)
     columns = rng.integers(0, 5, (3, n_rows)).astype(np.uint8)
     workers = Workers(n_jobs)
@@ -69,8 +69,8 @@ def test_every_node_has_the_rows_that_its_parents_splits_send_there(monkeypatch,
 @pytest.mark.parametrize("objective", ["reg:squarederror", "reg:absoluteerror"])
 def test_rows_are_sorted_by_the_leaves_of_a_tree(monkeypatch, objective):
     # The start of absolute error is a median: that of the root of no tree.
-    monkeypatch.setattr(engine, "MIN_SORTED", 1)
-    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)
+    monkeypatch.setattr("frameboost.engines.memory.engine.MIN_SORTED", 1)
+    monkeypatch.setattr("frameboost.engines.memory.columns.CODES_PER_TREE", 0)
     n_leaves = []
     original = engine.MemoryEngine.sort_rows
 
@@ -98,9 +98,9 @@ def test_parts_are_cut_into_blocks(seed, n_shares, per_run):
         parts.append((int(rng.integers(0, 3)), start, stop))
     parts.append((1, 0, 0))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(row_blocks, "ROWS_PER_BLOCK", per_block)
-        patched.setattr(row_blocks, "BLOCKS_PER_RUN", per_run)
-        patched.setattr(row_blocks, "MIN_ROWS", 0)
+        patched.setattr("frameboost.engines.memory.partition.ROWS_PER_BLOCK", per_block)
+        patched.setattr("frameboost.engines.memory.partition.BLOCKS_PER_RUN", per_run)
+        patched.setattr("frameboost.engines.memory.partition.MIN_ROWS_OF_PART", 0)
         runs = [*RowBlocks(np.array(parts), rows, n_rows).runs(n_shares)]
     cut = [part for own, _ in runs for part in own.tolist()]
     blocks = [{row // per_block for row in rows[start:stop].tolist()} for _, start, stop in cut]
@@ -121,10 +121,10 @@ def test_parts_are_cut_into_blocks(seed, n_shares, per_run):
 def test_blocks_of_rows():
     rows, parts = np.array([5, 90, 120, 180, 40, 7], np.uint32), np.array([(3, 0, 3), (4, 3, 6)])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(row_blocks, "ROWS_PER_BLOCK", 100)
+        patched.setattr("frameboost.engines.memory.partition.ROWS_PER_BLOCK", 100)
         ((whole, firsts),) = RowBlocks(parts, rows, 181).runs(2)
         assert (whole.tolist(), firsts.tolist()) == (parts.tolist(), [0, 0, 2])  # 128 rows a part and block are too few
-        patched.setattr(row_blocks, "MIN_ROWS", 50)
+        patched.setattr("frameboost.engines.memory.partition.MIN_ROWS_OF_PART", 50)
         ((cut, firsts),) = RowBlocks(parts, rows, 181).runs(2)
     assert cut.tolist() == [[3, 0, 2], [4, 4, 6], [3, 2, 3], [4, 3, 4]]
     assert firsts.tolist() == [0, 1, 4]

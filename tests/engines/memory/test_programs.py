@@ -8,12 +8,9 @@ import polars as pl
 import pytest
 
 from frameboost.engines.contract import Cumulative
-from frameboost.engines.exponential_kernels import exponentials
-from frameboost.engines.logarithm_kernels import logarithms
-from frameboost.engines.memory.programs import program as programs
-from frameboost.engines.memory.programs.arrays import compute_few
-from frameboost.engines.memory.programs.kernels import OPCODES, compute_gh, compute_shares
-from frameboost.engines.memory.programs.program import compile_program
+from frameboost.engines.elementary import exponentials, logarithms
+from frameboost.engines.memory import programs
+from frameboost.engines.memory.programs import OPCODES, compile_program, compute_few, compute_gh, compute_shares
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
 from frameboost.metrics.built_in import get_metrics

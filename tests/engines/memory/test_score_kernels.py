@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from frameboost.engines.memory.score_kernels import MAX_CROWDED, group_keys, pack_scores
-from frameboost.engines.memory.scores import distinct_scores
+from frameboost.engines.memory.scores import MAX_CROWDED, distinct_scores, group_keys, pack_scores
 from tests.support.cases import cases
 
 N = 20_000

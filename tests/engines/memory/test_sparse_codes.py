@@ -11,16 +11,11 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.binning.arrays import bin_column, rare_values
 from frameboost.binning.codes import propose_bins
-from frameboost.engines.memory import binning, engine
-from frameboost.engines.memory.binning import BinnedColumns
-from frameboost.engines.memory.histograms import sum_by_bin
-from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.sparse import codes as sparse_codes
-from frameboost.engines.memory.sparse import columns as sparse_columns
-from frameboost.engines.memory.sparse.codes import coded, find_sparse
-from frameboost.engines.memory.sparse.columns import SparseColumns
-from frameboost.engines.memory.sparse.exclusive_bundles import bundle_exclusive
-from frameboost.engines.memory.sparse.kernels import MAX_COMBINATIONS
+from frameboost.engines.memory import columns, engine, sparse
+from frameboost.engines.memory.bundles import MAX_COMBINATIONS, bundle_exclusive
+from frameboost.engines.memory.columns import BinnedColumns
+from frameboost.engines.memory.partition import RowPartition
+from frameboost.engines.memory.sparse import SparseColumns, coded, find_sparse
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
@@ -33,9 +28,9 @@ NONE = Stats(0.0, 0.0)
 @pytest.fixture
 def any_size(monkeypatch):
     """Let columns of few rows be sparse."""
-    monkeypatch.setattr(sparse_codes, "_MIN_VALUES", 0)
-    monkeypatch.setattr(sparse_codes, "_MIN_COLUMNS", 1)
-    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)  # small data has no sparse columns
+    monkeypatch.setattr(sparse, "_MIN_VALUES", 0)
+    monkeypatch.setattr(sparse, "_MIN_COLUMNS", 1)
+    monkeypatch.setattr(columns, "CODES_PER_TREE", 0)  # small data has no sparse columns
 
 
 @pytest.fixture
@@ -71,7 +66,7 @@ def parted(rng, workers, split, plain, *others):
             each.sort(order, np.empty(plain.n_rows), workers)
     partition = RowPartition(plain.n_rows, workers)
     partition.start_tree()
-    partition.apply_splits({0: (split, 1, 2)}, plain.by_column)
+    partition.apply_splits({0: (split, 1, 2)}, plain)
     return partition
 
 
@@ -121,7 +116,7 @@ def test_histograms_are_those_of_dense_codes(seed, n_jobs):
         found = binned(frame, common, workers)
         partition = parted(rng, workers, Split(1, 1.0, NONE, NONE, missing_left=True, bin=2), plain, found)
         out = np.full((4, found.layout.n_slots, 2), 0.5)
-        sum_by_bin(found, partition, pairs, workers, [2, 1], out, np.array([3, 0]))
+        found.sum_by_bin(partition, [2, 1], pairs, out, np.array([3, 0]), workers)
         pieces = [[[2, 1].index(node), start, stop] for node, start, stop in partition.pieces.tolist()]
     codes = np.stack([plain.columns[i] for i in range(5)], axis=1)
     expected = naive_build_histograms(
@@ -138,8 +133,8 @@ def test_dense_columns_come_in_batches(seed):
     features = np.array([0, 2, 3, 4, 6, 7, 8, 9, 11])
     parts = [(np.flatnonzero(column != 3).astype("u4"), column[column != 3]) for column in codes]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse_columns, "_BYTES", 4 * 30)
-        patch.setattr(sparse_columns, "_MIN_COLUMNS", 1)
+        patch.setattr(sparse, "_DENSE_BYTES", 4 * 30)
+        patch.setattr(sparse, "_MIN_DENSE", 1)
         columns = SparseColumns(features, np.full(9, 3), parts, 12, 30)
         for _ in range(4):
             wanted = rng.integers(0, 12, 10)
@@ -167,8 +162,8 @@ def test_rows_of_equally_many_entries_are_added_one_by_one():
 @pytest.fixture
 def bundled(monkeypatch):
     """Let features of few rows and entries be bundled."""
-    monkeypatch.setattr(sparse_codes, "_MIN_BUNDLED", 1)
-    monkeypatch.setattr(sparse_codes, "_MIN_ROWS", 0)
+    monkeypatch.setattr(sparse, "_MIN_BUNDLED", 1)
+    monkeypatch.setattr(sparse, "_MIN_ROWS", 0)
 
 
 def one_hot_frame(rng, n, sizes):
@@ -222,8 +217,8 @@ def test_histograms_of_bundles_are_those_of_dense_codes(seed, n_jobs):
     frame = one_hot_frame(rng, n, [5, 6, 9, 5])
     pairs = np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
     with closing(Workers(n_jobs)) as workers, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse_codes, "_MIN_BUNDLED", 1)
-        patch.setattr(sparse_codes, "_MIN_ROWS", 0)
+        patch.setattr(sparse, "_MIN_BUNDLED", 1)
+        patch.setattr(sparse, "_MIN_ROWS", 0)
         workers.smallest = lambda size: 7  # several shares
         plain = binned(frame, None, workers)
         common = {i: int(np.bincount(plain.columns[i]).argmax()) for i in range(24)}
@@ -233,7 +228,7 @@ def test_histograms_of_bundles_are_those_of_dense_codes(seed, n_jobs):
         partition = parted(rng, workers, Split(2, 1.0, NONE, NONE, missing_left=True, bin=0), plain, found)
         out, expected = np.full((2, 3, found.layout.n_slots, 2), 0.5)
         for binned_columns, sums in ((found, out), (plain, expected)):
-            sum_by_bin(binned_columns, partition, pairs, workers, [2, 1], sums, np.array([1, 0]))
+            binned_columns.sum_by_bin(partition, [2, 1], pairs, sums, np.array([1, 0]), workers)
     np.testing.assert_array_equal(out, expected)
 
 
@@ -250,8 +245,8 @@ def test_histograms_of_all_rows_are_those_of_dense_codes(share):
         partition.start_tree()
         out, expected = np.full((2, 2, found.layout.n_slots, 2), 0.5)
         assert len(partition.shares([0], 100)[1]) == 3
-        sum_by_bin(found, partition, pairs, workers, [0], out, np.array([1]))
-        sum_by_bin(plain, partition, pairs, workers, [0], expected, np.array([1]))
+        found.sum_by_bin(partition, [0], pairs, out, np.array([1]), workers)
+        plain.sum_by_bin(partition, [0], pairs, expected, np.array([1]), workers)
     np.testing.assert_array_equal(out, expected)
     assert found.sparse.steps.dtype == (np.uint16 if share == 0.001 else np.uint8)
 
@@ -292,8 +287,8 @@ def test_models_are_those_of_dense_columns(any_size, seen, monkeypatch, name):
     )
     target = frame.select(pl.sum_horizontal(pl.col("^x.*$").fill_null(3)) + pl.col("dense")).to_series()
     frame = frame.with_columns(y=target + pl.Series(rng.normal(size=n)))
-    monkeypatch.setattr(sparse_columns, "_BYTES", 2 * n)
-    monkeypatch.setattr(sparse_columns, "_MIN_COLUMNS", 1)
+    monkeypatch.setattr(sparse, "_DENSE_BYTES", 2 * n)
+    monkeypatch.setattr(sparse, "_MIN_DENSE", 1)
     monkeypatch.setattr(engine, "MIN_SORTED", 1 << 10)
     arguments = {"target": "y", "valid": 0.2, "n_estimators": 4} | SETTINGS[name]
     found = fb.fit(frame, **arguments)

@@ -12,24 +12,25 @@ from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.binning.bins import Bins
-from frameboost.engines.memory import binning, histograms, nodes, row_blocks
+from frameboost.engines.memory import columns, partition
 from frameboost.engines.memory.gradients import Gradients, Scale
-from frameboost.engines.memory.star import bins as star_bins
-from frameboost.engines.memory.star import codes as star_codes
 from frameboost.engines.memory.star import engine as star
-from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
-from frameboost.engines.memory.star.codes import KeyedColumns, chosen
-from frameboost.engines.memory.star.gradients import RecordedGradients
-from frameboost.engines.memory.star.kernels import (
+from frameboost.engines.memory.star import keyed
+from frameboost.engines.memory.star import tables as star_tables
+from frameboost.engines.memory.star.engine import RecordedGradients
+from frameboost.engines.memory.star.keyed import KeyedColumns, chosen, take_sides
+from frameboost.engines.memory.star.records import PackedGradients, Records, most_in_one, write_records
+from frameboost.engines.memory.star.tables import (
+    CodedTable,
+    SampledRows,
+    StarTable,
+    code_table,
     count_rows,
     look_up,
     order_by_key,
-    take_sides,
-    write_records,
+    part_keys,
+    propose_attribute,
 )
-from frameboost.engines.memory.star.packed import PackedGradients, most_in_one
-from frameboost.engines.memory.star.records import Records
-from frameboost.engines.memory.star.tables import SampledRows, StarTable
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_step
 from frameboost.runtime.storage import IN_MEMORY
@@ -57,18 +58,18 @@ SETTINGS = [
 @pytest.fixture(params=["few keys", "sorted", "some"])
 def by_key(request, monkeypatch):
     """Codes are stored by key whatever the sizes are; facts are sorted by one of the keys, or none."""
-    for module in (binning, star_codes):
+    for module in (columns, keyed):
         monkeypatch.setattr(module, "CODES_PER_TREE", 0)
-    monkeypatch.setattr(histograms, "ADDITIONS_PER_TASK", 200)
-    monkeypatch.setattr(nodes, "MOVED_ROWS_PER_TASK", 20)
+    monkeypatch.setattr(columns, "ADDITIONS_PER_TASK", 200)
+    monkeypatch.setattr(partition, "MOVED_ROWS_PER_TASK", 20)
     monkeypatch.setattr(star, "MIN_SORTED", 1)
-    monkeypatch.setattr(row_blocks, "ROWS_PER_BLOCK", 50)
-    monkeypatch.setattr(row_blocks, "MIN_ROWS", 0)
-    monkeypatch.setattr(star_codes, "MIN_FACTS", 1)
-    monkeypatch.setattr(star_codes, "MIN_ATTRIBUTES", 1)
-    monkeypatch.setattr(star_codes, "MIN_PER_KEY", 6 if request.param == "some" else 0)
-    monkeypatch.setattr(star_codes, "MAX_IN_CACHE", 0 if request.param == "sorted" else 1 << 15)
-    monkeypatch.setattr(star_codes, "MIN_SCATTERED", 3)
+    monkeypatch.setattr(partition, "ROWS_PER_BLOCK", 50)
+    monkeypatch.setattr(partition, "MIN_ROWS_OF_PART", 0)
+    monkeypatch.setattr(keyed, "MIN_FACTS", 1)
+    monkeypatch.setattr(keyed, "MIN_ATTRIBUTES", 1)
+    monkeypatch.setattr(keyed, "MIN_PER_KEY", 6 if request.param == "some" else 0)
+    monkeypatch.setattr(keyed, "MAX_IN_CACHE", 0 if request.param == "sorted" else 1 << 15)
+    monkeypatch.setattr(keyed, "MIN_SCATTERED", 3)
 
 
 @pytest.fixture
@@ -390,7 +391,7 @@ def test_pairs_are_computed_in_records(wanted, n_rows):
 
 
 def test_pairs_that_are_no_whole_steps_are_computed_as_arrays(monkeypatch):
-    monkeypatch.setattr("frameboost.engines.memory.star.packed._magnitude_bits", lambda n_rows: 20)
+    monkeypatch.setattr("frameboost.engines.memory.star.records._magnitude_bits", lambda n_rows: 20)
     columns = {"margin": np.arange(300.0), "label": np.full(300, 0.5)}
     rows = SimpleNamespace(terms={}, n_rows=300, array=columns.__getitem__)
     table = CodedTable([0], np.zeros((1, 1), np.uint8), np.zeros(300, np.uint32))
@@ -413,20 +414,20 @@ def test_pairs_that_are_no_whole_steps_are_computed_as_arrays(monkeypatch):
 
 
 def test_equal_rows_of_a_long_dimension_are_looked_for_in_a_part_first(monkeypatch):
-    monkeypatch.setattr(star_bins, "_LOOKED_AT", 8)
+    monkeypatch.setattr(star_tables, "_LOOKED_AT", 8)
     codes = np.array([np.arange(200) // 20, np.arange(200) % 20], np.uint8)
-    assert star_bins._distinct(codes) is None
+    assert star_tables._distinct(codes) is None
     in_pairs = codes[:, np.arange(200) // 2]
-    firsts, numbers = star_bins._distinct(in_pairs)
+    firsts, numbers = star_tables._distinct(in_pairs)
     assert firsts.tolist() == [*range(0, 200, 2)]
     assert numbers.tolist() == [i // 2 for i in range(200)]
     twice = codes[:, np.arange(200) % 100]
-    firsts, numbers = star_bins._distinct(twice)
+    firsts, numbers = star_tables._distinct(twice)
     assert firsts.tolist() == [*range(100)]
     assert numbers.tolist() == [*range(100), *range(100)]
     once = codes.copy()
     once[:, 199] = once[:, 190]  # neither is looked at: they stay apart, which costs little
-    assert star_bins._distinct(once) is None
+    assert star_tables._distinct(once) is None
 
 
 @pytest.mark.parametrize(("n_referred", "n_keys"), [(96, 100), (94, 94)])

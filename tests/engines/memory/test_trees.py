@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.engines.memory import binning, trees
-from frameboost.runtime import compile_later
-from frameboost.runtime.compile_later import CompileLater
+from frameboost.engines.memory import columns, trees
+from frameboost.runtime import kernel as kernels
+from frameboost.runtime.kernel import CompileLater
 from tests.support.examples import examples
 
 CASES = {
@@ -77,7 +77,7 @@ def test_they_are_the_same(table, monkeypatch, name):
     at_once = fitted(table, CASES[name])
     monkeypatch.setattr(trees, "FIRST_NODES", 1)  # and with less room than they need at first
     assert fitted(table, CASES[name]) == at_once
-    monkeypatch.setattr(binning, "CODES_PER_TREE", 0)
+    monkeypatch.setattr(columns, "CODES_PER_TREE", 0)
     level_by_level = fitted(table, CASES[name])
     assert level_by_level == at_once
     assert level_by_level.history.equals(at_once.history)
@@ -104,8 +104,8 @@ def test_first_fits_have_the_same_trees(table, monkeypatch, name):
     how = CASES.get(name, {"monotone_constraints": {"a": 1, "b": -1}})
     expected = fitted(table, how)
     monkeypatch.setattr(CompileLater, "is_on", True)
-    monkeypatch.setattr(compile_later, "is_compiled", lambda _: False)
-    for module in ("trees", "piece_arrays", "programs.arrays"):  # other tests may have used up what may be deferred
+    monkeypatch.setattr(kernels, "is_compiled", lambda _: False)
+    for module in ("trees", "partition", "programs"):  # other tests may have used up what may be deferred
         later = vars(__import__(f"frameboost.engines.memory.{module}", fromlist=["_"]))["_compiling_later"]
         monkeypatch.setattr(later, "_left", 1 << 30)
     monkeypatch.setattr("frameboost.engines.memory.engine.TreeKernels", None)  # not used
@@ -149,14 +149,14 @@ def test_they_are_the_same_by_any_settings(table, data, policy, rows):
             share_all_levels(patch)
             how["n_jobs"] = 3
         at_once = fitted(part, how, valid=None, features=["a", "b", "c", "s", "t"])
-        patch.setattr(binning, "CODES_PER_TREE", 0)
+        patch.setattr(columns, "CODES_PER_TREE", 0)
         assert fitted(part, how, valid=None, features=["a", "b", "c", "s", "t"]) == at_once
 
 
 def test_held_out_rows_of_more_codes_follow(table, monkeypatch):
     """Held-out rows that are too many to walk move level by level."""
     expected = fitted(table, {})
-    monkeypatch.setattr(binning, "CODES_PER_TREE", 5 * 300)
+    monkeypatch.setattr(columns, "CODES_PER_TREE", 5 * 300)
     held_out = table.filter("late")
     rows = table.filter(~pl.col("late")).drop("late", "z", "k")[:250]
     small = fb.fit(rows, "y", valid=held_out.drop("late", "z", "k"), n_estimators=4, engine="numba", verbose=False)

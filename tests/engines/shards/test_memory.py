@@ -15,7 +15,7 @@ from frameboost.engines.shards import memory_plan
 from frameboost.engines.shards.memory_plan import check_folder, row_size, storage_of
 from frameboost.engines.shards.pool import Call, LocalShards
 from frameboost.parameters.parameters import Parameters
-from frameboost.runtime import available_memory
+from frameboost.runtime import storage
 from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
@@ -44,7 +44,7 @@ def files(frame, tmp_path_factory) -> Path:
 def limit(monkeypatch):
     """Return a function that sets how much memory a fit believes to be available."""
     monkeypatch.setattr(memory, "MIN_SORTED", 1)
-    return lambda size: monkeypatch.setattr(available_memory, "available_memory", lambda: size)
+    return lambda size: monkeypatch.setattr(storage, "available_memory", lambda: size)
 
 
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="tells temporary files by /proc")

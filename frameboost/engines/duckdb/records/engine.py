@@ -23,7 +23,7 @@ from frameboost.data.arrow_batches import Batch
 from frameboost.data.duckdb_session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.binning import SqlColumn, store_bins
 from frameboost.engines.duckdb.engine import BinSums, DuckDBEngine, KeyCodes, Nodes, TreeGradients
-from frameboost.engines.pairs.queries import Queries
+from frameboost.engines.ranking.queries import Queries
 from frameboost.expressions.duckdb_sql import render
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.runtime.workers import Workers
@@ -156,7 +156,7 @@ class DuckDBRecordEngine(DuckDBEngine):
         if not self._is_in_memory or not self._may_take(_BYTES_FOR_PAIRS):
             super().sum_pairs(pairs, offset)
             return
-        from frameboost.engines.pairs.pair_sums import columns_read, pair_sums
+        from frameboost.engines.ranking.pairs import columns_read, pair_sums
 
         self._store_fixed_terms()
         names = list(dict.fromkeys(columns_read(pairs)))
@@ -527,7 +527,7 @@ class _ChosenRows:
     """
 
     def __init__(self, numbers: npt.NDArray[np.unsignedinteger], indices: npt.NDArray[np.uint32], n_nodes: int) -> None:
-        from frameboost.engines.external_memory.node_kernels import group_rows
+        from frameboost.engines.external_memory import group_rows
 
         rows, self._ends = np.empty(len(numbers), np.uint32), np.empty(n_nodes + 1, np.uint32)
         group_rows(numbers, indices, rows, self._ends)

@@ -11,24 +11,33 @@ import polars as pl
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.contract import Sample
-from frameboost.engines.memory.binning import BinnedColumns, is_small, propose_bins
+from frameboost.engines.memory.columns import BinnedColumns, is_small, propose_bins
 from frameboost.engines.memory.engine import MIN_SORTED, MemoryEngine
-from frameboost.engines.memory.nodes import RowPartition
-from frameboost.engines.memory.sparse.codes import find_sparse
-from frameboost.engines.memory.star.bins import CodedTable, code_table, part_keys, propose_attribute
-from frameboost.engines.memory.star.codes import KeyedColumns, chosen, most_keys
-from frameboost.engines.memory.star.gradients import RecordedGradients
-from frameboost.engines.memory.star.kernels import order_by_key
-from frameboost.engines.memory.star.packed import most_in_one
-from frameboost.engines.memory.star.tables import StarTable, fact_columns, open_tables
+from frameboost.engines.memory.gradients import Gradients, Scale
+from frameboost.engines.memory.partition import RowPartition
+from frameboost.engines.memory.programs import Program
+from frameboost.engines.memory.sparse import find_sparse
+from frameboost.engines.memory.star.keyed import KeyedColumns, chosen, most_keys
+from frameboost.engines.memory.star.records import most_in_one
+from frameboost.engines.memory.star.tables import (
+    CodedTable,
+    StarTable,
+    code_table,
+    fact_columns,
+    open_tables,
+    order_by_key,
+    part_keys,
+    propose_attribute,
+)
 from frameboost.joins.star_sources import StarFrame
-from frameboost.runtime.task_sizes import VALUES_PER_TASK
-from frameboost.runtime.workers import Workers
+from frameboost.runtime.storage import Storage
+from frameboost.runtime.workers import VALUES_PER_TASK, Workers
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray, Stats
 
 __all__ = ["StarEngine"]
+
 
 _NO_PAIRS: FloatArray = np.empty((0, 2))
 
@@ -204,3 +213,66 @@ class StarEngine(MemoryEngine):
             lambda k: self.rare_values(own[k]),
         )  # fmt: skip
         return {own[k]: code for k, code in found.items()}
+
+
+# --- g and h in records -----------------------------------------------------------------------------------------------
+
+
+class RecordedGradients(Gradients):
+    """Gradient pairs that are only in records, from when `record` is called on.
+
+    Arrays of them are computed when they are asked for, as for the sums of linear leaves, and from then on every round.
+    They always are if there are several outputs, or if no program computes them.
+    """
+
+    def __init__(self, workers: Workers, constants: Mapping[str, float], storage: Storage) -> None:
+        super().__init__(workers, constants, storage)
+        self._keyed: KeyedColumns | None = None
+        self._computed: tuple[Program, Sequence[FloatArray], int] | None = None  # from what, if only in records
+        self._is_expired = False
+        self._are_read = False  # whether arrays have been asked for
+
+    @property
+    def are_recorded(self) -> bool:
+        """Whether the pairs of this round are in records."""
+        return self._computed is not None and self._keyed is not None and self._keyed.has_numbers
+
+    def record(self, keyed: KeyedColumns | None) -> None:
+        """Write the pairs of rounds to come to the records of these columns, if there are any."""
+        self._keyed = keyed
+
+    def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
+        """See `Gradients.make_room`; there is none for pairs that will be in records."""
+        is_recorded = self._keyed is not None and n_outputs == 1 and program is not None and not self._are_read
+        self._computed, self._is_expired = None, False
+        super().make_room(n_outputs, 0 if is_recorded else n_rows, program)
+
+    def run(self, program: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
+        """See `Gradients.run`."""
+        if self._keyed is None or self.gh.size or len(program.results) > 2:
+            return super().run(program, columns, n_rows)
+        self._computed = program, columns, n_rows
+        # Of the first round no grid is known: what is written then is computed again, as soon as the largest are.
+        scale = self.scale(0) or Scale(1.0, 1.0, 0.0)
+        largest, sums = self._keyed.compute(program, self._addresses.of(columns), self._offsets, scale)
+        self._set_totals(sums)
+        found: list[float] = largest.tolist()
+        return found
+
+    def of(self, output: int) -> FloatArray:
+        """See `Gradients.of`."""
+        if self._computed is not None and not self.gh.size:
+            assert not self._is_expired
+            self._are_read = True
+            program, columns, n_rows = self._computed
+            super().make_room(1, n_rows, program)
+            super().run(program, columns, n_rows)
+        return super().of(output)
+
+    def columns(self) -> list[pl.Series]:
+        """See `Gradients.columns`; none if they are only in records."""
+        return super().columns() if self._computed is None else []
+
+    def expire(self) -> None:
+        """Say that the margins have changed: arrays that have not been computed can't be any more."""
+        self._is_expired = True

@@ -1,0 +1,526 @@
+"""The engine over arrays in files, for rows that do not fit in memory: each call is one pass over all rows, in order.
+
+It reads a block of rows at a time, and keeps of each row what it must: codes by row, the margin, roles in as few bytes
+as hold them, and the number of its node. Splits move rows when these are read next.
+
+g and h of a block are computed again from the margins and labels wherever they are used. They take 16 bytes of a row,
+its margin 8, and its label mostly one: to read 16 bytes from a disk takes longer than to compute them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.binning.arrays import Codes, bin_column, indices_by_type
+from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.binning.kernels import interleave
+from frameboost.engines.contract import Sample
+from frameboost.engines.memory.gradients import Gradients
+from frameboost.engines.memory.histograms import build_share, may_block
+from frameboost.engines.memory.partition import ColumnGroups, SplitTables
+from frameboost.engines.memory.programs import Addresses, Program, compute_block
+from frameboost.engines.memory.rows import ArrayEngine
+from frameboost.engines.memory.sampling import sample_gh
+from frameboost.expressions.grid import Scalar
+from frameboost.runtime.kernel import kernel
+from frameboost.runtime.storage import Storage
+from frameboost.runtime.workers import VALUES_PER_TASK, RowNumbers, Workers
+from frameboost.schema.types import Feature
+from frameboost.splits.split import FloatArray, IntArray, Split, Stats
+
+__all__ = ["ExternalMemoryEngine", "group_rows", "move_to_children"]
+
+
+class ExternalMemoryEngine(ArrayEngine):
+    """`HistogramEngine` that reads its rows from the first to the last, one block after the other.
+
+    It keeps the codes, the margins, the roles and the node of each row. Splits move rows when these are read next. Of
+    each block, the rows of the wanted nodes are copied side by side, with their gradients, and then added up.
+
+    Say rows 0 to 5 of a block are in the nodes 1, 2, 1, 1, 2, 2, node 1 was split into 3 and 4, and the histograms of 2
+    and 3 are wanted. The split moves the rows into the nodes 3, 2, 4, 3, 2, 2. Rows 1, 4, 5 (of node 2), 0 and 3 (of
+    node 3) are copied in this order.
+
+    Parameters
+    ----------
+    frame, features, roles
+        See `FrameEngine`.
+    workers, storage
+        The threads, and where arrays are kept.
+    stores_gradients
+        Whether gradients are needed other than by histograms, or after the margins have changed: of the trees of a
+        round, those after the first need the gradients from before it.
+    """
+
+    gradients: RecomputedGradients
+
+    def __init__(
+        self,
+        frame: pl.LazyFrame,
+        features: tuple[Feature, ...],
+        roles: Mapping[str, str],
+        workers: Workers,
+        storage: Storage,
+        *,
+        stores_gradients: bool = False,
+    ) -> None:
+        self._stores_gradients = stores_gradients
+        super().__init__(frame, features, roles, workers, storage)
+        self._sampled_gh: FloatArray = np.empty((0, 2))  # which each tree writes anew
+
+    # --- once a fit ---------------------------------------------------------------------------------------------------
+
+    def new_gradients(self, constants: Mapping[str, float]) -> RecomputedGradients:
+        """See `ArrayEngine.new_gradients`."""
+        return RecomputedGradients(self.workers, constants, self.storage, stored=self._stores_gradients)
+
+    def kept_roles(self, roles: pl.DataFrame) -> pl.DataFrame:
+        """See `ArrayEngine.kept_roles`: in as few bytes as hold them."""
+        return super().kept_roles(pl.DataFrame([narrowed(values) for values in roles]))
+
+    def stored_rows(self) -> pl.LazyFrame:
+        """See `FrameEngine.stored_rows`."""
+        return super().stored_rows().with_columns(pl.col(NARROW).cast(pl.Float64))
+
+    def array(self, name: str) -> npt.NDArray[Any] | None:
+        """See `ArrayEngine.array`; that of a role may have fewer bytes."""
+        assert self.rows is not None
+        if name not in self.margin_arrays and name in self.rows and self.rows[name].dtype in NARROW:
+            return self.rows[name].to_numpy()
+        return super().array(name)
+
+    def bin_columns(self, bins: Sequence[Bins]) -> None:
+        """See `HistogramEngine.bin_columns`."""
+        self.load()
+        self._codes = CodesByRow(bins, self.n_rows, self.storage)
+        self._codes.fill(self.values, self.workers)
+        self.drop_columns()
+        self._nodes = NodeNumbers(self.n_rows, self._codes, self.workers, self.storage)
+
+    # --- once a tree --------------------------------------------------------------------------------------------------
+
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        self._output = output
+        self._sampled: FloatArray | None = None
+        totals = self.gradients.totals[output]
+        if sample is not None:
+            if not len(self._sampled_gh):
+                self._sampled_gh = self.storage.empty((self.n_rows, 2), np.float64, is_rewritten=True)
+            gh = self._sampled_gh
+            sums = self.workers.each(list(blocks(0, self.n_rows)), partial(self._draw_block, sample, gh))
+            totals = Stats(*(float(sum(parts)) for parts in zip(*sums, strict=True)))
+            self._sampled = gh
+        self.reset_nodes()
+        return totals
+
+    def _draw_block(self, sample: Sample, gh: FloatArray, block: Block) -> Stats:
+        """Write g and h of the rows of a block that are in the sample, and zero for the others; return their sums."""
+        positions = self.positions.of(np.arange(block.start, block.stop)).astype(np.uint32)
+        return sample_gh(sample, self._pairs(block), positions, gh[block.start : block.stop])
+
+    def _pairs(self, block: Block, rows: RowNumbers | None = None) -> FloatArray:
+        """Return g and h of a block in the current tree, or of some of its rows."""
+        if self._sampled is None:
+            return self.gradients.of_block(self._output, block, rows)
+        gh = self._sampled[block.start : block.stop]
+        return gh if rows is None else gh[rows]
+
+    def hessians(self) -> pl.Series:
+        """See `ArrayEngine.hessians`."""
+        return pl.concat(pl.Series(self._pairs(block)[:, 1]) for block in blocks(0, self.n_rows))
+
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
+        self._nodes.start_tree()
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        self._nodes.apply_splits(splits)
+
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `HistogramEngine.histograms`."""
+        order = np.full(self._nodes.n_nodes, len(nodes), np.uint32)
+        order[list(nodes)] = range(len(nodes))
+        out[indices] = 0.0
+        more = np.zeros((len(self._nodes.slices) - 1, len(nodes), *out.shape[1:]))
+
+        def add(slice_: int, block: Block, node_of: Numbers) -> None:
+            if slice_ == 0:
+                self._add_block(block, node_of, order, out, indices)
+            else:
+                self._add_block(block, node_of, order, more[slice_ - 1], np.arange(len(nodes)))
+
+        self._nodes.sweep(add)
+        for sums in more:
+            out[indices] += sums
+
+    def _add_block(self, block: Block, node_of: Numbers, order: RowNumbers, out: FloatArray, indices: IntArray) -> None:
+        """Add a block to the histograms of its nodes; ``order`` has the place of each node in ``places``."""
+        wanted: RowNumbers | None = None
+        if len(order) == 1:  # the root: all rows, as they are
+            parts = np.array([[0, 0, len(node_of)]])
+        else:
+            rows, ends = np.empty(len(node_of), np.uint32), np.empty(len(indices) + 1, np.uint32)
+            group_rows(node_of, order, rows, ends)
+            parts = np.stack([np.arange(len(indices)), np.append(0, ends[:-2]), ends[:-1]], axis=1, dtype=np.int64)
+            parts = parts[parts[:, 1] < parts[:, 2]]
+            wanted = rows[: ends[-2]]
+        if not len(parts):
+            return
+        gh = self._pairs(block, wanted)
+        in_order = np.arange(len(gh), dtype=np.uint32)
+        for codes, slots in self._codes.groups:
+            own = codes[block.start : block.stop]
+            own = own if wanted is None else np.take(own, wanted, axis=0)
+            firsts, blocks = np.array([0, len(parts)]), may_block(own, out.shape[1])
+            build_share(own, in_order, parts, firsts, gh, slots, out, indices, out[:0], blocks, 0)
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """See `Engine.add_leaf_values`."""
+        margins = self.margins(margin)
+        added = np.zeros(self._nodes.n_nodes)
+        added[list(values)] = list(values.values())
+
+        def add(_: int, block: Block, node_of: Numbers) -> None:
+            margins[block.start : block.stop] += added[node_of]
+
+        self._nodes.sweep(add)
+        self.gradients.expire()
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """See `Engine.node_quantiles`."""
+        return self.quantiles_by_node(pl.Series(self._nodes.of_rows()), self.hessians(), value, weight, alpha)
+
+    def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
+        """See `ShardEngine.node_values`."""
+        return self.values_by_node(pl.Series(self._nodes.of_rows()), self.hessians(), value, weight).collect()
+
+
+# --- blocks of rows ---------------------------------------------------------------------------------------------------
+
+
+# 28 codes and a gradient pair of each row take 11 MB.
+ROWS = 1 << 18
+
+
+class Block(NamedTuple):
+    """The rows ``start`` to ``stop - 1``."""
+
+    start: int
+    stop: int
+
+
+def blocks(first: int, last: int) -> Iterator[Block]:
+    """Divide the rows ``first`` to ``last - 1`` into blocks."""
+    for start in range(first, last, ROWS):
+        yield Block(start, min(start + ROWS, last))
+
+
+# --- roles ------------------------------------------------------------------------------------------------------------
+
+
+NARROW = (pl.UInt8, pl.Float32)
+
+
+def narrowed(values: pl.Series) -> pl.Series:
+    """Return a float64 column as one of fewer bytes, if every value comes back from it, the sign of zero included."""
+    if values.dtype != pl.Float64 or values.null_count():
+        return values
+    bits = values.to_numpy().view(np.int64)
+    for dtype in NARROW:
+        narrow = values.cast(dtype, strict=False)
+        if not narrow.null_count() and np.array_equal(narrow.cast(pl.Float64).to_numpy().view(np.int64), bits):
+            return narrow
+    return values
+
+
+# --- g and h of a block -----------------------------------------------------------------------------------------------
+
+
+class RecomputedGradients(Gradients):
+    """Gradient pairs that are stored only if they must be.
+
+    They are if there are several outputs, or if no program computes them.
+
+    Parameters
+    ----------
+    workers, constants, storage
+        See `Gradients`.
+    stored
+        Whether to store them always.
+    """
+
+    def __init__(self, workers: Workers, constants: Mapping[str, float], storage: Storage, *, stored: bool) -> None:
+        super().__init__(workers, constants, storage)
+        self._stored = stored
+        self._program: Program | None = None  # of pairs that are not stored
+        self._columns: Sequence[FloatArray] = ()
+        self._is_expired = False
+
+    @property
+    def are_stored(self) -> bool:
+        """Whether `pairs` has those of all rows."""
+        return self._program is None
+
+    def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
+        """See `Gradients.make_room`."""
+        self._program = program if n_outputs == 1 and not self._stored else None
+        self._is_expired = False
+        super().make_room(n_outputs, n_rows if self.are_stored else 0, program)
+
+    def run(self, program: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
+        """See `Gradients.run`."""
+        if self.are_stored:
+            return super().run(program, [np.asarray(column, np.float64) for column in columns], n_rows)
+        self._columns = columns
+        found = self._workers.each(list(blocks(0, n_rows)), lambda block: self._computed(block, None)[1:])
+        largest, totals = (np.array(each) for each in zip(*found, strict=True))
+        self.totals = [Stats(*totals.sum(axis=0).tolist())]  # exact
+        most: list[float] = largest.max(axis=0).tolist()
+        return most
+
+    def columns(self) -> list[pl.Series]:
+        """See `Gradients.columns`; none if they are not stored."""
+        return super().columns() if self.are_stored else []
+
+    def expire(self) -> None:
+        """Say that the margins have changed."""
+        self._is_expired = True
+
+    def of_block(self, output: int, block: Block, rows: RowNumbers | None) -> FloatArray:
+        """Return g and h, float64 (rows, 2), of a block, or of some of its ``rows``, counted from its first."""
+        if self.are_stored:
+            gh = self.gh[output, block.start : block.stop]
+            return gh if rows is None else gh[rows]
+        return self._computed(block, rows)[0]
+
+    def _computed(self, block: Block, rows: RowNumbers | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return g and h of a block, or of some of its rows, their largest magnitudes and their sums."""
+        program = self._program
+        assert program is not None
+        assert not self._is_expired
+        own = [column[block.start : block.stop] for column in self._columns]
+        columns = [np.asarray(column if rows is None else column[rows], np.float64) for column in own]
+        n_rows = block.stop - block.start if rows is None else len(rows)
+        gh = np.empty((1, n_rows, 2))
+        return gh[0], *compute_block(program, columns, n_rows, self._offsets, gh, Addresses())
+
+
+# --- binned columns ---------------------------------------------------------------------------------------------------
+
+
+class CodesByRow:
+    """The codes of all features, in an array for each type of codes.
+
+    Attributes
+    ----------
+    groups
+        For each type its codes, (rows, features of the type), and the first slot of each of these features.
+    columns
+        What splits compare.
+    """
+
+    def __init__(self, bins: Sequence[Bins], n_rows: int, storage: Storage) -> None:
+        self._bins = bins
+        self._storage = storage
+        layout = SlotLayout(bins)
+        self.groups: list[tuple[Codes, IntArray]] = []
+        by_column = []
+        for dtype, indices in indices_by_type(bins):
+            codes = storage.empty((n_rows, int(indices.max()) + 1), dtype)
+            self.groups.append((codes, layout.offsets[:-1][indices >= 0]))
+            by_column.append((indices, codes.T))
+        self.columns = ColumnGroups(by_column, np.diff(layout.offsets))
+
+    def fill(self, values: Callable[[int], pl.Series], workers: Workers) -> None:
+        """Write the codes of all columns, given each feature's physical values.
+
+        As many columns as there is room for are binned side by side, in memory, and then written by row. One at a time,
+        they would write each page as often as there are columns.
+        """
+        for (indices, _), (codes, _) in zip(self.columns.groups, self.groups, strict=True):
+            features = np.flatnonzero(indices >= 0).tolist()
+            n_rows, at_once = len(codes), max(1, self._storage.room // max(1, len(codes) * codes.itemsize))
+            for at in range(0, len(features), at_once):
+                own = features[at : at + at_once]
+                columns = np.empty((len(own), n_rows), codes.dtype)
+                workers.each(range(len(own)), partial(self._bin, own, columns, values))
+                for block in blocks(0, n_rows):
+                    part = columns[:, block.start : block.stop], codes[block.start : block.stop]
+                    workers.over(block.stop - block.start, partial(interleave, *part, at), smallest=VALUES_PER_TASK)
+                    self._storage.release_pages()
+
+    def _bin(self, features: Sequence[int], columns: Codes, values: Callable[[int], pl.Series], index: int) -> None:
+        bin_column(self._bins[features[index]], values(features[index]), columns[index])
+
+
+# --- the node of every row --------------------------------------------------------------------------------------------
+
+
+Numbers = npt.NDArray[np.unsignedinteger]
+
+
+class NodeNumbers:
+    """The node of every row.
+
+    Parameters
+    ----------
+    n_rows
+        The number of rows.
+    codes
+        Their codes.
+    workers
+        The threads.
+    storage
+        Where the numbers are kept.
+    """
+
+    def __init__(self, n_rows: int, codes: CodesByRow, workers: Workers, storage: Storage) -> None:
+        self.n_nodes = 1
+        self.slices = workers.slices(n_rows, ROWS)  # the rows of each thread
+        self._codes = codes
+        self._workers = workers
+        self._storage = storage
+        self._numbers: Numbers = storage.empty((n_rows,), np.uint8, is_rewritten=True)
+        self._waiting: list[SplitTables] = []
+
+    def start_tree(self) -> None:
+        """Put all rows into the root, node 0."""
+        self._numbers[:] = 0
+        self.n_nodes = 1
+        self._waiting = []
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """Move the rows of each node to its children, in the next sweep: node -> (split, left child, right child)."""
+        tables = SplitTables(splits, self._codes.columns)
+        self._waiting.append(tables)
+        self.n_nodes = max(self.n_nodes, int(tables.children.max()) + 1)
+        dtype = np.min_scalar_type(self.n_nodes)
+        if dtype.itemsize > self._numbers.itemsize:
+            before = self._numbers
+            self._numbers = self._storage.empty(before.shape, dtype, is_rewritten=True)
+            self._numbers[:] = before
+
+    def sweep(self, visit: Callable[[int, Block, Numbers], Any]) -> None:
+        """Call ``visit`` on each block with the number of its slice, the block and the nodes of its rows."""
+        dtype = self._numbers.dtype
+        splits, self._waiting = [_NodeTables(each, self.n_nodes, dtype) for each in self._waiting], []
+
+        def sweep_slice(number: int) -> None:
+            for block in blocks(*self.slices[number]):
+                nodes = self._numbers[block.start : block.stop]
+                for tables in splits:
+                    for (codes, _), features in zip(self._codes.groups, tables.features, strict=True):
+                        own = codes[block.start : block.stop]
+                        move_to_children(nodes, own, features, tables.starts, tables.children)
+                visit(number, block, nodes)
+                self._storage.release_pages()
+
+        self._workers.each(range(len(self.slices)), sweep_slice)
+
+    def of_rows(self) -> npt.NDArray[np.int32]:
+        """Return the node of every row."""
+        if self._waiting:
+            self.sweep(lambda *_: None)
+        return self._numbers.astype(np.int32)
+
+
+class _NodeTables:
+    """Splits as tables by the number of a node.
+
+    Attributes
+    ----------
+    features
+        For each type of codes, int64 (nodes,): the place of the feature that the node's split compares, or -1.
+    starts, children
+        Where the codes of each node start in ``children``: the child to which each code goes.
+    """
+
+    def __init__(self, splits: SplitTables, n_nodes: int, dtype: npt.DTypeLike) -> None:
+        self.features: list[IntArray] = []
+        for _, indices in splits.columns():
+            of_nodes = np.full(n_nodes, -1)
+            of_nodes[splits.nodes] = indices
+            self.features.append(of_nodes)
+        self.starts = np.zeros(n_nodes, np.int64)
+        self.starts[splits.nodes] = splits.starts[:-1]
+        left, right = np.repeat(splits.children, np.diff(splits.starts), axis=0).T
+        self.children = np.where(splits.goes_left, left, right).astype(dtype)
+
+
+_ZERO, _ONE, _TWO, _THREE, _FOUR = map(np.uint64, range(5))
+
+
+@kernel
+def move_to_children(numbers, codes, features, starts, children):  # type: ignore[no-untyped-def]
+    """Move the rows of nodes that are split to their children.
+
+    Parameters
+    ----------
+    numbers
+        uint8, uint16 or uint32 (rows,): the node of each row, changed in place.
+    codes
+        uint8, uint16 or uint32 (rows, features): codes.
+    features
+        int64 (nodes,): the column of ``codes`` that a node's split compares; -1 for a node that is not split by one.
+    starts, children
+        int64 (nodes,): where the codes of each node start in ``children``, of the type of ``numbers``: the child to
+        which each code goes.
+    """
+    n_features, all_codes = np.uint64(codes.shape[1]), codes.ravel()
+    for row in range(_ZERO, np.uint64(len(numbers))):
+        node = np.uint64(numbers[row])
+        feature = features[node]
+        if feature >= 0:
+            code = np.uint64(all_codes[row * n_features + np.uint64(feature)])
+            numbers[row] = children[np.uint64(starts[node]) + code]
+
+
+@kernel
+def group_rows(numbers, indices, rows, ends):  # type: ignore[no-untyped-def]
+    """Write the numbers of all rows to ``rows``, place by place: a counting sort.
+
+    Say rows 0 to 4 are in the nodes 1, 2, 1, 4, 2, and the nodes 2 and 4 have the places 0 and 1, all others 2. Then
+    ``rows`` becomes 1, 4, 3, 0, 2, and ``ends`` 2, 3, 5.
+
+    Rows are counted in four tables by turns, as two increments of one counter must wait for each other.
+
+    Parameters
+    ----------
+    numbers
+        uint8, uint16 or uint32 (rows,): the node of each row.
+    indices
+        uint32 (nodes,): the place of each node.
+    rows
+        uint32 (rows,), written.
+    ends
+        uint32 (places,), written: where the rows of each place end.
+    """
+    counts = np.zeros((4, len(indices)), np.uint32)
+    n_rows = np.uint64(len(numbers))
+    whole = n_rows - n_rows % _FOUR
+    for row in range(_ZERO, whole, _FOUR):
+        counts[_ZERO, np.uint64(numbers[row])] += 1
+        counts[_ONE, np.uint64(numbers[row + _ONE])] += 1
+        counts[_TWO, np.uint64(numbers[row + _TWO])] += 1
+        counts[_THREE, np.uint64(numbers[row + _THREE])] += 1
+    for row in range(whole, n_rows):
+        counts[_ZERO, np.uint64(numbers[row])] += 1
+    ends[:] = 0
+    for node in range(len(indices)):
+        ends[indices[node]] += counts[0, node] + counts[1, node] + counts[2, node] + counts[3, node]
+    before = np.uint32(0)
+    for index in range(len(ends)):
+        before, ends[index] = before + ends[index], before
+    for row in range(_ZERO, n_rows):
+        own = np.uint64(indices[np.uint64(numbers[row])])
+        end = ends[own]
+        rows[np.uint64(end)] = row
+        ends[own] = end + 1

@@ -1,0 +1,407 @@
+"""Binned columns: cuts, the codes of all features in memory, and histograms of them.
+
+- `propose_bins`: cuts, by threads, one column each
+- `BinnedColumns`: the codes of all features: dense, sparse, bundled, or stored by key of a dimension
+- `DenseCodes`: codes by row for histograms, and by column for splits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from threading import local
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.binning.arrays import MAX_IN_NUMPY, Codes, RareValues, indices_by_type, propose_column
+from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.binning.codes import sample_of
+from frameboost.binning.kernels import interleave, take_codes
+from frameboost.engines.memory.bundles import BundledCodes, find_bundles
+from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
+from frameboost.engines.memory.partition import RowPartition, take_rows
+from frameboost.engines.memory.sparse import SparseCodes, StoredCodes, complete_histograms
+from frameboost.engines.memory.star.keyed import KeyedColumns
+from frameboost.runtime.storage import returned
+from frameboost.runtime.workers import (
+    ADDITIONS_PER_TASK,
+    CALLED_ROWS_PER_TASK,
+    CODES_PER_TREE,
+    VALUES_PER_TASK,
+    RowNumbers,
+    Workers,
+)
+from frameboost.schema.types import Feature
+from frameboost.splits.split import BoolArray, FloatArray, IntArray
+
+__all__ = ["BinnedColumns", "DenseCodes", "is_small", "propose_bins"]
+
+
+def propose_bins(
+    features: Sequence[Feature],
+    values: Callable[[int], pl.Series],
+    n_rows: int,
+    max_bin: int,
+    given: Mapping[int, Bins],
+    workers: Workers,
+    rare: Callable[[int], RareValues | None],
+    known: Mapping[int, RareValues | None],
+) -> list[Bins]:
+    """Return the bins of every feature, whose physical values ``values`` gives; those in ``given`` as they are.
+
+    ``rare`` gives the `rare_values` of a feature; ``known`` has those that have been looked for.
+    """
+    sample = sample_of(n_rows)
+    found = dict(given)
+    rooms = local()  # each thread's own
+
+    def propose(number: int) -> None:
+        if not hasattr(rooms, "own"):
+            rooms.own = returned(n_rows)
+        rare_ones = rare(number) if sample is None else None
+        found[number] = propose_column(features[number], values(number), max_bin, sample, rare_ones, rooms.own)
+
+    wanted = [i for i in range(len(features)) if i not in given]
+    for number in wanted:
+        own = known.get(number)
+        if own is not None and sample is None and len(own.rows) < CALLED_ROWS_PER_TASK:
+            propose(number)
+    workers.each([i for i in wanted if i not in found], propose, alone=n_rows * len(features) < VALUES_PER_TASK)
+    return [found[i] for i in range(len(features))]
+
+
+class BinnedColumns:
+    """The codes of all features, for histograms and, as `SplitColumns`, for partitions.
+
+    Features are grouped by the type of their codes, so one with many categories makes no other's codes wider. Sparse
+    features, bundles of features of few bins, and those of dimensions are apart.
+
+    Attributes
+    ----------
+    layout
+        The slots of the histograms.
+    by_row
+        For each group its codes, (rows, features of the group), and the first slot of each of its features.
+    sparse
+        The sparse features, None if there are none.
+    bundled
+        The codes by row of features of few bins, which are in no group of ``by_row``; None if there are none.
+    keyed
+        The features of dimensions whose codes are stored by key; None if there are none.
+    """
+
+    _dense: list[DenseCodes]
+
+    def __init__(
+        self,
+        bins: Sequence[Bins],
+        n_rows: int,
+        common: Mapping[int, int] | None = None,
+        room: BinnedColumns | None = None,
+        keyed: KeyedColumns | None = None,
+    ) -> None:
+        """Lay out the codes; ``common`` has the sparse features with the code of most rows (see `find_sparse`).
+
+        The codes take the place of those in ``room`` where they have the same types: fresh memory is slow. Those of
+        ``keyed`` are stored by key alone.
+        """
+        self.layout = SlotLayout(bins)
+        self.n_rows = n_rows
+        self.keyed = keyed
+        elsewhere = {*(common or ()), *(keyed.features if keyed is not None else ())}
+        self.sparse = SparseCodes(self.layout, common, n_rows) if common else None
+        free = {} if room is None else {group.columns.dtype: group for group in room._dense}
+        bundles = find_bundles(bins, n_rows, elsewhere) if keyed is None else []  # records are as narrow
+        bundled = [feature for bundle in bundles for feature in bundle]
+        self.bundled = BundledCodes(self.layout, bundles, n_rows) if bundles else None
+        least = np.uint16 if is_small(n_rows, len(bins)) else np.uint8
+        self._dense = [
+            # Own codes of one byte are in the records of keys.
+            DenseCodes(indices, dtype, n_rows, by_row=keyed is None or dtype != np.uint8, room=free.get(dtype))
+            for dtype, indices in indices_by_type(bins, {*elsewhere, *bundled}, least)
+        ]
+        if bundled:
+            self._dense.append(DenseCodes(_indices(bundled, len(bins)), np.uint8, n_rows, by_row=False))
+        self.by_row = [
+            (group.rows, self.layout.offsets[group.features]) for group in self._dense if group.rows is not None
+        ]
+
+    @property
+    def columns(self) -> dict[int, Codes]:
+        """The codes of each feature that is in a group, or bundled, by its number."""
+        groups = [zip(group.features.tolist(), group.columns, strict=True) for group in self._dense]
+        return {feature: codes for group in groups for feature, codes in group}
+
+    # --- what splits compare ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def n_codes(self) -> IntArray:
+        """See `SplitColumns.n_codes`."""
+        return np.diff(self.layout.offsets)
+
+    def compared(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
+        """See `SplitColumns.compared`."""
+        for group in self._dense:
+            yield from group.compared(features)
+        if self.sparse is not None:
+            yield from self.sparse.by_column.dense(features)
+        if self.keyed is not None:
+            yield from self.keyed.columns(features)
+
+    def sides(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
+        """See `SplitColumns.sides`: of codes that are stored by key, those of the keys."""
+        return (goes_left, starts) if self.keyed is None else self.keyed.sides_of_keys(features, goes_left, starts)
+
+    # --- what histograms read -----------------------------------------------------------------------------------------
+
+    @property
+    def in_one(self) -> tuple[Codes, Codes] | None:
+        """The codes of all features in one array by row and one by column, of few rows; None where there is no such."""
+        is_one = len(self.by_row) == len(self._dense) == 1 and self.sparse is None and self.keyed is None
+        if not is_one or not is_small(self.n_rows, len(self.layout.bins)) or self.by_row[0][0].dtype != np.uint16:
+            return None
+        return self.by_row[0][0], self._dense[0].columns
+
+    @property
+    def are_keyed(self) -> bool:
+        """Whether the codes of all features are stored by key, or in records."""
+        return self.keyed is not None and not self.by_row and self.sparse is None
+
+    @cached_property
+    def additions_per_row(self) -> int:
+        """How many sums a row is added to, on average, at least 1, once the codes are written."""
+        groups = [codes for codes, _ in self.by_row] + ([] if self.bundled is None else [self.bundled.codes])
+        of_sparse = 0 if self.sparse is None else self.sparse.additions_per_row
+        of_dense = sum(int(codes.shape[1]) for codes in groups)
+        return max(1, of_dense + of_sparse + (0 if self.keyed is None else self.keyed.additions_per_row))
+
+    def sum_by_bin(
+        self, partition: RowPartition, nodes: Sequence[int], gh: FloatArray, out: FloatArray, indices: IntArray,
+        workers: Workers,
+    ) -> None:  # fmt: skip
+        """Write the histograms of some nodes to their ``indices`` in ``out`` (see `HistogramEngine.histograms`)."""
+        parts, firsts = partition.shares(nodes, ADDITIONS_PER_TASK // self.additions_per_row)
+        count, rows = len(firsts) - 1, partition.rows
+        team = workers.team(count)
+        # The shares after the first may start within a node that the share before is adding up. Each gets a histogram
+        # of its own for that node, which is added in the end.
+        more, is_first = np.zeros((count - 1, *out.shape[1:])), True
+        for codes, slots in self.by_row:
+            blocks = may_block(codes, out.shape[1])
+            build_histograms(team, codes, rows, parts, firsts, gh, slots, out, indices, more, is_first, blocks)
+            is_first = False
+        if self.sparse is not None:
+            self.sparse.sum_by_bin(
+                team, rows, parts, firsts, gh, out, indices, more, is_first=is_first,
+                are_in_order=partition.has_all_in_order(nodes),
+            )  # fmt: skip
+            is_first = False
+        if self.keyed is not None:
+            self.keyed.add(team, rows, parts, firsts, gh, out, indices, more, is_first=is_first)
+        if count > 1:
+            add_more(parts, firsts, more, out, indices)
+        for bundles in (self.bundled, None if self.sparse is None else self.sparse.bundles):
+            if bundles is not None:
+                bundles.sum_by_bin(team, rows, parts, firsts, gh, out, indices)
+        if self.sparse is not None:
+            complete_histograms(team, out, indices, self.sparse.firsts, self.sparse.stops, self.sparse.common)
+
+    # --- codes that are written ---------------------------------------------------------------------------------------
+
+    def fill(self, write: Callable[[int, Bins, Codes], None], workers: Workers, stored: StoredCodes) -> None:
+        """Write the codes of all columns: ``write`` those of a feature, ``stored`` is what `SparseCodes.fill` takes."""
+        for group in self._dense:
+            group.fill(lambda i, codes: write(i, self.layout.bins[i], codes), workers)
+        if self.sparse is not None:
+            self.sparse.fill(stored, workers)
+        self._fill_copies(workers)
+
+    def sort(self, order: RowNumbers, buffer: FloatArray, workers: Workers) -> None:
+        """Put the rows into another order; ``buffer`` has room for a float64 of each, and is written."""
+        for group in self._dense:
+            group.sort(order, buffer, workers)
+        if self.sparse is not None:
+            self.sparse.sort(order, workers)
+        if self.keyed is not None:
+            self.keyed.sort(order)
+        self._fill_copies(workers)
+
+    def _fill_copies(self, workers: Workers) -> None:
+        """Write the codes of bundles, and the records of keys, by those of their columns."""
+        columns = self.columns
+        if self.bundled is not None:
+            self.bundled.fill(columns, workers)
+        if self.keyed is not None:
+            self.keyed.forget_records([columns[i] for i in self.keyed.own])
+
+
+def is_small(n_rows: int, n_features: int) -> bool:
+    """Whether a tree is grown in one call: if all codes are in one array, of one type for all data."""
+    return n_rows * n_features <= CODES_PER_TREE
+
+
+def _indices(features: Sequence[int], n_features: int) -> IntArray:
+    """Return the place of each feature among some of them, -1 of the others."""
+    found = np.full(n_features, -1, np.int64)
+    found[features] = range(len(features))
+    return found
+
+
+# --- the codes of features most of whose rows differ ------------------------------------------------------------------
+
+
+# Writes the codes of a feature to an array of its own.
+WriteCodes = Callable[[int, Codes], None]
+
+# Bytes of codes up to which there is a copy by column.
+MAX_TWICE = 1 << 24
+# Of larger data columns are copied that nodes of many rows are split on: those of steps of so few splits, until one
+# column in six is.
+_FIRST_SPLITS, _COPIED = 4, 6
+# Features whose columns are written at once.
+_WIDTH = 8
+
+
+class DenseCodes:
+    """The codes of some features, all of one type: by row for histograms, and of few rows by column too.
+
+    A histogram reads all codes of a row, a partition one code of each row. By row, three features of four rows lie in
+    memory as a0 b0 c0, a1 b1 c1, ..., by column as a0 a1 a2 a3, b0 ... A partition that steps over the codes of each
+    row reads more bytes, but not more cache lines where the rows of a node are scattered, as from the third level on. A
+    copy by column of all codes would be half of the memory, so large data has one only of what the first levels are
+    split on.
+
+    Attributes
+    ----------
+    indices
+        int64 (all features,): the place of each of these features among them, -1 of the others.
+    features
+        int64: their numbers.
+    columns
+        (features, rows): the codes by column; a view of ``rows`` where there is no copy.
+    rows
+        (rows, features): the codes by row; None if nobody reads them so.
+
+    Parameters
+    ----------
+    indices
+        See above.
+    dtype
+        The type.
+    n_rows
+        The number of rows.
+    by_row
+        Whether there are codes by row.
+    room
+        Codes whose memory to take if it has the same shape: fresh memory is slow.
+    """
+
+    columns: Codes
+    rows: Codes | None
+    _copies: Codes  # (copied features, rows)
+    _copied: IntArray  # the place among them of each feature, -1 of others; last, of a split on none of these features
+
+    def __init__(
+        self,
+        indices: IntArray,
+        dtype: npt.DTypeLike,
+        n_rows: int,
+        *,
+        by_row: bool = True,
+        room: DenseCodes | None = None,
+    ) -> None:
+        self.indices = indices
+        self.features = np.flatnonzero(indices >= 0)
+        shape = len(self.features), n_rows
+        is_alike = room is not None and (room.columns.shape, room.columns.dtype) == (shape, dtype)
+        if room is not None and is_alike and (room.rows is not None) == by_row:
+            self.columns, self.rows = room.columns, room.rows
+        else:
+            self.rows = np.empty(shape[::-1], dtype) if by_row else None
+            has_copy = self.rows is None or self.rows.nbytes <= MAX_TWICE
+            self.columns = np.empty(shape, dtype) if self.rows is None or has_copy else self.rows.T
+        self._forget_copies()
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether the columns have memory of their own."""
+        return self.columns.base is None
+
+    def fill(self, write: WriteCodes, workers: Workers) -> None:
+        """Write all codes; ``write`` writes those of a feature to a column."""
+        columns, width = self.columns, len(self.features)
+        if not self.has_columns:
+            width = min(width, max(_WIDTH, workers.n_jobs))
+            columns = np.empty((width, columns.shape[1]), columns.dtype)
+        for first in range(0, len(self.features), width):
+            numbers = self.features[first : first + width].tolist()
+            columns = columns[: len(numbers)]
+            alone = columns.size < VALUES_PER_TASK
+            workers.each(list(zip(numbers, columns, strict=True)), lambda each: write(*each), alone=alone)
+            if self.rows is not None:
+                self._interleave(columns, first, workers)
+
+    def _interleave(self, columns: Codes, at: int, workers: Workers) -> None:
+        assert self.rows is not None
+        if len(self.rows) <= MAX_IN_NUMPY:
+            self.rows[:, at : at + len(columns)] = columns.T
+            return
+        workers.over(len(self.rows), partial(interleave, columns, self.rows, at), smallest=VALUES_PER_TASK)
+
+    def sort(self, order: RowNumbers, buffer: FloatArray, workers: Workers) -> None:
+        """Put the rows into another order; ``buffer`` has room for a float64 of each, and is written."""
+        if self.has_columns:
+            workers.each(list(self.columns), lambda column: _sort_column(column, order))
+            if self.rows is not None:
+                self._interleave(self.columns, 0, workers)
+            return
+        rows = self.rows
+        assert rows is not None
+        room = buffer.view(rows.dtype)
+        width = len(room) // len(rows)
+        for at in range(0, rows.shape[1], width):
+            own = rows[:, at : at + width]
+            in_order = room[: own.size].reshape(own.shape)
+            take = partial(take_codes, rows, order, at, in_order)
+            workers.over(len(rows), take, smallest=VALUES_PER_TASK)
+            workers.over(len(rows), partial(_put, own, in_order), smallest=VALUES_PER_TASK)
+        self._forget_copies()
+
+    # --- what splits compare ------------------------------------------------------------------------------------------
+
+    def compared(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
+        """Yield columns, and which of them each split compares (-1 for none), for splits on some features."""
+        indices = self.indices[features]
+        if self.has_columns:
+            yield self.columns, indices
+            return
+        if len(features) <= _FIRST_SPLITS:
+            self._copy(set(indices[indices >= 0].tolist()))
+        copied = self._copied[indices]
+        yield self._copies, copied
+        yield self.columns, np.where(copied < 0, indices, -1)
+
+    def _copy(self, indices: set[int]) -> None:
+        """Copy the columns of some features, as long as there is room."""
+        for index in indices:
+            at = int(self._copied.max()) + 1
+            if self._copied[index] < 0 and at < len(self._copies):
+                self._copies[at] = self.columns[index]
+                self._copied[index] = at
+
+    def _forget_copies(self) -> None:
+        n_features, n_rows = self.columns.shape
+        self._copies = np.empty((-(-n_features // _COPIED), n_rows), self.columns.dtype)
+        self._copied = np.full(n_features + 1, -1)
+
+
+def _put(rows: Codes, values: Codes, first: int, last: int) -> None:
+    rows[first:last] = values[first:last]
+
+
+def _sort_column(column: Codes, order: RowNumbers) -> None:
+    in_order = np.empty_like(column)
+    take_rows(column, order, in_order)
+    column[:] = in_order

@@ -1,0 +1,900 @@
+"""Which rows each node of a growing tree has: row numbers, partitioned by splits.
+
+- `RowPartition`: the rows of each node, and the values of leaves added to the margins of their rows
+- `SplitTables`, `GrownSplits`: splits of several nodes as tables for kernels
+- `part_rows`, `add_by_node`, `add_by_side`: the kernels that read a row each; those before them divide rows into shares
+- `one_share`, `children_of`, `sides_of`: the same by numpy, for few rows, as long as kernels are not worth compiling
+
+A row is a number below 2³², a piece of a node the int64 (node, start, stop), a range of row numbers. In kernels,
+indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.binning.arrays import MAX_IN_NUMPY, Codes
+from frameboost.engines.contract import GrownNodes
+from frameboost.runtime.intrinsics import AHEAD, prefetch
+from frameboost.runtime.kernel import CompileLater, kernel
+from frameboost.runtime.team import outlined, share_out
+from frameboost.runtime.workers import MOVED_ROWS_PER_TASK, VALUES_PER_TASK, Pieces, RowNumbers, Shares, Workers
+from frameboost.splits.split import BoolArray, FloatArray, IntArray, Split
+
+__all__ = [
+    "ColumnGroups", "GrownSplits", "RowPartition", "SplitColumns", "SplitTables", "fill_side", "number_rows", "parting",
+    "take_all", "take_rows",
+]  # fmt: skip
+
+# What adds to the rows of shares, given the threads, the parts and the first of each share.
+_Addition = Callable[[IntArray, Pieces, IntArray], None]
+
+
+class RowPartition:
+    """Row numbers, those of a node side by side: a double buffer that splits copy from one half to the other.
+
+    Say node 0 has six rows, of which 1, 2 and 5 go left. One pass reads its range in one half, and writes left rows to
+    the front and right rows to the back of the same range in the other half (right rows come out in reverse; no sum
+    depends on their order)::
+
+        position    0 1 2 3 4 5 | 6 7 8 9 10 11
+        before      0 1 2 3 4 5 | . . . . .  .      node 0: 0 to 6
+        after       (free again)| 1 2 5 4 3  0      node 1: 6 to 9, node 2: 9 to 12
+
+    Should node 2 be split next, its rows go from 9 to 12 to the range 3 to 6, while those of node 1 stay.
+
+    Splits wait until the rows of a node are asked for. Rows of the last level never are: `add_leaf_values` looks up the
+    side of the split for each row instead, which saves one of six partitions of a tree of depth 6.
+
+    Attributes
+    ----------
+    pieces
+        int64 (pieces, 3): node, start, stop: a range of ``rows`` that belongs to a leaf of the tree so far, without the
+        splits that wait. A leaf has several where several threads have partitioned its rows, or those of an ancestor.
+    add_in_blocks
+        Whether leaf values are added to one block of rows after the other, as the rows of a leaf lie far apart. Not
+        where splits compare sparse columns, which are made dense in turn.
+    """
+
+    add_in_blocks = False
+
+    def __init__(self, n_rows: int, workers: Workers) -> None:
+        self._rows = np.empty(2 * n_rows, np.uint32)
+        self._are_numbered = True
+        self.pieces: Pieces = np.empty((0, 3), dtype=np.int64)
+        self._workers = workers
+        self._is_in_numpy = are_in_numpy(n_rows)
+        self._n_nodes = 0
+        self._n_added = n_rows
+        self._waiting: SplitTables | GrownSplits | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self._rows) // 2
+
+    @property
+    def rows(self) -> RowNumbers:
+        """The two halves, uint32 (2 rows,); the rows are numbered when a tree first asks for them."""
+        if not self._are_numbered:
+            self._number()
+        return self._rows
+
+    @property
+    def is_split(self) -> bool:
+        """Whether the tree has more than the root."""
+        return self._n_nodes > 1 or self._waiting is not None
+
+    def start_tree(self) -> None:
+        """Give all rows to the root, node 0, in ascending order."""
+        self._are_numbered = False
+        self.pieces = np.array([[0, 0, self.n_rows]])
+        self._n_nodes = 1
+        self._n_added = self.n_rows
+        self._waiting = None
+
+    def _number(self) -> None:
+        rows, self._are_numbered = self._rows[: self.n_rows], True
+        if self.n_rows <= MAX_IN_NUMPY:
+            rows[:] = np.arange(self.n_rows, dtype=np.uint32)
+        else:
+            self._workers.over(self.n_rows, lambda *slice_: number_rows(rows, *slice_), smallest=VALUES_PER_TASK)
+
+    def rows_to_write(self) -> RowNumbers:
+        """Return the two halves for the caller to number: what is in them does not count."""
+        self._are_numbered = True
+        return self._rows
+
+    def set_apart(self, gh: FloatArray) -> None:
+        """Leave the rows of the root whose g and h are zero out of `shares`; they follow the splits all the same.
+
+        They come last in the root, in a piece of their own. A split keeps the rows of a piece in the same range of a
+        half, so what comes before that range are the other rows, in every node.
+        """
+        self._n_added = part_drawn(gh, self.rows_to_write()[: self.n_rows])
+        self.pieces = np.array([[0, 0, self._n_added], [0, self._n_added, self.n_rows]])
+
+    def set_leaves(self, splits: GrownSplits) -> None:
+        """Take over rows that have been partitioned by a tree, but for the last splits."""
+        self.pieces, self._n_added, self._n_nodes = splits.pieces, self.n_rows, len(splits.grown.left)
+        self._waiting = splits if splits.n_parted < len(splits.pieces) else None
+
+    def write_order(self, out: RowNumbers) -> None:
+        """Write all rows, node by node."""
+        self._carry_out()
+        by_node = self.pieces[np.argsort(self.pieces[:, 0], kind="stable")]
+        np.concatenate([self.rows[:0], *(self.rows[start:stop] for _, start, stop in by_node.tolist())], out=out)
+
+    def shares(self, nodes: Sequence[int], smallest: int | None = None) -> Shares:
+        """Divide the rows of some nodes into one share per thread, none smaller than ``smallest`` if there are several.
+
+        In the pieces of a share, a node is its place in ``nodes``. Rows that are set apart are left out.
+        """
+        self._carry_out()
+        pieces = self.pieces
+        if self._n_added < self.n_rows:
+            pieces = pieces[pieces[:, 1] % self.n_rows < self._n_added]
+        return self._shares(nodes, pieces, smallest)
+
+    def has_all_in_order(self, nodes: Sequence[int]) -> bool:
+        """Whether these nodes are the root alone, which still has all rows in ascending order."""
+        return len(nodes) == 1 and self._n_nodes == 1 and self._n_added == self.n_rows
+
+    def _shares(self, nodes: Sequence[int], pieces: Pieces, smallest: int | None = None) -> Shares:
+        wanted = np.array(nodes, dtype=np.int64)
+        if self._is_in_numpy:
+            return one_share(wanted, pieces, self._n_nodes)
+        smallest = self._workers.smallest(MOVED_ROWS_PER_TASK if smallest is None else smallest)
+        parts, firsts = shares_of(wanted, pieces, self._n_nodes, self._workers.n_jobs, smallest)
+        return parts, firsts
+
+    def split(self, nodes: Sequence[int], children: Pieces, part: Callable[[Shares], npt.NDArray[np.int64]]) -> None:
+        """Move the rows of nodes to their children.
+
+        Parameters
+        ----------
+        nodes
+            The nodes, all of them leaves so far.
+        children
+            int64 (nodes, 2): the left and the right child of each.
+        part
+            Copies shares to the other half as `part_rows` does, and returns how many rows of each piece go left.
+        """
+        shares = self._shares(nodes, self.pieces)
+        moved = np.array(nodes), children, self.pieces, shares[0], part(shares), self.n_rows, self._n_nodes
+        self.pieces = children_of(*moved) if self._is_in_numpy else move_pieces(*moved)
+        self._n_nodes = max(self._n_nodes, int(children.max()) + 1)
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
+        """Move the rows of each node to its children, on demand: node -> (split, left child, right child)."""
+        self._carry_out()
+        self._waiting = SplitTables(splits, columns, in_numpy=self._is_in_numpy)
+
+    def _carry_out(self) -> None:
+        """Carry out the splits that wait."""
+        if self._waiting is None:
+            return
+        splits, self._waiting = self._waiting, None
+
+        def part(shares: Shares) -> npt.NDArray[np.int64]:
+            parts, firsts = shares
+            counts = np.empty(len(parts), dtype=np.int64)
+            team = self._workers.team(len(firsts) - 1)
+            for codes, indices in splits.columns():
+                part_rows(team, codes, indices, splits.goes_left, splits.starts, self.rows, parts, firsts, counts)
+            return counts
+
+        self.split(splits.nodes, splits.children, part)
+
+    def add_leaf_values(self, values: Mapping[int, float], margins: FloatArray) -> None:
+        """Add each leaf's value (node -> value) to the margins of its rows."""
+        additions = ((nodes, add) for nodes, add in self._additions(values, margins) if len(nodes))
+        if not self.add_in_blocks:
+            for nodes, add in additions:
+                self._add(add, self._shares(nodes, self.pieces))
+            return
+        runs = []
+        given = list(additions)
+        for nodes, _ in given:
+            parts, firsts = self._shares(nodes, self.pieces)
+            runs.append(RowBlocks(parts, self.rows, self.n_rows).runs(len(firsts) - 1))
+        for run in zip_longest(*runs):
+            for (_, add), shares in zip(given, run, strict=True):
+                if shares is not None:
+                    self._add(add, shares)
+
+    def _add(self, add: _Addition, shares: Shares) -> None:
+        add(self._workers.team(len(shares[1]) - 1), *shares)
+
+    def _additions(self, values: Mapping[int, float], margins: FloatArray) -> Iterator[tuple[Sequence[int], _Addition]]:
+        """Yield nodes, and what adds values to their rows: leaves, and those whose splits wait."""
+        splits = self._waiting
+        children = set() if splits is None else set(splits.children.ravel().tolist())
+        nodes = [node for node in values if node not in children]
+        of_nodes = np.array([values[node] for node in nodes])
+
+        def add_to_leaves(team: IntArray, parts: Pieces, firsts: IntArray) -> None:
+            add_by_node(team, margins, self.rows, parts, firsts, of_nodes)
+
+        yield nodes, add_to_leaves
+        if splits is None:
+            return
+        sides = np.array([(values[left], values[right]) for left, right in splits.children.tolist()])
+        for codes, indices in splits.columns():
+            # The rows of these splits are shared out apart, so that no thread waits while others have all of them.
+            own = np.flatnonzero(indices >= 0)
+            add = partial(self._add_sides, codes, indices[own], splits, own, sides[own], margins)
+            yield [splits.nodes[split] for split in own.tolist()], add
+
+    def _add_sides(
+        self, codes: Codes, indices: IntArray, splits: SplitTables | GrownSplits, own: IntArray, sides: FloatArray,
+        margins: FloatArray, team: IntArray, parts: Pieces, firsts: IntArray,
+    ) -> None:  # fmt: skip
+        starts = splits.starts[own]
+        add_by_side(team, codes, indices, splits.goes_left, starts, self.rows, parts, firsts, sides, margins)
+
+    def add_values(self, values: FloatArray, margins: FloatArray) -> None:
+        """Add ``values``, float64 (nodes,), to the margins of the rows after `set_leaves`, on this thread."""
+        if isinstance(self._waiting, GrownSplits):
+            self._waiting.add_values(values, self.rows, margins)
+        else:
+            add_by_node(self._workers.team(1), margins, self.rows, self.pieces, np.array([0, len(self.pieces)]), values)
+
+    def leaves(self, *, drawn_only: bool = True) -> dict[int, RowNumbers]:
+        """Return the rows of each leaf that has any, without those that are set apart unless all are asked for."""
+        self._carry_out()
+        found: dict[int, list[RowNumbers]] = {}
+        for node, start, stop in self.pieces.tolist():
+            if start < stop and (start % self.n_rows < self._n_added or not drawn_only):
+                found.setdefault(node, []).append(self.rows[start:stop])
+        return {node: pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for node, pieces in found.items()}
+
+    def of_rows(self) -> npt.NDArray[np.int32]:
+        """Return the node of every row."""
+        self._carry_out()
+        node_of = np.empty(self.n_rows, dtype=np.int32)
+        for node, start, stop in self.pieces.tolist():
+            node_of[self.rows[start:stop]] = node
+        return node_of
+
+
+# --- splits of several nodes as tables --------------------------------------------------------------------------------
+
+
+class SplitColumns(Protocol):
+    """The columns of codes, or ranks, that splits compare."""
+
+    @property
+    def n_codes(self) -> IntArray:
+        """The number of codes of each feature, int64 (features,). The last is that of a missing value."""
+
+    def compared(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
+        """Yield columns, (columns, rows), and which of them splits on these features compare (-1 for none).
+
+        Each split has its column once, and the array may be written again afterwards.
+        """
+
+    def sides(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
+        """Return whether each code of the compared columns goes left, given that of the features' own codes."""
+
+
+@dataclass(frozen=True)
+class ColumnGroups:
+    """`SplitColumns` in one array for each type of codes.
+
+    Attributes
+    ----------
+    groups
+        For each type: int64 (features,), the place of each feature's column among them, -1 if it is of another type;
+        and the columns, (columns, rows).
+    n_codes
+        See `SplitColumns`.
+    """
+
+    groups: Sequence[tuple[IntArray, Codes]]
+    n_codes: IntArray
+
+    def compared(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
+        """See `SplitColumns.compared`."""
+        return ((codes, indices[features]) for indices, codes in self.groups)
+
+    def sides(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
+        """See `SplitColumns.sides`."""
+        return goes_left, starts
+
+
+class SplitTables:
+    """Splits of several nodes as tables for kernels.
+
+    Attributes
+    ----------
+    nodes, children
+        The nodes, and int64 (nodes, 2): the left and the right child of each.
+    goes_left, starts
+        Whether each code goes left, one split after the other, and where each split's codes start.
+
+    Parameters
+    ----------
+    splits
+        Of each node, with its left and right child.
+    columns
+        The columns that are compared.
+    in_numpy
+        Whether to write the tables by numpy, in place of a kernel that would have to be compiled.
+    """
+
+    def __init__(
+        self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns, *, in_numpy: bool = False
+    ) -> None:
+        self.nodes = list(splits)
+        self.children: Pieces = np.array([(left, right) for _, left, right in splits.values()])
+        chosen = [split for split, _, _ in splits.values()]
+        features = np.array([split.feature for split in chosen])
+        n_codes = columns.n_codes[features]
+        missing_left = np.array([split.missing_left for split in chosen])
+        numeric = np.array([split.bin for split in chosen]), missing_left, n_codes
+        sides: tuple[BoolArray, IntArray] = sides_of(*numeric) if in_numpy else fill_sides(*numeric)
+        goes_left, starts = sides
+        for split, start, n in zip(chosen, starts.tolist(), n_codes.tolist(), strict=False):
+            if split.categories is not None:
+                goes_left[start : start + n] = split.goes_left(n)
+        self.goes_left, self.starts = columns.sides(features, goes_left, starts)
+        self._features, self._columns = features, columns
+
+    def columns(self) -> Iterator[tuple[Codes, IntArray]]:
+        """Yield columns, and which of them each split compares (-1 for none), until each split had its column."""
+        return self._columns.compared(self._features)
+
+
+@dataclass(frozen=True)
+class GrownSplits:
+    """The last splits of a tree that was grown in one call, with what `SplitTables` has: they move no rows until asked.
+
+    Attributes
+    ----------
+    pieces, n_parted
+        int64 (pieces, 3): the node, start and stop of ``n_parted`` ranges of leaves, then of the nodes that are split.
+    grown
+        The nodes of the tree.
+    codes
+        uint16 (features, rows).
+    """
+
+    pieces: Pieces
+    n_parted: int
+    grown: GrownNodes
+    codes: Codes
+
+    @property
+    def _numbers(self) -> IntArray:
+        return self.pieces[self.n_parted :, 0]
+
+    @property
+    def nodes(self) -> Sequence[int]:
+        """The nodes that are split."""
+        return list(map(int, self._numbers))
+
+    @property
+    def children(self) -> Pieces:
+        """int64 (nodes, 2): the left and the right child of each."""
+        left = self.grown.left[self._numbers]
+        return np.stack([left, left + 1], axis=1)
+
+    @property
+    def goes_left(self) -> BoolArray:
+        """The tables of all splits."""
+        return self.grown.goes_left
+
+    @property
+    def starts(self) -> IntArray:
+        """int64 (nodes,): where the table of each starts in ``goes_left``."""
+        return self.grown.table[self._numbers]
+
+    def columns(self) -> Iterator[tuple[Codes, IntArray]]:
+        """Yield the columns, and which of them each split compares."""
+        yield self.codes, self.grown.feature[self._numbers]
+
+    def add_values(self, values: FloatArray, rows: RowNumbers, margins: FloatArray) -> None:
+        """Add ``values``, float64 (nodes of the tree,), of leaves to the margins of their rows."""
+        grown = self.grown
+        add_grown_leaves(
+            self.codes, grown.feature, grown.left, grown.table, grown.goes_left, rows, self.pieces, self.n_parted,
+            values, margins,
+        )  # fmt: skip
+
+
+# --- kernels: pieces and shares ---------------------------------------------------------------------------------------
+
+
+_ONE = np.uint64(1)
+
+
+@kernel(inline="always")
+def _zeros(count):  # type: ignore[no-untyped-def]
+    """Return int64 zeros; `numpy.zeros` takes numba three times as long to compile."""
+    found = np.empty(count, dtype=np.int64)
+    for i in range(count):
+        found[i] = 0
+    return found
+
+
+@kernel(inline="always")
+def number_rows(rows, first, last):  # type: ignore[no-untyped-def]
+    """Write their places, ``first`` to ``last - 1``, to ``rows`` (uint32)."""
+    for i in range(np.uint64(first), np.uint64(last)):  # indices that are signed would be checked
+        rows[i] = i
+
+
+@kernel(inline="always")
+def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
+    """Return the pieces of some nodes in the order of ``nodes``, with the node's place in it in the node's stead.
+
+    Parameters
+    ----------
+    nodes
+        int64 (nodes,): below ``n_nodes``.
+    pieces
+        int64 (pieces, 3): node, start, stop.
+    """
+    index = np.empty(n_nodes, dtype=np.int64)
+    index[:] = -1
+    for i in range(len(nodes)):
+        index[nodes[i]] = i
+    ends = _zeros(len(nodes) + 1)
+    for piece in range(len(pieces)):
+        if index[pieces[piece, 0]] >= 0:
+            ends[index[pieces[piece, 0]] + 1] += 1
+    for i in range(len(nodes)):
+        ends[i + 1] += ends[i]
+    found = np.empty((ends[-1], 3), dtype=np.int64)
+    for piece in range(len(pieces)):
+        own = index[pieces[piece, 0]]
+        if own >= 0:
+            at = ends[own]
+            found[at, 0], found[at, 1], found[at, 2] = own, pieces[piece, 1], pieces[piece, 2]
+            ends[own] += 1
+    return found
+
+
+@kernel(inline="always")
+def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
+    """Divide the rows of pieces, in order, into shares of equal size.
+
+    Say 10 rows in the pieces (0, 0, 7) and (1, 7, 10) are for two threads. The first share has (0, 0, 5), the second
+    (0, 5, 7) and (1, 7, 10): parts are these three, firsts is 0, 1, 3.
+
+    Parameters
+    ----------
+    pieces
+        int64 (pieces, 3): node, start, stop.
+    most, smallest
+        The most shares, and the fewest rows of each if there are several.
+
+    Returns
+    -------
+    int64 array (parts, 3)
+        Pieces and parts of pieces, none of them empty.
+    int64 array (shares + 1,)
+        The first part of each share; last, the number of parts.
+    """
+    total = 0
+    for piece in range(len(pieces)):
+        total += pieces[piece, 2] - pieces[piece, 1]
+    count = max(1, min(most, total // max(smallest, 1)))
+    parts, firsts = np.empty((len(pieces) + count - 1, 3), dtype=np.int64), _zeros(count + 1)
+    n, before, share = 0, 0, 0
+    for piece in range(len(pieces)):
+        start, stop = pieces[piece, 1], pieces[piece, 2]
+        while start < stop:
+            while before >= total * (share + 1) // count:
+                share += 1
+                firsts[share] = n
+            middle = min(stop, start + total * (share + 1) // count - before)
+            parts[n, 0], parts[n, 1], parts[n, 2] = pieces[piece, 0], start, middle
+            n += 1
+            before += middle - start
+            start = middle
+    firsts[share + 1 :] = n
+    return parts[:n], firsts
+
+
+@kernel
+def shares_of(nodes, pieces, n_nodes, most, smallest):  # type: ignore[no-untyped-def]
+    """Return `share_pieces` of the pieces of some nodes (see `pieces_of`)."""
+    return share_pieces(pieces_of(nodes, pieces, n_nodes), most, smallest)
+
+
+@kernel
+def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type: ignore[no-untyped-def]
+    """Return the pieces of the leaves after some of them were split.
+
+    Parameters
+    ----------
+    nodes
+        int64 (nodes,): the nodes that were split.
+    children
+        int64 (nodes, 2): their left and right children.
+    pieces
+        int64 (pieces, 3): node, start, stop, from before.
+    parted
+        int64 (parted, 3): the parts that `part_rows` has copied to the other half: a node's place in ``nodes``, start,
+        stop.
+    n_left
+        int64 (parted,): how many rows of each part go left.
+    half
+        The number of rows, which is the length of a half.
+    n_nodes
+        A number above all of ``nodes``.
+    """
+    is_split = _zeros(n_nodes)
+    for i in range(len(nodes)):
+        is_split[nodes[i]] = 1
+    found = np.empty((len(pieces) + 2 * len(parted), 3), dtype=np.int64)
+    n = 0
+    for piece in range(len(pieces)):
+        if is_split[pieces[piece, 0]] == 0:
+            found[n, 0], found[n, 1], found[n, 2] = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
+            n += 1
+    for piece in range(len(parted)):
+        index, start, stop = parted[piece, 0], parted[piece, 1], parted[piece, 2]
+        there = half if start < half else -half
+        middle = start + there + n_left[piece]
+        found[n, 0], found[n, 1], found[n, 2] = children[index, 0], start + there, middle
+        found[n + 1, 0], found[n + 1, 1], found[n + 1, 2] = children[index, 1], middle, stop + there
+        n += 2
+    return found[:n]
+
+
+# --- kernels: rows moved by splits ------------------------------------------------------------------------------------
+
+
+@kernel(inline="always")
+def fill_side(goes_left, bin_, missing_left):  # type: ignore[no-untyped-def]
+    """Write whether each code of a numeric split goes left: those below ``bin_``, and the last if ``missing_left``."""
+    for code in range(len(goes_left)):
+        goes_left[code] = code < bin_
+    goes_left[-1] = missing_left
+
+
+@kernel
+def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
+    """Return for each numeric split a table of whether a code goes left; all in one array, and where each starts.
+
+    Codes below ``bins`` (int64, one per split) go left, and the last of the ``n_codes`` (int64) if ``missing_left``
+    (bool).
+    """
+    starts = np.empty(len(bins) + 1, dtype=np.int64)
+    starts[0] = 0
+    for i in range(len(bins)):
+        starts[i + 1] = starts[i] + n_codes[i]
+    goes_left = np.empty(starts[-1], dtype=np.bool_)
+    for i in range(len(bins)):
+        fill_side(goes_left[starts[i] : starts[i + 1]], bins[i], missing_left[i])
+    return goes_left, starts
+
+
+@kernel(inline="always")
+def part_share(columns, indices, goes_left, starts, rows, parts, firsts, counts, share):  # type: ignore[no-untyped-def]
+    """Do what `part_rows` does, for one share."""
+    half = np.uint64(len(rows)) >> _ONE
+    for part in range(firsts[share], firsts[share + 1]):
+        if indices[parts[part, 0]] < 0:
+            continue
+        split, start, stop = parts[part, 0], parts[part, 1], parts[part, 2]
+        first, last = np.uint64(start), np.uint64(stop)
+        column, is_left = columns[indices[split]], goes_left[starts[split] :]
+        front = first + half if first < half else first - half
+        left, right = front, front + (last - first) - _ONE
+        for i in range(first, last):
+            if i + AHEAD < last:
+                prefetch(column, np.uint64(rows[i + AHEAD]))
+            row = rows[i]
+            # One store and two counters in place of a branch, which would be mispredicted every other time.
+            flag = np.uint64(is_left[np.uint64(column[np.uint64(row)])])
+            rows[left if flag else right] = row
+            left += flag
+            right -= _ONE - flag
+        counts[part] = left - front
+
+
+parting = outlined(part_share)
+
+
+@kernel
+def part_rows(team, columns, indices, goes_left, starts, rows, parts, firsts, counts):  # type: ignore[no-untyped-def]
+    """Partition parts of ``rows`` into the other half: left rows from the front of the part, right rows from its back.
+
+    Say rows 0 to 5, at the positions 0 to 5 of 12, have the codes 4, 1, 0, 7, 6, 2, and codes below 3 go left. Then the
+    positions 6 to 11 get 1, 2, 5 (from the front) and 4, 3, 0 (from the back), and the count is 3.
+
+    Parameters
+    ----------
+    team
+        The threads (see `frameboost.runtime.team`).
+    columns
+        uint8, uint16 or uint32 (columns, rows): codes.
+    indices
+        int64 (splits,): the column that a split compares; -1 if it is in another array.
+    goes_left, starts
+        bool and int64 (splits,): whether a code goes left, and where each split's codes start (see `fill_sides`).
+    rows
+        uint32 (2 rows,): row numbers, those of a node side by side in one half; the same range of the other is written.
+    parts, firsts
+        The shares of the splits and their rows (see `share_pieces`).
+    counts
+        int64 (parts,), written: how many rows of a part go left.
+    """
+    share_out(team, parting((columns, indices, goes_left, starts, rows, parts, firsts, counts)), len(firsts) - 1)
+
+
+@kernel
+def part_drawn(gh, rows):  # type: ignore[no-untyped-def]
+    """Write the numbers of the rows with a g or h but zero to the front of ``rows``, the others to the back.
+
+    ``gh`` is float64 (rows, 2), ``rows`` uint32 (rows,). Say only rows 1 and 2 of four have gradients: ``rows`` is
+    1, 2, 3, 0. Returns their number.
+    """
+    front, back = np.uint64(0), np.uint64(len(rows) - 1)
+    for row in range(np.uint64(len(gh))):
+        # One store and two counters in place of a branch, as in `part_rows`.
+        flag = np.uint64((gh[row, 0] != 0.0) | (gh[row, 1] != 0.0))
+        rows[front if flag else back] = row
+        front += flag
+        back -= np.uint64(1) - flag
+    return np.int64(front)
+
+
+# --- kernels: leaf values ---------------------------------------------------------------------------------------------
+
+
+@kernel
+def _add_share_by_node(margins, rows, parts, firsts, values, share):  # type: ignore[no-untyped-def]
+    for part in range(firsts[share], firsts[share + 1]):
+        value, stop = values[parts[part, 0]], np.uint64(parts[part, 2])
+        for i in range(np.uint64(parts[part, 1]), stop):
+            if i + AHEAD < stop:
+                prefetch(margins, np.uint64(rows[i + AHEAD]))
+            margins[np.uint64(rows[i])] += value
+
+
+_adding_by_node = outlined(_add_share_by_node)
+
+
+@kernel
+def add_by_node(team, margins, rows, parts, firsts, values):  # type: ignore[no-untyped-def]
+    """Add ``values[k]`` to the margins (float64) of the rows of node k; see `share_pieces`."""
+    share_out(team, _adding_by_node((margins, rows, parts, firsts, values)), len(firsts) - 1)
+
+
+@kernel
+def _add_share_by_side(  # type: ignore[no-untyped-def]
+    columns, indices, goes_left, starts, rows, parts, firsts, values, margins, share
+):
+    for part in range(firsts[share], firsts[share + 1]):
+        split, start, stop = parts[part, 0], parts[part, 1], parts[part, 2]
+        if indices[split] < 0:
+            continue
+        column, is_left, last = columns[indices[split]], goes_left[starts[split] :], np.uint64(stop)
+        left, right = values[split, 0], values[split, 1]
+        for i in range(np.uint64(start), last):
+            if i + AHEAD < last:
+                later = np.uint64(rows[i + AHEAD])
+                prefetch(column, later)
+                prefetch(margins, later)
+            row = np.uint64(rows[i])
+            margins[row] += left if is_left[np.uint64(column[row])] else right
+
+
+_adding_by_side = outlined(_add_share_by_side)
+
+
+@kernel
+def add_by_side(  # type: ignore[no-untyped-def]
+    team, columns, indices, goes_left, starts, rows, parts, firsts, values, margins
+):
+    """Add to the margins (float64) ``values``, float64 (splits, 2), of the side that a row goes to; see `part_rows`."""
+    values_of_share = (columns, indices, goes_left, starts, rows, parts, firsts, values, margins)
+    share_out(team, _adding_by_side(values_of_share), len(firsts) - 1)
+
+
+@kernel
+def add_grown_leaves(  # type: ignore[no-untyped-def]
+    columns, feature, left, table, goes_left, rows, pieces, n_parted, values, margins
+):
+    """Add to the margins (float64) of the rows of a tree the values of their leaves.
+
+    Parameters
+    ----------
+    columns, rows
+        uint16 (features, rows), codes; and uint32, row numbers.
+    feature, left, table, goes_left
+        See `frameboost.engines.contract.GrownNodes`.
+    pieces, n_parted
+        int64 (pieces, 3): the node, start and stop of ``n_parted`` ranges of leaves, then of nodes of two leaves.
+    values
+        float64 (nodes,).
+    """
+    for k in range(n_parted):
+        value = values[pieces[k, 0]]
+        for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
+            margins[np.uint64(rows[i])] += value
+    for k in range(n_parted, len(pieces)):
+        node = pieces[k, 0]
+        column, is_left = columns[feature[node]], goes_left[table[node] :]
+        left_value, right_value = values[left[node]], values[left[node] + 1]
+        for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
+            row = np.uint64(rows[i])
+            margins[row] += left_value if is_left[np.uint64(column[row])] else right_value
+
+
+# --- the same of few rows by numpy ------------------------------------------------------------------------------------
+
+
+# Each call takes some five microseconds longer, and the kernels together a second to compile: a fit of a hundred trees
+# takes some 50 ms longer. With more rows, threads share them.
+_MAX_ROWS = 1 << 16
+_compiling_later = CompileLater(shares_of, most=10)
+
+
+def are_in_numpy(n_rows: int) -> bool:
+    """Whether numpy divides and moves the pieces of that many rows in a fit."""
+    return n_rows <= _MAX_ROWS and _compiling_later.spend(1)
+
+
+def one_share(nodes: IntArray, pieces: Pieces, n_nodes: int) -> Shares:
+    """Do what `shares_of` does for a single share."""
+    index = np.full(n_nodes, -1)
+    index[nodes] = np.arange(len(nodes))
+    own = index[pieces[:, 0]]
+    wanted = np.flatnonzero((own >= 0) & (pieces[:, 1] < pieces[:, 2]))
+    wanted = wanted[np.argsort(own[wanted], kind="stable")]
+    parts = pieces[wanted]
+    parts[:, 0] = own[wanted]
+    return parts, np.array([0, len(parts)])
+
+
+def children_of(
+    nodes: IntArray, children: Pieces, pieces: Pieces, parted: Pieces, n_left: IntArray, half: int, n_nodes: int
+) -> Pieces:
+    """Do what `move_pieces` does."""
+    is_leaf = np.ones(n_nodes, np.bool_)
+    is_leaf[nodes] = False
+    index, start, stop = parted.T
+    there = np.where(start < half, half, -half)
+    moved = np.empty((len(parted), 2, 3), dtype=np.int64)
+    moved[:, :, 0] = children[index]
+    moved[:, 0, 1] = start + there
+    moved[:, 0, 2] = moved[:, 1, 1] = start + there + n_left
+    moved[:, 1, 2] = stop + there
+    return np.concatenate([pieces[is_leaf[pieces[:, 0]]], moved.reshape(-1, 3)])
+
+
+def sides_of(bins: IntArray, missing_left: BoolArray, n_codes: IntArray) -> tuple[BoolArray, IntArray]:
+    """Do what `fill_sides` does."""
+    starts = np.concatenate([[0], np.cumsum(n_codes)])
+    goes_left = np.arange(starts[-1]) < np.repeat(starts[:-1] + bins, n_codes)
+    goes_left[starts[1:] - 1] = missing_left
+    return goes_left, starts
+
+
+# --- rows of many nodes in blocks -------------------------------------------------------------------------------------
+
+
+# The margins of a block, 1 MB, are in the L2 cache, and those of a run of blocks in the L3 cache.
+ROWS_PER_BLOCK, BLOCKS_PER_RUN = 1 << 17, 8
+# With fewer rows of a part in a block, to cut parts takes longer than it saves.
+MIN_ROWS_OF_PART = 1 << 7
+
+
+class RowBlocks:
+    """Parts that are cut where a block of rows ends, in the order of blocks (see `cut_parts`).
+
+    Parameters
+    ----------
+    parts, rows
+        See `cut_parts`.
+    n_rows
+        The number of rows.
+    """
+
+    def __init__(self, parts: Pieces, rows: RowNumbers, n_rows: int) -> None:
+        is_cut = len(parts) * MIN_ROWS_OF_PART <= ROWS_PER_BLOCK
+        ends = np.append(np.arange(ROWS_PER_BLOCK, n_rows, ROWS_PER_BLOCK) if is_cut else [], n_rows).astype(np.int64)
+        cut, self._blocks = np.empty((len(parts) * len(ends), 3), np.int64), np.empty(len(ends) + 1, np.int64)
+        self._parts = cut[: cut_parts(parts, rows, ends, cut, self._blocks)]
+
+    def runs(self, n_shares: int) -> Iterator[Shares]:
+        """Yield the parts of some blocks in turn, in so many shares of about as many rows each."""
+        for block in range(0, len(self._blocks) - 1, BLOCKS_PER_RUN):
+            first, last = self._blocks[block], self._blocks[min(block + BLOCKS_PER_RUN, len(self._blocks) - 1)]
+            yield _shared(self._parts[first:last], n_shares)
+
+
+def _shared(parts: Pieces, n_shares: int) -> Shares:
+    total: IntArray = np.cumsum(parts[:, 2] - parts[:, 1])
+    n_rows = int(total[-1]) if len(total) else 0
+    bounds = np.searchsorted(total, np.arange(1, n_shares) * n_rows // n_shares)
+    return parts, np.concatenate([[0], bounds, [len(parts)]])
+
+
+@kernel
+def _count_below(rows, start, stop, end):  # type: ignore[no-untyped-def]
+    """Return how many of ``rows[start:stop]``, which ascend or descend, are below ``end``."""
+    low, high = np.int64(0), stop - start
+    descends = high > 0 and rows[start] > rows[stop - 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if rows[stop - 1 - middle if descends else start + middle] < end:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def cut_parts(parts, rows, ends, out, blocks):  # type: ignore[no-untyped-def]
+    """Cut parts where a block of rows ends, and write them in the order of blocks; return how many there are.
+
+    Say a block has 100 rows, and the rows of two parts are 5, 90, 120 and 180, 40, 7. The parts are then 5, 90 and
+    40, 7 of the first block, and 120 and 180 of the second.
+
+    Parameters
+    ----------
+    parts
+        int64 (parts, 3): node, start, stop: ranges of ``rows``, each of which ascends or descends.
+    rows
+        uint32: row numbers.
+    ends
+        int64 (blocks,): the row behind the last of each block.
+    out
+        int64 (parts x blocks, 3), written: the parts.
+    blocks
+        int64 (blocks + 1,), written: the first part of each block.
+    """
+    below, count = np.empty(len(parts), np.int64), 0
+    for k in range(len(parts)):
+        below[k] = 0
+    for block in range(len(ends)):
+        blocks[block] = count
+        for k in range(len(parts)):
+            start, stop = parts[k, 1], parts[k, 2]
+            if below[k] == stop - start:
+                continue
+            before, below[k] = below[k], _count_below(rows, start, stop, ends[block])
+            if below[k] > before:
+                out[count, 0] = parts[k, 0]
+                if rows[start] > rows[stop - 1]:
+                    out[count, 1], out[count, 2] = stop - below[k], stop - before
+                else:
+                    out[count, 1], out[count, 2] = start + before, start + below[k]
+                count += 1
+    blocks[len(ends)] = count
+    return count
+
+
+# --- rows in another order --------------------------------------------------------------------------------------------
+
+
+@kernel
+def take_rows(values, rows, out):  # type: ignore[no-untyped-def]
+    """Gather ``values`` of the ``rows`` (uint32) into ``out``."""
+    for i in range(np.uint64(0), np.uint64(len(rows))):
+        if i + AHEAD < np.uint64(len(rows)):
+            prefetch(values, np.uint64(rows[i + AHEAD]))
+        out[i] = values[np.uint64(rows[i])]
+
+
+def take_all(values: npt.NDArray[Any], order: RowNumbers, out: npt.NDArray[Any], workers: Workers) -> None:
+    """Write ``values[order]`` to ``out``, (rows,)."""
+
+    def take(first: int, last: int) -> None:
+        take_rows(values, order[first:last], out[first:last])
+
+    workers.over(len(order), take, smallest=VALUES_PER_TASK)

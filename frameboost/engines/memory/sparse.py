@@ -1,0 +1,481 @@
+"""Sparse columns: of each row only the codes are stored that differ from the code of most rows.
+
+- `SparseCodes`: these codes by row, as histograms read them
+- `SparseColumns`: the same by column, as splits compare them
+
+In kernels, indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.binning.arrays import SAMPLE_SIZE, Codes, RareValues, bin_array, bin_column
+from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.engines.memory.bundles import ExclusiveBundles, bundle_exclusive
+from frameboost.engines.memory.histograms import clearing, gh_totals
+from frameboost.runtime.intrinsics import AHEAD, add_pair, prefetch
+from frameboost.runtime.kernel import kernel
+from frameboost.runtime.team import outlined, share_out
+from frameboost.runtime.workers import CALLED_ROWS_PER_TASK, VALUES_PER_TASK, Pieces, RowNumbers, Workers
+from frameboost.splits.split import FloatArray, IntArray
+
+__all__ = ["MAX_ENTRIES", "SparseCodes", "StoredCodes", "coded", "complete_histograms", "find_sparse"]
+
+# Some rows, ascending, None for all; and the codes of a feature in them.
+StoredCodes = Callable[[int, Bins], tuple[RowNumbers | None, Codes]]
+
+# A column is sparse if at most this share of the rows has another code than the most frequent one. To add an entry
+# takes two to three times as long as to add a code of a dense column, and it takes 8 bytes in place of 2.
+MAX_ENTRIES = 0.25
+# The share of the rows with one number of entries from which a loop over them is mostly predicted; and entries of a row
+# from which its end does not matter.
+_ALIKE, _FEW_ENTRIES = 0.9, 16
+# Fewer sparse columns, or values, are not worth finding the entries of each row.
+_MIN_COLUMNS = 8
+_MIN_VALUES = 1 << 17
+# With fewer entries in a row, or fewer rows, bundles are not looked for.
+_MIN_BUNDLED, _MIN_ROWS = 8, 1 << 15
+
+
+def find_sparse(
+    bins: Sequence[Bins],
+    values: Callable[[int], pl.Series],
+    n_rows: int,
+    workers: Workers,
+    rare: Callable[[int], RareValues | None],
+) -> dict[int, int]:
+    """Return the sparse features, each with the code of most of its rows.
+
+    That is the code of its most frequent value, if three quarters of the rows have that (see `rare_values`); else it is
+    found by some rows, evenly spaced.
+    """
+    if n_rows * len(bins) < _MIN_VALUES or len(bins) < _MIN_COLUMNS:
+        return {}
+    step = max(1, n_rows // SAMPLE_SIZE)
+
+    def most_frequent(feature: int) -> int:
+        found = rare(feature)
+        if found is not None and len(found.rows) <= MAX_ENTRIES * n_rows:
+            of_common: Codes = np.empty(1, np.uint32)
+            bin_array(bins[feature], np.array([found.common]), of_common)
+            return int(of_common[0])
+        counts = np.bincount(coded(bins[feature], values(feature).gather_every(step)))
+        code = int(counts.argmax())
+        return code if counts[code] >= (1 - MAX_ENTRIES) * counts.sum() else -1
+
+    codes = workers.each(range(len(bins)), most_frequent, alone=n_rows < CALLED_ROWS_PER_TASK)
+    found = {i: code for i, code in enumerate(codes) if code >= 0}
+    return found if len(found) >= _MIN_COLUMNS else {}
+
+
+class SparseCodes:
+    """The entries of all sparse features, in compressed sparse rows.
+
+    An entry is a slot of the histogram: that of a code of a feature. The code of most rows has none; its sum is that of
+    all rows without those of the feature's other slots, which is exact (see `frameboost.expressions.grid`).
+
+    Say the features 1 and 3 own the slots 3 to 5 and 9 to 11, and most rows have the codes 0 and 2. Four rows of the
+    codes (0, 2), (1, 2), (0, 2), (2, 0) have ``starts`` 0, 0, 1, 1, 3 and the entries 4, 5, 9.
+
+    Parameters
+    ----------
+    layout
+        The slots.
+    common
+        The sparse features, each with the code of most of its rows.
+    n_rows
+        The number of rows.
+
+    Attributes
+    ----------
+    features
+        int64 (sparse features,), ascending.
+    firsts, stops
+        int64 (sparse features,): the slots that each owns.
+    common
+        int64 (sparse features,): the slot of the code of most rows.
+    starts
+        uint32 or uint64 (rows + 1,): the first entry of each row.
+    entries
+        uint16 or uint32 (entries,): ascending in each row.
+    steps
+        unsigned (entries,): how many rows the entry's row comes after that of the entry before, or after row 0. In the
+        example: 1, 2, 0. None where a loop over each row's entries is faster than one over all: most rows have as many
+        as the others, as one-hot columns have, or rows have many.
+    bundles
+        The same codes as bundles, where rows have many entries and these are of features that exclude each other, as
+        one-hot columns do; there are no ``starts``, ``entries`` and ``steps`` then. None elsewhere.
+    by_column
+        The same codes by column.
+    """
+
+    steps: npt.NDArray[np.unsignedinteger] | None
+    starts: npt.NDArray[np.unsignedinteger]
+    entries: npt.NDArray[np.unsignedinteger]
+    bundles: ExclusiveBundles | None = None
+    by_column: SparseColumns
+
+    def __init__(self, layout: SlotLayout, common: Mapping[int, int], n_rows: int) -> None:
+        self.features: IntArray = np.array(list(common), dtype=np.int64)
+        self.firsts, self.stops = layout.offsets[self.features], layout.offsets[self.features + 1]
+        self.common = self.firsts + np.array(list(common.values()), dtype=np.int64)
+        self._layout = layout
+        self._n_rows = n_rows
+
+    @property
+    def additions_per_row(self) -> int:
+        """How many entries a row has, on average, or codes of bundles."""
+        if self.bundles is not None:
+            return int(self.bundles.codes.shape[1])
+        return len(self.entries) // max(1, self._n_rows)
+
+    def fill(self, stored: StoredCodes, workers: Workers) -> None:
+        """Write the entries, given the codes of each feature in all rows that have an entry, and maybe in others."""
+        common = self.common - self.firsts
+
+        def entries_of(index: int) -> tuple[RowNumbers, Codes]:
+            feature = int(self.features[index])
+            rows, codes = stored(feature, self._layout.bins[feature])
+            differs = codes != common[index]
+            if rows is not None and differs.all():
+                return rows, codes
+            differs = np.flatnonzero(differs)
+            return (differs.astype(np.uint32) if rows is None else rows[differs]), codes[differs]
+
+        columns = workers.each(range(len(self.features)), entries_of, alone=self._n_rows < 4 * CALLED_ROWS_PER_TASK)
+        self.by_column = SparseColumns(self.features, common, columns, len(self._layout.bins), self._n_rows)
+        per_row = sum(len(rows) for rows, _ in columns) // max(1, self._n_rows)
+        if per_row >= _MIN_BUNDLED and self._n_rows >= _MIN_ROWS:
+            most = per_row * 3 // 4
+            slots = self.firsts, self.stops, self.common
+            self.bundles = bundle_exclusive(columns, *slots, self._n_rows, most, workers)
+            if self.bundles is not None:
+                return
+        counts = np.zeros(self._n_rows, np.uint32)
+        for rows, _ in columns:
+            counts[rows] += np.uint32(1)
+        self._start(counts)
+        self.entries = np.empty(int(self.starts[-1]), np.uint16 if self._layout.n_slots <= 1 << 16 else np.uint32)
+        workers.over(self._n_rows, self._write, smallest=2 * CALLED_ROWS_PER_TASK)
+
+    def _write(self, first: int, last: int) -> None:
+        """Write the entries of the rows ``first`` to ``last - 1``."""
+        free = self.starts[first:last].copy()
+        for slot, (rows, codes) in zip(self.firsts.tolist(), self.by_column.columns, strict=True):
+            start, stop = np.searchsorted(rows, [first, last])
+            write_entries(rows[start:stop], codes[start:stop], slot, first, free, self.entries)
+
+    def sort(self, order: RowNumbers, workers: Workers) -> None:
+        """Put the rows into another order."""
+        self.by_column.sort(order)
+        if self.bundles is not None:
+            self.bundles.sort(order)
+            return
+        starts, entries = self.starts, self.entries
+        self._start((starts[1:] - starts[:-1])[order])
+        self.entries = np.empty_like(entries)
+        gather = partial(gather_entries, starts, entries, order, self.starts, self.entries)
+        workers.over(len(order), gather, smallest=VALUES_PER_TASK)
+
+    def _start(self, counts: npt.NDArray[np.unsignedinteger]) -> None:
+        """Set `starts` and `steps`, given the number of entries of each row."""
+        ends = np.cumsum(counts, dtype=np.uint64)
+        n_entries = int(counts.sum(dtype=np.uint64))
+        rows_of_count = np.bincount(counts.astype(np.uint32, copy=False), minlength=1)  # not of uint64
+        most = int(rows_of_count.argmax())
+        are_alike = most > 0 and rows_of_count[most] >= _ALIKE * len(counts)
+        self.steps = None
+        if not are_alike and n_entries < _FEW_ENTRIES * len(counts):
+            rows = np.flatnonzero(counts)
+            steps = np.diff(rows, prepend=0)
+            self.steps = np.zeros(n_entries, np.min_scalar_type(steps.max(initial=0)))
+            self.steps[(ends - counts)[rows]] = steps
+        is_small = len(ends) == 0 or ends[-1] < 1 << 32
+        self.starts = np.append(np.zeros(1, np.uint64), ends).astype(np.uint32 if is_small else np.uint64)
+
+    def sum_by_bin(
+        self, team: IntArray, rows: RowNumbers, parts: Pieces, firsts: IntArray, gh: FloatArray, out: FloatArray,
+        indices: IntArray, more: FloatArray, *, is_first: bool, are_in_order: bool,
+    ) -> None:  # fmt: skip
+        """Add rows to the slots of their entries (see `build_histograms`), unless these are in bundles.
+
+        With ``are_in_order`` the rows are all rows, in ascending order.
+        """
+        if self.bundles is not None:
+            return
+        to_add = parts, firsts, gh, int(self.common[0]), out, indices, more, is_first
+        if self.steps is not None and are_in_order:
+            add_entries_in_order(team, self.starts, self.steps, self.entries, *to_add)
+        else:
+            add_entries(team, self.starts, self.entries, rows, *to_add)
+
+
+def coded(bins: Bins, values: pl.Series) -> Codes:
+    """Return the codes of a column of physical values."""
+    codes: Codes = np.empty(len(values), np.min_scalar_type(bins.largest_code))
+    bin_column(bins, values, codes)
+    return codes
+
+
+# --- the entries of each column ---------------------------------------------------------------------------------------
+
+
+# Bytes of dense columns, and their number where that many bytes are fewer columns.
+_DENSE_BYTES = 1 << 26
+_MIN_DENSE = 32
+
+
+class SparseColumns:
+    """The codes of sparse columns, in compressed sparse columns.
+
+    A split of a sparse column is that of a dense one, which is written when a split needs it and kept for later splits,
+    as many columns as there is room for; those that have not been used for longest make room for others.
+
+    Say the column of code 2 in most rows has the rows 1 and 4 with the codes 0 and 3. The dense column of five rows is
+    2, 0, 2, 2, 3.
+
+    Parameters
+    ----------
+    features
+        int64 (columns,): the feature of each column, ascending.
+    common
+        int64 (columns,): the code of most of its rows.
+    columns
+        For each column the rows of other codes, uint32, and these codes, (rows,).
+    n_features, n_rows
+        The number of all features, and of rows.
+    """
+
+    def __init__(
+        self,
+        features: IntArray,
+        common: IntArray,
+        columns: Sequence[tuple[RowNumbers, Codes]],
+        n_features: int,
+        n_rows: int,
+    ) -> None:
+        self.columns = list(columns)
+        self._common = common
+        self._index_of = np.full(n_features, -1, dtype=np.int64)  # feature -> its column
+        self._index_of[features] = range(len(features))
+        dtype = np.result_type(np.uint8, *(codes.dtype for _, codes in columns), *map(np.min_scalar_type, common))
+        room = min(len(columns), max(_MIN_DENSE, _DENSE_BYTES // max(1, n_rows * dtype.itemsize)))
+        self._dense: Codes = np.empty((room, n_rows), dtype)
+        self._kept: dict[int, int] = {}  # column -> its place in `_dense`; used last comes last
+
+    def sort(self, order: RowNumbers) -> None:
+        """Put the rows into another order."""
+        index = np.empty_like(order)
+        index[order] = np.arange(len(order), dtype=order.dtype)
+        self.columns = [(index[rows], codes) for rows, codes in self.columns]
+        self._kept.clear()
+
+    def dense(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
+        """Yield dense columns until each of the ``features`` that is sparse was among them.
+
+        With the columns, (columns, rows), comes the place of each feature among them, -1 of those that are not. The
+        array is written again afterwards.
+        """
+        wanted = self._index_of[features].tolist()
+        distinct = sorted({column for column in wanted if column >= 0})
+        for start in range(0, len(distinct), len(self._dense)):
+            at_once = distinct[start : start + len(self._dense)]
+            self._keep(at_once)
+            indices = {column: self._kept[column] for column in at_once}
+            yield self._dense, np.array([indices.get(column, -1) for column in wanted], np.int64)
+
+    def _keep(self, wanted: Sequence[int]) -> None:
+        """Make these columns dense."""
+        for column in wanted:
+            if column in self._kept:
+                self._kept[column] = self._kept.pop(column)
+        for column in wanted:
+            if column in self._kept:
+                continue
+            is_full = len(self._kept) == len(self._dense)
+            index = self._kept.pop(next(iter(self._kept))) if is_full else len(self._kept)
+            rows, codes = self.columns[column]
+            self._dense[index] = self._common[column]
+            self._dense[index, rows] = codes
+            self._kept[column] = index
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+_ONE = np.uint64(1)
+# Rows whose entries follow those of the row in hand closely enough to prefetch them.
+_NEAR = AHEAD >> _ONE
+
+
+@kernel
+def _add_share(  # type: ignore[no-untyped-def]
+    starts, entries, rows, parts, firsts, gradients, total, histograms, indices, more, share
+):
+    gh = gradients.ravel()
+    before = parts[firsts[share] - 1, 0] if share > 0 else -1
+    for part in range(firsts[share], firsts[share + 1]):
+        node, first, last = parts[part, 0], parts[part, 1], parts[part, 2]
+        histogram = (more[share - 1] if node == before else histograms[indices[node]]).ravel()
+        stop = np.uint64(last)
+        all_g, all_h = 0.0, 0.0
+        for i in range(np.uint64(first), stop):
+            if i + AHEAD < stop:
+                later = np.uint64(rows[i + AHEAD])
+                prefetch(starts, later)
+                prefetch(gh, later << _ONE)
+                prefetch(entries, np.uint64(starts[np.uint64(rows[i + _NEAR])]))
+            row = np.uint64(rows[i])
+            g, h = gh[row << _ONE], gh[(row << _ONE) + _ONE]
+            all_g += g
+            all_h += h
+            for k in range(np.uint64(starts[row]), np.uint64(starts[row + _ONE])):
+                add_pair(histogram, np.uint64(entries[k]) << _ONE, g, h)
+        add_pair(histogram, np.uint64(total) << _ONE, all_g, all_h)
+
+
+_adding = outlined(_add_share)
+
+
+@kernel
+def _add_share_in_order(  # type: ignore[no-untyped-def]
+    starts, steps, entries, parts, firsts, gradients, total, histograms, indices, more, share
+):
+    gh = gradients.ravel()
+    histogram = (more[share - 1] if share > 0 else histograms[indices[0]]).ravel()
+    for part in range(firsts[share], firsts[share + 1]):
+        first, last = parts[part, 1], parts[part, 2]
+        all_g, all_h = gh_totals(gradients[first:last], last - first)
+        add_pair(histogram, np.uint64(total) << _ONE, all_g, all_h)
+        k, stop = np.uint64(starts[first]), np.uint64(starts[last])
+        if k == stop:
+            continue
+        row = np.uint64(first)
+        while np.uint64(starts[row + _ONE]) == k:
+            row += _ONE
+        row -= np.uint64(steps[k])
+        for entry in range(k, stop):
+            row += np.uint64(steps[entry])
+            at = row << _ONE
+            add_pair(histogram, np.uint64(entries[entry]) << _ONE, gh[at], gh[at + _ONE])
+
+
+_adding_in_order = outlined(_add_share_in_order)
+
+
+@kernel
+def add_entries_in_order(  # type: ignore[no-untyped-def]
+    team, starts, steps, entries, parts, firsts, gradients, total, histograms, indices, more, is_first
+):
+    """Do what `add_entries` does for all rows, in order, as the rows of one node.
+
+    One loop over all entries takes a third of the time: the end of a loop over the few entries of one row can't be
+    predicted. Rows without entries are skipped.
+
+    Parameters
+    ----------
+    steps
+        unsigned (entries,): how many rows an entry's row comes after that of the entry before, or after row 0.
+    """
+    if is_first:
+        share_out(team, clearing((histograms, indices)), len(indices))
+    values = starts, steps, entries, parts, firsts, gradients, total, histograms, indices, more
+    share_out(team, _adding_in_order(values), len(firsts) - 1)
+
+
+@kernel
+def add_entries(  # type: ignore[no-untyped-def]
+    team, starts, entries, rows, parts, firsts, gradients, total, histograms, indices, more, is_first
+):
+    """Add each row's gradient pair to the slots of its entries in its node's histogram, and to the slot ``total``.
+
+    Parameters
+    ----------
+    team, rows, parts, firsts, gradients, histograms, indices, more, is_first
+        As for `frameboost.engines.memory.histograms.build_histograms`.
+    starts, entries
+        The entries (see `SparseCodes`).
+    total
+        The slot that all rows of the node are added to: it belongs to a code that has no entries.
+    """
+    if is_first:
+        share_out(team, clearing((histograms, indices)), len(indices))
+    share_out(
+        team,
+        _adding((starts, entries, rows, parts, firsts, gradients, total, histograms, indices, more)),
+        len(firsts) - 1,
+    )
+
+
+@kernel
+def _complete_one(histograms, indices, firsts, stops, common, item):  # type: ignore[no-untyped-def]
+    histogram = histograms[indices[item]]
+    all_g, all_h = histogram[common[0], 0], histogram[common[0], 1]
+    for k in range(len(common)):
+        g, h = 0.0, 0.0
+        for slot in range(firsts[k], stops[k]):
+            if slot != common[k]:
+                g += histogram[slot, 0]
+                h += histogram[slot, 1]
+        histogram[common[k], 0], histogram[common[k], 1] = all_g - g, all_h - h
+
+
+_completing = outlined(_complete_one)
+
+
+@kernel
+def complete_histograms(team, histograms, indices, firsts, stops, common):  # type: ignore[no-untyped-def]
+    """Write the sums of the codes without entries: those of all rows, in the slot ``common[0]``, less all others.
+
+    Say a feature's slots are 3 to 5, of which 4 is the common one, and g sums to 7 over all rows. The sums 2, 7, 1
+    become 2, 4, 1.
+
+    Parameters
+    ----------
+    team
+        The threads.
+    histograms, indices
+        float64 (histograms, slots, 2), and int64 (nodes,): the place of each node.
+    firsts, stops, common
+        int64 (sparse features,): the slots of each, and the one without entries.
+    """
+    share_out(team, _completing((histograms, indices, firsts, stops, common)), len(indices))
+
+
+@kernel
+def write_entries(rows, codes, slot, first, free, entries):  # type: ignore[no-untyped-def]
+    """Write the entries of one feature.
+
+    Parameters
+    ----------
+    rows, codes
+        uint32 and unsigned (entries,): its codes in some rows.
+    slot
+        Its first slot.
+    first, free
+        The first row, and unsigned (rows,): where the next entry of each row from there on goes. 1 is added for each
+        entry.
+    entries
+        unsigned, written: slots.
+    """
+    for i in range(len(rows)):
+        row = rows[i] - first
+        entries[free[row]] = slot + codes[i]
+        free[row] += 1
+
+
+@kernel
+def gather_entries(starts, entries, order, new_starts, out, first, last):  # type: ignore[no-untyped-def]
+    """Copy the entries of the rows ``order[first:last]`` (uint32) to ``out``, from ``new_starts[first]`` on."""
+    at = np.uint64(new_starts[first])
+    for i in range(np.uint64(first), np.uint64(last)):
+        row = np.uint64(order[i])
+        for k in range(np.uint64(starts[row]), np.uint64(starts[row + _ONE])):
+            out[at] = entries[k]
+            at += _ONE
