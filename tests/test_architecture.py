@@ -36,7 +36,6 @@ OPTIONAL = {
     "frameboost.engines.dask.worker": {"dask", "distributed"},
     "frameboost.data.spark_source": {"pyarrow", "pyspark"},
     "frameboost.engines.spark.cluster": {"distributed", "pyarrow", "pyspark"},
-    "frameboost.engines.spark.driver": {"distributed", "pyspark"},
     "frameboost.engines.spark.job": {"distributed", "pyarrow", "pyspark"},
     "frameboost.engines.spark.task": {"distributed", "pyarrow", "pyspark"},
 }

@@ -1,4 +1,8 @@
-"""The shards of a cluster, held by an actor on each worker; those of a lost worker are replayed on others."""
+"""The shards of a cluster, held by an actor on each worker; those of a lost worker are replayed on others.
+
+`DaskShards` sends calls to the workers and receives their answers, sums of many workers along a tree (`Branch`). It
+keeps of each shard the calls that bring a new one to where a lost one was (`ReplayLog`).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,10 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
 
 import polars as pl
 from dask.delayed import Delayed
@@ -17,9 +23,6 @@ from distributed.comm.addressing import get_address_host
 from frameboost.checks.messages import counted, reason, shortened
 from frameboost.data.partitions import PartitionReader
 from frameboost.engines.contract import HistogramEngine
-from frameboost.engines.dask.packing import unpacked
-from frameboost.engines.dask.reduction import Branch, branches
-from frameboost.engines.dask.replay import ReplayLog
 from frameboost.engines.dask.worker import (
     LOST,
     Order,
@@ -30,14 +33,17 @@ from frameboost.engines.dask.worker import (
     ShardPlan,
     Source,
     hand_over,
+    unpacked,
 )  # fmt: skip
 from frameboost.engines.description import EngineDescription
-from frameboost.engines.shards.merging import is_sum
-from frameboost.engines.shards.pool import Call, one_after_another
+from frameboost.engines.shards.engine import is_sum
+from frameboost.engines.shards.shard import Call, one_after_another
 from frameboost.errors import ClusterError, DataError
 from frameboost.expressions.draws import RowPositions
 
-__all__ = ["DaskShard", "DaskShards"]
+__all__ = ["Branch", "DaskShard", "DaskShards", "ReplayLog", "branches"]
+
+T = TypeVar("T")
 
 # How often a shard may be lost before it has answered once more: its worker may be short of memory.
 _MAX_LOSSES = 10
@@ -48,6 +54,26 @@ _SECONDS_BETWEEN_LOOKS = 2
 _SECONDS_TO_CONNECT = 5
 # To how many workers a process sends, and adds up what they answer, if only sums are asked.
 _MAX_MESSAGES = 8
+# Of the calls of a shard, those that do not change its state; and of quantiles, and of tables by key.
+_READS = frozenset({
+    "count_rows", "aggregate", "count_missing", "all_categories", "values_within", "node_histograms",
+    "weights_up_to",
+})  # fmt: skip
+_QUANTILES = frozenset({"start_quantiles", "values_in_nodes"})
+_TABLES = frozenset({"start_queries", "start_scores", "divide"})
+# The earlier calls that a call makes obsolete.
+_OBSOLETE = {
+    "summaries": frozenset({"summaries"}),
+    "sum_pairs": frozenset({"sum_pairs"}),
+    "compute_gradients_on": frozenset({"compute_gradients_on", *_QUANTILES, *_TABLES}),
+    "start_tree": _QUANTILES,
+    "reset_nodes": _QUANTILES,
+    "start_quantiles": _QUANTILES,
+    "start_scores": _TABLES,
+    "bin_columns": frozenset({"summaries", "start_queries", "divide"}),
+}
+_END_OF_TREE = frozenset({"compute_gradients_on", "start_tree", "reset_nodes"})
+_REPLACEABLE = frozenset().union(*_OBSOLETE.values())
 
 
 class _Host:
@@ -147,7 +173,7 @@ class DaskShards:
         return len(self._shards)
 
     def positions(self, counts: Sequence[int]) -> list[RowPositions]:
-        """See `ShardPool.places`."""
+        """See `ShardPool.positions`."""
         return one_after_another(counts)
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -183,7 +209,7 @@ class DaskShards:
 
     @property
     def n_targets(self) -> int:
-        """See `ShardPool.n_places`: one for each worker that holds shards."""
+        """See `ShardPool.n_targets`: one for each worker that holds shards."""
         return len({id(shard.host) for shard in self._shards})
 
     def gather(self, finish: Sequence[Callable[[list[pl.DataFrame]], Any]]) -> list[Any]:
@@ -473,3 +499,84 @@ def _check_computed(shard: DaskShard, partitions: Sequence[Future[Any]]) -> None
             raise DataError(f"{what} can't be computed: {type(error).__name__}: {message}") from error
         if future.status in ("lost", "cancelled"):
             raise ClusterError(f"{what} was lost with its worker, and Dask can't compute it anew; read it by Dask")
+
+
+# --- the tree along which sums come from many workers -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Branch(Generic[T]):
+    """A worker, and the branches whose sums it adds to its own."""
+
+    root: T
+    others: Sequence[Branch[T]] = ()
+
+    def __iter__(self) -> Iterator[T]:
+        """Return all workers of the branch."""
+        yield self.root
+        for other in self.others:
+            yield from other
+
+    def __str__(self) -> str:
+        return f"{self.root}({' '.join(map(str, self.others))})" if self.others else str(self.root)
+
+
+def branches(workers: Sequence[T], most: int) -> list[Branch[T]]:
+    """Return the workers as at most ``most`` branches, each of which has at most so many in turn.
+
+    With at most 3 messages to each process, 8 workers send their sums along this tree, of which the client receives
+    three:
+
+    >>> [str(branch) for branch in branches(list("abcdefgh"), 3)]
+    ['a(b)', 'c(d e)', 'f(g h)']
+    """
+    n = min(most, len(workers))
+    bounds = [len(workers) * k // n for k in range(n + 1)] if n else []
+    parts = [workers[a:b] for a, b in pairwise(bounds)]
+    return [Branch(part[0], branches(part[1:], most)) for part in parts]
+
+
+# --- replay -----------------------------------------------------------------------------------------------------------
+
+
+class ReplayLog:
+    """The calls that bring a new shard to where a lost one was.
+
+    A shard's state is its codes, its margins, its gradients and the node of each row. Of the calls so far, those are
+    kept that this state depends on: reads are left out, of what is stored anew in each round only the last call stays,
+    and of a grown tree only its splits and leaf values. Calls of two rounds, and what is kept of them:
+
+    ============================  ==============
+    ``bin_columns(bins)``         kept
+    ``start_margins(...)``        kept
+    ``compute_gradients_on(…)``   replaced below
+    ``start_tree(0)``             ``reset_nodes()``
+    ``node_histograms(…)``        a read
+    ``apply_splits(…)``           kept
+    ``add_leaf_values(…)``        kept
+    ``compute_gradients_on(…)``   kept
+    ``start_tree(0)``             kept
+    ============================  ==============
+    """
+
+    def __init__(self) -> None:
+        self._settled: list[Call] = []  # of the rounds before, which no later call changes
+        self._calls: list[Call] = []
+
+    def add(self, calls: Iterable[Call]) -> None:
+        """Add calls that the shard has carried out."""
+        for call in calls:
+            if call.method in _READS:
+                continue
+            obsolete = _OBSOLETE.get(call.method, frozenset())
+            self._calls = [other for other in self._calls if other.method not in obsolete]
+            if call.method in _END_OF_TREE:  # the trees before are grown: no gradients are needed to follow them
+                self._calls = [Call("reset_nodes") if each.method == "start_tree" else each for each in self._calls]
+            if call.method == "compute_gradients_on":
+                self._settled += [each for each in self._calls if each.method not in _REPLACEABLE]
+                self._calls = [each for each in self._calls if each.method in _REPLACEABLE]
+            self._calls.append(call)
+
+    def calls(self) -> list[Call]:
+        """Return the calls to repeat, in order."""
+        return [*self._settled, *self._calls]

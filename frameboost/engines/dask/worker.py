@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import SlotLayout
@@ -20,26 +21,25 @@ from frameboost.checks.messages import counted
 from frameboost.data.partitions import PartitionReader
 from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import ShardEngine
-from frameboost.engines.dask.packing import packed, unpacked
 from frameboost.engines.description import EngineRequest
-from frameboost.engines.shards.engine import ShardedEngine
+from frameboost.engines.shards.engine import ShardedEngine, merged
 from frameboost.engines.shards.memory_plan import Need, need_of, storage_within
-from frameboost.engines.shards.merging import merged
-from frameboost.engines.shards.pool import Call, LocalShards
-from frameboost.engines.shards.shard import Shard
+from frameboost.engines.shards.shard import Call, LocalShards, Shard
 from frameboost.errors import ClusterError
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.storage import IN_MEMORY, FileStorage, MemoryBudget, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.splits.split import Split
+from frameboost.splits.split import FloatArray, Split
 from frameboost.version import __version__
 
 __all__ = [
     "LOST", "Order", "Outcome", "Relay", "Room", "ShardActor", "ShardPlan", "Source", "hand_over", "hold_rows",
-    "no_room", "versions",
+    "no_room", "packed", "unpacked", "versions",
 ]  # fmt: skip
+
+_MAX_FULL = 0.75  # of the bins of histograms; above it packing takes longer than it saves
 
 
 @dataclass(frozen=True)
@@ -457,3 +457,54 @@ def versions() -> dict[str, str]:
     found = {"frameboost": __version__, "polars": pl.__version__, "numpy": np.__version__}
     found |= {"numba": numba.__version__, "duckdb": duckdb.__version__}
     return found | {"python": ".".join(platform.python_version_tuple()[:2])}
+
+
+# --- histograms as they travel ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PackedHistograms:
+    """The bins of histograms whose sums are not both zero: deep nodes have far fewer rows than bins.
+
+    Of 8 bins, 2 have rows: one byte of flags and 2 pairs of sums travel, 33 bytes in place of 128.
+
+    >>> sums = np.zeros((1, 8, 2))
+    >>> sums[0, 1], sums[0, 6] = (0.5, 1.0), (-2.0, 4.0)
+    >>> travelling = packed(sums)
+    >>> np.unpackbits(travelling.has_rows).tolist(), travelling.sums.tolist()
+    ([0, 1, 0, 0, 0, 0, 1, 0], [[0.5, 1.0], [-2.0, 4.0]])
+    >>> (unpacked(travelling) == sums).all()
+    np.True_
+
+    Attributes
+    ----------
+    shape
+        Of the histograms.
+    has_rows
+        A bit for each bin, uint8.
+    sums
+        G and H of each bin with a bit, float64 (bins, 2).
+    """
+
+    shape: tuple[int, ...]
+    has_rows: npt.NDArray[np.uint8]
+    sums: FloatArray
+
+
+def packed(histograms: FloatArray) -> PackedHistograms | FloatArray:
+    """Return histograms without their empty bins, or as they are if few are empty."""
+    bins = histograms.reshape(-1, 2)
+    has_rows = (bins[:, 0] != 0) | (bins[:, 1] != 0)
+    if np.count_nonzero(has_rows) > _MAX_FULL * len(bins):
+        return histograms
+    return PackedHistograms(histograms.shape, np.packbits(has_rows), bins[has_rows])
+
+
+def unpacked(result: Any) -> Any:
+    """Return the histograms, or any other result as it is."""
+    if not isinstance(result, PackedHistograms):
+        return result
+    histograms = np.zeros(result.shape)
+    bins = histograms.reshape(-1, 2)
+    bins[np.unpackbits(result.has_rows, count=len(bins)).view(np.bool_)] = result.sums
+    return histograms

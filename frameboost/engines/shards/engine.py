@@ -18,10 +18,8 @@ from frameboost.binning.value_counts import cut_intervals, gaps_of_counts, gaps_
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.engines.contract import Capabilities, Cumulative, QueryWindow, Sample
 from frameboost.engines.frame import ScoreTable
-from frameboost.engines.shards.gathering import GatheredScores, first_shared
-from frameboost.engines.shards.merging import merged_aggregates, merged_scores, sum_histograms, sum_stats
-from frameboost.engines.shards.pool import Call, ShardPool
 from frameboost.engines.shards.quantiles import interpolated_quantiles, weighted_quantiles
+from frameboost.engines.shards.shard import Call, ShardPool
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Aggregator, Scalar, grid_offset
@@ -29,13 +27,14 @@ from frameboost.losses.loss import RankingPairs
 from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
-__all__ = ["ShardedEngine"]
+__all__ = ["ShardedEngine", "is_sum", "merged"]
 
 # Features whose sorted values the shards hold at a time, and the values of each that they send at first.
 _FEATURES_AT_ONCE = 8
 _SUMMARY = 1 << 12
 # Raised by polars over a file that is gone, was written anew meanwhile, or has other types than the first of a scan.
 _UNREADABLE = (OSError, pl.exceptions.ComputeError, pl.exceptions.SchemaError, pl.exceptions.PanicException)
+_SIDES = ("positive", "negative")  # the sums of a distinct score
 
 
 class ShardedEngine:
@@ -77,7 +76,7 @@ class ShardedEngine:
         return Capabilities(takes_batches=True)
 
     def _start(self) -> int:
-        """Leave out empty shards, and tell the others the places of their rows; return the number of all rows."""
+        """Leave out empty shards, and tell the others the positions of their rows; return the number of all rows."""
         pool = self._pool
         counts: list[int] = self._ask("count_rows")
         if 0 in counts and any(counts):
@@ -112,10 +111,10 @@ class ShardedEngine:
         """Raise `DataError` if rows of one query are in several shards."""
         parts = self._ask("start_queries", _SUMMARY)
         if all(is_whole for _, is_whole in parts):
-            found = [first_shared([names for names, _ in parts])]
+            found = [_first_shared([names for names, _ in parts])]
         else:
             self._divide(parts)
-            found = self._pool.gather([first_shared] * self._pool.n_targets)
+            found = self._pool.gather([_first_shared] * self._pool.n_targets)
         if shared := sorted(name for name in found if name is not None):
             raise DataError(
                 f"rows of {shown(shared[0])} in group {shown(group)} lie in several shards; put those of a query into "
@@ -123,14 +122,14 @@ class ShardedEngine:
             )
 
     def _divide(self, parts: Sequence[tuple[pl.DataFrame, bool]]) -> list[pl.DataFrame]:
-        """Divide the shards' tables, given what they started with, into a piece for each place; return their sums."""
+        """Divide the shards' tables, given what they started with, into a piece for each process; return their sums."""
         keys = pl.concat(part.to_series(0) for part, _ in parts).sort()
         n = self._pool.n_targets
         return self._ask("divide", keys.gather([len(keys) * k // n for k in range(1, n)]))
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """See `Engine.aggregate`."""
-        return merged_aggregates(aggregates, self._ask("aggregate", dict(aggregates)))
+        return _merged_aggregates(aggregates, self._ask("aggregate", dict(aggregates)))
 
     def shards_where(
         self, aggregates: Mapping[str, Aggregate], is_wrong: Callable[[Mapping[str, float | None], int], bool]
@@ -147,7 +146,7 @@ class ShardedEngine:
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
-        found = dict(given)
+        bins = dict(given)
         missing = [count > 0 for count in self.count_missing()]
         strings = [i for i, f in enumerate(self.features) if f.type.is_categorical and i not in given]
         numbers = [i for i, f in enumerate(self.features) if not f.type.is_categorical and i not in given]
@@ -155,27 +154,27 @@ class ShardedEngine:
         for i, values in zip(strings, zip(*parts, strict=True), strict=False):
             categories = tuple(sorted(set().union(*values)))
             feature = Feature(self.features[i].name, self.features[i].type, categories)
-            found[i] = Bins(feature, has_missing=missing[i])
+            bins[i] = Bins(feature, has_missing=missing[i])
         for start in range(0, len(numbers), _FEATURES_AT_ONCE):
             batch = numbers[start : start + _FEATURES_AT_ONCE]
             for i, gaps in self._gaps(batch, [max_bin - missing[i] for i in batch]).items():
-                found[i] = Bins.of_gaps(self.features[i], gaps, has_missing=missing[i])
-        return [found[i] for i in range(len(self.features))]
+                bins[i] = Bins.of_gaps(self.features[i], gaps, has_missing=missing[i])
+        return [bins[i] for i in range(len(self.features))]
 
     def _gaps(self, features: Sequence[int], max_bins: Sequence[int]) -> dict[int, npt.NDArray[Any]]:
         """Return the gaps at the cuts of some features (see `frameboost.binning.value_counts`)."""
-        parts = self._ask("summaries", features, max(_SUMMARY, 2 * max(max_bins)))
-        summaries = dict(zip(features, zip(*parts, strict=True), strict=True))
+        of_shards = self._ask("summaries", features, max(_SUMMARY, 2 * max(max_bins)))
+        summaries = dict(zip(features, zip(*of_shards, strict=True), strict=True))
         gaps, intervals = {}, {}
         for feature, max_bin in zip(features, max_bins, strict=True):
-            own = summaries[feature]
-            if all(summary.is_complete for summary in own):
-                gaps[feature] = gaps_of_counts(own, max_bin)
+            parts = summaries[feature]
+            if all(summary.is_complete for summary in parts):
+                gaps[feature] = gaps_of_counts(parts, max_bin)
             else:
-                intervals[feature] = cut_intervals(own, sum(summary.n_rows for summary in own), max_bin)
+                intervals[feature] = cut_intervals(parts, sum(summary.n_rows for summary in parts), max_bin)
         if intervals:
             within = self._ask("values_within", intervals)
-            gaps |= {i: gaps_within(own, [part[i] for part in within]) for i, own in intervals.items()}
+            gaps |= {i: gaps_within(each, [part[i] for part in within]) for i, each in intervals.items()}
         return gaps
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
@@ -221,7 +220,7 @@ class ShardedEngine:
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        return sum_stats(self._ask("start_tree", output, sample))
+        return _sum_stats(self._ask("start_tree", output, sample))
 
     def reset_nodes(self) -> None:
         """See `Engine.reset_nodes`."""
@@ -229,7 +228,7 @@ class ShardedEngine:
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        out[indices] = sum_histograms(self._ask("node_histograms", list(nodes), self._n_slots))
+        out[indices] = _sum_histograms(self._ask("node_histograms", list(nodes), self._n_slots))
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
@@ -251,5 +250,116 @@ class ShardedEngine:
         """See `Engine.by_score`."""
         parts = self._ask("start_scores", score, positive, negative, _SUMMARY)
         if all(is_whole for _, is_whole in parts):
-            return ScoreTable(merged_scores([scores for scores, _ in parts]), self.n_rows)
-        return GatheredScores(self._pool, self._divide(parts), self.n_rows)
+            return ScoreTable(_merged_scores([scores for scores, _ in parts]), self.n_rows)
+        return _GatheredScores(self._pool, self._divide(parts), self.n_rows)
+
+
+# --- answers of all shards, merged ------------------------------------------------------------------------------------
+
+
+def _merged_aggregates(
+    aggregates: Mapping[str, Aggregate], parts: Sequence[Mapping[str, float | None]]
+) -> dict[str, float | None]:
+    """Return aggregates over all rows; sums are of numbers on a grid, and so exact."""
+    return {
+        name: _merged_number(aggregate.function, [value for part in parts if (value := part[name]) is not None])
+        for name, aggregate in aggregates.items()
+    }
+
+
+def _merged_number(function: str, values: Sequence[float]) -> float | None:
+    if not values:
+        return None
+    if function == "sum":
+        total = values[0]
+        for value in values[1:]:
+            total += value
+        return total
+    numbers = [value for value in values if value == value] or values
+    return max(numbers) if function == "max" else min(numbers)
+
+
+def _sum_stats(parts: Sequence[Stats]) -> Stats:
+    """Return the sums of g and h of all rows."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = Stats(total.G + part.G, total.H + part.H)
+    return total
+
+
+def _sum_histograms(parts: Sequence[FloatArray]) -> FloatArray:
+    """Return the sum of the shards' histograms, in the memory of the first."""
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+_SUMS: Mapping[str, Callable[[Sequence[Any]], Any]] = {"node_histograms": _sum_histograms, "start_tree": _sum_stats}
+
+
+def is_sum(method: str) -> bool:
+    """Whether the sum of all shards' results of a method of `Shard` says all that is asked of them."""
+    return method in _SUMS
+
+
+def merged(method: str, results: list[Any]) -> list[Any]:
+    """Return the results of a method of `Shard`, as one if it `is_sum`."""
+    return [_SUMS[method](results)] if is_sum(method) else results
+
+
+def _merged_scores(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return the sums of each distinct score over all rows."""
+    return pl.concat(parts).group_by("score").agg(pl.col("positive", "negative").sum())
+
+
+# --- tables by key that are too long for one process ------------------------------------------------------------------
+
+
+class _GatheredScores:
+    """Distinct scores (see `Engine.by_score`) that are too many for one process: the tables of a pool's shards.
+
+    Each shard has the table of its rows, sorted by score. Ranges of scores are chosen so that each process has about as
+    many of them, and the pieces of one range are brought together there: on a cluster from worker to worker. Only a
+    sample of the scores, and what becomes of each range, go to the client. So are names of queries compared.
+
+    Parameters
+    ----------
+    pool
+        The shards.
+    sums
+        What each shard's `divide` returned.
+    n_rows
+        The number of all rows.
+    """
+
+    def __init__(self, pool: ShardPool, sums: Sequence[pl.DataFrame], n_rows: int) -> None:
+        self.n_rows = n_rows
+        self._pool = pool
+        # Sums of numbers on a grid, and so exact.
+        self._sums = {side: [sum(own) for own in zip(*(part[side] for part in sums), strict=True)] for side in _SIDES}
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """Return aggregates over the distinct scores."""
+        totals = {side: sum(own) for side, own in self._sums.items()}
+        finish = []
+        for k in range(len(self._sums["positive"])):  # in ascending order of the scores
+            above = {side: sum(own[k + 1 :]) for side, own in self._sums.items()}
+            finish.append(partial(_aggregated, above, totals, dict(aggregates)))
+        return _merged_aggregates(aggregates, self._pool.gather(finish))
+
+
+def _aggregated(
+    above: Mapping[str, float],
+    totals: Mapping[str, float],
+    aggregates: Mapping[str, Aggregate],
+    pieces: list[pl.DataFrame],
+) -> dict[str, float | None]:
+    return ScoreTable(_merged_scores(pieces), 0, above, totals).aggregate(aggregates)
+
+
+def _first_shared(pieces: list[pl.DataFrame]) -> str | None:
+    """Return the first name that is in several tables of distinct names, None if there is none."""
+    names = pl.concat(pieces).to_series()
+    shared = names.filter(names.is_duplicated()).min()
+    return None if shared is None else str(shared)

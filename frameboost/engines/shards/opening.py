@@ -15,8 +15,7 @@ from frameboost.engines.contract import HistogramEngine
 from frameboost.engines.description import EngineDescription, EngineRequest
 from frameboost.engines.shards.engine import ShardedEngine
 from frameboost.engines.shards.memory_plan import storage_of
-from frameboost.engines.shards.pool import LocalShards
-from frameboost.engines.shards.shard import Shard
+from frameboost.engines.shards.shard import LocalShards, Shard
 from frameboost.runtime.storage import IN_MEMORY
 from frameboost.runtime.workers import Workers
 from frameboost.schema.polars_columns import column

@@ -1,10 +1,14 @@
-"""One shard: an engine over some of the rows, and what all shards are asked besides an engine's methods."""
+"""One shard: an engine over some of the rows, and how all shards of a fit are asked.
+
+A `ShardPool` sends lists of calls, which each shard carries out in order: methods of `Shard`, or of its engine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -13,13 +17,14 @@ from frameboost.binning.bins import Bins
 from frameboost.binning.value_counts import Interval, Summary, ValueCounts, Within
 from frameboost.engines.contract import ShardEngine
 from frameboost.engines.shards.quantiles import Bracket, NodeValues, Values
+from frameboost.expressions.draws import RowPositions
 from frameboost.expressions.grid import Scalar
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray
 
-__all__ = ["Shard"]
+__all__ = ["Call", "LocalShards", "Shard", "ShardPool", "one_after_another"]
 
 _SAMPLED_KEYS = 255  # of a table, by which it is divided
 
@@ -145,3 +150,103 @@ class Shard:
         """See `NodeValues.within`."""
         assert self._node_values is not None
         return self._node_values.within(brackets, wants_all)
+
+
+# --- how shards are asked ---------------------------------------------------------------------------------------------
+
+
+class Call(NamedTuple):
+    """A method of `Shard` or of its engine, and its arguments."""
+
+    method: str
+    arguments: tuple[Any, ...] = ()
+
+
+class ShardPool(Protocol):
+    """The shards of a fit, wherever they are."""
+
+    def __len__(self) -> int:
+        """Return the number of shards."""
+
+    def positions(self, counts: Sequence[int]) -> list[RowPositions]:
+        """Return the positions of each shard's rows among all, given the number of its rows."""
+
+    def run(self, calls: Sequence[Sequence[Call]]) -> list[Any]:
+        """Have each shard carry out its own calls; return the result of each shard's last call.
+
+        Where sums are asked (see `frameboost.engines.shards.engine.merged`), those of several shards may be one.
+        """
+
+    @property
+    def n_targets(self) -> int:
+        """The number of processes or threads that `gather` brings pieces to at the same time."""
+
+    def gather(self, finish: Sequence[Callable[[list[pl.DataFrame]], Any]]) -> list[Any]:
+        """Bring piece k of all shards' tables (see `Shard.divide`) together; return what ``finish[k]`` returns."""
+
+    def keep(self, numbers: Sequence[int]) -> None:
+        """Keep only the shards of these numbers."""
+
+    def close(self) -> None:
+        """Close all shards; may be called more than once."""
+
+
+def one_after_another(counts: Sequence[int]) -> list[RowPositions]:
+    """Return the positions of the rows of shards, whose rows follow each other."""
+    return [RowPositions(((0, sum(counts[:number])),)) for number in range(len(counts))]
+
+
+class LocalShards:
+    """Shards in this process, as many at a time as there are threads.
+
+    They are asked from the first to the last, next time from the last to the first, and so on. Where their arrays are
+    in files, what was read last is still in the page cache then; always in the same order, nothing would be.
+    """
+
+    def __init__(self, shards: Sequence[Shard], n_threads: int) -> None:
+        self._shards = list(shards)
+        self._n_threads = n_threads
+        self._executor = ThreadPoolExecutor(n_threads)
+        self._step = 1
+
+    def __len__(self) -> int:
+        """See `ShardPool.__len__`."""
+        return len(self._shards)
+
+    def positions(self, counts: Sequence[int]) -> list[RowPositions]:
+        """See `ShardPool.positions`."""
+        return one_after_another(counts)
+
+    def run(self, calls: Sequence[Sequence[Call]]) -> list[Any]:
+        """See `ShardPool.run`."""
+        pairs = list(zip(self._shards, calls, strict=True))[:: self._step]
+        futures = [self._executor.submit(shard.run, its_calls) for shard, its_calls in pairs][:: self._step]
+        self._step = -self._step
+        try:
+            return [future.result() for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()  # after an error
+
+    @property
+    def n_targets(self) -> int:
+        """See `ShardPool.n_targets`."""
+        return self._n_threads
+
+    def gather(self, finish: Sequence[Callable[[list[pl.DataFrame]], Any]]) -> list[Any]:
+        """See `ShardPool.gather`."""
+        positions = range(len(finish))
+        return list(self._executor.map(lambda k: finish[k]([shard.piece(k) for shard in self._shards]), positions))
+
+    def keep(self, numbers: Sequence[int]) -> None:
+        """See `ShardPool.keep`."""
+        for number, shard in enumerate(self._shards):
+            if number not in numbers:
+                shard.close()
+        self._shards = [self._shards[number] for number in numbers]
+
+    def close(self) -> None:
+        """See `ShardPool.close`."""
+        for shard in self._shards:
+            shard.close()
+        self._executor.shutdown()

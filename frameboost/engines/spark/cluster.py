@@ -17,12 +17,11 @@ from frameboost.errors import ClusterError, ParameterError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from frameboost.engines.spark.driver import Driver
+    from frameboost.engines.spark.job import Driver, Timeouts
 
 __all__ = ["Spark"]
 
-# How long executors may take to come, and how often to look.
-_SECONDS_WITHOUT_SLOTS, _SECONDS_BETWEEN_LOOKS = 10, 0.1
+_SECONDS_BETWEEN_LOOKS = 0.1
 
 
 @dataclass(frozen=True)
@@ -79,34 +78,32 @@ class Spark:
 
     def _open(self, engine: EngineDescription, timeout: float | None, request: EngineRequest) -> HistogramEngine:
         from frameboost.engines.dask.worker import ShardPlan
-        from frameboost.engines.spark.driver import driver_of
-        from frameboost.engines.spark.job import SparkJob
-        from frameboost.engines.spark.pool import SparkShards
+        from frameboost.engines.spark.job import SparkJob, SparkShards, Timeouts, driver_of
 
         if not isinstance(request.source, SparkSource):  # rows to validate on, which `HeldOut.like` has read
             held_out: HistogramEngine = engine.openers[HistogramEngine](request)
             return held_out
-        driver = driver_of(request.source.frame)
-        n_tasks = self._n_tasks(driver, request.source.frame.sparkSession, timeout)
-        job = SparkJob(request.source, request.columns(), driver, n_tasks, timeout)
+        driver, timeouts = driver_of(request.source.frame), Timeouts.of(timeout)
+        n_tasks = self._n_tasks(driver, request.source.frame.sparkSession, timeouts)
+        job = SparkJob(request.source, request.columns(), driver, n_tasks, timeouts)
         plan = ShardPlan(
             engine.openers[HistogramEngine], None, request.features, dict(request.roles), request.parameters
         )
-        shards = SparkShards(job, engine, plan, timeout, in_order=request.parameters.subsample < 1)
+        shards = SparkShards(job, engine, plan, in_order=request.parameters.subsample < 1)
         return ShardedEngine(shards, request.features, request.roles)
 
-    def _n_tasks(self, driver: Driver, session: SparkSession, timeout: float | None) -> int:
+    def _n_tasks(self, driver: Driver, session: SparkSession, timeouts: Timeouts) -> int:
         """Return the number of tasks that can run at the same time, if there are enough for the user's ``shards``."""
         driver.check()
         is_growing = session.conf.get("spark.dynamicAllocation.enabled", "false") == "true"
         if self.shards and (is_growing or not driver.knows_slots()):
             return self.shards
-        wanted = self.shards or 1
-        deadline = time.monotonic() + (_SECONDS_WITHOUT_SLOTS if timeout is None else timeout)
-        while (slots := driver.n_slots()) < wanted:
+        n_tasks = self.shards or 1
+        deadline = time.monotonic() + timeouts.slots
+        while (slots := driver.n_slots()) < n_tasks:
             if time.monotonic() > deadline:
                 raise ClusterError(
-                    f"fb.Spark needs {counted(wanted, 'task slot')} at the same time, but the session has {slots}; "
+                    f"fb.Spark needs {counted(n_tasks, 'task slot')} at the same time, but the session has {slots}; "
                     "give it more executors or cores, or fewer shards"
                 )
             time.sleep(_SECONDS_BETWEEN_LOOKS)

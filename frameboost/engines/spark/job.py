@@ -1,32 +1,180 @@
-"""The Spark job whose tasks hold the rows of a fit, and the Dask scheduler that they connect to."""
+"""The Spark job whose tasks hold the rows of a fit, and the shards in these tasks.
+
+`SparkShards` are shards of Dask whose workers are the tasks of a `SparkJob`: these connect to a scheduler in this
+process. What must be known of the session, its `Driver` is asked, in this process or through Spark Connect.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
 import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from distributed import Client, LocalCluster
 
 from frameboost.checks.messages import counted, reason
-from frameboost.data.spark_source import SparkSource
-from frameboost.engines.spark.driver import Driver, Stage
+from frameboost.data.spark_source import SparkSource, functions_of, is_remote
+from frameboost.engines.dask.cluster import check_versions
+from frameboost.engines.dask.pool import DaskShard, DaskShards
+from frameboost.engines.dask.worker import ShardPlan, versions
+from frameboost.engines.description import EngineDescription
 from frameboost.engines.spark.task import Content, content, end, parse_name
 from frameboost.errors import ClusterError, DataError
+from frameboost.expressions.draws import RowPositions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkJob"]
+__all__ = ["Driver", "SparkJob", "SparkShards", "Stage", "Timeouts", "difference", "driver_of"]
 
 _SECONDS_BETWEEN_LOOKS, _SECONDS_BETWEEN_ENDS = 0.05, 0.5
-# How long a task may wait for a slot, and how long the job's end may take before it is cancelled.
-_SECONDS_WITHOUT_SLOTS, _SECONDS_TO_END = 120, 10
+# How long the job's end may take before it is cancelled.
+_SECONDS_TO_END = 10
+# More rows than a cluster has slots, so that no partition of them is empty.
+_MANY_ROWS = 1 << 20
+
+
+class Timeouts(NamedTuple):
+    """How many seconds Spark may take.
+
+    Attributes
+    ----------
+    slots
+        Until executors have come.
+    start
+        Until all tasks have started.
+    retry
+        Until a task that was lost is tried again, which reads its rows once more.
+    """
+
+    slots: float = 10.0
+    start: float = 120.0
+    retry: float = 600.0
+
+    @classmethod
+    def of(cls, task_timeout: float | None) -> Timeouts:
+        """Return the user's ``task_timeout`` for all three, or the defaults."""
+        return cls() if task_timeout is None else cls(task_timeout, task_timeout, task_timeout)
+
+
+class SparkShards(DaskShards):
+    """`ShardPool` of actors in the tasks of a job, which hold a partition each.
+
+    Parameters
+    ----------
+    job
+        The job, which is ended with the shards.
+    engine
+        The engine of every shard.
+    plan
+        The plan of every shard.
+    in_order
+        Whether the model depends on the order of the rows.
+    """
+
+    def __init__(
+        self, job: SparkJob, engine: EngineDescription, plan: ShardPlan, *, in_order: bool
+    ) -> None:  # fmt: skip
+        self._job = job
+        self._in_order = in_order
+        try:
+            self._contents = job.wait()
+            check_versions(versions(), job.client.run(versions, on_error="return"))
+        except BaseException:
+            job.close()
+            raise
+        super().__init__(job.client, engine, job.timeouts.retry)
+        self.open([plan] * len(self._contents))
+
+    def positions(self, counts: Sequence[int]) -> list[RowPositions]:
+        """See `ShardPool.positions`; Spark may give a task partitions that do not follow each other."""
+        sizes = dict(sorted(part for content in self._contents for part in content.parts))
+        starts = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
+        return [_positions(self._contents[shard.number].parts, starts) for shard in self._shards]
+
+    def _worker_for(self, shard: DaskShard, besides: str | None) -> str:
+        """Return the worker that holds the shard's rows; wait until Spark has tried a lost task again."""
+        deadline = time.monotonic() + self._timeout
+        while time.monotonic() < deadline:
+            self._check_client()
+            address = self._job.addresses().get(shard.number)
+            if address is not None and address != besides:
+                self._check_content(shard, address)
+                return address
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        raise ClusterError(
+            f"the task of partition {shard.number + 1} of {len(self._contents)} was lost, and Spark did not try it "
+            f"again within {self._timeout:g} seconds (task_timeout)"
+        )
+
+    def _check_content(self, shard: DaskShard, address: str) -> None:
+        """Raise `ClusterError` if a task that was tried again has read other rows."""
+        before, now = self._contents[shard.number], self._job.content(address)
+        is_binned = any(call.method == "bin_columns" for call in shard.log.calls())
+        found = "" if now is None else difference(before, now, in_order=self._in_order or not is_binned)
+        if found:
+            raise ClusterError(
+                f"partition {shard.number + 1} of {len(self._contents)} was read again, after its task was lost, and "
+                f"had {found}; write the DataFrame to a table first"
+            )
+
+    def _check_client(self) -> None:
+        self._job.check()
+        super()._check_client()
+
+    def close(self) -> None:
+        """See `ShardPool.close`."""
+        try:
+            super().close()
+        finally:
+            self._job.close()
+
+
+def difference(before: Content, now: Content, *, in_order: bool) -> str:
+    """Return what rows have that were read again, if they are not those that were there; ``in_order``, also if moved.
+
+    >>> first = Content(n_rows=2, rows=11, order=17, parts=((0, 2),))
+    >>> moved = Content(n_rows=2, rows=11, order=16, parts=((0, 2),))
+    >>> difference(first, moved, in_order=False), difference(first, moved, in_order=True)
+    ('', 'its rows in another order, by which they are drawn')
+    >>> difference(first, moved._replace(rows=12), in_order=False)
+    'other rows'
+    >>> difference(first, Content(3, 20, 30, ((0, 3),)), in_order=False)
+    '3 rows where it had 2'
+    """
+    if now.n_rows != before.n_rows:
+        return f"{now.n_rows:,} rows where it had {before.n_rows:,}"
+    if now.rows != before.rows:
+        return "other rows"
+    return "its rows in another order, by which they are drawn" if in_order and now != before else ""
+
+
+def _positions(parts: Sequence[tuple[int, int]], starts: Mapping[int, int]) -> RowPositions:
+    """Return the positions of rows, given the partitions that they are of and where each begins among all rows.
+
+    >>> _positions([(0, 3), (1, 2), (7, 4)], {0: 0, 1: 3, 5: 5, 7: 25})
+    RowPositions(runs=((0, 0), (5, 25)))
+    """
+    runs: list[tuple[int, int]] = []
+    row = 0
+    for partition, count in parts:
+        start = starts[partition]
+        if not runs or start - row != runs[-1][1] - runs[-1][0]:
+            runs.append((row, start))
+        row += count
+    return RowPositions(tuple(runs))
+
+
+# --- the job ----------------------------------------------------------------------------------------------------------
 
 
 class SparkJob:
@@ -45,14 +193,14 @@ class SparkJob:
         The driver of the source's session.
     n_tasks
         The largest number of tasks.
-    timeout
-        How many seconds they may take to start; None for `_SECONDS_WITHOUT_SLOTS`.
+    timeouts
+        How long Spark may take.
     """
 
     def __init__(
-        self, source: SparkSource, names: Sequence[str], driver: Driver, n_tasks: int, timeout: float | None = None
+        self, source: SparkSource, names: Sequence[str], driver: Driver, n_tasks: int, timeouts: Timeouts | None = None
     ) -> None:
-        self._timeout = _SECONDS_WITHOUT_SLOTS if timeout is None else timeout
+        self.timeouts = timeouts or Timeouts()
         self._session = source.frame.sparkSession
         self._driver, self._most_tasks = driver, n_tasks
         self._tag = f"frameboost-{secrets.token_hex(6)}"
@@ -97,7 +245,7 @@ class SparkJob:
 
     def wait(self) -> list[Content]:
         """Wait until all tasks hold their rows; return the content of each partition."""
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeouts.start
         while True:
             if not self._thread.is_alive() and self._error is None:  # a DataFrame without partitions has no tasks
                 raise DataError("the data has no rows; training needs at least 2")
@@ -105,13 +253,13 @@ class SparkJob:
             workers = self._workers()
             stage = next((self._driver.stage(number) for number, _ in workers), None)
             if not workers:  # all tasks still read
-                deadline = time.monotonic() + self._timeout
+                deadline = time.monotonic() + self.timeouts.start
             if len(workers) == self._most_tasks or (stage is not None and len(workers) == stage.n_tasks):
                 contents = self._contents(workers)
                 if contents is not None:
                     return contents
             elif time.monotonic() > deadline:
-                _check_started(stage, self._timeout)
+                _check_started(stage, self.timeouts.start)
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def _contents(self, workers: Mapping[tuple[int, int], str]) -> list[Content] | None:
@@ -195,3 +343,119 @@ def _why(error: BaseException) -> str:
     _, _, traceback = str(error).rpartition("Traceback (most recent call last):\n")
     raised = next((line for line in traceback.splitlines() if line and not line.startswith(" ")), str(error))
     return reason(ValueError(raised))
+
+
+# --- the driver of the session ----------------------------------------------------------------------------------------
+
+
+class Stage(NamedTuple):
+    """The tasks of a stage, and those of them that run (through Spark Connect: all of the job's that run)."""
+
+    n_tasks: int
+    n_running: int
+
+
+class Driver(Protocol):
+    """What a fit asks the driver of a session."""
+
+    def check(self) -> None:
+        """Raise `ClusterError` if the session is stopped."""
+
+    def host(self) -> str:
+        """Return the address of this process that executors can connect to."""
+
+    def n_slots(self) -> int:
+        """Return the number of tasks that can run at the same time now."""
+
+    def knows_slots(self) -> bool:
+        """Whether `n_slots` is never too small."""
+
+    def thread(self, run: Callable[[], None]) -> Thread:
+        """Return a thread of the session, to be started."""
+
+    def stage(self, number: int) -> Stage | None:
+        """Return what is known of a stage."""
+
+    def close(self) -> None:
+        """Take leave of the session, which goes on."""
+
+
+def driver_of(frame: DataFrame) -> Driver:
+    """Return the driver of a frame's session."""
+    return _RemoteDriver(frame) if is_remote(frame) else _LocalDriver(frame.sparkSession)
+
+
+class _LocalDriver:
+    """A driver in this process, asked through its JVM."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def check(self) -> None:
+        context = self._session.sparkContext
+        if context._jsc is None or context._jsc.sc().isStopped():
+            raise ClusterError("the Spark session of the data is stopped; make the DataFrame in a new one")
+
+    def host(self) -> str:
+        return str(self._session.conf.get("spark.driver.host"))
+
+    def n_slots(self) -> int:
+        java: Any = self._session.sparkContext._jsc.sc()
+        return int(java.maxNumConcurrentTasks(java.resourceProfileManager().resourceProfileFromId(0)))
+
+    def knows_slots(self) -> bool:
+        return True
+
+    def thread(self, run: Callable[[], None]) -> Thread:
+        from pyspark import InheritableThread
+
+        return InheritableThread(run, session=self._session, daemon=True)
+
+    def stage(self, number: int) -> Stage | None:
+        info = self._session.sparkContext.statusTracker().getStageInfo(number)
+        return None if info is None else Stage(info.numTasks, info.numActiveTasks)
+
+    def close(self) -> None:
+        pass
+
+
+class _RemoteDriver:
+    """A driver behind Spark Connect, which tells the progress of jobs every other second."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+        self._session: Any = frame.sparkSession
+        self._stages: dict[int, Stage] = {}
+
+    def _hear(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        self._stages |= {stage.stage_id: Stage(stage.num_tasks, inflight_tasks) for stage in stages or ()}
+
+    def check(self) -> None:
+        pass  # `SparkSource` has asked the server for the columns
+
+    def host(self) -> str:
+        from distributed.utils import get_ip
+
+        server = self._session.client.host.strip("[]")
+        own: str = get_ip(server, 80)  # type: ignore[no-untyped-call]
+        # Of a server on this machine, executors on other machines are told another address.
+        return str(self._session.conf.get("spark.driver.host")) if ipaddress.ip_address(own).is_loopback else own
+
+    def n_slots(self) -> int:
+        functions = functions_of(self._frame)
+        rows = self._session.range(_MANY_ROWS).select(functions.spark_partition_id().alias("partition"))
+        n_cores: int = rows.agg(functions.max("partition")).first()[0] + 1  # Spark's default parallelism
+        return max(1, n_cores // int(self._session.conf.get("spark.task.cpus", "1")))
+
+    def knows_slots(self) -> bool:
+        return False
+
+    def thread(self, run: Callable[[], None]) -> Thread:
+        self._session.registerProgressHandler(self._hear)
+        return Thread(target=run, daemon=True)
+
+    def stage(self, number: int) -> Stage | None:
+        return self._stages.get(number)
+
+    def close(self) -> None:
+        self._session.removeProgressHandler(self._hear)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frameboost.engines.dask.packing import packed, unpacked
-from frameboost.engines.dask.reduction import Branch, branches
+from frameboost.engines.dask.pool import Branch, branches
+from frameboost.engines.dask.worker import packed, unpacked
 
 
 @given(n=st.integers(0, 300), most=st.integers(1, 9))

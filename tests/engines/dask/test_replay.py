@@ -1,7 +1,7 @@
 """The calls that are kept for a lost shard bring a new one to the same state."""
 
-from frameboost.engines.dask.replay import ReplayLog
-from frameboost.engines.shards.pool import Call
+from frameboost.engines.dask.pool import ReplayLog
+from frameboost.engines.shards.shard import Call
 
 
 def kept(*methods: str) -> list[str]:

@@ -13,7 +13,7 @@ from frameboost.engines.memory import engine as memory
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.shards import memory_plan
 from frameboost.engines.shards.memory_plan import check_folder, row_size, storage_of
-from frameboost.engines.shards.pool import Call, LocalShards
+from frameboost.engines.shards.shard import Call, LocalShards
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime import storage
 from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage

@@ -11,7 +11,7 @@ from frameboost.data.opening import open_source
 from frameboost.engines.description import EngineRequest
 from frameboost.engines.shards import engine as shards
 from frameboost.engines.shards import opening
-from frameboost.engines.shards.pool import LocalShards
+from frameboost.engines.shards.shard import LocalShards
 from frameboost.expressions.draws import RowPositions
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
@@ -311,11 +311,11 @@ def test_rows_of_a_shard_may_lie_apart(monkeypatch, engine):
     frame = every_type(400, seed=6)
     parts = [frame[a : a + 100].lazy() for a in range(0, 400, 100)]
     apart = [pl.concat([parts[0], parts[3]]), pl.concat([parts[2], parts[1]])]
-    places = [RowPositions(((0, 0), (100, 300))), RowPositions(((0, 200), (100, 100)))]
+    positions = [RowPositions(((0, 0), (100, 300))), RowPositions(((0, 200), (100, 100)))]
     options = {"features": ["float64", "string"], "engine": engine, "subsample": 0.5, "max_bin": 8, **SHAPE}
     monkeypatch.setattr(binning, "SAMPLE_LIMIT", 64)
     whole = fb.fit(frame, "amount", **options)
     monkeypatch.setattr(opening, "divided", lambda *_: (apart, ["", ""]))
     assert fb.fit(frame, "amount", shards=2, **options) != whole
-    monkeypatch.setattr(LocalShards, "places", lambda *_: places)
+    monkeypatch.setattr(LocalShards, "positions", lambda *_: positions)
     assert_equal(whole, fb.fit(frame, "amount", shards=2, **options))
