@@ -28,7 +28,7 @@ OPTIONAL = {
     "frameboost.database.udf": {"pyarrow"},
     "frameboost.cli": {"shtab"},
     "frameboost.cli.screen": {"rich"},
-    "frameboost.prediction.shap_explanation": {"shap"},
+    "frameboost.prediction.contributions": {"shap"},
     "frameboost.interop.catboost": {"clickhouse_cityhash"},
     "frameboost.data.partitions": {"dask"},
     "frameboost.engines.dask.cluster": {"dask", "distributed"},

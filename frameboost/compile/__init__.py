@@ -1,7 +1,6 @@
 """Compilers: from trees to something that scores rows, and all of it to the same bits.
 
 - `polars`: one polars expression
-- `linear_expr`: the value of a linear leaf in it
 - `sql`: SQL in every dialect
 - `arrays`: flat arrays and the kernels that walk them, for scoring in Python
 """

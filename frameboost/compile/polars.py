@@ -13,12 +13,11 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from frameboost.compile.linear_expr import linear_expr
 from frameboost.expressions.expression import Expression
 from frameboost.losses.outputs import Lookup, Output
 from frameboost.schema.polars_columns import category_column, category_expr, column, in_utc, not_zero
 from frameboost.schema.types import Feature, FeatureType, Physical
-from frameboost.trees.tree import Tree, shared_splits
+from frameboost.trees.tree import LinearTerm, Tree, shared_splits
 
 __all__ = ["lookup_expr", "margin_expr", "margin_exprs", "output_column", "output_expr"]
 
@@ -151,16 +150,16 @@ def _terms(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence
     terms = [pl.lit(_sums(group)).gather(_radix(group, columns, features)) for group in _groups(plain)]
     for tree in (tree for tree in trees if tree.is_linear):
         leaves = tree.leaves_in_order()
-        terms.append(linear_expr(tree, leaves, _index(tree, leaves, columns, features), features))
+        terms.append(_linear_expr(tree, leaves, _index(tree, leaves, columns, features), features))
     return terms
 
 
 def margin_exprs(
     bases: Sequence[float], trees_of: Sequence[Sequence[Tree]], features: Sequence[Feature]
 ) -> tuple[list[pl.Expr], dict[str, pl.Expr]]:
-    """Return the margins, and the places of a row's leaves in trees of several margins with the same splits.
+    """Return the margins, and the indices of a row's leaves in trees of several margins with the same splits.
 
-    The margins read the places as fields of a struct, of these names, so that each is computed once.
+    The margins read the indices as fields of a struct, of these names, so that each is computed once.
     """
     every = [tree for trees in trees_of for tree in trees]
     output_of = [output for output, trees in enumerate(trees_of) for _ in trees]
@@ -208,9 +207,9 @@ def _groups(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
 
 
 def _sums(trees: Sequence[Tree]) -> pl.Series:
-    """Return the sums of leaves, one of each tree, by a mixed-radix number of their places.
+    """Return the sums of leaves, one of each tree, by a mixed-radix number of their indices.
 
-    Trees with 2 and 3 leaves, [a, b] and [c, d, e], have the table [a+c, a+d, a+e, b+c, b+d, b+e]; the places 1 and 0
+    Trees with 2 and 3 leaves, [a, b] and [c, d, e], have the table [a+c, a+d, a+e, b+c, b+d, b+e]; the indices 1 and 0
     make the number 1 · 3 + 0, which is b+c. Leaf values are on a grid, so the sums are exact.
     """
     sums = np.zeros(1)
@@ -232,10 +231,10 @@ def _radix(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence
 
 
 def _index(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
-    """Return the place of a row's leaf among the leaves from left to right."""
+    """Return the index of a row's leaf among the leaves from left to right."""
     if (levels := tree.levels()) is not None and len(levels) >= _SHALLOWEST_TABLE:
         return _bits(tree, columns, features, levels)
-    # The places are bytes where that is enough: choosing between them is several times as fast as between values.
+    # Indices are bytes where that is enough: choosing between them is several times as fast as between values.
     dtype = pl.UInt8 if len(leaves) <= 2**8 else pl.UInt16 if len(leaves) <= 2**16 else pl.UInt32
     index = {leaf: pl.lit(i, dtype=dtype) for i, leaf in enumerate(leaves)}
 
@@ -267,7 +266,7 @@ def _first(values: Sequence[pl.Expr]) -> pl.Expr:
 
 
 def _bits(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Feature], levels: Sequence[int]) -> pl.Expr:
-    """Return the place of a symmetric tree's leaf, a number with one bit a level, the root's highest."""
+    """Return the index of a symmetric tree's leaf, a number with one bit a level, the root's highest."""
     bits = []
     for depth, node in enumerate(levels):
         number = tree.feature[node]
@@ -329,3 +328,46 @@ def _literal(kind: FeatureType, value: Physical) -> pl.Expr:
     if kind.unit:
         return pl.lit(int(value), dtype=pl.Int64).cast(dtype)
     return pl.lit(value, dtype=pl.Float64 if kind.is_float else dtype)  # to which a column of Float32 is raised
+
+
+# --- linear leaves ----------------------------------------------------------------------------------------------------
+
+_NO_TERM = LinearTerm(0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def _linear_expr(tree: Tree, leaves: Sequence[int], index: pl.Expr, features: Sequence[Feature]) -> pl.Expr:
+    """Return the value of a row's leaf, whose ``index`` is that in ``leaves``.
+
+    All products and sums are exact (see `frameboost.trees.tree`), so their order does not matter.
+    """
+    linear = [tree.linear[leaf] for leaf in leaves]
+    terms: list[Mapping[int, LinearTerm]] = [
+        {} if leaf is None else {term.feature: term for term in leaf.terms} for leaf in linear
+    ]
+    used = sorted({feature for own in terms for feature in own})
+    # Fields of a struct are computed once, however often they are used.
+    row = pl.struct(index.cast(pl.UInt32).alias("leaf"), *(_number(features[each]).alias(f"x{each}") for each in used))
+    total = _looked_up([tree.value[leaf] if own is None else own.constant
+                        for leaf, own in zip(leaves, linear, strict=True)])  # fmt: skip
+    for each in used:
+        total = total + _term(each, [own.get(each, _NO_TERM) for own in terms], [each in own for own in terms])
+    value = pl.coalesce(total, _looked_up([tree.value[leaf] for leaf in leaves]))
+    return row.struct.with_fields(value.alias("value")).struct.field("value")
+
+
+def _term(feature: int, terms: Sequence[LinearTerm], has_term: Sequence[bool]) -> pl.Expr:
+    """Return slope times u, 0 in leaves without the term; null where the number is missing in a leaf with it."""
+    x = pl.when(_looked_up(has_term)).then(pl.field(f"x{feature}")).otherwise(0.0)
+    slope, offset, shift, low, high = (
+        _looked_up([getattr(term, name) for term in terms]) for name in ("slope", "offset", "shift", "low", "high")
+    )
+    u = (x + offset) - shift
+    return slope * pl.when(u < low).then(low).when(u > high).then(high).otherwise(u)
+
+
+def _number(feature: Feature) -> pl.Expr:
+    return column(feature.name).cast(pl.Float64).fill_nan(None)
+
+
+def _looked_up(values: Sequence[float] | Sequence[bool]) -> pl.Expr:
+    return pl.lit(pl.Series(values)).gather(pl.field("leaf"))

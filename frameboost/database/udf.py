@@ -111,7 +111,7 @@ def _scorer(predictor: Predictor, types: Mapping[str, FeatureType]) -> Callable[
         return of_expressions
     trees, arrays, bases = predictor.byte_trees, predictor.arrays, predictor.ensemble.base_margins
     if trees is not None:
-        from frameboost.compile.arrays.batch_scorer import BatchScorer  # which needs numba
+        from frameboost.compile.arrays.byte_trees import BatchScorer  # which needs numba
 
         return BatchScorer(trees, types, bases).margins
     code_exprs = arrays.code_exprs(types)

@@ -32,10 +32,9 @@ from frameboost.metrics.metric import Metric
 from frameboost.model.calibration import METHODS, calibrated_ensemble
 from frameboost.model.conformal import conformed_ensemble
 from frameboost.model.summaries import html_summary, importance_frame, summary, tree_frame
-from frameboost.prediction.contributions import contribution_frame, interaction_frame
-from frameboost.prediction.partial_dependence import partial_dependence_frame
+from frameboost.prediction.contributions import contribution_frame, interaction_frame, shap_explanation
+from frameboost.prediction.dependence import partial_dependence_frame
 from frameboost.prediction.predictor import Predictor
-from frameboost.prediction.shap_explanation import shap_explanation
 from frameboost.runtime.installed import require_numba
 
 __all__ = ["REPORT_WRITERS", "Model", "predictor_of"]

@@ -43,7 +43,7 @@ from frameboost.plots.theme import (
     quantity,
     shown_classes,
 )
-from frameboost.prediction.individual_dependence import individual_dependence
+from frameboost.prediction.dependence import individual_dependence
 from frameboost.schema.types import FeatureType
 
 __all__ = ["distribution_frame", "partial_dependence"]
@@ -214,7 +214,7 @@ def _on_two(
 ) -> alt.VConcatChart:
     """Return a cell for each pair of values, coloured by the mean prediction, with the distributions at two sides.
 
-    ``long`` is the frame of `frameboost.prediction.individual_dependence.individual_dependence`.
+    ``long`` is the frame of `frameboost.prediction.dependence.individual_dependence`.
     """
     means = long.group_by("value", "other", maintain_order=True).agg(_MEAN)
     means = means.with_columns(

@@ -1,4 +1,7 @@
-"""Contributions of features to predictions: Shapley values, Saabas' steps, and Shapley interaction values."""
+"""Contributions of features to predictions: Shapley values, Saabas' steps, and Shapley interaction values.
+
+They are frames, or the object that SHAP's plots take.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,13 @@ from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.runtime.installed import require_numba
+from frameboost.schema.polars_columns import column
 from frameboost.schema.types import Feature, FeatureType
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.contributions import Contributions
 
-__all__ = ["BIAS", "check_bias", "contribution_frame", "interaction_frame"]
+__all__ = ["BIAS", "check_bias", "contribution_frame", "interaction_frame", "shap_explanation"]
 
 BIAS = "bias"
 
@@ -146,3 +150,51 @@ def check_bias(features: Sequence[Feature], *, ignore_case: bool = False) -> Non
                 f"a feature is itself named {shown(name)}, which is what the column of the mean margin is called; "
                 "rename the feature"
             )
+
+
+def shap_explanation(ensemble: Ensemble, data: Any, output: int | str | None, *, approx: bool) -> Any:
+    """Return the contributions of `contribution_frame` as a ``shap.Explanation``.
+
+    The values have the shape (rows, features), or (rows, features, outputs) of all outputs of several.
+
+    Raises
+    ------
+    ParameterError
+        If SHAP is not installed.
+    """
+    try:
+        from shap import Explanation
+    except ImportError as error:
+        raise ParameterError("form='shap' needs the package SHAP: pip install 'frameboost[shap]'") from error
+    source, names = open_rows(data, ensemble.read_features), ensemble.feature_names
+    ensemble.find_in(source)
+    rows = source.to_frame(ensemble.read_names).collect()  # once, as a relation may have another order the next time
+    contributions = contribution_frame(ensemble, rows, output, approx=approx)
+    rows = rows.select(map(column, names))
+    several = output is None and ensemble.n_outputs > 1
+    if not several:
+        values = contributions.to_numpy()
+    else:
+        values = contributions["value"].to_numpy().reshape(len(rows), ensemble.n_outputs, len(names) + 1)
+        values = values.transpose(0, 2, 1)
+    return Explanation(
+        values=values[:, :-1],
+        base_values=values[:, -1],
+        data=np.column_stack([_as_number(values).to_numpy() for values in rows]),
+        display_data=np.array([_as_shown(values) for values in rows], dtype=object).T,
+        feature_names=names,
+        output_names=[str(name) for name in ensemble.output_labels or range(ensemble.n_outputs)] if several else None,
+    )
+
+
+def _as_shown(values: pl.Series) -> list[Any]:
+    return (values.cast(pl.String) if values.dtype.is_temporal() else values).to_list()
+
+
+def _as_number(values: pl.Series) -> pl.Series:
+    """Return a column's values as numbers: of dates and times the units since 1970, of strings their ranks."""
+    if values.dtype.is_temporal():
+        return values.to_physical().cast(pl.Float64)
+    if values.dtype.is_numeric() or values.dtype == pl.Boolean:
+        return values.cast(pl.Float64)
+    return values.cast(pl.String).rank("dense").cast(pl.Float64) - 1.0

@@ -15,11 +15,10 @@ from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, ou
 from frameboost.data.rows_to_score import open_rows
 from frameboost.data.sources import Source
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.errors import ParameterError
+from frameboost.errors import DataError, ParameterError
 from frameboost.losses.offset import EXPOSURE
-from frameboost.losses.outputs import OUTPUTS, Output
-from frameboost.prediction.few_outputs import few_outputs
-from frameboost.prediction.lookups import check_lookup
+from frameboost.losses.outputs import OUTPUTS, Lookup, Output
+from frameboost.prediction.outputs import ArrayOutput, few_outputs
 from frameboost.runtime.installed import has_numba
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.polars_columns import column
@@ -27,12 +26,9 @@ from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import MAX_STEPS
 
 if TYPE_CHECKING:
-    from frameboost.compile.arrays.byte_scorer import ByteScorer
-    from frameboost.compile.arrays.byte_trees import ByteTrees
-    from frameboost.compile.arrays.few_rows import FewRows
-    from frameboost.compile.arrays.flat_trees import TreeArrays
-    from frameboost.compile.arrays.linear_scorer import LinearScorer
-    from frameboost.prediction.array_outputs import ArrayOutput
+    from frameboost.compile.arrays.byte_trees import ByteScorer, ByteTrees
+    from frameboost.compile.arrays.flat_trees import FewRows, TreeArrays
+    from frameboost.compile.arrays.linear_trees import LinearScorer
 
 __all__ = ["Predictor"]
 
@@ -41,29 +37,36 @@ __all__ = ["Predictor"]
 _MAX_AT_ONCE = 16
 
 
-class _PlainColumns(NamedTuple):
+class _FrameColumns(NamedTuple):
     """Columns of a frame, and how rows are scored that have these.
 
     Attributes
     ----------
     columns
         All of them.
-    asked
-        Those that trees ask about; none if these are all, in that order.
-    types
-        The types of the columns that are asked about, without parameters, which those of numbers do not have.
+    names
+        Those that trees use; none if these are all, in that order.
+    dtypes
+        The types of the columns that trees use.
     scorer
-        None if the columns cannot be read as they are.
+        None if types do not say how columns are read: one without values, or of times that may all be dates.
+    is_plain
+        Whether the columns hold the numbers that are compared.
     """
 
     columns: list[str]
-    asked: list[str]
-    types: list[type]
+    names: list[str]
+    dtypes: list[pl.DataType]
     scorer: ByteScorer | None
+    is_plain: bool
 
     def of(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the columns that are asked about, or all."""
-        return frame[self.asked] if self.asked else frame
+        """Return the columns that trees use, or all."""
+        return frame[self.names] if self.names else frame
+
+    def fits(self, dtypes: list[pl.DataType]) -> bool:
+        """Whether the columns that trees use have these types; those of plain numbers have no parameters."""
+        return list(map(type, dtypes)) == list(map(type, self.dtypes)) and (self.is_plain or dtypes == self.dtypes)
 
 
 class Predictor:
@@ -82,8 +85,9 @@ class Predictor:
     def __init__(self, ensemble: Ensemble) -> None:
         self.ensemble = ensemble
         # What the last call prepared: most calls have columns of the same types and want the same output.
+        self._outputs: dict[str, Output] = {}
         self._last_scorer: tuple[tuple[FeatureType, ...], ByteScorer] | None = None
-        self._last_plain: _PlainColumns | None = None
+        self._last_frame: _FrameColumns | None = None
         self._last_values: tuple[tuple[Output, bool], pl.Expr] | None = None
         self._last_arrays: tuple[Output, ArrayOutput] | None = None
         self._last_started: Predictor | None = None
@@ -97,7 +101,7 @@ class Predictor:
 
     @cached_property
     def _few_rows(self) -> FewRows:
-        from frameboost.compile.arrays.few_rows import FewRows
+        from frameboost.compile.arrays.flat_trees import FewRows
 
         return FewRows(self.arrays, self.ensemble.features)
 
@@ -151,7 +155,7 @@ class Predictor:
 
     @cached_property
     def _linear_scorer(self) -> LinearScorer:
-        from frameboost.compile.arrays.linear_scorer import LinearScorer
+        from frameboost.compile.arrays.linear_trees import LinearScorer
 
         return LinearScorer.compile(self.arrays, self.ensemble.trees, self.ensemble.features)
 
@@ -180,58 +184,57 @@ class Predictor:
             return self._leaves(data)
         if output not in OUTPUTS:
             raise ParameterError(f"output must be one of {listed((*OUTPUTS, 'leaf'))}, not {shown(output)}")
-        wanted = self.ensemble.output(output)
-        return self._values(wanted, self._inputs(wanted, data))
+        if output not in self._outputs:
+            self._outputs[output] = self.ensemble.output(output)
+        return self._values(self._outputs[output], self._inputs(self._outputs[output], data))
 
-    def _inputs(self, wanted: Output, data: Any) -> list[Any]:
+    def _inputs(self, output: Output, data: Any) -> list[Any]:
         """Return the margins of each row, and the number that the output looks up, if any."""
-        lookup, features = wanted.lookup, self.ensemble.read_features
+        lookup, features = output.lookup, self.ensemble.read_features
         if lookup is None:
             return self._margins(data)
         is_feature = lookup.column in self.ensemble.feature_names
         source = open_rows(data, features if is_feature else [*features, lookup.feature])
-        check_lookup(source, lookup)
+        _check_lookup(source, lookup)
         self.ensemble.find_in(source)
         names = dict.fromkeys([*self.ensemble.read_names, lookup.column])
         frame = source.to_frame(list(names)).collect()  # once, so that all have the same row order
         return [*self._margins(frame), frame.select(lookup_expr(lookup)).to_series()]
 
-    def staged(self, data: Any, output: str) -> Iterator[pl.Series]:
+    def staged(self, data: Any, name: str) -> Iterator[pl.Series]:
         """Yield the predictions of the first round, of the first two, and so on; each round's trees score once."""
-        wanted = self.ensemble.output(output)
+        output = self.ensemble.output(name)
         source = open_rows(data, self.ensemble.read_features)
         types = self._types(source)
         frame = source.to_frame(self.ensemble.read_names).collect()
         sums: Sequence[Any] = self.ensemble.base_margins
         for number in range(self.ensemble.n_rounds):
             sums = Predictor(self.ensemble.rounds(number, number + 1)).sums(frame.lazy(), types, sums)
-            yield self._values(wanted, self.with_offset(frame, sums))
+            yield self._values(output, self.with_offset(frame, sums))
 
-    def _values(self, wanted: Output, margins: Sequence[Any]) -> pl.Series:
+    def _values(self, output: Output, margins: Sequence[Any]) -> pl.Series:
         """Return an output of rows with these margins, the last of which is the number that it looks up, if any."""
         may_be_null = self.ensemble.offset is not None
-        if wanted.is_margin and not may_be_null:
+        if output.is_margin and not may_be_null:
             return pl.Series("prediction", margins[0])
-        if not may_be_null and (found := few_outputs(wanted, margins)) is not None:
-            return found.alias("prediction")
-        if not may_be_null and has_numba() and (found := self._array_output(wanted).values(margins)) is not None:
-            return found
-        columns = [pl.Series(name, values) for name, values in zip(wanted.inputs, margins, strict=True)]
+        if not may_be_null and (values := few_outputs(output, margins)) is not None:
+            return values.alias("prediction")
+        if not may_be_null and has_numba() and (values := self._array_output(output).values(margins)) is not None:
+            return values
+        columns = [pl.Series(name, sums) for name, sums in zip(output.inputs, margins, strict=True)]
         if len(columns) > _MAX_AT_ONCE:
-            return output_column(wanted, pl.DataFrame(columns), may_be_null=may_be_null).alias("prediction")
-        last, key = self._last_values, (wanted, may_be_null)
+            return output_column(output, pl.DataFrame(columns), may_be_null=may_be_null).alias("prediction")
+        last, key = self._last_values, (output, may_be_null)
         if last is None or last[0] != key:
-            named = [pl.col(name) for name in wanted.inputs]
-            value = output_expr(wanted, named, named if may_be_null else ()).alias("prediction")
+            named = [pl.col(name) for name in output.inputs]
+            value = output_expr(output, named, named if may_be_null else ()).alias("prediction")
             self._last_values = last = key, value
         return pl.DataFrame(columns).select(last[1]).to_series()
 
-    def _array_output(self, wanted: Output) -> ArrayOutput:
+    def _array_output(self, output: Output) -> ArrayOutput:
         last = self._last_arrays
-        if last is None or last[0] != wanted:
-            from frameboost.prediction.array_outputs import ArrayOutput
-
-            self._last_arrays = last = wanted, ArrayOutput(wanted)
+        if last is None or last[0] != output:
+            self._last_arrays = last = output, ArrayOutput(output)
         return last[1]
 
     def _leaves(self, data: Any) -> pl.Series:
@@ -247,10 +250,9 @@ class Predictor:
         has_offset, bases = self.ensemble.offset is not None, self.ensemble.base_margins
         if not self._is_linear and not has_offset and (codes := self._few_rows.codes(data)) is not None:
             return list(self.arrays.margins(codes, bases, in_parallel=False))
-        is_plain = not self._is_linear and not has_offset and isinstance(data, pl.DataFrame)
-        if is_plain and (found := self._plain_scorer(data)) is not None:
-            scorer, rows = found
-            return list(scorer.margins_of_plain(rows, bases, kept_workers()))
+        is_frame = not self._is_linear and not has_offset and isinstance(data, pl.DataFrame)
+        if is_frame and (margins := self._margins_of_frame(data)) is not None:
+            return margins
         source = open_rows(data, self.ensemble.read_features)
         types = self._types(source)
         frame = source.to_frame(self.ensemble.read_names)
@@ -295,57 +297,61 @@ class Predictor:
         if self._is_linear:
             if has_numba():
                 return self._linear_scorer.margins(frame, types, bases, kept_workers())
-            found = frame.select(each.alias(str(k)) for k, each in enumerate(self._margin_exprs([0.0] * len(bases))))
-            return [base + sums.to_numpy() for base, sums in zip(bases, found.collect(), strict=True)]
+            leaves = frame.select(each.alias(str(k)) for k, each in enumerate(self._margin_exprs([0.0] * len(bases))))
+            return [base + sums.to_numpy() for base, sums in zip(bases, leaves.collect(), strict=True)]
         if self.byte_trees is not None:
             return self._scorer(self.byte_trees, types).margins(frame, bases, kept_workers())
         return self.arrays.margins(self.arrays.codes(frame, types), bases)
 
-    def _plain_scorer(self, frame: pl.DataFrame) -> tuple[ByteScorer, pl.DataFrame] | None:
-        """Return the scorer of a frame whose columns can be read as they are, and the columns that it reads.
+    def _margins_of_frame(self, frame: pl.DataFrame) -> list[Any] | None:
+        """Return the margins of a frame whose types say how it is read; None of others, and without byte trees.
 
-        Frames with the same columns share it. Of thousands of columns, to ask for all types takes longer than to score
-        some rows, so that from the second such frame on only those are looked at that trees ask about.
+        Frames with the same columns share a scorer. Of thousands of columns, to ask for all types takes longer than to
+        score some rows, so that from the second such frame on only those are looked at that trees use.
         """
         if self.byte_trees is None:
             return None
-        columns, last = frame.columns, self._last_plain
-        if last is not None and last.columns == columns:
+        columns, last = frame.columns, self._last_frame
+        rows = last.of(frame) if last is not None and last.columns == columns else None
+        if last is None or rows is None or not last.fits(rows.dtypes):
+            types, schema = self._types(open_rows(frame, self.ensemble.features)), frame.schema
+            scorer = self._scorer(self.byte_trees, types)
+            names = [] if scorer.names == columns else scorer.names
+            are_as_read = all(FeatureType.from_polars(schema[name]) == kind for name, kind in types.items())
+            is_plain = scorer.is_plain and all(
+                schema[n] == kind.physical_dtype for n, kind in types.items()
+            )  # no Float16
+            self._last_frame = last = _FrameColumns(
+                columns, names, [schema[name] for name in names or columns], scorer if are_as_read else None, is_plain
+            )
             rows = last.of(frame)
-            if list(map(type, rows.dtypes)) == last.types:
-                return None if last.scorer is None else (last.scorer, rows)
-        types = self._types(open_rows(frame, self.ensemble.features))
-        schema = frame.schema
-        are_numbers = all(kind.is_float or kind.is_integer for kind in types.values())
-        are_read = all(schema[name] == kind.physical_dtype for name, kind in types.items())  # not Float16
-        scorer = self._scorer(self.byte_trees, types)
-        asked = [] if scorer.names == columns else scorer.names
-        is_plain = are_numbers and are_read and scorer.is_plain
-        found = _PlainColumns(columns, asked, [type(schema[name]) for name in asked or columns],
-                              scorer if is_plain else None)  # fmt: skip
-        self._last_plain = found
-        return (scorer, found.of(frame)) if is_plain else None
+        if last.scorer is None:
+            return None
+        bases, workers = self.ensemble.base_margins, kept_workers()
+        if last.is_plain:
+            return list(last.scorer.margins_of_plain(rows, bases, workers))
+        return list(last.scorer.margins(rows.lazy(), bases, workers))
 
     def _scorer(self, trees: ByteTrees, types: Mapping[str, FeatureType]) -> ByteScorer:
         last, key = self._last_scorer, tuple(types.values())
         if last is None or last[0] != key:
-            from frameboost.compile.arrays.byte_scorer import ByteScorer
+            from frameboost.compile.arrays.byte_trees import ByteScorer
 
             self._last_scorer = last = key, ByteScorer(trees, types)
         return last[1]
 
     # --- as an expression ---------------------------------------------------------------------------------------------
 
-    def expr(self, output: str) -> pl.Expr:
+    def expr(self, name: str) -> pl.Expr:
         """Return the polars expression of an output, as `frameboost.Model.expr` describes it."""
-        wanted, offset = self.ensemble.output(output), self.ensemble.offset
-        looked_up = [] if wanted.lookup is None else [lookup_expr(wanted.lookup)]
-        asked, nothing = wanted.used_margins(), pl.lit(0.0)
+        output, offset = self.ensemble.output(name), self.ensemble.offset
+        looked_up = [] if output.lookup is None else [lookup_expr(output.lookup)]
+        used, nothing = output.used_margins(), pl.lit(0.0)
         margins, indices = self._shared_exprs
-        known = [margin if k in asked or not asked else nothing for k, margin in enumerate(margins)]
+        known = [margin if k in used or not used else nothing for k, margin in enumerate(margins)]
         added = [] if offset is None else offset.exprs()
         known = [margin if more is None else margin + more for margin, more in zip_longest(known, added)]
-        return output_expr(wanted, [*known, *looked_up], added, indices).alias("prediction")
+        return output_expr(output, [*known, *looked_up], added, indices).alias("prediction")
 
     @cached_property
     def _shared_exprs(self) -> tuple[list[pl.Expr], dict[str, pl.Expr]]:
@@ -370,3 +376,18 @@ def _warn_of_exposures(ensemble: Ensemble, rows: pl.DataFrame) -> None:
     values = rows[offset.names[0]]
     if wrong := int((values <= 0).sum()):
         warn(f"{offset} is 0 or negative in {wrong:,} of {len(rows):,} rows, whose predictions are NULL")
+
+
+_WORDS = {"string": "strings", "codes": "integers", "boolean": "Booleans"}
+
+
+def _check_lookup(source: Source, lookup: Lookup) -> None:
+    """Raise `DataError` if the column is not in the data, or has values of another type than those looked up."""
+    if lookup.column not in source.names():
+        raise DataError(f"the data lacks column {shown(lookup.column)}, by whose value the model's interval differs")
+    kind = source.types()[lookup.column]
+    if kind is None or kind.family != lookup.type.family:
+        raise DataError(
+            f"column {shown(lookup.column)} has type {source.type_names()[lookup.column]}, but the model's interval "
+            f"differs by {_WORDS[lookup.type.name]} in it"
+        )

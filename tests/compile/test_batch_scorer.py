@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning.arrays import padded
-from frameboost.compile.arrays.batch_kernels import code_buffers
-from frameboost.compile.arrays.batch_scorer import BatchScorer
+from frameboost.compile.arrays.byte_trees import BatchScorer
+from frameboost.compile.arrays.score_kernels import code_buffers
 from frameboost.prediction.predictor import Predictor
 from tests.support.naive_kernels import naive_code_buffers
 

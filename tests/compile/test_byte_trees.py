@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.compile.arrays.byte_kernels import add_leaves
-from frameboost.compile.arrays.byte_scorer import ByteScorer
-from frameboost.compile.arrays.byte_trees import ByteTrees
+from frameboost.compile.arrays.byte_trees import ByteScorer, ByteTrees
+from frameboost.compile.arrays.score_kernels import add_leaves
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.compile.arrays.few_rows import FewRows
+from frameboost.compile.arrays.flat_trees import FewRows
 from frameboost.errors import DataError
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import FeatureType

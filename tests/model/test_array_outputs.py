@@ -10,7 +10,7 @@ from frameboost.compile.polars import output_column
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.outputs import output_of
 from frameboost.parameters.parameters import Parameters
-from frameboost.prediction.array_outputs import ArrayOutput
+from frameboost.prediction.outputs import ArrayOutput
 from tests.support.objectives import CASES
 
 

@@ -5,7 +5,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.prediction import array_outputs, predictor
+from frameboost.prediction import outputs as small_outputs
+from frameboost.prediction import predictor
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 2], ["low", "mid", "high"], ["no", "yes"], [1.5, 2.5, 9.0]])
@@ -17,7 +18,7 @@ def test_outputs_are_those_of_one_expression(monkeypatch, labels):
     starts = [f"start_{k}" for k in range(model.ensemble.n_outputs)]
     rows = frame.with_columns(pl.lit(0.5).alias(name) for name in starts)
     rows = rows.with_columns(pl.when(pl.col("x") < 1).then(pl.col(starts[-1])).alias(starts[-1]))
-    monkeypatch.setattr(array_outputs, "MAX_ROWS", 0)
+    monkeypatch.setattr(small_outputs, "_MAX_ARRAY", 0)
     outputs = ["mean", "margin"] + ["class", "probability"] * (labels != [1.5, 2.5, 9.0])
     for output in outputs:
         found = []

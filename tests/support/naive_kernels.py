@@ -553,7 +553,7 @@ def naive_group_rows(numbers: np.ndarray, places: np.ndarray, n_places: int) -> 
     return sorted(range(len(own)), key=own.__getitem__), [sum(at <= k for at in own) for k in range(n_places)]
 
 
-# --- frameboost.compile.arrays.batch_kernels, byte_kernels ------------------------------------------------------------
+# --- frameboost.compile.arrays.score_kernels, byte_kernels ------------------------------------------------------------
 
 
 def naive_code_buffers(values: list[Any], present: list[bool], cuts: list[Any], missing: int) -> list[int]:

@@ -4,7 +4,7 @@ A walk down a tree branches differently for each row, so the processor can neith
 and node numbers are bytes. All inner nodes are visited in preorder, and at each one the rows that are there move to a
 child, 32 or 64 rows an instruction. That is many more comparisons than a walk makes, and takes a tenth of its time;
 it pays up to about a hundred leaves a tree. Of larger trees only the top is visited so, and rows walk from there (see
-`frameboost.compile.arrays.deep_trees`).
+`PackedTrees`).
 
 For example the tree ``x < 3 ? (y < 5 ? a : b) : c`` has in preorder node 0 (x), 1 (y), 2 (a), 3 (b), 4 (c), and two
 questions: node 0 with children 1 and 4, node 1 with children 2 and 3. Three rows (x, y) = (1, 9), (7, 0), (2, 4) move
@@ -16,53 +16,87 @@ questions: node 0 with children 1 and 4, node 1 with children 2 and 3. Three row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from frameboost.binning.arrays import Codes
-from frameboost.compile.arrays.byte_kernels import BYTES, MISSING, NO_TABLE, add_deep_leaves, add_leaves
-from frameboost.compile.arrays.deep_trees import TOP_LEVELS, PackedTrees
-from frameboost.compile.arrays.flat_trees import FloatArray, TreeArrays
-from frameboost.compile.arrays.predict_kernels import LEAF
+from frameboost.binning.arrays import Codes, padded
+from frameboost.binning.codes import code_expr
+from frameboost.binning.kernels import bin_columns
+from frameboost.compile.arrays.flat_trees import FloatArray, IntArray, TreeArrays
+from frameboost.compile.arrays.score_kernels import (
+    BOUND,
+    BYTES,
+    CHILD,
+    COLUMN,
+    LEAF,
+    MISSING,
+    NO_TABLE,
+    ROTATED,
+    ROUND,
+    add_deep_leaves,
+    add_leaves,
+    code_buffers,
+)
+from frameboost.runtime.workers import Workers
+from frameboost.schema.polars_columns import column
+from frameboost.schema.types import FeatureType
 
-__all__ = ["MAX_EDGES", "MISSING", "NO_CODE", "ByteTrees"]
+__all__ = ["BatchScorer", "ByteScorer", "ByteTrees"]
 
 # A column of bytes has the codes 0 to 253 for 253 edges. No row has the code 254; missing values have 255.
-MAX_EDGES, NO_CODE = 253, 254
+_MAX_EDGES, _NO_CODE = 253, 254
 _MAX_NODES = 255
 # What a tree beyond that may take, on average: columns, each of which is coded, and tables of 256 bytes.
 _MAX_COLUMNS, _MAX_TABLES = 4, 512
 _NO_NODE = -1
+# Levels of a larger tree that are compared as bytes: more nodes have no number in a byte.
+_TOP_LEVELS = 7
+# The bound of a leaf, which no code reaches, so that every row steps to the left child: the leaf itself.
+_NEVER = 256
+# Rows and values that are coded and scored together: they stay in a cache, and memory for them is not asked of the
+# operating system each time. With fewer values and trees to ask, waking a thread takes longer than it saves.
+_CHUNK, _VALUES, _SMALLEST = 1 << 14, 1 << 21, 1 << 18
+_NUMPY: Mapping[Any, np.dtype[Any]] = {
+    getattr(pl, name): np.dtype(name.lower())
+    for name in ("Float32", "Float64", *(f"{sign}{bits}" for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)))
+}
+# Types whose Arrow buffers a kernel reads in place.
+_IN_PLACE = {"float64": np.dtype(np.float64), "int64": np.dtype(np.int64)}
+_T = TypeVar("_T", bound=np.generic)
+
+
+# --- the trees --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Questions:
-    """The inner nodes of one output's trees, the arguments of `frameboost.compile.arrays.byte_kernels.add_leaves`.
+    """The inner nodes of one output's trees, the arguments of `frameboost.compile.arrays.score_kernels.add_leaves`.
 
     Of deep trees they are those of the top; ``walk`` has the further arguments of `add_deep_leaves`.
     """
 
-    starts: npt.NDArray[np.int64]
+    starts: IntArray
     number: npt.NDArray[np.uint8]
-    column: npt.NDArray[np.int64]
+    column: IntArray
     bound: npt.NDArray[np.uint8]
     also: npt.NDArray[np.uint8]
     right: npt.NDArray[np.uint8]
-    table: npt.NDArray[np.int64]
+    table: IntArray
     value: FloatArray
     walk: tuple[npt.NDArray[Any] | None, ...] = ()
 
     def add_leaves(self, codes: Codes, tables: npt.NDArray[np.bool_], margins: FloatArray) -> None:
         """Add the leaf values of rows, given by their codes."""
-        asked = self.starts, self.number, self.column, self.bound, self.also, self.right, self.table, tables
+        questions = self.starts, self.number, self.column, self.bound, self.also, self.right, self.table, tables
         if self.walk:
-            add_deep_leaves(codes, *asked, *self.walk, self.value, margins)  # type: ignore[call-arg]
+            add_deep_leaves(codes, *questions, *self.walk, self.value, margins)  # type: ignore[call-arg]
         else:
-            add_leaves(codes, *asked, self.value, margins)
+            add_leaves(codes, *questions, self.value, margins)
 
 
 @dataclass(frozen=True)
@@ -74,7 +108,7 @@ class ByteTrees:
     arrays
         The ensemble.
     columns
-        For each column of bytes the place of its feature in ``arrays``, and the first of its edges: a feature with more
+        For each column of bytes the index of its feature in ``arrays``, and the first of its edges: a feature with more
         than 253 edges has several columns.
     tables
         bool (categorical splits, 256): which codes go left.
@@ -92,22 +126,22 @@ class ByteTrees:
         """Return the ensemble over bytes; None if a feature has too many categories, or deep trees ask too much."""
         sizes = np.diff([*arrays.roots, len(arrays.feature)])
         is_categorical = [feature.type.is_categorical for feature in arrays.features]
-        many = (len(e) > MAX_EDGES for e, known in zip(arrays.edges, is_categorical, strict=True) if known)
+        many = (len(e) > _MAX_EDGES for e, known in zip(arrays.edges, is_categorical, strict=True) if known)
         if any(many):
             return None
-        columns = [(i, at) for i, edges in enumerate(arrays.edges) for at in range(0, max(len(edges), 1), MAX_EDGES)]
-        asked = np.flatnonzero(arrays.table_at != NO_TABLE)
+        columns = [(i, at) for i, edges in enumerate(arrays.edges) for at in range(0, max(len(edges), 1), _MAX_EDGES)]
+        categorical = np.flatnonzero(arrays.table_at != NO_TABLE)
         is_deep = bool(max(sizes, default=0) > _MAX_NODES)
         more_columns = len(columns) - len(arrays.features)
         if is_deep and (
             more_columns > _MAX_COLUMNS * len(sizes)
-            or len(asked) > _MAX_TABLES * len(sizes)
+            or len(categorical) > _MAX_TABLES * len(sizes)
             or not PackedTrees.can_number(max(sizes))
         ):
             return None
         table_of = np.full(len(arrays.feature), NO_TABLE)
-        table_of[asked] = np.arange(len(asked))
-        tables = _tables_of_bytes(arrays, asked)
+        table_of[categorical] = np.arange(len(categorical))
+        tables = _tables_of_bytes(arrays, categorical)
         builder = _Builder(arrays, columns, table_of, is_deep=is_deep)
         outputs = [builder.questions(np.flatnonzero(arrays.outputs == k)) for k in range(n_outputs)]
         return cls(arrays, tuple(columns), tables, tuple(outputs))
@@ -126,14 +160,14 @@ class _Builder:
     """Puts the inner nodes of trees in preorder; of deep trees those of the top, and packs the others."""
 
     def __init__(
-        self, arrays: TreeArrays, columns: Sequence[tuple[int, int]], table_of: npt.NDArray[np.int64], *, is_deep: bool
+        self, arrays: TreeArrays, columns: Sequence[tuple[int, int]], table_of: IntArray, *, is_deep: bool
     ) -> None:
         self._arrays = arrays
         self._asked = _in_bytes(arrays, columns, table_of)
         self._packed = PackedTrees.compile(arrays, *self._asked) if is_deep else None
-        self._levels = TOP_LEVELS if is_deep else _MAX_NODES
+        self._levels = _TOP_LEVELS if is_deep else _MAX_NODES
 
-    def questions(self, trees: npt.NDArray[np.int64]) -> _Questions:
+    def questions(self, trees: IntArray) -> _Questions:
         """Return the inner nodes of those trees."""
         arrays = self._arrays
         node, number, right, starts, ends = _in_preorder(arrays, trees, self._levels)
@@ -151,7 +185,7 @@ class _Builder:
         )  # fmt: skip
 
 
-def _in_preorder(arrays: TreeArrays, trees: npt.NDArray[np.int64], n_levels: int) -> tuple[npt.NDArray[np.int64], ...]:
+def _in_preorder(arrays: TreeArrays, trees: IntArray, n_levels: int) -> tuple[IntArray, ...]:
     """Return the questions of trees in preorder, so that a left child has the next number.
 
     These are for each question its node, its number in the tree, and the number of its right child; then where each
@@ -160,8 +194,8 @@ def _in_preorder(arrays: TreeArrays, trees: npt.NDArray[np.int64], n_levels: int
     """
     feature, left, right = arrays.feature, arrays.left, arrays.right
     level, index = arrays.roots[trees], np.arange(len(trees))
-    inner: list[npt.NDArray[np.int64]] = []
-    other: list[npt.NDArray[np.int64]] = []
+    inner: list[IntArray] = []
+    other: list[IntArray] = []
     tree_of = np.zeros(len(feature), np.int64)
     while len(level):
         tree_of[level] = index
@@ -183,7 +217,7 @@ def _in_preorder(arrays: TreeArrays, trees: npt.NDArray[np.int64], n_levels: int
     return asked, number[asked], number[right[asked]], starts, ends
 
 
-def _tables_of_bytes(arrays: TreeArrays, asked: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _tables_of_bytes(arrays: TreeArrays, asked: IntArray) -> npt.NDArray[np.bool_]:
     """Return the tables of categorical splits with an entry for each byte; missing values have the code `MISSING`."""
     missing, rows, indices = arrays.missing[arrays.feature[asked]], np.arange(len(asked)), np.arange(256 // 8)
     is_own = indices < (missing[:, None] + 9) // 8
@@ -194,9 +228,7 @@ def _tables_of_bytes(arrays: TreeArrays, asked: npt.NDArray[np.int64]) -> npt.ND
     return tables
 
 
-def _in_bytes(
-    arrays: TreeArrays, columns: Sequence[tuple[int, int]], table_of: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def _in_bytes(arrays: TreeArrays, columns: Sequence[tuple[int, int]], table_of: IntArray) -> IntArray:
     """Return int64 (4, nodes): ``column``, ``bound``, ``also`` and ``table`` of `add_leaves` for each node."""
     first_column = np.array([index for index, (_, edge) in enumerate(columns) if edge == 0], dtype=np.int64)
     is_leaf, is_table = arrays.feature == LEAF, table_of != NO_TABLE
@@ -205,6 +237,319 @@ def _in_bytes(
         return np.zeros((4, len(feature)), dtype=np.int64)
     is_any = arrays.bound > arrays.missing[feature]  # every present value goes left
     rank = np.where(is_leaf | is_table | is_any, 0, arrays.bound - 1)
-    bound = np.where(is_table, 0, np.where(is_any, NO_CODE, rank % MAX_EDGES + 1))
-    also = np.where(arrays.missing_left & ~is_table, MISSING, NO_CODE)
-    return np.stack([first_column[feature] + rank // MAX_EDGES, bound, also, table_of])
+    bound = np.where(is_table, 0, np.where(is_any, _NO_CODE, rank % _MAX_EDGES + 1))
+    also = np.where(arrays.missing_left & ~is_table, MISSING, _NO_CODE)
+    return np.stack([first_column[feature] + rank // _MAX_EDGES, bound, also, table_of])
+
+
+# --- deep trees -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PackedTrees:
+    """Trees of more than 255 nodes, packed for rows that walk them side by side.
+
+    A byte numbers the nodes of a top of a few levels only. Below it rows walk, a level at a time for a whole block of
+    rows. A node is a word of 64 bits, siblings are next to each other, and a leaf is its own child, so a step is the
+    same arithmetic in each row, ``node = left + (code >= bound)``, and compiles to SIMD instructions. Every five steps,
+    rows that have arrived are left out. A missing code is 255 and goes right; where it should go left, 1 is added to
+    all codes modulo 256, and to the bound.
+
+    For example the tree ``x < 3 ? (y < 5 ? a : b) : c`` is packed as 0 (x), 1 (y), 2 (c), 3 (a), 4 (b), with the left
+    children 1, 3, 2, 3, 4. The row (1, 9) steps 0, 1, 4, and the row (7, 0) steps 0, 2, 2.
+
+    Attributes
+    ----------
+    index
+        int64 (nodes,): the index of each node of `TreeArrays` among those of its tree here.
+    height
+        int64 (nodes,): the most steps from each node of `TreeArrays` to a leaf, at most `ROUND` + 1.
+    words, table_of, value
+        As `add_deep_leaves` takes them.
+    """
+
+    index: IntArray
+    height: IntArray
+    words: npt.NDArray[np.uint64]
+    table_of: IntArray | None
+    value: FloatArray
+
+    @classmethod
+    def compile(
+        cls, arrays: TreeArrays, column: IntArray, bound: IntArray, also: IntArray, table_of: IntArray
+    ) -> PackedTrees:
+        """Pack all trees, given what each node asks (see `add_leaves`)."""
+        start = np.repeat(arrays.roots, np.diff([*arrays.roots, len(arrays.feature)]))
+        inner = np.flatnonzero(arrays.feature != LEAF)
+        left, right, of_tree = arrays.left[inner], arrays.right[inner], start[inner]
+        # The k-th inner node of a tree has the children 2k + 1 and 2k + 2.
+        before = np.searchsorted(inner, of_tree)  # inner nodes of earlier trees
+        first_child = 2 * (np.arange(len(inner)) - before) + 1
+        index = np.zeros(len(start), dtype=np.int64)
+        index[left], index[right] = first_child, first_child + 1
+        child = index.copy()
+        child[inner] = first_child
+        limit = np.full(len(start), _NEVER)
+        limit[inner] = bound[inner]
+        rotated = also == MISSING
+        rotated[arrays.feature == LEAF] = False
+        limit += rotated
+        word = child | limit << int(BOUND) | rotated.astype(np.int64) << int(ROTATED) | column << int(COLUMN)
+        there = start + index
+        return cls(
+            index, _heights(inner, left, right, len(start)), _moved(word, there).astype(np.uint64),
+            _moved(table_of, there) if (table_of != NO_TABLE).any() else None,
+            _moved(np.where(arrays.feature == LEAF, arrays.value, -0.0), there),
+        )  # fmt: skip
+
+    def from_nodes(self, roots: IntArray, ends: IntArray) -> tuple[npt.NDArray[np.generic] | None, ...]:
+        """Return the arguments ``entry`` to ``table_of`` of `add_deep_leaves`, given the ends of the trees' tops."""
+        height = np.where(ends < 0, 0, self.height[ends]).max(axis=1, initial=0)
+        return self.index[ends].astype(np.uint32), roots, height, self.words, self.table_of
+
+    @staticmethod
+    def can_number(size: int) -> bool:
+        """Whether a tree of so many nodes fits the words."""
+        return size <= int(CHILD)
+
+
+def _moved(values: npt.NDArray[_T], there: IntArray) -> npt.NDArray[_T]:
+    out = np.empty_like(values)
+    out[there] = values
+    return out
+
+
+def _heights(inner: IntArray, left: IntArray, right: IntArray, size: int) -> IntArray:
+    """Return the most steps from each node to a leaf, `ROUND` + 1 if there are more than `ROUND`."""
+    height = np.zeros(size, dtype=np.int64)
+    for _ in range(ROUND + 1):  # in each round one step more
+        height[inner] = np.maximum(height[left], height[right]) + 1
+    return height
+
+
+# --- scores of frames -------------------------------------------------------------------------------------------------
+
+
+class _Numbers(NamedTuple):
+    """Features of one type of numbers, by their indices, and further arguments of `bin_columns`."""
+
+    dtype: np.dtype[Any]
+    features: list[int]
+    source: IntArray
+    edges: npt.NDArray[Any]
+    starts: IntArray
+    n_cuts: IntArray
+    target: IntArray
+
+
+class ByteScorer:
+    """An ensemble over columns of given types; what depends on the types only is prepared once.
+
+    Some thousand rows are scored at a time. Columns of one type of numbers are copied to a matrix and coded by one call
+    of a kernel: where there are hundreds of columns and few rows, a call for each column takes longer than all else.
+
+    Parameters
+    ----------
+    trees
+        The ensemble.
+    types
+        The types of the columns, by name.
+    only
+        The indices of the features that are coded here; None for all.
+    """
+
+    def __init__(self, trees: ByteTrees, types: Mapping[str, FeatureType], only: Sequence[int] | None = None) -> None:
+        features = trees.arrays.features
+        self._trees = trees
+        self._indices = list(range(len(features))) if only is None else list(only)
+        self._types = [types[features[i].name] for i in self._indices]
+        self._names = [features[i].name for i in self._indices]
+        self._exprs = [trees.arrays.value_expr(i, kind) for i, kind in zip(self._indices, self._types, strict=True)]
+        self._edges = [trees.arrays.edges_in(i, kind) for i, kind in zip(self._indices, self._types, strict=True)]
+        self._is_categorical = [features[i].type.is_categorical for i in self._indices]
+        self._columns: list[list[tuple[int, int]]] = [[] for _ in features]  # of each feature: row of the codes, edge
+        for row, (i, first) in enumerate(trees.columns):
+            self._columns[i].append((row, first))
+        self._others: list[int] = []
+        of_types: dict[np.dtype[Any], list[int]] = {}
+        for k, kind in enumerate(self._types):
+            dtype = None if self._is_categorical[k] else _NUMPY.get(type(kind.physical_dtype))
+            (self._others if dtype is None else of_types.setdefault(dtype, [])).append(k)
+        self._numbers = [self._as_numbers(dtype, own) for dtype, own in of_types.items()]
+
+    def _as_numbers(self, dtype: np.dtype[Any], features: list[int]) -> _Numbers:
+        parts = [
+            (source, self._edges[k][first : first + _MAX_EDGES], row)
+            for source, k in enumerate(features)
+            for row, first in self._columns[self._indices[k]]
+        ]
+        edges = [padded(own, dtype) for _, own, _ in parts]
+        return _Numbers(
+            dtype, features, np.array([source for source, _, _ in parts]), np.concatenate(edges),
+            np.cumsum([0, *map(len, edges)]), np.array([len(own) for _, own, _ in parts]),
+            np.array([row for _, _, row in parts]),
+        )  # fmt: skip
+
+    def margins(
+        self, frame: pl.LazyFrame, base_margins: Sequence[float | FloatArray], workers: Workers
+    ) -> list[FloatArray]:
+        """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order.
+
+        Parameters
+        ----------
+        frame
+            The rows.
+        base_margins
+            A number an output, or for each output the numbers of the rows.
+        workers
+            Threads that share the rows.
+        """
+        # Where every tree is a single leaf there is no column to take the number of rows from.
+        values = frame.select(self._exprs or pl.repeat(0, pl.len(), dtype=pl.UInt8)).collect()
+        return self.margins_of_plain(values, base_margins, workers)
+
+    def margins_of_plain(
+        self, values: pl.DataFrame, base_margins: Sequence[float | FloatArray], workers: Workers
+    ) -> list[FloatArray]:
+        """Return `margins` of a frame whose columns can be read as they are (see `is_plain`), without a query.
+
+        ``values`` has the columns of `names`, or any where there are none.
+        """
+        n_rows = len(values)
+        margins = [np.full(n_rows, base) for base in base_margins]
+
+        def score(rows: tuple[int, int]) -> None:
+            start, stop = rows
+            codes = self._trees.empty_codes(stop - start)
+            self._write(values if stop - start == n_rows else values[start:stop], codes)
+            self._trees.add_leaves(codes, [sums[start:stop] for sums in margins])
+
+        width = len(self._trees.columns) + len(self._trees.arrays.roots)
+        most = max(min(_CHUNK, _VALUES // width), 1)
+        count = max(-(-n_rows // most), workers.count(n_rows * width, _SMALLEST))
+        workers.each([(n_rows * k // count, n_rows * (k + 1) // count) for k in range(count)], score)
+        return margins
+
+    @property
+    def names(self) -> list[str]:
+        """The features that the trees use."""
+        return self._names
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether columns of these types hold the values that are compared."""
+        pairs = zip(self._trees.arrays.features, self._types, strict=True)
+        return all(
+            (kind.is_float or kind.is_integer) and not feature.type.is_categorical and not feature.zero_is_missing
+            for feature, kind in pairs
+        )
+
+    def write_codes(self, frame: pl.DataFrame, codes: Codes) -> None:
+        """Write the codes of the rows of ``frame``, of what is coded here, to ``codes`` of `ByteTrees.empty_codes`."""
+        self._write(frame.select(self._exprs), codes)
+
+    def _write(self, values: pl.DataFrame, codes: Codes) -> None:
+        """Write the codes of rows of which ``values`` has a column for each feature."""
+        others = list(self._others)
+        for numbers in self._numbers:
+            # In their order; to ask for thousands of names takes as long as to read the values of 100 rows.
+            is_all = len(numbers.features) == values.width
+            matrix = (values if is_all else values[:, numbers.features]).to_numpy().T
+            if matrix.dtype == numbers.dtype and matrix.flags.c_contiguous:
+                matrix.flags.writeable = False  # as it may be anyway: one type for the compiler
+                bin_columns(matrix, *numbers[2:], MISSING, codes)
+            else:  # integers with NULL, of which numpy makes floats
+                others += numbers.features
+        if not others:
+            return
+        columns = values.get_columns()
+        coded = {k: columns[k] for k in others if self._is_categorical[k]}
+        if to_code := [k for k in others if k not in coded]:
+            frame = values.select([self._code(k, column(columns[k].name)).alias(str(k)) for k in to_code])
+            coded |= dict(zip(to_code, frame.get_columns(), strict=True))
+        for k, series in coded.items():
+            self._write_column(k, series.to_numpy().astype(np.int64), codes)
+
+    def _code(self, k: int, values: pl.Expr) -> pl.Expr:
+        """Return the codes of a feature's values."""
+        return code_expr(values, self._types[k], self._edges[k], int(self._trees.arrays.missing[self._indices[k]]))
+
+    def _write_column(self, k: int, numbers: IntArray, codes: Codes) -> None:
+        index = self._indices[k]
+        most = _NO_CODE if self._is_categorical[k] else _MAX_EDGES
+        for row, first in self._columns[index]:
+            is_missing = numbers == self._trees.arrays.missing[index]
+            codes[row, : len(numbers)] = np.where(is_missing, MISSING, np.clip(numbers - first, 0, most))
+
+
+# --- scores of Arrow batches ------------------------------------------------------------------------------------------
+
+
+class BatchScorer:
+    """An ensemble over the Arrow batches of a DuckDB UDF, a few thousand rows each, of columns of given types.
+
+    A kernel reads the buffers of the batches in place: a frame of each batch takes longer than its score.
+    Only columns that are no plain arrays of numbers, such as strings and dates, go through a frame. Several threads may
+    use it at once.
+
+    Parameters
+    ----------
+    trees
+        The ensemble.
+    types
+        The types of the columns, by name, in the order in which they will come.
+    base_margins
+        A number an output.
+    """
+
+    def __init__(self, trees: ByteTrees, types: Mapping[str, FeatureType], base_margins: Sequence[float]) -> None:
+        self._trees = trees
+        self._base_margins = base_margins
+        order = list(types)
+        features = trees.arrays.features
+        self._indices = [order.index(feature.name) for feature in features]
+        self._is_read = [types[f.name].name in _IN_PLACE and not f.zero_is_missing and not f.type.is_categorical
+                         for f in features]  # fmt: skip
+        self._scorer = ByteScorer(trees, types, [i for i, is_read in enumerate(self._is_read) if not is_read])
+        self._in_frames = [(f.name, self._indices[i]) for i, f in enumerate(features) if not self._is_read[i]]
+        self._edges_kept, edges, self._read = [], [], []
+        for row, (i, first) in enumerate(trees.columns):
+            if self._is_read[i]:
+                dtype = _IN_PLACE[types[features[i].name].name]
+                own = trees.arrays.edges_in(i, types[features[i].name])[first : first + _MAX_EDGES]
+                with_padding = padded(own, dtype)
+                self._edges_kept.append(with_padding)  # the kernel knows but its address
+                edges.append((with_padding.ctypes.data, len(with_padding), len(own), row))
+                self._read.append((self._indices[i], dtype.kind == "i"))
+        self._edges = np.array(edges, dtype=np.int64).reshape(-1, 4)
+
+    def margins(self, batches: Sequence[Any]) -> list[FloatArray]:
+        """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order.
+
+        Parameters
+        ----------
+        batches
+            A pyarrow.ChunkedArray a column.
+        """
+        n_rows = len(batches[0])
+        codes = self._trees.empty_codes(n_rows)
+        arrays = {index: _in_one(batches[index]) for index, _ in self._read}  # kept until the kernel is done
+        buffers = [(*_addresses(arrays[index]), is_integer) for index, is_integer in self._read]
+        code_buffers(np.array(buffers, dtype=np.int64).reshape(-1, 4), self._edges, n_rows, MISSING, codes)
+        if self._in_frames:
+            frame = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[index])) for name, index in self._in_frames])
+            self._scorer.write_codes(frame, codes)
+        margins = [np.full(n_rows, base) for base in self._base_margins]
+        self._trees.add_leaves(codes, margins)
+        return margins
+
+
+def _in_one(batch: Any) -> Any:
+    return batch.chunk(0) if batch.num_chunks == 1 else batch.combine_chunks()
+
+
+def _addresses(array: Any) -> tuple[int, int, int]:
+    """Return where the values are, where the validity bitmap is (0 if there is none), and where the rows start."""
+    validity, values = array.buffers()
+    # No rows may mean no buffer.
+    return 0 if values is None else values.address, 0 if validity is None else validity.address, array.offset

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.compile.arrays.flat_trees import TreeArrays
-from frameboost.compile.arrays.linear_arrays import CHUNK, LinearArrays
-from frameboost.compile.arrays.linear_kernels import add_slopes
-from frameboost.compile.arrays.shap_kernels import add_interactions, add_shap, add_steps, link_nodes
+from frameboost.compile.arrays.linear_trees import CHUNK, LinearArrays
+from frameboost.compile.arrays.shap_kernels import add_interactions, add_shap, add_slopes, add_steps, link_nodes
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.node_means import leaf_slopes, means_on_grid, node_shares
@@ -99,8 +98,8 @@ class Contributions:
         """Return the Shapley values, (rows, features)."""
         out = np.zeros(codes.shape)
         a = self.arrays
-        given = (codes, a.roots, self.sizes, a.missing, self._questions(), a.value, self.links, self.rule)
-        _over_rows(len(codes), lambda first, last: add_shap(*given, first, last, out))
+        arguments = (codes, a.roots, self.sizes, a.missing, self._questions(), a.value, self.links, self.rule)
+        _over_rows(len(codes), lambda first, last: add_shap(*arguments, first, last, out))
         return out
 
     def interactions(self, codes: Codes) -> Floats:
@@ -112,8 +111,8 @@ class Contributions:
         n_rows, n_features = codes.shape
         out = np.zeros((n_rows, n_features, n_features))
         a = self.arrays
-        given = (codes, a.roots, self.sizes, a.missing, self._questions(), a.value, self.links, self.rule)
-        _over_rows(n_rows, lambda first, last: add_interactions(*given, first, last, out))
+        arguments = (codes, a.roots, self.sizes, a.missing, self._questions(), a.value, self.links, self.rule)
+        _over_rows(n_rows, lambda first, last: add_interactions(*arguments, first, last, out))
         diagonal = np.arange(n_features)
         out[:, diagonal, diagonal] = self.shap(codes) - out.sum(axis=2)
         return out
@@ -122,8 +121,8 @@ class Contributions:
         """Return Saabas' contributions, (rows, features): exact, as `mean` is on a grid."""
         out = np.zeros(codes.shape)
         a = self.arrays
-        given = (codes, a.roots, a.missing, self._questions(), self.mean)
-        _over_rows(len(codes), lambda first, last: add_steps(*given, first, last, out))
+        arguments = (codes, a.roots, a.missing, self._questions(), self.mean)
+        _over_rows(len(codes), lambda first, last: add_steps(*arguments, first, last, out))
         return out
 
     def slopes(self, codes: Codes, numbers: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Kernels for contributions: Shapley values of trees (TreeSHAP), their interactions, and Saabas' steps.
+"""Kernels for contributions: Shapley values of trees (TreeSHAP), their interactions, Saabas' steps, and slopes.
 
 The game (Lundberg, Erion & Lee 2018, "Consistent Individualized Feature Attribution for Tree Ensembles", algorithm 1):
 v(S) is what the tree says on average when only the features in S are known; at a split on any other feature a row goes
@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from frameboost.compile.arrays.predict_kernels import LEAF, NO_TABLE, is_named
+from frameboost.compile.arrays.score_kernels import LEAF, NO_TABLE, is_named
 from frameboost.runtime.kernel import kernel
 
-__all__ = ["add_interactions", "add_shap", "add_steps", "link_nodes"]
+__all__ = ["add_interactions", "add_shap", "add_slopes", "add_steps", "link_nodes"]
 
 # Rows that pass one tree before the next tree: factors that depend on the tree alone are computed once for them.
 _BLOCK = 256
@@ -287,3 +287,28 @@ def add_steps(codes, roots, missing, questions, mean, first, last, out):  # type
                     child = left[node] if _goes_left(codes, row, node, missing, questions) else right[node]
                     out[row, feature[node]] += mean[child] - mean[node]
                     node = child
+
+
+@kernel
+def add_slopes(leaves, roots, linear_at, constant, starts, indices, terms, numbers, first, out):  # type: ignore[no-untyped-def]
+    """Add slope times number of each term of the rows' leaves to its feature; the constant goes to the first term.
+
+    ``out`` is float64 (rows, features), by ``indices``; the other parameters are those of
+    `frameboost.compile.arrays.score_kernels.add_linear_trees`.
+    """
+    for row in range(len(leaves)):
+        for tree in range(len(roots)):
+            leaf = linear_at[roots[tree] + leaves[row, tree]]
+            if leaf < 0:
+                continue
+            is_complete = True
+            for k in range(starts[leaf], starts[leaf + 1]):
+                x = numbers[indices[k], first + row]
+                is_complete &= x == x
+            if not is_complete:
+                continue
+            out[first + row, indices[starts[leaf]]] += constant[leaf]
+            for k in range(starts[leaf], starts[leaf + 1]):
+                x = numbers[indices[k], first + row]
+                u = min(max((x + terms[k, 1]) - terms[k, 2], terms[k, 3]), terms[k, 4])
+                out[first + row, indices[k]] += terms[k, 0] * u

@@ -1,4 +1,4 @@
-"""The walk of `frameboost.compile.arrays.predict_kernels` in numpy, for where numba is not installed.
+"""The walk of `frameboost.compile.arrays.score_kernels` in numpy, for where numba is not installed.
 
 All rows of a block go down a tree together, a level at a time; rows that are in a leaf take no part in the next level.
 """
@@ -22,7 +22,7 @@ _BLOCK = 1 << 13
 
 
 def sum_leaves(codes: Codes, roots: IntArray, *arguments: Any) -> None:
-    """See `frameboost.compile.arrays.predict_kernels.sum_leaves`."""
+    """See `frameboost.compile.arrays.score_kernels.sum_leaves`."""
     *questions, value, first, last, margins = arguments
     for rows in _blocks(first, last):
         for root in roots:
@@ -30,7 +30,7 @@ def sum_leaves(codes: Codes, roots: IntArray, *arguments: Any) -> None:
 
 
 def find_leaves(codes: Codes, roots: IntArray, *arguments: Any) -> None:
-    """See `frameboost.compile.arrays.predict_kernels.find_leaves`."""
+    """See `frameboost.compile.arrays.score_kernels.find_leaves`."""
     *questions, first, last, out = arguments
     for rows in _blocks(first, last):
         for tree, root in enumerate(roots):

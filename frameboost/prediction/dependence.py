@@ -1,4 +1,8 @@
-"""Partial dependence: the mean prediction over the rows, as a function of one feature (Friedman 2001, section 8.2)."""
+"""Predictions as a function of one or two features: their mean over the rows, or those of each row.
+
+The mean is the partial dependence (Friedman 2001, section 8.2); of each row it is the individual conditional
+expectation (Goldstein, Kapelner, Bleich & Pitkin 2015, "Peeking inside the black box", JCGS 24(1)).
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,14 @@ from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.polars import output_expr
 from frameboost.data.rows_to_score import open_rows
+from frameboost.data.sources import FrameSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.outputs import Output
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import category_column
 from frameboost.schema.types import Feature, FeatureType
 
-__all__ = ["default_grid", "partial_dependence_frame", "responses"]
+__all__ = ["individual_dependence", "partial_dependence_frame"]
 
 _GRID_SIZE = 20
 # What polars raises for values that a column cannot hold; AttributeError for objects of unknown types.
@@ -49,7 +54,7 @@ def partial_dependence_frame(
             raise ParameterError(
                 f"the feature is itself named {shown(_PREDICTION)}, as the column of the means is; rename it"
             )
-    given = _given_grids(chosen, grid)
+    given = _grids(chosen, grid)
     source = open_rows(data, ensemble.read_features)
     types = ensemble.find_in(source)
     frame = source.to_frame(ensemble.read_names).collect()
@@ -58,18 +63,80 @@ def partial_dependence_frame(
     axes = []
     for name in chosen:
         column, feature = frame[name].alias(_VALUES), ensemble.features[names.index(name)]
-        values = _given_grid(given[name], column, name) if name in given else default_grid(column, feature)
+        values = _user_grid(given[name], column, name) if name in given else _default_grid(column, feature)
         if values.is_empty():
             raise DataError(f"feature {shown(name)} has no value in any row; give a grid")
         axes.append(pl.DataFrame({name: values}))
     points = axes[0] if len(axes) == 1 else axes[0].join(axes[1], how="cross", maintain_order="left_right")
-    of_each = responses(predictor, frame, types, points, wanted)
+    of_each = _responses(predictor, frame, types, points, wanted)
     means = [np.mean(predictions, axis=0).tolist() for predictions in of_each]
     dtype = pl.Float64() if len(wanted.values) == 1 else pl.Array(pl.Float64, len(wanted.values))
     return points.with_columns(pl.Series(_PREDICTION, means, dtype=dtype))
 
 
-def _given_grids(features: Sequence[str], grid: Any) -> Mapping[str, Any]:
+def individual_dependence(
+    predictor: Predictor, frame: pl.DataFrame, features: Sequence[str], output: str, *,
+    number: int | None = None, grid_of: pl.DataFrame | None = None, most: int | None = None,
+) -> pl.DataFrame:  # fmt: skip
+    """Return the prediction of each row with one or two features set to each value of a grid.
+
+    Parameters
+    ----------
+    predictor
+        The model's.
+    frame
+        The rows, with all columns that the model reads.
+    features
+        One or two features of the model. Their grid has the values of `Model.partial_dependence` by default, and a
+        missing value if the column has one; of two features all pairs.
+    output
+        ``"mean"`` or ``"margin"``.
+    number
+        The number of the output, if not all.
+    grid_of
+        The rows whose values the grid is made of, if not ``frame``.
+    most
+        The most values of a feature; of more, those at evenly spaced ranks, or the most frequent categories.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``value`` and, of two features, ``other`` (in the columns' types), ``row`` (from 0), ``output`` (from 0),
+        ``prediction``.
+
+    Raises
+    ------
+    DataError
+        If there are no rows, or a feature has no value.
+    ParameterError
+        If the model has no such feature.
+    """
+    ensemble, wanted = predictor.ensemble, predictor.ensemble.output(output)
+    names = ensemble.feature_names
+    for name in features:
+        if name not in names:
+            raise ParameterError(f"feature must be one of the model's, {listed(names)}, not {shown(name)}")
+    if frame.is_empty():
+        raise DataError("the data has no rows to take the mean over")
+    source = FrameSource(frame.lazy())
+    types = ensemble.find_in(source)
+    axes = [_axis(frame if grid_of is None else grid_of, name, predictor, most) for name in features]
+    grid = pl.DataFrame({features[0]: axes[0]})
+    if len(features) == 2:
+        grid = grid.join(pl.DataFrame({features[1]: axes[1]}), how="cross", maintain_order="left_right")
+    numbers = range(len(wanted.values)) if number is None else [number]
+    rows = source.to_frame(ensemble.read_names).collect()
+    by_row = (found.reshape(len(frame), -1) for found in _responses(predictor, rows, types, grid, wanted))
+    cube = np.stack([found[:, numbers] for found in by_row])
+    labels = grid.rename(dict(zip(grid.columns, ("value", "other")[: len(features)], strict=True)))
+    numbered = pl.DataFrame({"row": np.arange(len(frame), dtype=np.uint32)})
+    outputs = pl.DataFrame({"output": np.array(numbers, dtype=np.uint32)})
+    long = labels.join(numbered, how="cross", maintain_order="left_right")
+    long = long.join(outputs, how="cross", maintain_order="left_right")
+    return long.with_columns(pl.Series("prediction", cube.ravel(), dtype=pl.Float64))
+
+
+def _grids(features: Sequence[str], grid: Any) -> Mapping[str, Any]:
     """Return the values that the user gives, by feature: of two features a dict."""
     if grid is None:
         return {}
@@ -83,7 +150,7 @@ def _given_grids(features: Sequence[str], grid: Any) -> Mapping[str, Any]:
     return grid
 
 
-def responses(
+def _responses(
     predictor: Predictor, frame: pl.DataFrame, types: Mapping[str, FeatureType], grid: pl.DataFrame, output: Output
 ) -> Iterator[npt.NDArray[np.float64]]:
     """Yield, for each row of the grid, the predictions of all rows with the grid's features set to its values.
@@ -127,7 +194,7 @@ def responses(
         yield predictions
 
 
-def default_grid(column: pl.Series, feature: Feature) -> pl.Series:
+def _default_grid(column: pl.Series, feature: Feature) -> pl.Series:
     """Return all categories of a string feature, or up to 20 values of the column at evenly spaced ranks, sorted."""
     if feature.type.is_categorical and feature.categories:  # another library's model lists those that it splits on
         # An Enum column may lack some categories.
@@ -143,7 +210,7 @@ def default_grid(column: pl.Series, feature: Feature) -> pl.Series:
     return present.sort().gather(ranks).unique(maintain_order=True)
 
 
-def _given_grid(grid: Iterable[Any], column: pl.Series, name: str) -> pl.Series:
+def _user_grid(grid: Iterable[Any], column: pl.Series, name: str) -> pl.Series:
     if isinstance(grid, str | bytes | Set | Mapping) or not is_iterable(grid):
         raise ParameterError(f"grid must be a list of values, not {shown(grid)}")
     listed = grid.to_list() if isinstance(grid, pl.Series) else list(grid)
@@ -155,3 +222,22 @@ def _given_grid(grid: Iterable[Any], column: pl.Series, name: str) -> pl.Series:
         raise ParameterError(
             f"grid must hold values of column {shown(name)}, which has type {column.dtype}, not {shown(listed)}"
         ) from error
+
+
+def _axis(frame: pl.DataFrame, name: str, predictor: Predictor, most: int | None) -> pl.Series:
+    """Return the values of one feature, with a missing one last if the column has any."""
+    column = frame[name].alias("values")
+    feature = predictor.ensemble.features[predictor.ensemble.feature_names.index(name)]
+    values = _default_grid(column, feature)
+    if values.is_empty():
+        raise DataError(f"feature {shown(name)} has no value in any row")
+    if most is not None and len(values) > most and feature.type.is_categorical:
+        known = column.filter(column.is_in(values.implode()))
+        counts = known.value_counts(name="rows").sort(["rows", "values"], descending=[True, False])
+        frequent = counts["values"].head(most).to_list()
+        # Of rows that have only categories which training did not have, some of those of training.
+        values = values.filter(values.is_in(frequent)) if frequent else values.head(most)
+    elif most is not None and len(values) > most:
+        values = values.gather(np.unique(np.linspace(0, len(values) - 1, most).round().astype(np.int64)))
+    missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
+    return values.extend(pl.Series("values", [None], dtype=values.dtype)) if missing.any() else values

@@ -1,0 +1,326 @@
+"""Kernels that score rows: walks over codes, blocks of bytes, linear leaves, and the codes of Arrow batches.
+
+`frameboost.compile.arrays.flat_trees` and `frameboost.compile.arrays.byte_trees` make their arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray  # type: ignore[attr-defined]
+
+from frameboost.binning.kernels import bin_values
+from frameboost.runtime.intrinsics import BYTES, as_pointer, move_bytes
+from frameboost.runtime.kernel import kernel
+
+__all__ = [
+    "BOUND", "BYTES", "CHILD", "COLUMN", "LEAF", "MISSING", "NO_TABLE", "ROTATED", "ROUND", "add_deep_leaves",
+    "add_leaves", "add_linear_trees", "code_buffers", "find_leaves", "is_named", "sum_leaves",
+]  # fmt: skip
+
+# What `TreeArrays.feature` holds for a leaf, and ``table`` and ``table_at`` for a split that is not categorical.
+LEAF = NO_TABLE = -1
+
+
+# --- walks: each row goes down each tree ------------------------------------------------------------------------------
+
+# Rows that pass one tree before the next tree: their codes and the tree stay in the cache.
+_WALKED = 256
+
+
+@kernel(inline="always")
+def is_named(tables, at, code):  # type: ignore[no-untyped-def]
+    """Return the bit of a code in the bytes from ``tables[at]`` on, lowest bit first: bit ``code % 8`` of a byte."""
+    return bool(tables[at + (code >> 3)] >> (code & 7) & 1)
+
+
+@kernel(inline="always")
+def _leaf_of(codes, row, node, feature, bound, missing, missing_left, table_at, tables, left, right):  # type: ignore[no-untyped-def]
+    while feature[node] != LEAF:
+        code = codes[row, feature[node]]
+        if table_at[node] != NO_TABLE:
+            is_left = is_named(tables, table_at[node], code)
+        elif code == missing[feature[node]]:
+            is_left = missing_left[node]
+        else:
+            is_left = code < bound[node]
+        node = left[node] if is_left else right[node]
+    return node
+
+
+@kernel
+def sum_leaves(  # type: ignore[no-untyped-def]
+    codes, roots, feature, bound, missing, missing_left, table_at, tables, left, right, value, first, last, margins
+):
+    """Add the leaf values of rows ``first`` to ``last - 1`` to ``margins`` (float64), in tree order.
+
+    The arrays are those of `frameboost.compile.arrays.flat_trees.TreeArrays`.
+    """
+    for start in range(first, last, _WALKED):
+        stop = min(start + _WALKED, last)
+        for tree in range(len(roots)):
+            for row in range(start, stop):
+                leaf = _leaf_of(
+                    codes, row, roots[tree], feature, bound, missing, missing_left, table_at, tables, left, right
+                )
+                margins[row] += value[leaf]
+
+
+@kernel
+def find_leaves(  # type: ignore[no-untyped-def]
+    codes, roots, feature, bound, missing, missing_left, table_at, tables, left, right, first, last, out
+):
+    """Write each row's leaf, by its number within the tree, to ``out``, int32 (rows, trees)."""
+    for start in range(first, last, _WALKED):
+        stop = min(start + _WALKED, last)
+        for tree in range(len(roots)):
+            for row in range(start, stop):
+                leaf = _leaf_of(
+                    codes, row, roots[tree], feature, bound, missing, missing_left, table_at, tables, left, right
+                )
+                out[row, tree] = leaf - roots[tree]
+
+
+# --- blocks: every node of a tree is compared with a block of rows ----------------------------------------------------
+
+# Rows that pass a tree together: their nodes and one column of their codes stay in the first cache.
+_BLOCK = 1024
+_BYTES = np.uint64(BYTES)
+MISSING = 255  # the code of missing values
+# The fields of a node's word begin at these bits: the left child, whose sibling is next; the bound; whether codes are
+# rotated, so that the missing one, 255, comes first; the row of ``codes``.
+CHILD, BOUND, ROTATED, COLUMN = np.uint64(2**24 - 1), np.uint64(24), np.uint64(33), np.uint64(34)
+# Steps after which rows that are in a leaf are left out.
+ROUND = 5
+BOUNDS, BYTE, ONE = np.uint64(511), np.uint64(255), np.uint64(1)
+
+
+@kernel
+def add_leaves(  # type: ignore[no-untyped-def]
+    codes, starts, number, column, bound, also, right, table, tables, value, margins
+):
+    """Add the leaf values of all trees to the margins, in tree order.
+
+    Parameters
+    ----------
+    codes
+        uint8 (columns, rows), with rows up to a multiple of 64, whose codes do not count beyond those of ``margins``.
+    starts
+        int64 (trees + 1,): the first question (inner node) of each tree in the next arrays, and their number.
+    number, right
+        uint8 (questions,): the number of the node, and of its right child; its left child has the next number
+        (preorder). Nodes come before their children.
+    column
+        int64 (questions,): the row of ``codes`` that the node compares.
+    bound, also
+        uint8 (questions,): a code below ``bound``, or equal to ``also``, goes left.
+    table
+        int64 (questions,): `NO_TABLE`, or the row of ``tables`` that says instead which codes go left.
+    tables
+        bool (tables, 256).
+    value
+        float64 (trees, 256): the leaf value for each node number.
+    margins
+        float64 (rows,), added to.
+    """
+    n_rows = np.uint64(len(margins))
+    node = np.empty(_BLOCK, dtype=np.uint8)
+    for start in range(np.uint64(0), n_rows, np.uint64(_BLOCK)):
+        size = min(np.uint64(_BLOCK), n_rows - start)
+        for tree in range(len(starts) - 1):
+            first, last = starts[tree], starts[tree + 1]
+            _ask(codes, start, size, first, last, number, column, bound, also, right, table, tables, node)
+            leaf_values = value[tree]
+            for i in range(size):
+                margins[start + i] += leaf_values[node[i]]
+
+
+@kernel
+def _ask(codes, start, size, first, last, number, column, bound, also, right, table, tables, node):  # type: ignore[no-untyped-def]
+    """Write to ``node`` where the rows from ``start`` on get by the questions ``first`` to ``last - 1`` of a tree."""
+    node[:] = 0
+    flat, stride = codes.reshape(-1), np.uint64(codes.shape[1])
+    blocks = (size + _BYTES - ONE) // _BYTES
+    for question in range(np.uint64(first), np.uint64(last)):
+        at = np.uint64(column[question]) * stride + start
+        here, left, other = number[question], np.uint8(number[question] + 1), right[question]
+        if table[question] == NO_TABLE:
+            move_bytes(flat, at, node, blocks, here, bound[question], also[question], left, other)
+        else:
+            goes_left = tables[table[question]]
+            for i in range(size):  # without branches and wider types the compiler vectorises the loop
+                child = left if goes_left[flat[at + i]] else other
+                node[i] = child if node[i] == here else node[i]
+
+
+@kernel
+def add_deep_leaves(  # type: ignore[no-untyped-def]
+    codes, starts, number, column, bound, also, right, table, tables,
+    entry, roots, height, words, table_of, value, margins,
+):  # fmt: skip
+    """Add the leaf values of all trees to the margins, in tree order; rows walk below the top of each tree.
+
+    The first arguments are those of `add_leaves`, for the tops of the trees only.
+
+    Parameters
+    ----------
+    entry
+        uint32 (trees, 256): the node where the walk begins, for each node number of the top.
+    roots
+        int64 (trees,): where each tree's nodes start in the arrays below.
+    height
+        int64 (trees,): the most steps from the end of the top to a leaf, or any number above `ROUND`.
+    words
+        uint64 (nodes,): a node, see `frameboost.compile.arrays.byte_trees.PackedTrees`.
+    table_of
+        int64 (nodes,): the row of ``tables`` of a categorical split; None if no node has one.
+    value
+        float64 (nodes,): the leaf values, and -0 in the inner nodes.
+    """
+    n_rows = len(margins)
+    top, node, row = np.empty(_BLOCK, dtype=np.uint8), np.empty(_BLOCK, dtype=np.uint32), np.empty(_BLOCK, np.uint32)
+    for start in range(0, n_rows, _BLOCK):
+        size = min(_BLOCK, n_rows - start)
+        for tree in range(len(starts) - 1):
+            first, last = starts[tree], starts[tree + 1]
+            first_row, n_here = np.uint64(start), np.uint64(size)
+            _ask(codes, first_row, n_here, first, last, number, column, bound, also, right, table, tables, top)
+            begin, nodes, leaf_values = entry[tree], words[roots[tree] :], value[roots[tree] :]
+            for i in range(size):
+                node[i], row[i] = begin[top[i]], i
+            open_ = size
+            while open_ > 0:
+                _step(codes, start, roots[tree], nodes, table_of, tables, min(height[tree], ROUND), row[:open_], node)
+                if height[tree] <= ROUND:
+                    for i in range(size):
+                        margins[start + i] += leaf_values[node[i]]
+                    break
+                n_rows_left = 0
+                for i in range(open_):  # without branches: rows that are in a leaf have arrived, others add -0
+                    margins[start + row[i]] += leaf_values[node[i]]
+                    is_open = nodes[node[i]] & CHILD != node[i]
+                    row[n_rows_left], node[n_rows_left] = row[i], node[i]
+                    n_rows_left += is_open
+                open_ = n_rows_left
+
+
+@kernel
+def _step(codes, start, root, nodes, table_of, tables, n_steps, row, node):  # type: ignore[no-untyped-def]
+    """Move each of the rows ``start + row`` so many steps down from its node."""
+    stride = np.uint64(codes.shape[1])
+    flat = codes.reshape(-1)[start:]
+    for _ in range(n_steps):
+        if table_of is None:  # which leaves the other loop out of the compilation
+            # Without branches all rows take a step in the same instructions.
+            for i in range(len(row)):
+                word = nodes[node[i]]
+                code = flat[(word >> COLUMN) * stride + np.uint64(row[i])] + (word >> ROTATED & ONE)
+                node[i] = (word & CHILD) + np.uint64((code & BYTE) >= (word >> BOUND & BOUNDS))
+        else:
+            for i in range(len(row)):
+                word, table = nodes[node[i]], table_of[root + node[i]]
+                code = flat[(word >> COLUMN) * stride + np.uint64(row[i])]
+                if table == NO_TABLE:
+                    is_right = (code + (word >> ROTATED & ONE) & BYTE) >= (word >> BOUND & BOUNDS)
+                else:
+                    is_right = not tables[table, code]
+                node[i] = (word & CHILD) + np.uint64(is_right)
+
+
+# --- codes of the columns of Arrow batches, which are read in place ---------------------------------------------------
+
+# A byte of a validity bitmap whose eight rows are all present.
+_ALL_PRESENT = 255
+
+
+@kernel
+def _mark_missing(address, offset, missing, codes):  # type: ignore[no-untyped-def]
+    """Write ``missing`` where a validity bitmap has a 0; bit ``row % 8`` of a byte is the row's, lowest bit first."""
+    n_rows = len(codes)
+    bitmap = carray(as_pointer(address), ((offset + n_rows + 7) >> 3,), np.uint8)
+    row = 0
+    while row < n_rows:
+        bit = offset + row
+        if (bit & 7) == 0 and bitmap[bit >> 3] == _ALL_PRESENT:  # as most bytes are
+            row += 8
+            continue
+        if (bitmap[bit >> 3] >> (bit & 7)) & 1 == 0:
+            codes[row] = missing
+        row += 1
+
+
+@kernel
+def code_buffers(buffers, edges, n_rows, missing, codes):  # type: ignore[no-untyped-def]
+    """Write codes of columns of float64 and int64 (see `frameboost.binning.kernels.bin_values`).
+
+    Parameters
+    ----------
+    buffers
+        int64 (columns, 4): the address of the values, the address of the validity bitmap (0 if there is none), the
+        offset of the first row in both, and whether the values are integers.
+    edges
+        int64 (columns, 4): the address of the edges, which have the values' type and are padded; their number with and
+        without the padding; the row of ``codes``.
+    n_rows
+        The number of rows.
+    missing
+        The code of missing values.
+    codes
+        uint8 (any, rows or more); one row is written for each column.
+    """
+    for column in range(len(buffers)):
+        values, validity, offset, is_integer = buffers[column]
+        cut_address, n_padded, n_edges, index = edges[column]
+        out = codes[index, :n_rows]
+        if is_integer:
+            whole = carray(as_pointer(values), (offset + n_rows,), np.int64)
+            cuts = carray(as_pointer(cut_address), (n_padded,), np.int64)
+            bin_values(whole, cuts, n_edges, missing, offset, offset + n_rows, out)
+        else:
+            number = carray(as_pointer(values), (offset + n_rows,), np.float64)
+            bounds = carray(as_pointer(cut_address), (n_padded,), np.float64)
+            bin_values(number, bounds, n_edges, missing, offset, offset + n_rows, out)
+        if validity != 0:
+            _mark_missing(validity, offset, missing, out)
+
+
+# --- linear leaves ----------------------------------------------------------------------------------------------------
+
+
+@kernel
+def add_linear_trees(leaves, trees, roots, value, linear_at, constant, starts, indices, terms, numbers, first, margins):  # type: ignore[no-untyped-def]
+    """Add the values of some trees to the margins of some rows.
+
+    Parameters
+    ----------
+    leaves
+        int32 (rows, all trees): the rows' leaves, by their number within the tree.
+    trees, roots
+        int64: which trees, and where the nodes of all trees start.
+    value, linear_at
+        float64 and int64 (nodes): the value of a leaf without slopes, and the number of one with slopes or -1.
+    constant, starts
+        float64 (linear leaves), int64 (linear leaves + 1): the constants, and where the terms of each start.
+    indices, terms
+        int64 (terms), float64 (terms, 5): the row of ``numbers``; slope, offset, shift, low and high.
+    numbers
+        float64 (features, rows): NaN where a value is missing.
+    first
+        The number of the first of these rows in ``numbers``.
+    margins
+        float64 (rows).
+    """
+    for row in range(len(leaves)):
+        total = 0.0
+        for i in range(len(trees)):
+            node = roots[trees[i]] + leaves[row, trees[i]]
+            added, leaf = value[node], linear_at[node]
+            if leaf >= 0:
+                linear, is_complete = constant[leaf], True
+                for k in range(starts[leaf], starts[leaf + 1]):
+                    x = numbers[indices[k], first + row]
+                    is_complete &= x == x
+                    linear += terms[k, 0] * min(max((x + terms[k, 1]) - terms[k, 2], terms[k, 3]), terms[k, 4])
+                if is_complete:
+                    added = linear
+            total += added
+        margins[row] += total

@@ -1,0 +1,109 @@
+"""Outputs of few or of some thousand rows: to set up a query of polars takes longer than to compute them.
+
+A few are computed number by number, more by numpy; of more rows yet polars is as fast
+(`frameboost.compile.polars.output_expr`). All have the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.expressions.expression import value_of
+from frameboost.losses.outputs import Output
+
+if TYPE_CHECKING:
+    from frameboost.engines.memory.programs import Program
+
+__all__ = ["ArrayOutput", "few_outputs"]
+
+# Rows times expressions that are computed number by number.
+_MAX_VALUES = 16
+# Rows times values that are computed by numpy.
+_MAX_ARRAY = 1 << 13
+
+
+def few_outputs(output: Output, margins: Sequence[Sequence[float]]) -> pl.Series | None:
+    """Return what the output says of rows with these margins; None if they must be computed by columns.
+
+    The bits are those of `frameboost.compile.polars.output_expr`.
+
+    Parameters
+    ----------
+    margins
+        float64 (outputs, rows): the margins, all known.
+    """
+    if not 0 < len(margins[0]) * _size(output) <= _MAX_VALUES or output.names:
+        return None
+    rows = [_values(output, row) for row in zip(*margins, strict=True)]
+    shape = len(output.values)
+    kind = _dtype(output)
+    if shape == 1:
+        return pl.Series([value for (value,) in rows], dtype=kind)
+    return pl.Series(rows, dtype=pl.Array(kind, shape))
+
+
+def _size(output: Output) -> int:
+    """Return the number of expressions of a row."""
+    return len(output.values) + sum(map(len, output.stages))
+
+
+def _values(output: Output, margins: Sequence[float]) -> list[Any]:
+    """Return one row's values."""
+    numbers: dict[str, Any] = {name: float(k) for k, name in enumerate(output.labels)}
+    numbers |= dict(zip(output.inputs, map(float, margins), strict=True))
+    for stage in output.stages:
+        numbers |= {name: value_of(expression, numbers) for name, expression in stage.items()}
+    values: list[Any] = [value_of(expression, numbers) for expression in output.values]
+    if not output.is_class:
+        return values
+    labels = list(output.labels.values())
+    return [labels[int(value)] if labels else int(value) for value in values]
+
+
+def _dtype(output: Output) -> type[pl.DataType]:
+    """Return the type of a value."""
+    if not output.is_class:
+        return pl.Float64
+    labels = list(output.labels.values())
+    return pl.Int64 if not labels else pl.Boolean if isinstance(labels[0], bool) else pl.String
+
+
+class ArrayOutput:
+    """An output whose values are numbers, compiled once.
+
+    Parameters
+    ----------
+    output
+        The output.
+    """
+
+    def __init__(self, output: Output) -> None:
+        from frameboost.engines.memory.programs import compile_program, evaluate  # which need numba
+
+        self._margins, self._evaluate = output.margins, evaluate
+        self._program: Program | None = None
+        if not output.is_class and not output.names:  # these are numbers
+            terms = {name: value for stage in output.stages for name, value in stage.items()}
+            self._program = compile_program(output.values, terms, {})
+
+    def values(self, margins: Sequence[npt.NDArray[np.float64]]) -> pl.Series | None:
+        """Return the values of rows with these margins, float64 (outputs, rows).
+
+        None if they must be computed by polars: many rows, or expressions that may be NULL or round otherwise.
+        """
+        program, n_rows = self._program, len(margins[0])
+        if program is None or n_rows * len(program.results) > _MAX_ARRAY:
+            return None
+        by_name = dict(zip(self._margins, margins, strict=True))
+        results = self._evaluate(program, [by_name[name] for name in program.columns])
+        if len(results) == 1:
+            return pl.Series("prediction", np.broadcast_to(results[0], n_rows))
+        table = np.empty((n_rows, len(results)))
+        for k, column in enumerate(results):
+            table[:, k] = column
+        return pl.Series("prediction", table)
