@@ -42,12 +42,9 @@ from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.storage import MemoryBudget
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
-from frameboost.training.checkpoint_facts import argument_facts
-from frameboost.training.checkpoint_file import CheckpointFile
 from frameboost.training.class_labels import hint_of_classes
-from frameboost.training.data_checks import check_held_out, check_rows, check_upper_bound
+from frameboost.training.data_checks import check_held_out, check_queries, check_rows, check_upper_bound
 from frameboost.training.evaluation_log import Callback, EvaluationLog
-from frameboost.training.ranking_checks import check_queries
 
 __all__ = ["check_options", "fit", "plan"]
 
@@ -90,10 +87,10 @@ def fit(
         return mean_of_folds(fit, **locals())
     require_numba("fit")
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
-        from frameboost.training.checkpoint import Checkpoint
+        from frameboost.training.checkpoint import Checkpoint, argument_facts
         from frameboost.training.growths import FitEngines
         from frameboost.training.train import train
-    saved = None if checkpoint is None else Checkpoint(CheckpointFile(checkpoint), checkpoint_every)
+    saved = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every)
     planned = plan_fit(
         data, target, objective=objective, positive=positive, features=features, exclude=exclude, weight=weight,
         base_margin=base_margin, exposure=exposure, label_upper_bound=label_upper_bound, group=group, valid=valid,

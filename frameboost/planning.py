@@ -30,8 +30,7 @@ from frameboost.runtime.interrupts import defer_signals
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.training.class_labels import TrainingTarget, labelled_columns, read_target
 from frameboost.training.constraints import Constraints
-from frameboost.training.data_checks import find_roles, pick_features
-from frameboost.training.ranking_checks import with_group
+from frameboost.training.data_checks import find_roles, pick_features, with_group
 
 if TYPE_CHECKING:
     from frameboost.training.tree_methods import TreeMethod

@@ -38,8 +38,7 @@ from frameboost.metrics.metric import Metric, define_terms, evaluate
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
 from frameboost.training.class_labels import labelled_columns, with_label_codes
-from frameboost.training.data_checks import check_evaluated, check_upper_bound, find_roles
-from frameboost.training.ranking_checks import check_queries, with_group
+from frameboost.training.data_checks import check_evaluated, check_queries, check_upper_bound, find_roles, with_group
 
 __all__ = ["compare_models", "metric_intervals"]
 

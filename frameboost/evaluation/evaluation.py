@@ -30,8 +30,7 @@ from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.cleanup import closed_after
 from frameboost.schema.polars_columns import column
 from frameboost.training.class_labels import labelled_columns, with_label_codes
-from frameboost.training.data_checks import check_upper_bound, find_roles
-from frameboost.training.ranking_checks import with_group
+from frameboost.training.data_checks import check_upper_bound, find_roles, with_group
 
 __all__ = ["Evaluation", "evaluate_model"]
 

@@ -29,8 +29,7 @@ from frameboost.metrics.metric import Metric, define_predictions, evaluate
 from frameboost.parameters.parameters import Parameters
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.cleanup import closed_after
-from frameboost.training.data_checks import check_evaluated
-from frameboost.training.ranking_checks import check_queries
+from frameboost.training.data_checks import check_evaluated, check_queries
 
 __all__ = [
     "evaluated_metrics", "group_columns", "metric_values", "metrics_of", "scored_columns", "store_predictions",

@@ -32,8 +32,7 @@ from frameboost.plots.inputs import sampled
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
 from frameboost.training.class_labels import labelled_columns, with_label_codes
-from frameboost.training.data_checks import find_roles
-from frameboost.training.ranking_checks import with_group
+from frameboost.training.data_checks import find_roles, with_group
 
 __all__ = ["Material", "ReportOptions", "gather"]
 

@@ -21,12 +21,12 @@ What plugs into it:
 - `linear_leaves`: slopes for the leaves of a grown tree
 - `look_ahead`: splits ahead of their turn, for engines that take many nodes at once
 - `dart`: dropout
-- `checkpoint`, `checkpoint_file`, `checkpoint_facts`: rounds that are saved, their file, and which fit they are of
+- `checkpoint`: rounds that are saved, their file, and which fit they are of
 
 Before and after it:
 
 - `class_labels`: labels of classes, and their numbers
-- `data_checks`, `ranking_checks`, `result_checks`: checks before training, and warnings after it
+- `data_checks`, `result_checks`: checks before training, and warnings after it
 - `refit`: new leaf values for a trained model
 - `calibration_kernels`: isotonic regression, for the link of a trained model
 """

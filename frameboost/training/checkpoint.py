@@ -4,34 +4,61 @@ What a round hands on to the next is the margins alone: draws are hashes of the 
 margins are sums of leaf values in the order of the trees, so a fit goes on by sending all rows through the saved trees
 again, on whatever engine, in the order in which they were grown. JSON holds their leaf values exactly. The last saved
 round is grown once more and compared, which finds other data that has the same aggregates.
+
+The file is lines of JSON that are only ever appended to, each with a checksum. The first line says which fit it is of,
+every other one holds the rounds that were written together::
+
+    {"format": "frameboost checkpoint", "version": 1, "release": "0.1.0", "fit": {...}, "check": "0f3a..."}
+    {"rounds": [...], "check": "77c1..."}
+
+A write appends whole lines and waits until they are on disk (fsync), so it takes time for the new rounds alone, and
+whatever kills the process leaves at worst a last line that is cut. That one has no newline at its end, and is ignored.
+Any other damage is detected: ``check`` is a hash of the line and of the check before it.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NoReturn
 
 from frameboost.binning.bins import Bins
-from frameboost.checks.json_files import check_keys, fail, is_finite, is_integer, read_list, to_text
-from frameboost.checks.messages import shown
+from frameboost.checks.json_files import (
+    check_keys,
+    fail,
+    is_finite,
+    is_integer,
+    parse_json,
+    read_list,
+    shown_json,
+    to_text,
+)
+from frameboost.checks.messages import reason, shortened, shown
 from frameboost.engines.contract import Engine
+from frameboost.ensemble.ensemble import Ensemble, Labels
+from frameboost.ensemble.model_file import dump_model
 from frameboost.ensemble.tree_file import read_tree, tree_fields
-from frameboost.errors import DataError, ModelFileError
+from frameboost.errors import DataError, ModelFileError, ParameterError
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import Aggregate, exact_sum
 from frameboost.losses.loss import Loss
+from frameboost.metrics.built_in import AnyMetric
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, Physical
 from frameboost.training.boosting import Growth, Progress, grow_round
-from frameboost.training.checkpoint_facts import check_arguments, check_data, data_facts
-from frameboost.training.checkpoint_file import CheckpointFile
+from frameboost.training.data_checks import argument_of
 from frameboost.training.evaluation_log import EvaluationLog
 from frameboost.training.grown_trees import GrownTree
 from frameboost.training.growths import FitEngines
 from frameboost.trees.tree import Tree
+from frameboost.version import __version__
 
-__all__ = ["Checkpoint", "SavedRound"]
+__all__ = ["Checkpoint", "CheckpointFile", "SavedRound", "argument_facts"]
 
 _CLOSE = 1e-9
 # Of labels up to 1e150; sums of larger ones might overflow.
@@ -87,14 +114,14 @@ class Checkpoint:
 
     Parameters
     ----------
-    file
-        Where it is.
+    path
+        Its file, which is read.
     every
         Number of rounds from one write to the next.
     """
 
-    def __init__(self, file: CheckpointFile, every: int) -> None:
-        self._file = file
+    def __init__(self, path: str | os.PathLike[str], every: int) -> None:
+        self._file = CheckpointFile(path)
         self._every = every
         self._fit: dict[str, Any] = {}
         self._pending: list[str] = []  # rounds that are not written yet, as JSON
@@ -107,7 +134,7 @@ class Checkpoint:
         Parameters
         ----------
         arguments
-            The arguments of the fit (see `frameboost.training.checkpoint_facts.argument_facts`).
+            The arguments of the fit (see `argument_facts`).
         missing
             The number of rows in which each feature is missing.
 
@@ -119,8 +146,8 @@ class Checkpoint:
             If a number of missing values does.
         """
         named = zip(arguments["features"], missing, strict=True)
-        self._compare("arguments", arguments, check_arguments)
-        self._compare("missing", {f"missing values of {name!r}": n for name, n in named}, check_data)
+        self._compare("arguments", arguments, _check_arguments)
+        self._compare("missing", {f"missing values of {name!r}": n for name, n in named}, _check_data)
 
     def resume(
         self, engines: FitEngines, loss: Loss, parameters: Parameters, bins: Sequence[Bins], base: Sequence[float],
@@ -141,7 +168,7 @@ class Checkpoint:
         rows = {f"validation rows {i}" if i else "training rows": engine for i, engine in enumerate(engines.all())}
         more = ["weight"] * engines.is_weighted + [f"init_{name}" for name in loss.margins] * engines.continues
         more += dict.fromkeys(role for offset in engines.offsets.values() for role in offset.columns)
-        self._compare("data", data_facts(rows, loss, more, bins, base), check_data)
+        self._compare("data", _data_facts(rows, loss, more, bins, base), _check_data)
         saved, n_rounds = self._saved_rounds([b.feature for b in bins], loss, p, [*log.columns]), p.n_estimators
         for number, each in enumerate(saved, 1):
             stop = log.restore_round(each.metrics)
@@ -278,3 +305,305 @@ def _read_round(
             fail("it", "trees", f"values within ±{_LARGEST_VALUE:g}", largest[0])
     numbers = {name: _NOT_FINITE[value] if isinstance(value, str) else float(value) for name, value in metrics.items()}
     return SavedRound(trees, numbers, stopped_at)
+
+
+# --- which fit a checkpoint is of -------------------------------------------------------------------------------------
+
+# Facts that are long, such as all cuts of a feature, are compared by their hash.
+_HASH = "blake2b:"
+
+
+def argument_facts(
+    loss: Loss,
+    parameters: Parameters,
+    features: Sequence[Feature],
+    roles: Mapping[str, str],
+    metrics: Mapping[str, AnyMetric],
+    init_model: Ensemble | None,
+    labels: Labels = (),
+) -> dict[str, Any]:
+    """Return the arguments of a fit that decide on its model.
+
+    ``n_estimators`` and ``early_stopping_rounds`` are left out: from the same rounds, another value of theirs leads to
+    the model that an uninterrupted fit with that value has.
+
+    Parameters
+    ----------
+    metrics
+        The metrics by their column of the history.
+    labels
+        The labels of the classes.
+    """
+    columns: dict[str, Any] = {}
+    for role, column in roles.items():
+        if not role.startswith("init_"):  # names of no column of the user's
+            columns.setdefault(argument_of(role), []).append(column)
+    return {
+        "objective": loss.name if loss.definition is None else dict(loss.definition),
+        **({"labels": list(labels)} if any(isinstance(label, str) for label in labels) else {}),
+        **{name: value for name, value in parameters.shaping().items() if name != "n_estimators"},
+        "features": [feature.name for feature in features],
+        **columns,
+        "eval_metric": list(metrics),
+        "SQL of eval_metric": {column: getattr(metric, "sql", metric.name) for column, metric in metrics.items()},
+        "init_model": None if init_model is None else _hashed(dump_model(init_model)),
+    }
+
+
+def _data_facts(
+    engines: Mapping[str, Engine], loss: Loss, more_roles: Sequence[str], bins: Sequence[Bins], base: Sequence[float]
+) -> dict[str, Any]:
+    """Return aggregates over the rows of a fit, by which other data is told apart.
+
+    Parameters
+    ----------
+    engines
+        The engines by what they hold, such as ``training rows``, with their columns binned.
+    loss
+        The loss, whose labels and further columns are looked at.
+    more_roles
+        Further roles that hold numbers: weights, base margins.
+    bins
+        The bins of the features.
+    base
+        The base margins.
+    """
+    roles = [*loss.labels, *(role for role in loss.roles if role != "qid"), *more_roles]
+    rows = {name: {"number": engine.n_rows} | _sums(engine, roles) for name, engine in engines.items()}
+    features = {
+        f"feature {b.feature.name!r}": {
+            "type": b.feature.type.name,
+            "categories": _hashed(to_text(b.feature.categories)),
+            "cuts": _hashed(repr([cut + 0.0 if isinstance(cut, float) else cut for cut in b.cuts])),
+        }
+        for b in bins
+    }
+    return {**rows, **features, "base margins": list(base)}
+
+
+def _sums(engine: Engine, roles: Sequence[str]) -> dict[str, Any]:
+    """Return the least, the greatest and the sum of the finite values of some roles, and how many there are."""
+    finite = {role: f"{role} - {role} = 0" for role in roles}  # bounds of times may be infinite or NULL
+    present = {role: Expression(f"CASE WHEN {finite[role]} THEN {role} END", (role,)) for role in roles}
+    ends = engine.aggregate({
+        f"{function}_{role}": Aggregate(function, present[role]) for role in roles for function in ("min", "max")
+    })  # fmt: skip
+    terms = {}
+    for role in roles:
+        terms[f"sum_{role}"] = Expression(f"CASE WHEN {finite[role]} THEN {role} ELSE 0 END", (role,))
+        terms[f"count_{role}"] = Expression(f"CASE WHEN {finite[role]} THEN 1 ELSE 0 END", (role,))
+    sums = exact_sum(engine, terms)
+    return {
+        role: {
+            "least": ends[f"min_{role}"], "greatest": ends[f"max_{role}"],
+            "sum": sums[f"sum_{role}"] if math.isfinite(sums[f"sum_{role}"]) else None, "count": sums[f"count_{role}"],
+        }
+        for role in roles
+    }  # fmt: skip
+
+
+def _hashed(text: str) -> str:
+    return _HASH + blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+# --- comparison -------------------------------------------------------------------------------------------------------
+
+
+def _check_arguments(path: str, saved: object, own: object) -> None:
+    """Raise `ParameterError` that names the first argument that differs."""
+    for what, there, here in _differences(saved, own):
+        raise ParameterError(
+            f"checkpoint {shown(path)} is of another fit: {_different(what, there, here)}; give the same arguments, or "
+            "another checkpoint"
+        )
+
+
+def _check_data(path: str, saved: object, own: object) -> None:
+    """Raise `DataError` that names the first fact about the data that differs."""
+    for what, there, here in _differences(saved, own):
+        raise DataError(
+            f"checkpoint {shown(path)} is of other data: {_different(what, there, here)}; give the same data, or "
+            "another checkpoint"
+        )
+
+
+def _differences(saved: object, own: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, object, object]]:
+    """Yield what differs between two objects of JSON, with its value in both."""
+    if isinstance(saved, dict) and isinstance(own, dict):
+        for key in [*own, *(key for key in saved if key not in own)]:
+            yield from _differences(saved.get(key), own.get(key), (*path, key))
+    elif saved != own:
+        yield " of ".join(reversed(path)), saved, own
+
+
+def _different(what: str, there: object, here: object) -> str:
+    if any(isinstance(value, str) and value.startswith(_HASH) for value in (there, here)):
+        return f"the {shortened(what)} differ"
+    return f"{shortened(what)} is {shown(there)} in it, and now {shown(here)}"
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+_FORMAT = "frameboost checkpoint"
+_VERSION = 1
+
+_START = f'{{"format": {to_text(_FORMAT)}, '.encode()
+_CHECK_BYTES = 16
+
+
+class CheckpointFile:
+    """A checkpoint on disk, read and verified when it is opened.
+
+    Parameters
+    ----------
+    path
+        The file. Where there is none, the first `append` creates it.
+
+    Attributes
+    ----------
+    fit
+        Which fit it is of, None if nothing has been written.
+    batches
+        The objects of all other lines.
+
+    Raises
+    ------
+    ParameterError
+        If the file can't be read or written.
+    ModelFileError
+        If it is no checkpoint, is damaged, or comes from another release.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._path = self.path.absolute()  # stays where it is if a callback changes the folder
+        self.fit: dict[str, Any] | None = None
+        self.batches: list[dict[str, Any]] = []
+        self._check = ""  # of the last line
+        self._end = 0  # of the last line; what follows is cut
+        self._size: int | None = None  # None where there is no file
+        try:
+            data = self._bytes()
+        except OSError as error:
+            raise ParameterError(f"checkpoint {shown(str(path))} can't be read: {reason(error)}") from error
+        self._require_writable()
+        self._read(data)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def _bytes(self) -> bytes:
+        if self._path.exists() and not self._path.is_file():
+            self._refuse(f"is no file but a {'folder' if self._path.is_dir() else 'device'}")
+        if not self._path.exists():
+            return b""
+        data = self._path.read_bytes()
+        self._size = len(data)
+        return data
+
+    def _require_writable(self) -> None:
+        folder = self._path.parent
+        if not folder.is_dir():
+            self._refuse(f"can't be written: there is no folder {shown(str(folder))}")
+        target = folder if self._size is None else self._path
+        if not os.access(target, os.W_OK):
+            self._refuse(f"can't be written: no permission to write to {shown(str(target))}")
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise ParameterError(f"checkpoint {shown(str(self.path))} {why}")
+
+    def _read(self, data: bytes) -> None:
+        if not (data.startswith(_START) or _START.startswith(data)):
+            raise ModelFileError(f"{shown(str(self.path))} is not a checkpoint of fit; give it another path")
+        *lines, _ = data.split(b"\n")
+        for number, line in enumerate(lines):
+            item = self._line(line, number)
+            self._end += len(line) + 1
+            if number:
+                self.batches.append(item)
+            else:
+                self.fit = item["fit"]
+
+    def _line(self, line: bytes, number: int) -> dict[str, Any]:
+        where = f"checkpoint {shown(str(self.path))} is damaged"
+        item = parse_json(line, f"{where}: line {number + 1} is not JSON", where, strict=True)
+        if not isinstance(item, dict):
+            raise ModelFileError(f"{where}: line {number + 1} is not an object")
+        if not number:
+            self._check_version(item)
+        check = _check_of(self._check, _without_check(line))
+        if item.get("check") != check:
+            raise ModelFileError(f"{where}: line {number + 1} does not match its checksum; delete it to start anew")
+        self._check = check
+        check_keys(item, ("rounds", "check") if number else (*_head({}), "check"), where)
+        if not isinstance(item.get("rounds" if number else "fit"), list if number else dict):
+            raise ModelFileError(
+                f"{where}: line {number + 1} has no {'rounds' if number else 'description of the fit'}"
+            )
+        return item
+
+    def _check_version(self, head: Mapping[str, Any]) -> None:
+        version, release = head.get("version"), head.get("release")
+        if not is_integer(version) or version != _VERSION:
+            raise ModelFileError(
+                f"checkpoint {shown(str(self.path))} has version {shown_json(version)}; this release reads {_VERSION}"
+            )
+        if release != __version__:  # which may grow other trees
+            raise ModelFileError(
+                f"checkpoint {shown(str(self.path))} is of release {shown_json(release)}, and this is {__version__}; "
+                "go on with that release, or delete it to start anew"
+            )
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def append(self, fit: Mapping[str, Any], rounds: Sequence[str]) -> None:
+        """Append a line of rounds, each as JSON; before the first, the line that says which fit it is.
+
+        Raises
+        ------
+        DataError
+            If somebody else has changed the file meanwhile.
+        OSError
+            If the disk is full, or gone.
+        """
+        check, lines = self._check, []
+        bodies = [] if self._end else [to_text(_head(fit))]
+        for body in (*bodies, f'{{"rounds": [{", ".join(rounds)}]}}'):
+            check = _check_of(check, body.encode())
+            lines.append(f'{body[:-1]}, "check": "{check}"}}\n'.encode())
+        added = b"".join(lines)
+        self._write(added)
+        self._check = check
+        self._end = self._size = self._end + len(added)
+
+    def _write(self, added: bytes) -> None:
+        try:
+            with self._path.open("xb" if self._size is None else "r+b") as file:
+                if file.seek(0, os.SEEK_END) != (self._size or 0):
+                    raise FileExistsError
+                file.seek(self._end)
+                file.truncate()
+                file.write(added)
+                file.flush()
+                os.fsync(file.fileno())
+        except (FileExistsError, FileNotFoundError) as error:
+            raise DataError(
+                f"checkpoint {shown(str(self.path))} was changed or deleted while the fit ran; give each fit a file "
+                "of its own"
+            ) from error
+        except OSError as error:  # the next fit ignores a line that is cut
+            what = f"checkpoint {shown(str(self.path))} can't be written: {error.strerror}"
+            raise OSError(error.errno, what) from error
+
+
+def _head(fit: Mapping[str, Any]) -> dict[str, Any]:
+    return {"format": _FORMAT, "version": _VERSION, "release": __version__, "fit": fit}
+
+
+def _check_of(before: str, body: bytes) -> str:
+    """Return the checksum of a line, given that of the line before."""
+    return blake2b(before.encode() + body, digest_size=_CHECK_BYTES).hexdigest()
+
+
+def _without_check(line: bytes) -> bytes:
+    """Return the line as it was before its checksum was added at the end."""
+    return line[: -len(', "check": ""}') - 2 * _CHECK_BYTES] + b"}"

@@ -1,4 +1,4 @@
-"""Checks of columns, labels and weights before training."""
+"""Checks of columns, labels, weights and queries before training."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ from typing import Any
 from frameboost.checks.messages import did_you_mean, listed, shown, warn
 from frameboost.data.column_choice import chosen_names
 from frameboost.data.sources import Source, check_numeric
-from frameboost.engines.contract import Engine
+from frameboost.engines.contract import Engine, QueryWindow
 from frameboost.engines.linear_contract import linear_role
 from frameboost.engines.shards.engine import ShardedEngine
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate
+from frameboost.losses.built_in import label_check
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.losses.offset import EXPOSURE, Offset
+from frameboost.metrics.built_in import AnyMetric, base_name, is_ranking
+from frameboost.metrics.metric import Metric
 from frameboost.schema.types import Feature
 from frameboost.trees.tree import may_have_slope
 
 __all__ = [
-    "argument_of", "check_evaluated", "check_heaviest", "check_held_out", "check_rows", "check_upper_bound",
-    "check_weights", "count_violations", "find_column", "find_roles", "numbers_of_leaves", "pick_features",
+    "argument_of", "check_evaluated", "check_heaviest", "check_held_out", "check_queries", "check_rows",
+    "check_upper_bound", "check_weights", "count_violations", "find_column", "find_roles", "numbers_of_leaves",
+    "pick_features", "with_group",
 ]  # fmt: skip
 
 # Labels and weights within this bound have finite squares of gradients.
@@ -327,3 +331,82 @@ def check_heaviest(weight: str, heaviest: float, where: str = "") -> None:
 
 def _nearest(name: str, names: Sequence[str]) -> str:
     return did_you_mean(name, names) or f", which has {listed(names) or 'no columns'}"
+
+
+# --- ranking ------------------------------------------------------------------------------------------------------------
+
+
+def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> dict[str, str]:
+    """Return the roles, with the query column as ``qid``.
+
+    Raises
+    ------
+    DataError
+        If there is no such column, or it has a type that can't be compared.
+    ParameterError
+        If it has another role.
+    """
+    if group is None:
+        return dict(roles)
+    # Any type that can be a feature will do.
+    find_column(source, group, "feature" if group in source.names() else "group")
+    for role, column in roles.items():
+        if column == group:
+            raise ParameterError(f"group {shown(group)} is also the {argument_of(role)}")
+    if source.types()[group] is None:
+        raise DataError(
+            f"group column {shown(group)} has type {source.type_names()[group]}, which can't tell queries apart; "
+            "convert it to an integer or a string"
+        )
+    return {**roles, "qid": group}
+
+
+def check_queries(
+    engine: Engine, loss: Loss, metrics: Sequence[AnyMetric], roles: Mapping[str, str], *, exponential: bool
+) -> None:
+    """Raise an error if rows lack the queries that they need, or have labels or weights unfit for ranking.
+
+    ``exponential`` is ``ndcg_exp_gain``, on which the range of labels depends.
+    """
+    ranking = [metric for metric in metrics if isinstance(metric, Metric) and is_ranking(metric)]
+    if "qid" not in roles:
+        if "qid" in loss.roles or ranking:
+            needs = f"objective {shown(loss.name)}" if "qid" in loss.roles else f"eval_metric {shown(ranking[0].name)}"
+            raise ParameterError(f"{needs} needs group, the column that tells which query a row belongs to")
+        return
+    if "qid" not in loss.roles and not ranking:
+        raise ParameterError(
+            "group is for the rank:* objectives and for the metrics ndcg, map and pre; objective "
+            f"{shown(loss.name)} has no use for it"
+        )
+    _check_rows_of_queries(engine, roles)
+    for metric in ranking:
+        words, condition = label_check("ndcg" if base_name(metric) == "ndcg" else "map", exponential=exponential)
+        if condition != loss.label_condition:  # the loss's own has been checked
+            _check_ranking_labels(engine, metric, roles["label"], words, condition)
+
+
+def _check_rows_of_queries(engine: Engine, roles: Mapping[str, str]) -> None:
+    if n_missing := count_violations(engine, Expression("qid IS NOT NULL", ("qid",))):
+        raise DataError(
+            f"group {shown(roles['qid'])} is NULL or NaN in {n_missing:,} of {engine.n_rows:,} rows; give every row "
+            "its query"
+        )
+    if "weight" not in roles:
+        return
+    weight = Expression("weight", ("weight",))
+    engine.add_columns({"lightest": QueryWindow("min", weight), "heaviest": QueryWindow("max", weight)})
+    spread = Expression("heaviest - lightest", ("heaviest", "lightest"))
+    if engine.aggregate({"spread": Aggregate("max", spread)})["spread"]:
+        raise DataError(
+            f"weight {shown(roles['weight'])} differs between rows of one query; in ranking a weight is that of a "
+            f"whole query, so all rows of a value of {shown(roles['qid'])} must have the same"
+        )
+
+
+def _check_ranking_labels(engine: Engine, metric: Metric, target: str, words: str, condition: Expression) -> None:
+    if n_wrong := count_violations(engine, condition):
+        raise DataError(
+            f"target {shown(target)} holds other values than {words} in {n_wrong:,} of {engine.n_rows:,} rows; "
+            f"eval_metric {shown(metric.name)} needs those"
+        )

@@ -29,11 +29,10 @@ from frameboost.training.base_margins import plus
 from frameboost.training.boosting import compute_gradients
 from frameboost.training.class_labels import labelled_columns, with_label_codes
 from frameboost.training.constraints import Constraints
-from frameboost.training.data_checks import check_held_out, check_upper_bound, find_roles
+from frameboost.training.data_checks import check_held_out, check_upper_bound, find_roles, with_group
 from frameboost.training.grown_trees import moves_of
 from frameboost.training.growths import renewals_of
 from frameboost.training.open_nodes import OpenNode
-from frameboost.training.ranking_checks import with_group
 from frameboost.training.vector_trees import is_for_all_outputs
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.engines.duckdb import engine as duckdb_engine
 from frameboost.engines.memory import engine as memory_engine
-from frameboost.training import checkpoint_file
-from frameboost.training.checkpoint_file import CheckpointFile
+from frameboost.training import checkpoint
+from frameboost.training.checkpoint import CheckpointFile
 
 ENGINES = ["numba", "polars", "duckdb"]
 N_ROUNDS = 6
@@ -616,7 +616,7 @@ def test_values_that_no_fit_has_are_damage(tmp_path, node, value, n_estimators):
         if number:
             content["rounds"][0]["trees"][0]["value"][node] = value
         body = json.dumps(content)
-        before = checkpoint_file._check_of(before, body.encode())
+        before = checkpoint._check_of(before, body.encode())
         lines.append(f'{body[:-1]}, "check": "{before}"}}')
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(fb.ModelFileError, match=r"damaged: .*values within ±1e\+160"):
