@@ -333,7 +333,7 @@ def _nearest(name: str, names: Sequence[str]) -> str:
     return did_you_mean(name, names) or f", which has {listed(names) or 'no columns'}"
 
 
-# --- ranking ----------------------------------------------------------------------------------------------------------
+# --- ranking --------------------------------------------------------------------------------------------------------
 
 
 def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> dict[str, str]:
