@@ -84,7 +84,7 @@ def test_a_first_fit_compiles_few_kernels(tmp_path):
     compiled, model = first_fit(tmp_path, "numba", 5)
     assert "scan_histograms" in compiled
     assert not {"grow_tree", "compute_gh", "shares_of", "move_pieces", "scan_categories"} & set(compiled)
-    assert len(compiled) <= 18, compiled
+    assert len(compiled) <= 22, compiled
     with compile_at_once():
         assert fb.fit(rows, "y", n_estimators=5, verbose=False).to_json() == model
     many, _ = first_fit(tmp_path, "numba", 3000)  # one fit that is worth it

@@ -154,18 +154,41 @@ def test_cached_code_of_another_signature_is_not_used(halves, tmp_path):
     assert (half(3), half(5.5)) == (1.5, 2.75)
 
 
-def test_code_is_compiled_anew_after_any_kernel_has_changed(halves, tmp_path, monkeypatch):
+_CALLED = """
+from frameboost.runtime.kernel import kernel
+
+@kernel
+def half(x):
+    return part(x)
+
+@kernel(inline="always")
+def part(x):
+    return x / DIVISOR
+
+DIVISOR = 2
+"""
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), [
+    ("return x / DIVISOR", "return x * DIVISOR", 6), ("DIVISOR = 2", "DIVISOR = 3", 1),
+    ("always", "never", 1.5),
+])  # fmt: skip
+def test_code_is_compiled_anew_after_what_it_calls_or_reads_has_changed(halves, tmp_path, before, after, expected):
     # Numba looks at the file of a kernel alone, but the code of a kernel that is called is in that of its caller.
+    path = tmp_path / "halving.py"
+    path.write_text(_CALLED)
     assert halves()(3) == 1.5
-    assert halves()(3) == 1.5
-    monkeypatch.setattr(kernel, "_stamp_of_kernels", lambda: "of another release")
-    half = halves()
-    assert half(3) == 1.5
-    assert not _is_from_cache(half)
+    path.write_text("# Other lines.\n" + _CALLED + "\ndef other():\n    pass\n")
     half = halves()
     assert half(3) == 1.5
     assert _is_from_cache(half)
-    assert len(list(tmp_path.glob("__pycache__/*.nb?"))) == 2
+    path.write_text(_CALLED.replace(before, after))
+    half = halves()
+    assert half(3) == expected
+    assert not _is_from_cache(half)
+    half = halves()
+    assert half(3) == expected
+    assert _is_from_cache(half)
 
 
 def test_versions_of_the_compilers_have_files_of_their_own(halves, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from frameboost.runtime.team import SIZE, outlined, serve, share_out
-from frameboost.runtime.workers import Workers
+from frameboost.runtime.workers import NO_TEAM, Workers
 
 
 @numba.njit(nogil=True)
@@ -56,7 +56,7 @@ def test_every_one_of_200_000_items_is_done_once():
 
 def test_without_a_team_the_caller_runs_all_items():
     done = np.zeros(7)
-    note_all(None, done, 2.0, 5)
+    note_all(NO_TEAM, done, 2.0, 5)
     assert done.tolist() == [2.0] * 5 + [0.0] * 2
 
 
@@ -95,7 +95,7 @@ def test_items_take_views_of_arrays_in_tuples():
 def test_threads_start_on_demand_and_end_when_idle():
     with closing(Workers(3)) as workers:
         before = threading.active_count()
-        assert workers.team(1) is None, "one item is the caller's"
+        assert not len(workers.team(1)), "one item is the caller's"
         assert threading.active_count() == before
         assert workers.smallest(800) == 800
         team = workers.team(2)
