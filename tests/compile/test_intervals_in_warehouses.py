@@ -22,7 +22,7 @@ FRAME = pl.DataFrame({
 )  # fmt: skip
 TYPES = {name: FeatureType(kind) for name, kind in
          {"x": "float64", "z": "float64", "shop": "string", "floor": "int64", "open": "boolean"}.items()}  # fmt: skip
-SHAPE = {"features": ["x", "z"], "n_estimators": 8, "max_depth": 3}
+SHAPE = {"features": ["x", "z"], "n_estimators": 4, "max_depth": 3}
 
 
 @pytest.fixture(params=ALL)

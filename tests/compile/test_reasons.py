@@ -50,7 +50,7 @@ def expected_reasons(model: fb.Model, data: pl.DataFrame, top: int) -> list[tupl
 def test_reasons_of_many_features(name, model, data):
     warehouse = open_warehouse(name)
     # ClickHouse takes no longer texts, and Spark its time.
-    some, data = model[: {"clickhouse": 20, "spark": 5}.get(name, 50)], data[:N_ROWS]
+    some, data = model[: {"clickhouse": 20, "spark": 2}.get(name, 50)], data[:N_ROWS]
     fill(warehouse, data, some)
     found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"], top=3)))
     assert [tuple(row) for row in found] == expected_reasons(some, data, 3)

@@ -120,6 +120,15 @@ def counted(con, monkeypatch):
 
 
 _FEATURES = {"features": ["x", "s"]}
+
+
+@pytest.fixture(scope="module")
+def model():
+    x = [float(i * 7 % 100) for i in range(400)]
+    frame = pl.DataFrame({"x": x, "s": [f"c{i % 3}" for i in range(400)], "y": [2 * value for value in x]})
+    return fb.fit(frame, "y", **_FEATURES, **SHAPE)
+
+
 _USES = {
     "fit": lambda rows, _: fb.fit(rows, "y", **_FEATURES, **SHAPE),
     "labels": lambda rows, _: fb.fit(rows, "s", features=["x"], **SHAPE),
@@ -157,9 +166,8 @@ _USES = {
     pytest.param(use, id=name, marks=() if name in ("fit", "condition") else pytest.mark.slow)
     for name, use in _USES.items()
 ])  # fmt: skip
-def test_rows_are_read_once(con, counted, use):
+def test_rows_are_read_once(con, counted, model, use):
     rows, drawn = counted
-    model = fb.fit(con.table("t"), "y", features=["x", "s"], **SHAPE)
     calls = 2 if use is _USES["conform"] else 1
     use(rows, model)
     assert len(drawn) == 400 * calls

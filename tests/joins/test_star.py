@@ -21,7 +21,7 @@ PLANES = pl.DataFrame({"plane": ["N1", "N2"], "seats": [55, 200]})
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=examples(15))
+@settings(deadline=None, max_examples=examples(8))
 @given(SEEDS)
 def test_the_join_is_that_of_dicts(seed):
     star = random_star(seed)

@@ -66,7 +66,7 @@ def fits(star, **how):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(2), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SEEDS)
 @pytest.mark.parametrize("way", WAYS)
 def test_trees_are_those_of_the_joined_frame(stars_without_join, way, seed):
