@@ -19,6 +19,7 @@ from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb import binning
 from frameboost.engines.duckdb import engine as sql
 from frameboost.expressions import duckdb_sql
+from tests.support.cases import some_pairs
 from tests.support.frames import every_type
 
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
@@ -315,8 +316,7 @@ KINDS = ["table", "renamed", "view", "registered", "file", "join"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("in_transaction", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "in_transaction"), some_pairs(KINDS, [False, True]))
 def test_a_source_that_vanishes_once_it_is_read_is_not_missed(con, frame, sources, kind, in_transaction):
     relation, vanish = sources[kind]
     held_out = relation.filter("int16 % 3 = 0")

@@ -60,8 +60,6 @@ def test_each_column_type_gives_one_model(name, objective):
     target = LABELS[objective]
     frame = every_type(300, seed=2).select(name, target)
     data = [(frame, "numba"), (frame.lazy(), "polars"), (shuffled(frame), "duckdb")]
-    if name in IN_DUCKDB:
-        data += [(as_relation(frame), "duckdb"), (as_relation(frame), "numba")]
     models = [fb.fit(rows, target, objective=objective, engine=engine, **SHAPE) for rows, engine in data]
     assert set(models[0].trees["feature"].drop_nulls()) == {name}, "the feature must be split on"
     assert models[0].trees["threshold" if name not in ("string", "enum", "categorical") else "categories"].count()

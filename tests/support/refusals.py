@@ -1,12 +1,14 @@
 """Four good rows, and the message with which a fit of bad ones is refused."""
 
+import re
+
 import duckdb
 import polars as pl
 import pytest
 
 import frameboost as fb
 
-__all__ = ["ENGINES", "good", "refused"]
+__all__ = ["ENGINES", "good", "is_one_sentence", "refused"]
 
 ENGINES = ["numba", "polars", "duckdb", "relation"]
 
@@ -31,3 +33,7 @@ def refused(engine: str, frame: pl.DataFrame, **options) -> str:
     assert isinstance(error.value, fb.FrameboostError)
     assert con.execute("SELECT count(*) FROM duckdb_tables() WHERE temporary").fetchall() == [(0,)]
     return str(error.value)
+
+
+def is_one_sentence(message: str) -> bool:
+    return re.search(r"\n|[^.]\. |[^.]\.$", message) is None

@@ -1,7 +1,6 @@
 """Every engine refuses the same data with the same sentence, before any of them starts to work."""
 
 import math
-import re
 import warnings
 
 import duckdb
@@ -15,60 +14,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from tests.support.cases import cases
 from tests.support.examples import examples
-from tests.support.refusals import ENGINES, good, refused
-
-
-def is_one_sentence(message: str) -> bool:
-    return re.search(r"\n|[^.]\. |[^.]\.$", message) is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
-@cases(
-    ("frame", "options", "message"),
-    [
-        (good(), {"weight": "y"}, "weight 'y' is also the target"),
-        (good(), {"weight": ["w"]}, "weight must be a column name, not ['w']"),
-        (good(), {"target": None}, "target must be a column name or a list of them, not None"),
-        (good(), {"features": 5},
-         "features must be a list of column names, a polars selector or a function of a name, not 5"),
-        (good(), {"features": {"x"}},
-         "features must be a list of column names, a polars selector or a function of a name, not {'x'}"),
-        (good(), {"features": ["x", 5]}, "features must name columns, not 5"),
-        (good(), {"target": "Y"}, "target column 'Y' is not in the data; did you mean 'y'?"),
-        (good().rename({"x": "Departure"}), {"features": ["departure "]},
-         "feature column 'departure ' is not in the data; did you mean 'Departure'?"),
-        (pl.DataFrame({f"c{i}": [i] for i in range(12)}), {"target": "yield"},
-         "target column 'yield' is not in the data, which has 'c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'c8', "
-         "'c9' and 2 more"),
-        (good().with_columns(w=pl.Series([1.0, math.nan, math.nan, 1.0])), {"weight": "w"},
-         "weight 'w' is NULL or NaN in 2 of 4 rows; give every row a weight"),
-        (good().with_columns(w=pl.Series([1.0, -math.inf, 1.0, 1.0])), {"weight": "w"},
-         "weight 'w' holds negative values (down to -inf); weights are 0 or more"),
-        (good().with_columns(y=pl.Series([0.0, -1e200, 1.0, 1.0])), {},
-         "target 'y' holds values beyond ±1e+150; rescale it"),
-        (good().with_columns(y=pl.lit(None, dtype=pl.Float64)), {},
-         "target 'y' is NULL or NaN in 4 of 4 rows; drop those rows first"),
-        (good().with_columns(y=pl.Series([0.0, 0.5, 1.0, 1.0])), {"objective": "binary:logistic"},
-         "target 'y' holds other values than 0 and 1 (or false and true) in 1 of 4 rows, such as 0.5; "
-         "objective 'binary:logistic' needs those; 'reg:logistic' takes shares from 0 to 1"),
-        (good().with_columns(y=pl.date(2013, 1, 1)), {},
-         "target column 'y' has type {date}; it must be numeric or Boolean, or strings that are labels of classes"),
-        (good().with_columns(w=pl.date(2013, 1, 1)), {"weight": "w"},
-         "weight column 'w' has type {date}; it must be numeric or Boolean"),
-        (good().with_columns(y=pl.Series([[1], [2], [3], [4]])), {},
-         "target column 'y' has type {list}; it must be numeric or Boolean, or strings that are labels of classes"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_trained_on_is_refused_by_every_engine_alike(engine, frame, options, message):
-    names = {"{date}": "Date", "{list}": "List(Int64)"}
-    if engine == "relation":
-        names = {"{date}": "DATE", "{list}": "BIGINT[]"}
-    for name, type_name in names.items():
-        message = message.replace(name, type_name)
-    assert refused(engine, frame, **options) == message
-    assert is_one_sentence(message)
-
+from tests.support.refusals import ENGINES, good, is_one_sentence, refused
 
 OF_LABELS = [
     ("survival:aft", [0.0, 0.0, 1.0, 2.0], "times of 0 or more whose label_upper_bound is greater than 0 and no "
