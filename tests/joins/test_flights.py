@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.engines.memory.star import codes
 from frameboost.engines.memory.star import engine as star
 from tests.support.stars import without_joins
 
@@ -20,13 +21,14 @@ def _tables():
     with zipfile.ZipFile(folder / "flights.csv.zip") as archive:
         flights = pl.read_csv(archive.read(archive.namelist()[0]), **options)
     others = (pl.read_csv(folder / f"{name}.csv", **options) for name in ("planes", "weather", "airports", "airlines"))
-    flights = flights.gather_every(6)  # of all months
+    flights = flights.gather_every(3)  # of all months
     return flights.drop_nulls("arr_delay").drop("dep_delay", "dep_time", "arr_time", "air_time"), *others
 
 
 def test_flights(monkeypatch):
     flights, planes, weather, airports, airlines = _tables()
     opened = []
+    monkeypatch.setattr(codes, "MIN_FACTS", 1 << 14)
     monkeypatch.setattr(star, "KeyedColumns", lambda *args: opened.append(star_columns(*args)) or opened[-1])
     made = (
         fb.join(flights, planes, on="tailnum", prefix="plane.")
