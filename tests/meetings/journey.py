@@ -27,7 +27,7 @@ from tests.support.warehouses import open_warehouse
 
 __all__ = ["check"]
 
-_SHAPE = {"n_estimators": 5, "learning_rate": 0.5, "max_depth": 4, "min_child_weight": 0.0, "verbose": False}
+_SHAPE = {"n_estimators": 8, "learning_rate": 0.5, "max_depth": 4, "min_child_weight": 0.0, "verbose": False}
 # Containers whose rows are in another order, by which rows are sampled and folds dealt.
 _REORDERED = ("shuffled query",)
 
@@ -117,12 +117,12 @@ def _made(journey: _Journey, data: Any, engine: str) -> fb.Model:
     options |= journey.roles | {"features": journey.features}
     options |= {"shards": 2} if engine == "shards" else {"engine": engine}
     if journey["extra"] == "valid":
-        options |= {"valid": "late", "early_stopping_rounds": 3}
+        options |= {"valid": "late", "early_stopping_rounds": 5}
     if journey["maker"] == "auto":
         unset = ("max_depth", "learning_rate", "min_child_weight")
         return fb.auto(data, journey.target, quality=1, **{k: v for k, v in options.items() if k not in unset})
     if journey["maker"] == "folds":
-        options |= {"folds": 2, "early_stopping_rounds": 3}
+        options |= {"folds": 2, "early_stopping_rounds": 5}
     return fb.fit(data, journey.target, **options)
 
 
