@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from frameboost.checks.arguments import BY_NAME
-from frameboost.data.column_choice import chosen_names
-from frameboost.data.folds import fold_parts
+from frameboost.data.feature_columns import chosen_names
+from frameboost.data.held_out import fold_parts
 from frameboost.data.opening import open_source
 from frameboost.data.sources import LocalSource
 from frameboost.ensemble.averaging import average

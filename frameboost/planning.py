@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.messages import counted, listed, shown
 from frameboost.data.held_out import HeldOut, held_out_sources
-from frameboost.data.partitions import open_training_data
+from frameboost.data.opening import open_source
 from frameboost.data.sources import Source
 from frameboost.engines.choose import choose_engine
 from frameboost.engines.dask.cluster import Dask
@@ -126,7 +126,7 @@ def plan_fit(
     method = choose_tree_method(settings)
     method.check_cuts(cuts)
     initial, features, added = _continued(init_model, features, {"base_margin": base_margin, "exposure": exposure})
-    opened = open_training_data(data, types=_known_types(initial, target))
+    opened = open_source(data, clusters=True, types=_known_types(initial, target))
     source, held_out = held_out_sources(opened, valid, time, group, settings.seed)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
     margins: dict[str, str] = {}

@@ -30,7 +30,7 @@ OPTIONAL = {
     "frameboost.cli.screen": {"rich"},
     "frameboost.prediction.contributions": {"shap"},
     "frameboost.interop.catboost": {"clickhouse_cityhash"},
-    "frameboost.data.partitions": {"dask"},
+    "frameboost.data.dask_source": {"dask"},
     "frameboost.engines.dask.cluster": {"dask", "distributed"},
     "frameboost.engines.dask.pool": {"dask", "distributed"},
     "frameboost.engines.dask.worker": {"dask", "distributed"},

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.data.folds import fold_parts
+from frameboost.data.held_out import fold_parts
 from frameboost.data.opening import open_source
 from tests.support.cases import cases
 

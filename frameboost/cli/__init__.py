@@ -32,7 +32,7 @@ from frameboost.cli.options import Commands, Parser, UsageError, add_command
 from frameboost.cli.scoring import add_convert, add_score, add_sql
 from frameboost.cli.training import add_auto, add_conform, add_train
 from frameboost.cli.warmup import add_warmup
-from frameboost.data.several_files import name_file
+from frameboost.data.table_files import name_file
 from frameboost.errors import FrameboostError, FrameboostWarning, ParameterError, printable
 from frameboost.parameters.parameters import Parameters
 from frameboost.version import __version__

@@ -9,16 +9,9 @@ from pathlib import Path
 
 from frameboost.checks.messages import listed, shown
 from frameboost.cli.options import Parser, UsageError, names
-from frameboost.data.file_formats import FORMATS, format_of_bytes
-from frameboost.data.several_files import TableFiles
-from frameboost.data.table_files import (
-    STDOUT,
-    check_format,
-    check_writable,
-    is_table,
-    table_in_database,
-    write_text,
-)
+from frameboost.data.file_formats import FORMATS, format_of_bytes, is_table, table_in_database
+from frameboost.data.table_files import TableFiles
+from frameboost.data.written_files import STDOUT, check_format, check_writable, write_text
 from frameboost.ensemble.model_file import with_training
 from frameboost.errors import DataError, ParameterError
 from frameboost.model.model import Model

@@ -33,11 +33,10 @@ from frameboost.cli.options import (
     setting,
 )
 from frameboost.cli.screen import print_table
-from frameboost.data.opening import open_source
-from frameboost.data.rows_to_score import open_rows
-from frameboost.data.several_files import TableFiles
+from frameboost.data.opening import open_rows, open_source
 from frameboost.data.sources import FrameSource
-from frameboost.data.table_files import check_writable, output_path, write_table, write_text
+from frameboost.data.table_files import TableFiles
+from frameboost.data.written_files import check_writable, output_path, write_table, write_text
 from frameboost.errors import DataError, FrameboostError, ParameterError, printable
 from frameboost.evaluation.bootstrap import compare_models
 from frameboost.expressions.duckdb_sql import quote_identifier

@@ -30,11 +30,10 @@ from frameboost.cli.options import (
     pairs,
     setting,
 )
-from frameboost.data.opening import open_source
-from frameboost.data.rows_to_score import open_rows
-from frameboost.data.several_files import TableFiles
+from frameboost.data.opening import open_rows, open_source
 from frameboost.data.sources import FrameSource
-from frameboost.data.table_files import STDOUT, check_writable, write_table, write_text
+from frameboost.data.table_files import TableFiles
+from frameboost.data.written_files import STDOUT, check_writable, write_table, write_text
 from frameboost.database.database_model import DatabaseModel
 from frameboost.errors import ParameterError
 from frameboost.interop.to_xgboost import to_xgboost

@@ -30,7 +30,7 @@ from frameboost.data.held_out import held_out_sources
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, Source
 from frameboost.data.spark_source import SparkSource
-from frameboost.data.table_files import STDOUT, check_format, check_writable, write_table
+from frameboost.data.written_files import STDOUT, check_format, check_writable, write_table
 from frameboost.engines.choose import ENGINES
 from frameboost.loading import open_model
 from frameboost.model.model import Model

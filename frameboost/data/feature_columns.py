@@ -1,16 +1,137 @@
-"""The columns that a model reads, found by name in the data to score, and checked against those of training."""
+"""The columns that a model reads: chosen from the data to train on, and found by name in the data to score.
+
+Chosen are they by names, polars selectors and functions of a name, ``fit(features=..., exclude=...)``. Those of data to
+score are checked against those of training.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence, Set
+from typing import Any
 
-from frameboost.checks.messages import listed, shown
-from frameboost.data.several_files import text_among_numbers
-from frameboost.data.sources import FrameSource, Source, check_numeric
-from frameboost.errors import DataError
+import polars as pl
+import polars.selectors as cs
+
+from frameboost.checks.arguments import is_iterable
+from frameboost.checks.messages import did_you_mean, listed, reason, shortened, shown
+from frameboost.data.sources import FrameSource, RelationSource, Source, check_numeric, read_relation
+from frameboost.data.text_files import text_among_numbers
+from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.types import Feature, FeatureType
 
-__all__ = ["example_of_text", "find_features", "find_numbers"]
+__all__ = ["chosen_names", "example_of_text", "find_features", "find_numbers"]
+
+
+_NOT_FOUND = re.compile(r'"(.+)" not found', re.DOTALL)
+
+
+def chosen_names(source: Source, features: Any, exclude: Any, taken: Collection[str]) -> list[str]:
+    """Return the columns to predict from, by default all but the ``taken`` ones, which have another role.
+
+    Taken columns are left out of what a selector or a function chooses; a name that the user gives stays, so that the
+    caller can say what is wrong with it.
+
+    Raises
+    ------
+    ParameterError
+        If an argument is none of the kinds that are accepted.
+    DataError
+        If a column that it names is not in the data, or none is left.
+    """
+    if features is None:
+        chosen = [name for name in source.names() if name not in taken]
+        if not chosen:
+            raise DataError(f"no usable feature: the data has no column but {listed(source.names())}")
+    else:
+        if isinstance(features, str):
+            raise ParameterError(f"features must be a list of column names, not the string {shown(features)}")
+        chosen = _chosen(source, "features", features, taken)
+        if not chosen:
+            if not callable(features) and not isinstance(features, pl.Expr):
+                raise ParameterError("features is an empty list; name at least one column")
+            raise ParameterError(f"features={_text(features)} chooses no column of {listed(source.names())}")
+    if exclude is None:
+        return chosen
+    without = set(_chosen(source, "exclude", [exclude] if isinstance(exclude, str) else exclude, ()))
+    left = [name for name in chosen if name not in without]
+    if not left:
+        raise ParameterError(f"exclude={_text(exclude)} leaves no feature of {listed(chosen)}")
+    return left
+
+
+def _chosen(source: Source, argument: str, choice: Any, taken: Collection[str]) -> list[str]:
+    """Return the columns that a selector, a function, or a list of names and selectors chooses, in order."""
+    if isinstance(choice, pl.Expr):
+        return [name for name in _selected(source, argument, choice) if name not in taken]
+    if callable(choice) and not isinstance(choice, type):
+        return [name for name in source.names() if name not in taken and choice(name)]
+    if isinstance(choice, Set) or not is_iterable(choice):
+        # The order of a set depends on the process, and ties between features go to the first.
+        raise ParameterError(
+            f"{argument} must be a list of column names, a polars selector or a function of a name, not {shown(choice)}"
+        )
+    names = source.names()
+    known = set(names)
+    found: list[str] = []
+    for item in choice:
+        if isinstance(item, pl.Expr):
+            found += [name for name in _chosen(source, argument, item, taken) if name not in found]
+        elif not isinstance(item, str):
+            raise ParameterError(f"{argument} must name columns, not {shown(item)}")
+        elif item not in known:
+            raise _unknown(argument, item, names)
+        else:
+            found.append(item)
+    return found
+
+
+def _selected(source: Source, argument: str, choice: pl.Expr) -> Sequence[str]:
+    """Return the columns that a selector chooses, or an expression such as ``pl.col("x", "y")``."""
+    if not choice.meta.is_column_selection():
+        raise ParameterError(
+            f"{argument} takes columns of the data; {_text(choice)} computes one: add it to the data with "
+            "with_columns first"
+        )
+    try:
+        return cs.expand_selector(_schema(source).to_frame(), choice, strict=False)
+    except pl.exceptions.PolarsError as error:
+        missing = _NOT_FOUND.search(str(error))
+        if missing is None:
+            raise ParameterError(f"{argument}={_text(choice)} can't be applied ({reason(error)})") from error
+        raise _unknown(argument, missing[1], source.names()) from error
+
+
+def _text(choice: object) -> str:
+    return shortened(str(choice)) if isinstance(choice, pl.Expr) else shown(choice)
+
+
+def _unknown(argument: str, name: str, names: Sequence[str]) -> DataError:
+    what = "feature column" if argument == "features" else f"{argument} column"
+    return DataError(
+        f"{what} {shown(name)} is not in the data{did_you_mean(name, names) or f', which has {listed(names)}'}"
+    )
+
+
+def _schema(source: Source) -> pl.Schema:
+    """Return the types that polars gives the columns."""
+    if isinstance(source, FrameSource):
+        return source.frame.collect_schema()
+    types = {name: None if kind is None else kind.to_polars() for name, kind in source.types().items()}
+    if isinstance(source, RelationSource):
+        for name, type_name in source.type_names().items():
+            if types[name] is None or type_name.startswith("ENUM"):
+                types[name] = _type_in_polars(source, name)
+    return pl.Schema({name: pl.Object() if dtype is None else dtype for name, dtype in types.items()})
+
+
+def _type_in_polars(source: RelationSource, name: str) -> pl.DataType | None:
+    """Return the type that polars gives a column of a relation, None for one that it lacks."""
+    try:
+        return read_relation(source.relation.project(quote_identifier(name)).limit(0)).dtypes[0]
+    except (pl.exceptions.PolarsError, ValueError, NotImplementedError):
+        return None
 
 
 def find_features(source: Source, features: Sequence[Feature]) -> dict[str, FeatureType]:

@@ -1,34 +1,68 @@
-"""Formats of tables in files and streams: told by a path's suffix, or by the first bytes."""
+"""The formats of tables in files: `FORMATS`, told by a path's suffix or by the first bytes, and how each is scanned.
+
+A row of `FORMATS` is all that is known of a format; readers, writers and messages look it up.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = [
-    "DATABASE",
-    "FORMATS",
-    "SEPARATORS",
-    "SUFFIXES",
-    "TEXTS",
-    "format_of_bytes",
-    "format_of_path",
-    "is_compressed",
-]
+import polars as pl
 
-# By the name that a user gives, what messages call it.
-FORMATS = {"csv": "CSV", "tsv": "TSV", "ndjson": "NDJSON", "parquet": "Parquet", "arrow": "Arrow"}
-# Formats of text, whose columns have no types of their own.
-TEXTS = frozenset(["csv", "tsv", "ndjson"])
-SEPARATORS = {"csv": ",", "tsv": "\t"}
+__all__ = [
+    "DATABASE", "DATABASE_TABLE", "FORMATS", "SEPARATORS", "SUFFIXES", "TEXTS", "format_of_bytes", "format_of_path",
+    "is_columnar", "is_compressed", "is_table", "scan_text", "table_in_database",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of tables.
+
+    Attributes
+    ----------
+    label
+        What messages call it.
+    suffixes
+        How the names of its files end.
+    is_text
+        Whether its columns have no types of their own.
+    separator
+        What stands between two values in a line.
+    is_columnar
+        Whether one column of a file can be read without the others.
+    magic
+        What the bytes of a file, or of a stream, begin with.
+    """
+
+    label: str
+    suffixes: tuple[str, ...]
+    is_text: bool = False
+    separator: str | None = None
+    is_columnar: bool = False
+    magic: tuple[bytes, ...] = ()
+
+
+# By the name that a user gives.
+FORMATS: Mapping[str, Format] = {
+    "csv": Format("CSV", (".csv",), is_text=True, separator=","),
+    "tsv": Format("TSV", (".tsv",), is_text=True, separator="\t"),
+    "ndjson": Format("NDJSON", (".ndjson", ".jsonl"), is_text=True),
+    "parquet": Format("Parquet", (".parquet", ".pq"), is_columnar=True, magic=(b"PAR1",)),
+    "arrow": Format("Arrow", (".arrow", ".ipc", ".feather"), is_columnar=True, magic=(b"ARROW1", b"\xff\xff\xff\xff")),
+}
+TEXTS = frozenset(name for name, each in FORMATS.items() if each.is_text)
+SEPARATORS = {name: each.separator for name, each in FORMATS.items() if each.separator is not None}
 DATABASE = "database"  # a DuckDB file, which has several tables
-SUFFIXES = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".ndjson": "ndjson", ".jsonl": "ndjson",
-    ".arrow": "arrow", ".ipc": "arrow", ".feather": "arrow", ".duckdb": DATABASE, ".ddb": DATABASE, ".db": DATABASE,
-}  # fmt: skip
+DATABASE_TABLE = re.compile(r"(.+)::([^:]+)", re.DOTALL)
+SUFFIXES = {suffix: name for name in ("parquet", "csv", "tsv", "ndjson", "arrow") for suffix in FORMATS[name].suffixes}
+SUFFIXES |= dict.fromkeys((".duckdb", ".ddb", ".db"), DATABASE)
 _COMPRESSED = (".gz", ".zst")
-_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow"}  # the last begins a stream of Arrow
-_MAX_OF_A_LINE = 1 << 20
+_LONGEST_LINE = 1 << 20
 
 
 def format_of_path(path: str) -> str | None:
@@ -49,6 +83,33 @@ def is_compressed(path: str) -> bool:
     return path.lower().endswith(_COMPRESSED)
 
 
+def is_table(text: str) -> bool:
+    """Whether a text is the path of a table, by its suffix, rather than a column or a condition.
+
+    >>> [is_table(text) for text in ("new.parquet", "flights.duckdb::new", "day > 80", "late", "day::INT > 80")]
+    [True, True, False, False, False]
+    """
+    return format_of_path(text) is not None or table_in_database(text) is not None
+
+
+def table_in_database(path: str) -> tuple[str, str] | None:
+    """Return the file and the table of a path such as ``flights.duckdb::late``; None of any other.
+
+    >>> table_in_database("flights.duckdb::late"), table_in_database("late.csv")
+    (('flights.duckdb', 'late'), None)
+    """
+    inside = DATABASE_TABLE.fullmatch(path)
+    if inside is None or format_of_path(inside[1]) != DATABASE:
+        return None
+    return inside[1], inside[2]
+
+
+def is_columnar(path: str) -> bool:
+    """Whether one column of a file can be read without the others."""
+    kind = format_of_path(path)
+    return kind is not None and kind in FORMATS and FORMATS[kind].is_columnar
+
+
 def format_of_bytes(content: bytes) -> str | None:
     r"""Return the format that the first bytes tell, of text the first line; None if they do not.
 
@@ -57,10 +118,10 @@ def format_of_bytes(content: bytes) -> str | None:
     >>> [format_of_bytes(c) for c in (b"PAR1...", b'{"x": 1}\n', b"x,y\n1,2\n", b"x\ty\n1\t2\n", b"\x80\x04K", b"")]
     ['parquet', 'ndjson', 'csv', 'tsv', None, None]
     """
-    for magic, kind in _MAGIC.items():
-        if content.startswith(magic):
+    for kind, each in FORMATS.items():
+        if each.magic and content.startswith(each.magic):
             return kind
-    line = content[:_MAX_OF_A_LINE].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].rstrip(b"\r")
+    line = content[:_LONGEST_LINE].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].rstrip(b"\r")
     try:
         text = line.decode()
     except UnicodeDecodeError:
@@ -74,3 +135,15 @@ def format_of_bytes(content: bytes) -> str | None:
             return None
         return "ndjson"
     return "tsv" if "\t" in text and "," not in text else "csv"
+
+
+def scan_text(
+    kind: str, source: str | bytes, types: Mapping[str, pl.DataType], null_values: Sequence[str], n_inferred: int | None
+) -> pl.LazyFrame:
+    """Return a table of text, with the ``types`` of some columns, and those of others inferred from so many rows."""
+    if kind == "ndjson":
+        return pl.scan_ndjson(source, infer_schema_length=n_inferred, schema_overrides=dict(types))
+    return pl.scan_csv(
+        source, separator=SEPARATORS[kind], infer_schema_length=n_inferred, try_parse_dates=True,
+        schema_overrides=dict(types), null_values=["", *null_values] if null_values else None,
+    )  # fmt: skip

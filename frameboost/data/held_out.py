@@ -1,29 +1,58 @@
-"""Rows to validate on, ``fit(valid=...)``: part of the data, or other data with the same columns."""
+"""Rows that are held out: ``fit(valid=...)``, part of the data or other data with the same columns; and folds.
+
+A part of the data is told by a column or a condition, is the last by a column of times, or is drawn by a hash: of the
+rows' positions, the same in every engine, or of the queries that they belong to. A row must have the same position each
+time that a relation is read, and in each fit. DuckDB promises an order to some queries only (see
+`frameboost.data.plans`); others are refused.
+"""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 import polars as pl
 
 from frameboost.checks.arguments import is_text
-from frameboost.checks.messages import did_you_mean, shown
+from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.data.dask_source import PartitionedSource
+from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.feature_columns import example_of_text
-from frameboost.data.last_rows import LastRows
-from frameboost.data.partitions import PartitionedSource, open_training_data
-from frameboost.data.shares import split_by_draw, split_by_query_draw
-from frameboost.data.sources import FrameSource, Source, check_numeric
+from frameboost.data.file_formats import is_table
+from frameboost.data.opening import open_source
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, Source, check_numeric, free_name
 from frameboost.data.spark_source import SparkSource
-from frameboost.data.table_files import is_table
+from frameboost.data.sparse_matrix import SparseSource
 from frameboost.errors import DataError, ParameterError
-from frameboost.expressions.draws import draw_key
-from frameboost.schema.types import Feature
+from frameboost.expressions.draws import draw_expr, draw_key, draw_sql
+from frameboost.expressions.duckdb_sql import is_missing, literal, physical_sql, quote_identifier
+from frameboost.schema.polars_columns import column, physical_expr
+from frameboost.schema.types import Feature, FeatureType, Physical
 
-__all__ = ["HeldOut", "held_out_sources"]
+__all__ = [
+    "HeldOut",
+    "LastRows",
+    "draws_of_groups",
+    "fold_parts",
+    "held_out_sources",
+    "queries_of",
+    "split_by_draw",
+    "split_by_queries",
+    "split_by_query_draw",
+    "with_draws",
+    "with_window",
+]
+
 
 _HELD_OUT = 21  # the purpose of a random key; `cross_validation` and `training.sampling` have others
 
@@ -46,18 +75,18 @@ class HeldOut:
             return self.source
         types = self.source.types()
         columns = [*(f.name for f in features), *roles.values()]
-        for column in columns:
-            if column not in types:
-                raise DataError(f"column {shown(column)} is not in {shown(name)}, the data to validate on")
+        for each in columns:
+            if each not in types:
+                raise DataError(f"column {shown(each)} is not in {shown(name)}, the data to validate on")
         group = roles.get("qid")
-        for column in roles.values():
-            if column == group and types[column] is None:
+        for each in roles.values():
+            if each == group and types[each] is None:
                 raise DataError(
                     f"group column {shown(group)} has type {self.source.type_names()[group]} in {shown(name)}, the "
                     "data to validate on, which can't tell queries apart; convert it to an integer or a string"
                 )
-            if column != group:
-                check_numeric(self.source, column, "column", f" in {shown(name)}, the data to validate on")
+            if each != group:
+                check_numeric(self.source, each, "column", f" in {shown(name)}, the data to validate on")
         for feature in features:
             if types[feature.name] != feature.type.values:
                 example = example_of_text(self.source, feature)
@@ -75,7 +104,7 @@ def held_out_sources(
     source: Source, valid: Any, time: str | None = None, group: str | None = None, seed: int = 0
 ) -> tuple[Source, dict[str, HeldOut]]:
     """Return the rows to train on, and the sets of rows to validate on by name."""
-    last = _last_rows(source, valid, time)
+    last = _read_last_rows(source, valid, time)
     if valid is None:
         return source, {}
     if last is not None or _is_number(valid):
@@ -133,14 +162,14 @@ def _other_rows(valid: Any, argument: str, training: Source) -> HeldOut:
             f"{argument}={shown(valid)} is no data; a share, a column or a condition on the data to train on is given "
             "alone, not in a dict"
         )
-    return HeldOut(open_training_data(valid, argument, training.types()))
+    return HeldOut(open_source(valid, argument, types=training.types(), clusters=True))
 
 
 def _is_number(valid: object) -> bool:
     return isinstance(valid, numbers.Real) and not isinstance(valid, bool)
 
 
-def _last_rows(source: Source, valid: object, time: str | None) -> LastRows | None:
+def _read_last_rows(source: Source, valid: object, time: str | None) -> LastRows | None:
     """Return what ``valid="last 20%"`` means; None if it is something else, such as a column of that name."""
     last = LastRows.read(valid) if isinstance(valid, str) and valid not in source.names() else None
     if last is None and time is not None:
@@ -183,3 +212,455 @@ def _split_off(
     if group is None or source.types()[group] is None:  # which will be refused
         return split_by_draw(source, float(valid), key)
     return split_by_query_draw(source, group, float(valid), key)
+
+
+# --- the last rows by a column of times, ``valid="last 20%"`` and ``valid="last 4 weeks"`` with ``time="day"`` --------
+
+# A row is held out if its time is at least the first one that follows all but that share of the rows, so rows of one
+# time stay together, and a row is on the same side each time that it is read. Of the rows of days 1 1 2 3 4 5 5 5 6 6
+# the last 20% are those of day 6, and so are the last 40%: day 5 follows half of the rows, not 60% of them.
+
+_TEXT = re.compile(r"last\s+(\d+(?:\.\d+)?)\s*(%|hours?|days?|weeks?)", re.IGNORECASE)
+_HOURS = {"hour": 1, "day": 24, "week": 168}
+_PER_HOUR = {"ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_000}
+
+
+@dataclass(frozen=True)
+class LastRows:
+    """Which rows are the last: those of the last times.
+
+    Attributes
+    ----------
+    text
+        What the user wrote, such as ``last 20%``.
+    amount
+        How many, 20.
+    unit
+        Of what: ``%``, ``hour``, ``day`` or ``week``.
+    """
+
+    text: str
+    amount: Fraction
+    unit: str
+
+    @classmethod
+    def read(cls, text: str) -> LastRows | None:
+        """Return what a text means, None if it is something else.
+
+        >>> LastRows.read("last 12.5%").amount, LastRows.read("last 2 weeks").unit, LastRows.read("day > 3")
+        (Fraction(25, 2), 'week', None)
+        """
+        found = _TEXT.fullmatch(text.strip())
+        return None if found is None else cls(text, Fraction(found[1]), found[2].lower().rstrip("s"))
+
+    def split(self, source: LocalSource, time: str, group: str | None) -> tuple[LocalSource, LocalSource]:
+        """Return the rows before, and the last rows; of ranking the queries that have one of these, as a whole.
+
+        Raises
+        ------
+        ParameterError
+            If the amount is no share, or not one of this column.
+        DataError
+            If the column is not there, is no time, or has no value in some row; or if no row is held out.
+        """
+        kind = _kind_of(source, time)
+        if self.unit == "%" and not 0 < self.amount < 100:
+            raise ParameterError(f"valid={shown(self.text)} must name a share between 0% and 100%")
+        length = 0 if self.unit == "%" else self._span(source, time, kind)
+        times = _times(source, time, kind, 0 if length else 1 - self.amount / 100)
+        if times.n_missing:
+            raise DataError(
+                f"time column {shown(time)} is NULL or NaN in {times.n_missing:,} rows; give every row its time"
+            )
+        if times.last is None or times.first is None:
+            raise DataError(
+                f"valid={shown(self.text)} holds out no row: the last value of time column {shown(time)} is in more "
+                "rows than that, and rows of one time stay together; give a larger share"
+            )
+        return _split_at(source, time, kind, int(times.last) - length + 1 if length else times.first, group)
+
+    def _span(self, source: LocalSource, time: str, kind: FeatureType) -> int:
+        """Return the number of physical units of hours, days or weeks."""
+        hours = self.amount * _HOURS[self.unit]
+        length = hours * _PER_HOUR[kind.unit] if kind.unit else hours / 24
+        if kind.family not in ("date", "timestamp", "timestamptz") or length.denominator > 1 or not length:
+            raise ParameterError(
+                f"valid={shown(self.text)} does not go with time column {shown(time)} of type "
+                f"{source.type_names()[time]}; give a share, such as 'last 20%'"
+            )
+        return int(length)
+
+
+class _Times(NamedTuple):
+    """How many rows have no time, the first time to hold out if a share is, and the last time, in physical form."""
+
+    n_missing: int
+    first: Physical | None
+    last: Physical | None
+
+
+def _kind_of(source: LocalSource, time: str) -> FeatureType:
+    if time not in source.names():
+        names = source.names()
+        raise DataError(
+            f"time column {shown(time)} is not in the data{did_you_mean(time, names) or f', which has {listed(names)}'}"
+        )
+    kind = source.types()[time]
+    if kind is None or kind.family in ("string", "boolean"):
+        raise DataError(
+            f"time column {shown(time)} has type {source.type_names()[time]}; it must be a date, a timestamp or a "
+            "number"
+        )
+    return kind
+
+
+def _times(source: LocalSource, time: str, kind: FeatureType, share: Fraction | int) -> _Times:
+    """Return the times of a source; the first to hold out is the first that follows at least that share of the rows."""
+    share = Fraction(share)
+    if isinstance(source, FrameSource):
+        times = source.frame.select(physical_expr(time, kind).alias("time"))
+        counts = times.group_by("time").len("n").collect()
+        known = counts.drop_nulls("time").sort("time").with_columns(before=pl.col("n").cum_sum() - pl.col("n"))
+        total = int(counts["n"].sum())
+        held = known.filter(pl.col("before") * share.denominator >= total * share.numerator)["time"]
+        bounds: tuple[Any, Any] = held.first(), known["time"].last()
+        return _Times(total - int(known["n"].sum()), *bounds)
+    quoted = quote_identifier(time)
+    first = f"MIN({quoted}) FILTER (counted * {share.denominator} >= total * {share.numerator})"
+    found = source.relation.project(
+        f"{quoted}, rank() OVER (ORDER BY {quoted} ASC) - 1 AS counted, COUNT(*) OVER () AS total"
+    ).aggregate(
+        f"COUNT(*) FILTER ({is_missing(kind, quoted)}), {physical_sql(kind, first)}, "
+        f"{physical_sql(kind, f'MAX({quoted})')}"
+    ).fetchall()[0]  # fmt: skip
+    return _Times(found[0], _physical_value(kind, found[1]), _physical_value(kind, found[2]))
+
+
+def _physical_value(kind: FeatureType, value: Any) -> Physical | None:
+    """Return a physical value as DuckDB sends it, see `physical_sql`."""
+    if value is None or kind.is_float:
+        return value  # type: ignore[no-any-return]
+    return int(Decimal(value).scaleb(kind.precision_and_scale[1] if kind.precision_and_scale else 0))
+
+
+def _split_at(
+    source: LocalSource, time: str, kind: FeatureType, first: Physical, group: str | None
+) -> tuple[LocalSource, LocalSource]:
+    """Return the rows before a time, and the others; rows of one query stay together with its last one."""
+    if isinstance(source, FrameSource):
+        held = physical_expr(time, kind) >= pl.lit(first, kind.physical_dtype)
+        if group is not None:
+            return split_by_queries(source, group, queries_of(source.map(lambda f: f.filter(held)), group))
+        return source.map(lambda f: f.filter(~held)), source.map(lambda f: f.filter(held))
+    condition = f"{quote_identifier(time)} >= {literal(kind, first)}"
+    if group is None:
+        return (source.derived(source.relation.filter(f"NOT ({condition})")),
+                source.derived(source.relation.filter(condition)))  # fmt: skip
+    name = free_name("held", source.names())
+    is_held = f"CAST(bool_or({condition}) OVER (PARTITION BY {quote_identifier(group)}) AS TINYINT)"
+    return _parts_by(with_window(source, is_held, name), name, "<>", "=", 1)
+
+
+# --- folds: each part of the rows once to validate on, and the rest to train on ---------------------------------------
+
+_MAX_FOLDS = 1_000_000
+_FOLD = 20  # the purpose of a random key; `frameboost.training.sampling` has others
+
+
+def fold_parts(
+    source: LocalSource, folds: int | str, time: str | None, seed: int, groups: str | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """Yield rows to train on and rows to validate on.
+
+    Parameters
+    ----------
+    source
+        The rows.
+    folds
+        A number of folds, or a column, each value of which is a fold.
+    time
+        A column in whose order the rows are split; each part but the first is then predicted from those before it.
+    seed
+        The seed of the hash by which rows or groups are dealt to folds.
+    groups
+        A column whose rows of one value stay together.
+
+    Raises
+    ------
+    ParameterError, DataError
+        If there are fewer than 2 folds, a column won't do, or the rows are those of a sparse matrix.
+    """
+    if isinstance(source, SparseSource):
+        raise DataError("the rows of a sparse matrix can't be dealt to folds; give a frame, or a table of a database")
+    rows = source.own_rows()
+    if rows is not source and {time, groups, folds if isinstance(folds, str) else None} - {None} <= set(rows.names()):
+        for training, held_out in fold_parts(rows, folds, time, seed, groups):  # of the facts alone
+            yield source.with_own_rows(open_source(training)), source.with_own_rows(open_source(held_out))
+        return
+    if isinstance(folds, str):
+        if time is not None:
+            raise ParameterError("time does not go with a column of folds; give the number of folds")
+        yield from _by_column(source, folds)
+        return
+    if not isinstance(folds, int) or isinstance(folds, bool) or not 2 <= folds <= _MAX_FOLDS:
+        raise ParameterError(f"folds must be an integer from 2 to {_MAX_FOLDS:,} or a column name, not {shown(folds)}")
+    if time is not None:
+        yield from _by_time(source, time, folds)
+    else:
+        numbered, name = (
+            _with_folds(source, folds, seed) if groups is None else _with_folds_of_groups(source, groups, folds, seed)
+        )
+        for number in range(folds):
+            yield _fold(numbered, name, number)
+
+
+def _fold(source: LocalSource, name: str, number: int, others: str = "<>") -> tuple[Any, Any]:
+    """Return the rows whose fold is another one, or with ``<`` a smaller one, and those of this fold.
+
+    The column of the folds is left out.
+    """
+    training, part = _parts_by(source, name, others, "=", number)
+    if isinstance(training, FrameSource) and isinstance(part, FrameSource):
+        return _rows_of(source, training.frame), _rows_of(source, part.frame)
+    return training, part
+
+
+def _rows_of(source: LocalSource, rows: pl.LazyFrame) -> pl.LazyFrame | FrameSource:
+    """Return some rows of a source, with what the frame does not tell of its columns."""
+    return FrameSource(rows, categorical=source.categorical) if source.categorical else rows
+
+
+def _with_folds(source: LocalSource, folds: int, seed: int) -> tuple[LocalSource, str]:
+    """Return the rows with the number of a fold each, drawn by their position, and that column's name."""
+    name = free_name("fold", source.names())
+    drawn = with_draws(source, draw_key(seed, _FOLD), name)
+    if isinstance(drawn, FrameSource):
+        number = (pl.col(name) * folds).floor().cast(pl.Int64)
+        return drawn.map(lambda frame: frame.with_columns(number)), name
+    quoted = quote_identifier(name)
+    replaced = f"* REPLACE (CAST(FLOOR({quoted} * {folds}) AS BIGINT) AS {quoted})"
+    return drawn.derived(drawn.relation.project(replaced)), name
+
+
+def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: int) -> tuple[LocalSource, str]:
+    """Return the rows with the fold of their group, and that column's name; groups are dealt in the order of draws."""
+    if groups not in source.names():
+        raise DataError(f"groups column {shown(groups)} is not in the data{did_you_mean(groups, source.names())}")
+    if source.types()[groups] is None:
+        raise DataError(
+            f"groups column {shown(groups)} has type {source.type_names()[groups]}, which can't tell groups apart; "
+            "convert it to an integer or a string"
+        )
+    name = free_name("fold", source.names())
+    drawn, n_groups, n_missing = draws_of_groups(source, groups, draw_key(seed, _FOLD), name)
+    if n_missing:
+        raise DataError(f"groups column {shown(groups)} is NULL in {n_missing:,} rows; give every row its group")
+    if n_groups < folds:
+        has = "one value in all rows" if n_groups == 1 else f"{n_groups} distinct values"
+        raise DataError(f"groups column {shown(groups)} has {has}; {folds} folds need as many groups")
+    if isinstance(drawn, FrameSource):
+        number = (pl.col(name).rank("dense").cast(pl.Int64) - 1) % folds
+        return FrameSource(drawn.frame.with_columns(number), categorical=drawn.categorical), name
+    quoted, number_name = quote_identifier(name), free_name("number", drawn.names())
+    numbered = with_window(drawn, f"(dense_rank() OVER (ORDER BY {quoted} ASC) - 1) % {folds}", number_name)
+    return numbered.derived(_without(numbered.relation, quoted)), number_name
+
+
+def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
+    if name not in source.names():
+        raise DataError(f"column {shown(name)}, of folds, is not in the data")
+    if isinstance(source, FrameSource):
+        values = source.frame.select(column(name)).unique().collect().to_series().sort(nulls_last=True)
+        _check_count(len(values), name)
+        for value in values:
+            is_part = column(name).eq_missing(pl.lit(value, dtype=values.dtype))
+            yield _rows_of(source, source.frame.filter(~is_part)), _rows_of(source, source.frame.filter(is_part))
+        return
+    by, fold = quote_identifier(name), free_name("fold", source.names())
+    ranked = with_window(source, f"dense_rank() OVER (ORDER BY {by} ASC)", fold)
+    count = ranked.relation.aggregate(f"MAX({quote_identifier(fold)})").fetchall()[0][0] or 0
+    _check_count(count, name)
+    for number in range(1, count + 1):
+        yield _fold(ranked, fold, number)
+
+
+def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, Any]]:
+    if name not in source.names():
+        raise DataError(f"time column {shown(name)} is not in the data")
+    part = free_name("fold", source.names())
+    if isinstance(source, FrameSource):
+        rank = column(name).rank("min") - 1  # rows of one time stay together
+        frame = source.frame.collect()
+        if frame[name].null_count():
+            raise DataError(f"time column {shown(name)} is NULL in {frame[name].null_count():,} rows")
+        parted = frame.lazy().with_columns((rank.cast(pl.Int64) * (folds + 1) // pl.len()).alias(part))
+        for fold in range(1, folds + 1):
+            yield _fold(FrameSource(parted, categorical=source.categorical), part, fold, "<")
+        return
+    by = quote_identifier(name)
+    if missing := source.relation.filter(f"{by} IS NULL").aggregate("COUNT(*)").fetchall()[0][0]:
+        raise DataError(f"time column {shown(name)} is NULL in {missing:,} rows")
+    rank_text = f"(rank() OVER (ORDER BY {by} ASC) - 1) * {folds + 1} // COUNT(*) OVER ()"
+    parted_rows = with_window(source, rank_text, part)
+    for fold in range(1, folds + 1):
+        yield _fold(parted_rows, part, fold, "<")
+
+
+def _check_count(count: int, name: str) -> None:
+    if count < 2:
+        raise DataError(f"column {shown(name)}, of folds, has {count} distinct value; it must have at least 2")
+
+
+# --- rows drawn by a hash of their positions or of their queries ------------------------------------------------------
+
+
+def split_by_draw(source: LocalSource, share: float, key: int) -> tuple[LocalSource, LocalSource]:
+    """Return the rows to train on, and about that share of the rows, drawn by a hash of their position.
+
+    A lazy frame is collected first, unless it only reads files: its rows may come in another order the next time.
+
+    Raises
+    ------
+    DataError
+        If it is a relation whose rows have no certain order.
+    """
+    name = free_name("draw", source.names())
+    return _parts_by(with_draws(source, key, name), name, ">=", "<", share)
+
+
+def split_by_query_draw(source: LocalSource, group: str, share: float, key: int) -> tuple[LocalSource, LocalSource]:
+    """Return the rows of other queries, and of about that share of the queries, drawn by their rank in order."""
+    kind = source.types()[group]
+    assert kind is not None
+    if isinstance(source, FrameSource):
+        queries = queries_of(source, group)
+        return split_by_queries(source, group, queries.filter(_draws_by_rank(queries, key) < share))
+    name = free_name("draw", source.names())
+    return _parts_by(_with_draws_of_groups(source, group, kind, key, name), name, ">=", "<", share)
+
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne
+}  # fmt: skip
+
+
+def _parts_by(
+    source: LocalSource, name: str, rest: str, part: str, value: float
+) -> tuple[LocalSource, LocalSource]:  # fmt: skip
+    """Return the rows where a column compares with a number in one way, and those where in another, without it."""
+    if isinstance(source, FrameSource):
+        conditions = [_COMPARISONS[sign](pl.col(name), value) for sign in (rest, part)]
+        first, second = (source.map(lambda frame, c=c: frame.filter(c).drop(name)) for c in conditions)  # type: ignore[misc]
+        return first, second
+    quoted, text = quote_identifier(name), f"{value!r}::DOUBLE" if isinstance(value, float) else str(value)
+    parts = (source.relation.filter(f"{quoted} {sign} {text}") for sign in (rest, part))
+    training, held_out = (source.derived(_without(each, quoted)) for each in parts)
+    return training, held_out
+
+
+def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tuple[LocalSource, int, int]:
+    """Return the rows with a number in [0, 1) for their group, drawn by its rank in order.
+
+    The number of groups and of rows without a group are returned as well.
+    """
+    kind = source.types()[group]
+    assert kind is not None
+    if isinstance(source, FrameSource):
+        frame = source.frame.collect().lazy()
+        groups = queries_of(FrameSource(frame), group)
+        n_missing = int(frame.select(column(group).is_null().sum()).collect().item())
+        with_draw = _comparable(group, kind).replace_strict(groups, _draws_by_rank(groups, key), default=None)
+        drawn = FrameSource(frame.with_columns(with_draw.alias(name)), categorical=source.categorical)
+        return drawn, len(groups), n_missing
+    text = _comparable_sql(group, kind)
+    counts = source.relation.aggregate(f"COUNT(DISTINCT {text}), COUNT(*) - COUNT({text})").fetchall()[0]
+    return _with_draws_of_groups(source, group, kind, key, name), *counts
+
+
+def _with_draws_of_groups(
+    source: RelationSource, group: str, kind: FeatureType, key: int, name: str
+) -> RelationSource:  # fmt: skip
+    rank = f"dense_rank() OVER (ORDER BY {_comparable_sql(group, kind)} ASC NULLS LAST) - 1"
+    return with_window(source, draw_sql(rank, key), name)
+
+
+def with_window(source: RelationSource, sql: str, name: str) -> RelationSource:
+    """Return the rows with one more column, of a window function, in their order: windows leave them in another one.
+
+    By their positions samples are drawn, and rows of a query with equal margins are ranked.
+    """
+    position = quote_identifier(free_name("position", [*source.names(), name]))
+    numbered = source.relation.project(f"*, row_number() OVER () AS {position}")
+    ordered = numbered.project(f"*, {sql} AS {quote_identifier(name)}").order(position)
+    return source.derived(_without(ordered, position))
+
+
+def queries_of(source: FrameSource, group: str) -> pl.Series:
+    """Return the queries of the rows, in order; categories as text."""
+    kind = source.types()[group]
+    assert kind is not None
+    return source.frame.select(_comparable(group, kind).unique()).collect().to_series().drop_nulls().sort()
+
+
+def split_by_queries(source: FrameSource, group: str, queries: pl.Series) -> tuple[FrameSource, FrameSource]:
+    """Return the rows of other queries, and those of the given ones."""
+    kind = source.types()[group]
+    assert kind is not None
+    held = _comparable(group, kind).is_in(queries.implode()).fill_null(False)
+    return source.map(lambda f: f.filter(~held)), source.map(lambda f: f.filter(held))
+
+
+def with_draws(source: LocalSource, key: int, name: str) -> LocalSource:
+    """Return the rows with one more column, a number in [0, 1) drawn by the row's position."""
+    if isinstance(source, FrameSource):
+        parts = source.parts or (source.frame,)
+        if not source.are_files:
+            parts = tuple(part.collect().lazy() for part in parts)
+        counts = [int(part.select(pl.len()).collect().item()) for part in parts[:-1]]
+        position = pl.col(name).cast(pl.Int64)
+        drawn = tuple(
+            part.with_row_index(name, offset).with_columns(draw_expr(position, key).alias(name))
+            for part, offset in zip(parts, accumulate(counts, initial=0), strict=True)
+        )
+        whole = pl.concat(drawn) if len(drawn) > 1 else drawn[0]
+        return replace(source, frame=whole, parts=drawn if source.parts else ())
+    _check_order(source)
+    drawn_sql = draw_sql("row_number() OVER () - 1", key)
+    return source.derived(source.relation.project(f"*, {drawn_sql} AS {quote_identifier(name)}"))
+
+
+def _draws_by_rank(queries: pl.Series, key: int) -> pl.Series:
+    """Return a number in [0, 1) for each query, drawn by its rank in order."""
+    return pl.select(draw_expr(pl.int_range(len(queries), dtype=pl.Int64), key)).to_series()
+
+
+def _comparable(group: str, kind: FeatureType) -> pl.Expr:
+    """Return the queries of the rows; categories are compared as text."""
+    return column(group).cast(pl.String) if kind.is_categorical else column(group)
+
+
+def _comparable_sql(group: str, kind: FeatureType) -> str:
+    """Return the same in SQL."""
+    by = quote_identifier(group)
+    return f"CAST({by} AS VARCHAR)" if kind.is_categorical else by
+
+
+def _without(relation: duckdb.DuckDBPyRelation, quoted: str) -> duckdb.DuckDBPyRelation:
+    return relation.project(f"* EXCLUDE ({quoted})")
+
+
+def _check_order(source: RelationSource) -> None:
+    """Raise `DataError` if the rows of a relation may come in another order the next time."""
+    with closing(DuckDBSession(source.relation)) as session:
+        if not session.setting("preserve_insertion_order"):
+            raise DataError(
+                "rows have no certain position while preserve_insertion_order is off; SET preserve_insertion_order = "
+                "true, or name a column that tells which rows to hold out"
+            )
+    step = source.unordered
+    if step:
+        raise DataError(
+            f"the rows of this query have no certain order (its plan has {shown(step)}), so that one may be drawn in "
+            "one reading and not in the next; store them first, as relation.create('rows') does, and give "
+            "con.table('rows'), or name a column that tells which rows to hold out"
+        )

@@ -1,150 +1,167 @@
-"""`open_source`: the user's data, ``fit(data)``, as a source, or a sentence why it is none.
+"""`open_source`: what the user gives as data, as a source of rows, or a sentence why it is none.
 
-It makes a `FrameSource` or a `RelationSource` of it. Both have the same methods, so nothing above asks which.
+`_KINDS` is the table of all that is taken: how each kind is recognised, and how it is opened. Whatever it was, the
+sources have the same methods, so nothing above asks which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+import datetime as dt
+import numbers
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, overload
 
 import duckdb
 import polars as pl
 
-from frameboost.checks.messages import reason, shown
-from frameboost.data.repeatable_rows import repeatable_source
-from frameboost.data.several_files import Part, TableFiles, frame_part, parts_of_files, same_columns
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource, SparseSource
-from frameboost.data.sparse_matrix import SparseFrame
-from frameboost.data.wrapped_tables import unwrapped, way_out
-from frameboost.errors import DataError
-from frameboost.runtime.duckdb_errors import waiting
-from frameboost.schema.types import FeatureType
-
-__all__ = ["Tables", "is_frame_of", "no_strings", "open_source"]
-
-# Raised by polars, and by pyarrow below it, for a column whose type polars lacks; a panic is not even an Exception.
-_UNREADABLE = (
-    ValueError,
-    TypeError,
-    ArithmeticError,
-    NotImplementedError,
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,
+from frameboost.checks.arguments import in_call, once_in_call, until_call_returns
+from frameboost.checks.messages import listed, reason, shown
+from frameboost.data.dask_source import PartitionedSource, open_dask_frame
+from frameboost.data.duckdb_session import DuckDBSession
+from frameboost.data.foreign_tables import (
+    dictionaries_of,
+    is_frame_of,
+    no_strings,
+    open_arrow,
+    open_pandas,
+    refuse_duplicates,
+    table_behind,
+    way_out,
 )
-_UNTYPED = ("Null", "NULL")  # of polars and of DuckDB
-# What `open_source` takes a list of.
-_PARTS = (pl.DataFrame, pl.LazyFrame, str, Path)
+from frameboost.data.plans import Step, is_repeatable, plan_of, plan_steps
+from frameboost.data.predicates import changing_functions, words_of
+from frameboost.data.sources import (
+    FrameSource,
+    LocalSource,
+    RelationSource,
+    Source,
+    with_typed_nulls,
+    with_types_of_nulls,
+)
+from frameboost.data.spark_source import SparkSource, is_spark_frame
+from frameboost.data.sparse_matrix import SparseFrame, SparseSource
+from frameboost.data.table_files import Part, TableFiles, frame_part, parts_of_files, same_columns
+from frameboost.errors import DataError
+from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
+from frameboost.runtime.cleanup import closed_after
+from frameboost.runtime.duckdb_errors import has_unread_result, plain_relation, waiting, when_free
+from frameboost.schema.polars_columns import column
+from frameboost.schema.types import Feature, FeatureType
+
+__all__ = ["open_rows", "open_source", "repeatable_source"]
+
+Types = Mapping[str, FeatureType | None]
 
 
-class Tables(Protocol):
-    """Several tables that are one source, such as `frameboost.joins.star.Star`."""
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """How data is opened: the parameters of `open_source`, and the object before `table_behind`."""
 
-    def open_tables(self, argument: str) -> LocalSource:
-        """Return the source; ``argument`` is what messages call it."""
+    argument: str
+    once: bool
+    types: Types | None
+    clusters: bool
+    original: Any
 
 
-def open_source(data: Any, argument: str = "data", *, once: bool = True) -> LocalSource:
-    """Return the user's data as a source; ``argument`` is its name in messages.
+@overload
+def open_source(
+    data: Any,
+    argument: str = "data",
+    *,
+    types: Types | None = None,
+    once: bool = True,
+    clusters: Literal[False] = False,
+) -> LocalSource: ...
+
+
+@overload
+def open_source(
+    data: Any, argument: str = "data", *, types: Types | None = None, once: bool = True, clusters: Literal[True]
+) -> Source: ...
+
+
+def open_source(
+    data: Any, argument: str = "data", *, types: Types | None = None, once: bool = True, clusters: bool = False
+) -> Source:
+    """Return the user's data as a source.
 
     Columns of NULL that have no type, such as that of ``pl.DataFrame({"x": [None]})``, are of floats.
 
-    By default the rows of a relation are the same each time that they are read (see `frameboost.data.repeatable_rows`).
-    Without ``once`` they are not read yet: what is opened is only a part of the data.
+    Parameters
+    ----------
+    data
+        The data.
+    argument
+        What messages call it.
+    types
+        The column types of other data or of a model, which columns of files of text have where all their values are of
+        these types, and columns without a value in any case.
+    once
+        Whether the rows of a relation are the same each time that they are read (see `repeatable_source`). Otherwise
+        they are not read yet: what is opened is only a part of the data.
+    clusters
+        Whether DataFrames of Dask and of Spark are taken, whose rows stay where they are.
 
     Raises
     ------
     DataError
         If it is no data that can be read.
     """
-    source = _opened(data, argument, once=once)
-    if other := [name for name, kind in source.types().items() if kind is None]:
-        type_names = source.type_names()
-        untyped = [name for name in other if type_names[name] in _UNTYPED]
-        source = source.as_null(dict.fromkeys(untyped, FeatureType("float64")))
+    table = table_behind(data, argument)
+    options = _Options(argument, once, types, clusters, data)
+    for is_kind, open_kind in _KINDS:
+        if is_kind(table):
+            source: Source = open_kind(table, options)
+            break
+    else:
+        raise DataError(f"{argument} is a {type(table).__name__}{way_out(table)}")
+    if isinstance(source, SparkSource | PartitionedSource):
+        return source
+    source = with_typed_nulls(source)
+    if types:
+        known = {name: kind for name, kind in types.items() if kind is not None}
+        source = with_types_of_nulls(source, known, exactly=True)
     return source
 
 
-def _opened(data: Any, argument: str, *, once: bool) -> LocalSource:
-    given, data = data, unwrapped(data, argument)
-    if hasattr(type(data), "open_tables"):  # looked up on the type: a relation would look for a column of the name
-        tables: Tables = data
-        return tables.open_tables(argument)
-    if isinstance(data, FrameSource | RelationSource):  # a part of another, such as a fold
-        return data
-    if isinstance(data, pl.LazyFrame):
-        part = frame_part(data, "")
-        source = _in_parts([part]) if part.is_file else FrameSource(data)
-        return replace(source, categorical=no_strings(source, _dictionaries(given)))
-    if isinstance(data, pl.DataFrame):
-        return FrameSource(data.lazy())
-    if isinstance(data, SparseFrame):
-        return SparseSource(data.others.lazy(), table=data)
-    if (files := TableFiles.of(data)) is not None:
-        return _of_files(files, argument, once=once)
-    if isinstance(data, list | tuple) and data and all(isinstance(part, _PARTS) for part in data):
-        return _of_list(data, argument)
-    if isinstance(data, duckdb.DuckDBPyRelation):
-        try:
-            waiting(data).limit(0)  # binds it: its table may have been dropped, or its connection closed
-            names = waiting(data).columns
-        except duckdb.Error as error:
-            what = "the relation" if argument == "data" else f"{argument}, a relation,"
-            raise DataError(f"{what} can't be read: {reason(error)}; make it anew") from error
-        for name in names:
-            if "\0" in name:
-                raise DataError(f"column {shown(name)} has a NUL in its name, which Arrow can't hold; rename it")
-        _refuse_duplicates(names, ignore_case=True)
-        return (repeatable_source(data) if once else RelationSource(data)).comparable()
-    if type(data).__module__.startswith("pyspark."):
-        raise DataError(
-            f"{argument} is a PySpark {type(data).__name__}, whose rows are in a cluster; give df.toArrow() if they "
-            "fit into memory, or write them to Parquet and give pl.scan_parquet(...) or con.read_parquet(...); a model "
-            "scores them in Spark as the column functions.expr(model.sql(dialect='spark'))"
-        )
-    if is_frame_of("dask", data):
-        raise DataError(
-            f"{argument} is a Dask DataFrame, which fit trains on with engine=fb.Dask(client); here give "
-            "ddf.compute() if its rows fit into memory, or call this for each partition with ddf.map_partitions(...)"
-        )
-    # Looked up on the type, as Python does: a class itself is not a table. Nor is a polars Series.
-    if is_frame_of("pandas", data):
-        _refuse_duplicates([str(name) for name in data.columns])
-        source = _read(pl.from_pandas, data, ((str(name), data[[name]]) for name in data.columns))
-        categories = (
-            str(name)
-            for name, dtype in data.dtypes.items()
-            if str(dtype) == "category" or str(dtype).startswith("dictionary<")  # of an ArrowDtype
-        )
-        return replace(source, categorical=no_strings(source, categories))
-    if hasattr(type(data), "__arrow_c_stream__") and not isinstance(data, pl.Series):
-        names = getattr(data, "column_names", [])
-        _refuse_duplicates(names)
-        source = _with_valid_text(_read(pl.DataFrame, data, ((name, data.select([name])) for name in names)))
-        return replace(source, categorical=no_strings(source, _dictionaries(data)))
-    raise DataError(f"{argument} is a {type(data).__name__}{way_out(data)}")
+# --- the kinds of data ------------------------------------------------------------------------------------------------
 
 
-def _of_list(data: Sequence[Any], argument: str) -> FrameSource:
+def _of_lazy_frame(frame: pl.LazyFrame, options: _Options) -> FrameSource:
+    part = frame_part(frame, "")
+    source = _in_parts([part]) if part.is_file else FrameSource(frame)
+    return replace(source, categorical=no_strings(source, dictionaries_of(options.original)))
+
+
+def _of_files(data: Any, options: _Options) -> LocalSource:
+    """Return the table in files; columns of text have the types of training where all their values are of these."""
+    files = TableFiles.of(data)
+    assert files is not None
+    if options.types:
+        return _typed_files(files, options.types, options.argument)
+    found = parts_of_files(files, options.argument)
+    return _of_relation(found, options) if isinstance(found, duckdb.DuckDBPyRelation) else _in_parts(found)
+
+
+def _of_list(data: Sequence[Any], options: _Options) -> FrameSource:
     """Return the rows of frames and of files, one after the other."""
     parts: list[Part] = []
+    argument = options.argument
     for number, item in enumerate(data, start=1):
-        if isinstance(item, str | Path):
-            found = parts_of_files(TableFiles((str(item),)), argument)
+        if (files := TableFiles.of([item])) is not None:
+            found = parts_of_files(files, argument)
             if isinstance(found, duckdb.DuckDBPyRelation):
                 raise DataError(f"{argument} has a table of DuckDB among frames; give a relation with all rows")
             parts += found
         else:
             parts.append(frame_part(item.lazy(), f"frame {number}" if number > 1 else f"the first frame of {argument}"))
     return _in_parts(parts)
-
-
-def _of_files(files: TableFiles, argument: str, *, once: bool) -> LocalSource:
-    """Return the table in files."""
-    found = parts_of_files(files, argument)
-    return _opened(found, argument, once=once) if isinstance(found, duckdb.DuckDBPyRelation) else _in_parts(found)
 
 
 def _in_parts(parts: Sequence[Part]) -> FrameSource:
@@ -158,64 +175,337 @@ def _in_parts(parts: Sequence[Part]) -> FrameSource:
     return replace(source, categorical=no_strings(source, parts[0].categorical))
 
 
-def is_frame_of(library: str, data: Any) -> bool:
-    """Whether this is a DataFrame of a library or of a subclass, by name, as it may not be installed."""
-    bases = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__)
-    return (library, "DataFrame") in bases
-
-
-def _read(read: Callable[[Any], Any], data: Any, columns: Iterable[tuple[str, Any]]) -> FrameSource:
-    """Read a table into polars; if that fails, read its ``columns`` one by one to name the column in the error."""
+def _of_relation(relation: duckdb.DuckDBPyRelation, options: _Options) -> RelationSource:
+    relation = waiting(relation)
     try:
-        return FrameSource(read(data).lazy())
-    except _UNREADABLE as error:
-        for name, column_alone in columns:
-            try:
-                read(column_alone)
-            except _UNREADABLE:
-                raise DataError(
-                    f"column {shown(name)} can't be read by polars ({reason(error)}); convert it to numbers, dates or "
-                    "strings, or drop it"
-                ) from error
-        raise DataError(f"the {type(data).__name__} can't be read by polars as a table ({reason(error)})") from error
-
-
-def _dictionaries(data: Any) -> list[str]:
-    """Return the columns of a table, a batch or a dataset of PyArrow that are dictionaries."""
-    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(data).__mro__}
-    if not any(kind.startswith("pyarrow.") for kind in kinds):
-        return []
-    return [each.name for each in data.schema if str(each.type).startswith("dictionary<")]
-
-
-def no_strings(source: FrameSource, categorical: Iterable[str]) -> frozenset[str]:
-    """Return those of some columns of categories that polars has no categories of, as they are no strings."""
-    types = source.types()
-    return frozenset(name for name in categorical if (kind := types[name]) is not None and not kind.is_categorical)
-
-
-def _with_valid_text(source: FrameSource) -> FrameSource:
-    """Return the source if all text is UTF-8, else raise `DataError`: polars does not check, and crashes later."""
-    frame = source.frame.collect()
-    for name in frame.columns:
-        if frame[name].dtype == pl.String:
-            try:
-                frame[name].cast(pl.Binary).cast(pl.String)
-            except pl.exceptions.PolarsError as error:
-                raise DataError(f"column {shown(name)} holds text that is not UTF-8; decode it first") from error
-    return source
-
-
-def _refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> None:
-    first: dict[bytes, str] = {}
+        relation.limit(0)  # binds it: its table may have been dropped, or its connection closed
+        names = relation.columns
+    except duckdb.Error as error:
+        what = "the relation" if options.argument == "data" else f"{options.argument}, a relation,"
+        raise DataError(f"{what} can't be read: {reason(error)}; make it anew") from error
     for name in names:
-        # DuckDB ignores the case of ASCII letters only; so does lower() on bytes.
-        key = name.encode().lower() if ignore_case else name.encode()
-        other = first.setdefault(key, name)
-        if names.count(name) > 1:
-            raise DataError(f"column {shown(name)} occurs {names.count(name)} times; column names must be unique")
-        if other != name:
-            raise DataError(
-                f"columns {shown(other)} and {shown(name)} differ only in case, which DuckDB ignores; give one "
-                "another name"
+        if "\0" in name:
+            raise DataError(f"column {shown(name)} has a NUL in its name, which Arrow can't hold; rename it")
+    refuse_duplicates(names, ignore_case=True)
+    return (repeatable_source(relation) if options.once else RelationSource(relation)).comparable()
+
+
+def _of_spark(data: Any, options: _Options) -> SparkSource:
+    if options.clusters and is_spark_frame(data):
+        return SparkSource(data, options.argument)
+    raise DataError(
+        f"{options.argument} is a PySpark {type(data).__name__}, whose rows are in a cluster; give df.toArrow() if "
+        "they fit into memory, or write them to Parquet and give pl.scan_parquet(...) or con.read_parquet(...); a "
+        "model scores them in Spark as the column functions.expr(model.sql(dialect='spark'))"
+    )
+
+
+def _of_dask(data: Any, options: _Options) -> FrameSource:
+    if options.clusters:
+        return open_dask_frame(data)
+    raise DataError(
+        f"{options.argument} is a Dask DataFrame, which fit trains on with engine=fb.Dask(client); here give "
+        "ddf.compute() if its rows fit into memory, or call this for each partition with ddf.map_partitions(...)"
+    )
+
+
+def _is_list_of_parts(data: Any) -> bool:
+    kinds = (pl.DataFrame, pl.LazyFrame, str, Path)
+    return isinstance(data, list | tuple) and len(data) > 0 and all(isinstance(part, kinds) for part in data)
+
+
+_Kind = tuple[Callable[[Any], bool], Callable[[Any, _Options], Source]]
+# How each kind of data is recognised, and how it is opened; the first that fits. A star opens itself. Methods are
+# looked up on the type, as Python does: a class itself is no table, and a relation would look for a column of the name.
+_KINDS: tuple[_Kind, ...] = (
+    (lambda data: hasattr(type(data), "open_tables"), lambda tables, options: tables.open_tables(options.argument)),
+    (lambda data: isinstance(data, FrameSource | RelationSource), lambda source, _: source),  # a part, such as a fold
+    (lambda data: isinstance(data, pl.LazyFrame), _of_lazy_frame),
+    (lambda data: isinstance(data, pl.DataFrame), lambda frame, _: FrameSource(frame.lazy())),
+    (lambda data: isinstance(data, SparseFrame), lambda frame, _: SparseSource(frame.others.lazy(), table=frame)),
+    (lambda data: TableFiles.of(data) is not None, _of_files),
+    (_is_list_of_parts, _of_list),
+    (lambda data: isinstance(data, duckdb.DuckDBPyRelation), _of_relation),
+    (lambda data: is_spark_frame(data) or type(data).__module__.startswith("pyspark."), _of_spark),
+    (lambda data: is_frame_of("dask", data), _of_dask),
+    (lambda data: is_frame_of("pandas", data), lambda frame, _: open_pandas(frame)),
+    (
+        lambda data: hasattr(type(data), "__arrow_c_stream__") and not isinstance(data, pl.Series),
+        lambda table, _: open_arrow(table),
+    ),
+)
+
+
+# --- files of text with the column types of training, where their values alone would tell others ----------------------
+
+# A file of text has no types of its own: the prices 3, 4, 7 look like integers in one file, the codes 01, 02 like
+# numbers, and a column without a value like anything. So the types of other data, or of a model, decide.
+
+
+def _typed_files(files: TableFiles, wanted: Types, argument: str) -> LocalSource:
+    """Return the table in files; columns of text have the wanted types where all their values are of these.
+
+    A column whose values are not of the type that is wanted keeps its own, which callers then refuse by name.
+
+    Raises
+    ------
+    DataError
+        As `open_source`.
+    """
+    files = replace(files, are_typed=True)
+    source = open_source(files, argument)
+    if not isinstance(source, FrameSource) or source.are_columnar:
+        return source
+    if types := _types_to_read(source, wanted):
+        source = open_source(replace(files, types=types), argument)
+        assert isinstance(source, FrameSource)
+    casts = _casts(source, wanted)
+    return source.map(lambda frame: frame.with_columns(casts)) if casts else source
+
+
+def _types_to_read(source: FrameSource, wanted: Types) -> dict[str, pl.DataType]:
+    """Return the types to read columns as, whose values look like those of another family."""
+    types: dict[str, pl.DataType] = {}
+    for name, own in source.frame.collect_schema().items():
+        kind = wanted.get(name)
+        if kind is None:
+            continue
+        is_text, is_time = own == pl.String, kind.family in ("timestamp", "timestamptz")
+        if (
+            (kind.name == "string" and not is_text)  # strings that look like numbers in this file
+            or (is_text and (is_time or kind.family in ("boolean", "date")))
+            or (own == pl.Date and is_time)
+        ):
+            types[name] = kind.to_polars()
+    return types
+
+
+def _casts(source: FrameSource, wanted: Types) -> list[pl.Expr]:
+    """Return the columns whose numbers or times have another type of the wanted family, as that type."""
+    casts = []
+    for name, own in source.types().items():
+        kind = wanted.get(name)
+        if own is None or kind is None or own == kind:
+            continue
+        if own.name == "string" and kind.family == "number":
+            casts += _numbers_in_text(source.frame, name, kind)
+        elif own.family == kind.family:
+            cast = column(name).cast(kind.to_polars(), strict=False)
+            back = cast.cast(own.to_polars(), strict=False)
+            if kind.is_float or _holds(source.frame, back.eq_missing(column(name))):
+                casts.append(cast)
+    return casts
+
+
+def _numbers_in_text(frame: pl.LazyFrame, name: str, kind: FeatureType) -> list[pl.Expr]:
+    """Return a column of text as numbers, such as decimals in NDJSON and a column without values in CSV, if it is."""
+    exact, number = (column(name).cast(dtype, strict=False) for dtype in (kind.to_polars(), pl.Float64()))
+    if not _holds(frame, number.is_null() == column(name).is_null()):
+        return []
+    return [exact if _holds(frame, exact.cast(pl.Float64).eq_missing(number)) else number]
+
+
+def _holds(frame: pl.LazyFrame, condition: pl.Expr) -> bool:
+    """Whether a condition holds in every row."""
+    return bool(frame.select(condition.all()).collect().item())
+
+
+# --- relations whose rows are the same each time, as they are or copied -----------------------------------------------
+
+# A fit asks a relation for its labels, its cuts and its codes in several statements. A relation with ``random()``, a
+# sample, a file that somebody rewrites or a table of another server would answer each of them with other rows. So
+# unless its plan and its text show that it can't, all of it is read once, into a temporary table of its connection,
+# which DuckDB spills to disk, and which is dropped when the public function returns.
+#
+# In place are read, if the functions that are applied to them are repeatable:
+#
+# - tables of DuckDB while no other connection can write to them: there is none, or the database is read-only, or the
+#   table is temporary, or the caller has begun a transaction, which sees one state of the tables;
+# - Parquet files of this machine. They are written as a whole, as their footer has the addresses of all columns, so
+#   that only a file put in the place of another would differ; and a copy of a glob that is larger than memory might be
+#   larger than the disk.
+
+_URL = re.compile(r"\b(?!file:)\w+://")
+_NULL = '"NULL"'  # the type of a column of NULLs, which a table can't have
+
+
+def repeatable_source(relation: duckdb.DuckDBPyRelation) -> RelationSource:
+    """Return a relation as a source, with its rows copied if they may be others the next time.
+
+    The same relation is copied once in an outermost public call. Outside of one, where nobody would drop the copy, it
+    is not copied.
+    """
+    relation = plain_relation(relation)
+    try:
+        # The relation is kept beside its source, so that no other one gets its id.
+        return once_in_call(id(relation), lambda: (_repeatable(waiting(relation)), relation))[0]
+    except duckdb.Error as error:
+        if not has_unread_result(error):
+            raise
+        raise DataError(
+            "the connection of the relation has a result that is not read to its end, as after "
+            "con.execute(...).fetchone(); fetch the rest of it first, or give a relation of another connection, such "
+            "as con.cursor().table('flights')"
+        ) from error
+
+
+def _repeatable(relation: duckdb.DuckDBPyRelation) -> RelationSource:
+    if not in_call():
+        return RelationSource(relation)
+    steps = plan_steps(plan_of(relation))
+    tables, is_drawn = _tables_stay(relation, steps), False
+    has_functions = not (relation.type == "TABLE_RELATION" and len(steps) == 1 and steps[0].is_whole_table)
+    if tables and not has_functions:
+        return RelationSource(relation)
+    with ExitStack() as opened:
+        session = opened.enter_context(closed_after(DuckDBSession(relation)))
+        if has_functions:
+            texts = _texts(session, relation.sql_query())
+            is_drawn = any(step.name == "SAMPLE" for step in steps)
+            is_drawn = is_drawn or any(changing_functions(text, session.rows) for text in texts)
+            if not is_drawn and is_repeatable(steps, tables=tables, files=not any(map(_URL.search, texts))):
+                return RelationSource(relation)
+        until_call_returns(opened.pop_all())
+        table = session.table("rows")
+        session.run(f"CREATE TEMP TABLE {table} AS FROM {session.source}")
+        copy = session.relation_of(table)
+    names = (name for name, kind in zip(copy.columns, relation.types, strict=True) if str(kind) == _NULL)
+    if nulls := ", ".join(f"NULL AS {quote_identifier(name)}" for name in names):
+        copy = copy.project(f"* REPLACE ({nulls})")
+    return RelationSource(copy, is_copy=True, origin=None if is_drawn else relation)
+
+
+def _texts(session: DuckDBSession, query: str) -> list[str]:
+    """Return a query with the definitions of the views, macros and generated columns that it uses."""
+    texts, seen = [query], set[str]()
+    for text in texts:  # which grows
+        names, called = words_of(text)
+        wanted = ", ".join(map(string_literal, sorted(names - seen))) or "''"
+        statement = (
+            f"SELECT sql FROM duckdb_views() WHERE NOT internal AND lower(view_name) IN ({wanted}) UNION ALL "
+            f"SELECT sql FROM duckdb_tables() WHERE contains(sql, 'GENERATED') AND lower(table_name) IN ({wanted})"
+        )
+        if macros := ", ".join(map(string_literal, sorted(called - seen))):
+            statement += (
+                " UNION ALL SELECT macro_definition FROM duckdb_functions() "
+                f"WHERE NOT internal AND macro_definition IS NOT NULL AND lower(function_name) IN ({macros})"
             )
+        texts += [text for (text,) in session.rows(statement)]
+        seen |= names
+    return texts
+
+
+def _tables_stay(relation: duckdb.DuckDBPyRelation, steps: Sequence[Step]) -> bool:
+    """Whether nobody else can write to the tables that a plan reads."""
+    databases = {step.database for step in steps if step.database is not None} - {"temp"}
+    if not databases:
+        return True
+    connections, writable, first = _state(
+        relation,
+        "(SELECT FIRST(count) FROM duckdb_connection_count())",
+        "(SELECT LIST(database_name) FROM duckdb_databases() WHERE NOT readonly)",
+        "txid_current()",
+    )
+    if connections <= 1 or databases.isdisjoint(writable or ()):
+        return True
+    return _state(relation, "txid_current()") == (first,)  # in a transaction
+
+
+def _state(relation: duckdb.DuckDBPyRelation, *expressions: str) -> tuple[Any, ...]:
+    """Return what expressions say of the database of a relation, which is bound for it and not read."""
+    state = when_free(lambda: relation.limit(0).aggregate(", ".join(["COUNT(*)", *expressions])).fetchall())
+    return tuple(state[0][1:])
+
+
+# --- rows to score: a row as a dict, several as a list, midnights for dates -------------------------------------------
+
+# What one value of a row may be; anything else may be a column of values.
+_SCALARS = (str, bool, numbers.Number, Decimal, dt.date, dt.timedelta, dt.time, bytes)
+
+
+def open_rows(
+    data: Any, features: Sequence[Feature], argument: str = "data", *, exactly: bool = False
+) -> LocalSource:  # fmt: skip
+    """Return rows for a model with these features; ``argument`` is their name in messages.
+
+    A dict is one row, by the names of the columns; a list of dicts is several rows. Where the model was trained on
+    dates and the data have times that are all at midnight, as pandas has dates, these are read as dates. A column of a
+    file of text has the type of training where its values are of that type (see `open_source`), and so has a column
+    without values, whatever its type; if ``exactly``, not another one of the same family.
+
+    Raises
+    ------
+    DataError
+        As `open_source`; if the rows of a list differ in their columns, or a column has values of several types.
+
+    Examples
+    --------
+    >>> x = Feature("x", FeatureType("int64"))
+    >>> open_rows([{"x": 1, "y": None}, {"x": 2, "y": 0.5}], [x]).frame.collect().rows()
+    [(1, None), (2, 0.5)]
+    """
+    types = {feature.name: feature.type for feature in features}
+    if isinstance(data, Mapping):
+        source: LocalSource = _of_dicts([data], types)
+    elif isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
+        source = _of_dicts(data, types)
+    elif (files := TableFiles.of(data)) is not None:
+        source = _typed_files(files, types, argument)
+    elif isinstance(data, pl.LazyFrame):  # `open_source` looks at its plan, for fits that divide it
+        source = FrameSource(data)
+    else:
+        source = open_source(data, argument)
+    source = with_types_of_nulls(source, types, exactly=exactly)
+    return _with_dates(source, features)
+
+
+def _of_dicts(rows: Sequence[Mapping[str, Any]], types: Mapping[str, FeatureType]) -> FrameSource:
+    for number, row in enumerate(rows):
+        for name in row:
+            if not isinstance(name, str):
+                raise DataError(f"a row names a column {shown(name)}; a name is a string")
+        if row.keys() != rows[0].keys():
+            odd = sorted(row.keys() ^ rows[0].keys())
+            raise DataError(
+                f"rows 0 and {number:,} have different columns: only one has {listed(odd)}; give None where a value is "
+                "missing"
+            )
+    return FrameSource(pl.LazyFrame([_series(name, [row[name] for row in rows], types.get(name)) for name in rows[0]]))
+
+
+def _series(name: str, values: list[Any], kind: FeatureType | None) -> pl.Series:
+    """Return the values of a column; one without any has the type of training."""
+    for value in values:
+        if value is not None and not isinstance(value, _SCALARS):
+            raise DataError(
+                f"column {shown(name)} of a row is {shown(value)}, which is no single value; a dict is one row, of "
+                "columns give pl.DataFrame(...)"
+            )
+    known = [value for value in values if value is not None]
+    if not known:
+        return pl.Series(name, values, None if kind is None else kind.to_polars())
+    try:
+        are_numbers = all(isinstance(value, numbers.Number) and not isinstance(value, bool) for value in known)
+        return pl.Series(name, values, strict=not are_numbers)  # integers among floats become floats
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+        several = sorted({type(value).__name__ for value in known})
+        raise DataError(f"column {shown(name)} has values of types {listed(several)}; give them one type") from error
+
+
+def _with_dates(source: LocalSource, features: Sequence[Feature]) -> LocalSource:
+    """Return the source with times as dates where the model has dates, if they are all at midnight."""
+    of_dates = [feature.name for feature in features if feature.type.family == "date"]
+    given = source.types() if of_dates else {}
+    names = [name for name in of_dates if (kind := given.get(name)) and kind.family == "timestamp"]
+    for name in names:
+        if isinstance(source, FrameSource):
+            found = source.frame.select((column(name) != column(name).dt.truncate("1d")).any()).collect().item()
+            if not found:
+                dates = column(name).cast(pl.Date).alias(name)
+                source = source.map(lambda frame, dates=dates: frame.with_columns(dates))  # type: ignore[misc]
+            continue
+        quoted = quote_identifier(name)
+        times = source.relation.filter(f"{quoted} <> date_trunc('day', {quoted})").aggregate("COUNT(*)")
+        if not times.fetchall()[0][0]:
+            source = source.derived(source.relation.project(f"* REPLACE (CAST({quoted} AS DATE) AS {quoted})"))
+    return source

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -16,21 +16,30 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.messages import shown
-from frameboost.data.labels import codes_sql, distinct_strings, in_order, with_codes
+from frameboost.data.plans import plan_of, plan_steps, step_without_order
 from frameboost.data.predicates import as_polars, check_repeatable, unusable
-from frameboost.data.query_plans import plan_of
 from frameboost.data.spark_source import SparkSource
-from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError
-from frameboost.expressions.duckdb_sql import EXACT_TEXT, IS_NUMBER, is_present, quote_identifier
-from frameboost.runtime.duckdb_errors import unwrapped, waiting, when_free
+from frameboost.expressions.duckdb_sql import EXACT_TEXT, IS_NUMBER, is_present, quote_identifier, string_literal
+from frameboost.runtime.duckdb_errors import plain_relation, waiting, when_free
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
 __all__ = [
-    "FrameSource", "LocalSource", "RelationSource", "Source", "SparseSource", "check_numeric", "read_relation",
+    "FrameSource",
+    "LocalSource",
+    "RelationSource",
+    "Source",
+    "check_numeric",
+    "codes_sql",
+    "distinct_strings",
+    "free_name",
+    "in_order",
+    "read_relation",
+    "with_codes_column",
+    "with_typed_nulls",
     "with_types_of_nulls",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True)
@@ -112,7 +121,7 @@ class FrameSource:
 
     def with_codes(self, name: str, labels: Sequence[str]) -> FrameSource:
         """Return the rows with each string of a column replaced by its place among the labels."""
-        return self.map(partial(with_codes, name=name, labels=tuple(labels)))
+        return self.map(partial(with_codes_column, name=name, labels=tuple(labels)))
 
     def without_values(self, names: Sequence[str]) -> list[str]:
         """Return those of the columns that are NULL or NaN in every row."""
@@ -141,35 +150,6 @@ class FrameSource:
 
 
 @dataclass(frozen=True)
-class SparseSource(FrameSource):
-    """A sparse matrix and the columns beside it, of which ``frame`` has only these.
-
-    Attributes
-    ----------
-    table
-        All columns.
-    """
-
-    table: SparseFrame = field(kw_only=True)
-
-    def names(self) -> list[str]:
-        """See `FrameSource.names`."""
-        return self.table.columns
-
-    def types(self) -> dict[str, FeatureType | None]:
-        """See `FrameSource.types`."""
-        return self.table.types()
-
-    def type_names(self) -> dict[str, str]:
-        """See `FrameSource.type_names`."""
-        return {name: str(dtype) for name, dtype in self.table.schema.items()}
-
-    def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
-        """See `FrameSource.to_frame`; columns of the matrix become dense."""
-        return self.table.to_dense(names).lazy()
-
-
-@dataclass(frozen=True)
 class RelationSource:
     """A DuckDB relation: a table, a view, a query, files.
 
@@ -179,22 +159,26 @@ class RelationSource:
         The relation.
     is_copy
         Whether its rows are those of a temporary table, which is dropped when the public function returns (see
-        `frameboost.data.repeatable_rows`).
-    unordered
-        The step of the query's plan after which rows have no certain order, empty if there is none, None if the plan
-        has not been read.
+        `frameboost.data.opening`).
+    origin
+        The relation whose plan tells the order of the rows, such as the one that was copied; by default it itself.
     """
 
     relation: duckdb.DuckDBPyRelation
     is_copy: bool = False
-    unordered: str | None = None
+    origin: duckdb.DuckDBPyRelation | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", waiting(self.relation))  # so that all that reads it waits
 
     def derived(self, relation: duckdb.DuckDBPyRelation) -> RelationSource:
         """Return a relation made of this one."""
-        return RelationSource(relation, self.is_copy, self.unordered)
+        return RelationSource(relation, self.is_copy, self.relation if self.origin is None else self.origin)
+
+    @property
+    def unordered(self) -> str:
+        """The step of its query's plan after which rows have no certain order; empty if there is none."""
+        return step_without_order(plan_steps(plan_of(self.relation if self.origin is None else self.origin)))
 
     @property
     def is_table(self) -> bool:
@@ -346,6 +330,15 @@ def with_types_of_nulls(
     return source.as_null({name: wanted[name] for name in source.without_values(other)})
 
 
+def with_typed_nulls(source: LocalSourceType) -> LocalSourceType:
+    """Return the rows with columns of NULL that have no type as columns of floats."""
+    if other := [name for name, kind in source.types().items() if kind is None]:
+        type_names = source.type_names()
+        untyped = [name for name in other if type_names[name] in ("Null", _UNTYPED)]
+        return source.as_null(dict.fromkeys(untyped, FeatureType("float64")))
+    return source
+
+
 def _reads_files(relation: duckdb.DuckDBPyRelation) -> bool:
     """Whether a relation may read files with statistics of columns, by its plan."""
     try:
@@ -368,7 +361,7 @@ def _is_collated(relation: duckdb.DuckDBPyRelation, strings: Sequence[str]) -> b
 def read_relation(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     """Return the rows of a relation, through Arrow without pyarrow, unlike its ``pl()``."""
     # pl.DataFrame caches the type: a "leak" to DuckDB at exit
-    return when_free(lambda: pl.from_dataframe(unwrapped(relation), rechunk=False))
+    return when_free(lambda: pl.from_dataframe(plain_relation(relation), rechunk=False))
 
 
 _UNTYPED = "NULL"  # DuckDB's type of a literal NULL
@@ -390,6 +383,49 @@ def check_numeric(source: Source, name: str, what: str, where: str = "", *, or_l
         )
 
 
+def free_name(name: str, taken: list[str]) -> str:
+    """Return the name, with underscores appended until no column has it, in whatever case."""
+    while name in {other.lower() for other in taken}:
+        name += "_"
+    return name
+
+
 def _shortened(type_name: str) -> str:
     """Return a type's name cut to the length of a message; that of an enum or a struct may have pages."""
     return type_name if len(type_name) <= 80 else f"{type_name[:77]}..."
+
+
+def distinct_strings(frame: pl.LazyFrame, name: str, most: int) -> list[str]:
+    """Return at most so many distinct strings of a column, in any order, without NULL."""
+    values = frame.select(column(name).cast(pl.String).alias("label")).drop_nulls().unique()
+    return values.head(most).collect(engine="streaming")["label"].to_list()
+
+
+def in_order(labels: Iterable[str], dtype: pl.DataType) -> list[str]:
+    """Return labels in the order of their Enum, or sorted.
+
+    >>> in_order(["low", "high"], pl.Enum(["low", "mid", "high"])), in_order(["low", "high"], pl.String())
+    (['low', 'high'], ['high', 'low'])
+    """
+    found = set(labels)
+    return [label for label in dtype.categories if label in found] if isinstance(dtype, pl.Enum) else sorted(found)
+
+
+def with_codes_column(frame: pl.LazyFrame, name: str, labels: Sequence[str]) -> pl.LazyFrame:
+    """Return the frame with the places of a column's strings among the labels in place of them.
+
+    >>> with_codes_column(pl.LazyFrame({"y": ["b", None, "a"]}), "y", ["a", "b"]).collect()["y"].to_list()
+    [1, None, 0]
+    """
+    codes = column(name).cast(pl.String).replace_strict(labels, range(len(labels)), default=None, return_dtype=pl.Int16)
+    return frame.with_columns(codes.alias(name))
+
+
+def codes_sql(quoted: str, labels: Sequence[str]) -> str:
+    """Return the same of a column of DuckDB, as an expression.
+
+    >>> print(codes_sql('"y"', ["a", "it's"]))
+    CAST(CASE "y"::VARCHAR COLLATE C WHEN 'a' THEN 0 WHEN 'it''s' THEN 1 END AS SMALLINT)
+    """
+    whens = " ".join(f"WHEN {string_literal(label)} THEN {code}" for code, label in enumerate(labels))
+    return f"CAST(CASE {EXACT_TEXT.format(x=quoted)} {whens} END AS SMALLINT)"

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from frameboost.data.sources import FrameSource
 from frameboost.errors import DataError
 from frameboost.runtime.storage import available_memory
 from frameboost.schema.types import FeatureType
 
-__all__ = ["SparseFrame"]
+__all__ = ["SparseFrame", "SparseSource"]
 
 Array = npt.NDArray[Any]
 
@@ -126,3 +127,32 @@ class SparseFrame:
         missing = np.append(0, np.cumsum(np.isnan(self.matrix.data)))
         counts: list[int] = np.diff(missing[self.matrix.indptr]).tolist()
         return counts
+
+
+@dataclass(frozen=True)
+class SparseSource(FrameSource):
+    """A sparse matrix and the columns beside it, of which ``frame`` has only these.
+
+    Attributes
+    ----------
+    table
+        All columns.
+    """
+
+    table: SparseFrame = field(kw_only=True)
+
+    def names(self) -> list[str]:
+        """See `FrameSource.names`."""
+        return self.table.columns
+
+    def types(self) -> dict[str, FeatureType | None]:
+        """See `FrameSource.types`."""
+        return self.table.types()
+
+    def type_names(self) -> dict[str, str]:
+        """See `FrameSource.type_names`."""
+        return {name: str(dtype) for name, dtype in self.table.schema.items()}
+
+    def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
+        """See `FrameSource.to_frame`; columns of the matrix become dense."""
+        return self.table.to_dense(names).lazy()

@@ -1,75 +1,300 @@
-"""Tables in files: read lazily, and written atomically."""
+"""Tables in files, read lazily: files that are one table, whose rows follow each other, with one type a column.
+
+A path tells its format by its suffix (`frameboost.data.file_formats`). Of several files, or of frames and files, each
+is a `Part`; their columns are checked to be the same.
+"""
 
 from __future__ import annotations
 
 import base64
-import csv
 import errno
 import glob
-import gzip
-import io
 import json
 import os
-import re
 import struct
-import sys
-import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import polars as pl
 import polars.selectors as cs
 
-from frameboost.checks.messages import counted, listed, reason, shown
-from frameboost.data.atomic_files import atomic_path, is_special
-from frameboost.data.duckdb_tables import check_new_table, write_duckdb_table
-from frameboost.data.file_formats import DATABASE, FORMATS, SEPARATORS, SUFFIXES, TEXTS, format_of_path
+from frameboost.checks.arguments import EXPLAINERS
+from frameboost.checks.messages import listed, reason, shortened, shown, shown_path, warn
+from frameboost.data.file_formats import (
+    DATABASE,
+    DATABASE_TABLE,
+    FORMATS,
+    SEPARATORS,
+    SUFFIXES,
+    TEXTS,
+    format_of_path,
+    is_columnar,
+    is_table,
+    scan_text,
+)
+from frameboost.data.plans import scanned_formats
+from frameboost.data.text_files import (
+    check_header,
+    problem_of_text,
+    short_row,
+    text_among_numbers,
+    warn_of_mixed_types,
+    warn_of_tokens,
+)
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
 from frameboost.schema.polars_columns import column
 
-__all__ = [
-    "STDOUT", "check_format", "check_writable", "dictionaries_in", "files_of", "is_columnar", "is_table",
-    "mixed_types", "output_path", "problem_of_text", "read_table", "short_row", "table_in_database", "write_table",
-    "write_text",
-]  # fmt: skip
+__all__ = ["Part", "TableFiles", "frame_part", "name_file", "parts_of_files", "read_table", "same_columns"]
 
-STDOUT = "-"
-_LINES_TO_PARSE = 1000
+_FIRST_ROWS = 1000
+_LAST = "\0last"  # a name that no column has
 _LONGEST_HEADER = 1 << 24  # of a schema of many columns
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_IN_DATABASE = re.compile(r"(.+)::([^:]+)", re.DOTALL)
 # Polars panics over some damaged files; a panic is not even an Exception.
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, duckdb.Error, OSError)
 
 
-def is_table(text: str) -> bool:
-    """Whether a text is the path of a table, by its suffix, rather than a column or a condition.
+@dataclass(frozen=True)
+class TableFiles:
+    """Files that are one table.
 
-    >>> [is_table(text) for text in ("new.parquet", "flights.duckdb::new", "day > 80", "late", "day::INT > 80")]
-    [True, True, False, False, False]
+    Attributes
+    ----------
+    paths
+        Paths and globs.
+    table
+        The table of a DuckDB file.
+    kind
+        The format of the files (`file_formats.FORMATS`), by default what their suffixes tell.
+    content
+        The bytes of the only file, such as those of standard input.
+    types
+        Types of columns of text, in place of the inferred ones.
+    fill_missing
+        Whether columns that only some files have are NULL in the others.
+    read_only
+        Whether a DuckDB file is opened so that it can't be written to.
+    null_values
+        What stands for NULL in files of text, besides nothing.
+    are_typed
+        Whether the types of training, or of a model, decide on those of columns of text.
     """
-    return format_of_path(text) is not None or table_in_database(text) is not None
 
+    paths: tuple[str, ...]
+    table: str | None = None
+    kind: str | None = None
+    content: bytes | None = None
+    types: Mapping[str, pl.DataType] = field(default_factory=dict)
+    fill_missing: bool = False
+    read_only: bool = True
+    null_values: tuple[str, ...] = ()
+    are_typed: bool = False
 
-def table_in_database(path: str) -> tuple[str, str] | None:
-    """Return the file and the table of a path such as ``flights.duckdb::late``; None of any other.
-
-    >>> table_in_database("flights.duckdb::late"), table_in_database("late.csv")
-    (('flights.duckdb', 'late'), None)
-    """
-    inside = _IN_DATABASE.fullmatch(path)
-    if inside is None or format_of_path(inside[1]) != DATABASE:
+    @staticmethod
+    def of(data: object) -> TableFiles | None:
+        """Return the files that a path or a list of paths means; None if it is something else."""
+        if isinstance(data, TableFiles):
+            return data
+        if isinstance(data, str | Path):
+            return TableFiles((str(data),)) if is_table(str(data)) else None
+        if isinstance(data, list | tuple) and data and all(isinstance(path, str | Path) for path in data):
+            return TableFiles(tuple(map(str, data)))
         return None
-    return inside[1], inside[2]
 
 
-def is_columnar(path: str) -> bool:
-    """Whether one column of a file can be read without the others."""
-    return format_of_path(path) in ("parquet", "arrow")
+class Part(NamedTuple):
+    """A frame whose rows follow those of others.
+
+    ``name`` is what messages call it, ``is_file`` whether it only reads files (see `scanned_formats`), and
+    ``is_columnar`` whether these are files of which one column can be read without the others. ``categorical`` are
+    columns that a file says are dictionaries, of any type.
+    """
+
+    frame: pl.LazyFrame
+    name: str
+    is_file: bool
+    is_columnar: bool
+    categorical: frozenset[str] = frozenset()
+
+
+def frame_part(frame: pl.LazyFrame, name: str) -> Part:
+    """Return a lazy frame as a part."""
+    formats = scanned_formats(frame)
+    return Part(frame, name, formats is not None, formats == frozenset(["parquet"]))
+
+
+def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.DuckDBPyRelation:
+    """Return each file as a part, or the relation of the only one; ``argument`` is its name in messages.
+
+    A column of files of text whose types were inferred differently has one type: numbers are floats if those of a file
+    are, and a file without a value follows the others.
+
+    Raises
+    ------
+    DataError
+        If a file can't be read, or is a DuckDB file among others.
+    """
+    options = {"table": files.table, "content": files.content, "read_only": files.read_only, "kind": files.kind,
+               "null_values": files.null_values}  # fmt: skip
+    paths = _all_paths(files, argument)
+    tables = {path: read_table(path, types=files.types, **options) for path in dict.fromkeys(paths)}  # type: ignore[arg-type]
+    if len(tables) == 1 and isinstance(first := next(iter(tables.values())), duckdb.DuckDBPyRelation):
+        return first
+    frames = {path: table for path, table in tables.items() if isinstance(table, pl.LazyFrame)}
+    if others := [path for path in tables if path not in frames]:
+        raise DataError(
+            f"{argument} has {shown_path(others[0])}, a table of DuckDB, whose rows can't follow those of other files; "
+            "give a relation with all rows"
+        )
+    texts = {path: frame for path, frame in frames.items() if (files.kind or format_of_path(path)) in TEXTS}
+    if types := _common_types(texts):
+        frames |= {path: read_table(path, types={**types, **files.types}, **options) for path in texts}  # type: ignore
+    if not files.types:  # else they have been opened before, to know which
+        _warn_of_repeated(paths)
+    frames |= {path: _checked_text(files, path, frames[path], alone=len(texts) == 1) for path in texts}
+    if not files.are_typed:
+        mixed = warn_of_mixed_types(texts, files.kind, files.content)
+        warn_of_tokens({path: frames[path] for path in texts}, mixed)
+    found = {
+        path: Part(
+            frame, shown_path(path), files.content is None, is_columnar(path),
+            _dictionaries_in(path) if files.content is None else frozenset(),
+        )
+        for path, frame in frames.items()
+    }  # fmt: skip
+    parts = [found[path] for path in paths]
+    return _filled(parts) if files.fill_missing else parts
+
+
+def _checked_text(files: TableFiles, path: str, frame: pl.LazyFrame, *, alone: bool) -> pl.LazyFrame:
+    """Return a file's table with columns of no type where CSV has no value, which polars takes for strings.
+
+    Not one of several files: there the others tell. A row that is too short gives a warning; what it lacks is read as
+    NULL, so that the lines are read only where the last column has one. Both are told from the first rows, and where
+    these do not tell from all rows, in one reading.
+    """
+    kind, schema = files.kind or format_of_path(path), frame.collect_schema()
+    strings = [n for n, dtype in schema.items() if alone and dtype == pl.String and n not in files.types]
+    # A file of another machine would be read once more.
+    last = schema.names()[-1:] if kind in SEPARATORS and not files.types and "://" not in path else []
+    has_null = False
+    for rows in (frame.head(_FIRST_ROWS), frame):  # most columns have a value in the first rows
+        if not strings and (has_null or not last):
+            break
+        asked = [column(name).is_null().all() for name in strings] + [
+            column(n).is_null().any().alias(_LAST) for n in last
+        ]
+        told = rows.select(asked).collect(engine="streaming")
+        strings = [name for name in strings if told[name].item()]
+        has_null = bool(last) and told[_LAST].item()
+    if has_null and kind is not None and (where := short_row(frame, path, kind, files.content)):
+        warn(f"{shown_path(path)} has a row that is too short: {where}; what such rows lack is read as NULL")
+    return frame.with_columns(pl.lit(None, pl.Null).alias(name) for name in strings) if strings else frame
+
+
+def _all_paths(files: TableFiles, argument: str) -> list[str]:
+    """Return the path of each file, in order; one that is named twice is there twice."""
+    if files.content is not None:
+        return list(files.paths)
+    return [path for given in files.paths for path in _files_of(given, argument)]
+
+
+def _warn_of_repeated(paths: Sequence[str]) -> None:
+    counts = Counter(path if "://" in path else str(Path(path).resolve()) for path in paths)
+    path, count = max(counts.items(), key=itemgetter(1))
+    if count > 1:
+        warn(f"{shown_path(path)} is {count} times among the files of the data, so each of its rows is there as often")
+
+
+def _files_of(path: str, argument: str) -> list[str]:
+    """Return the files of a glob, in the order of their names, or the path if it is none.
+
+    Raises
+    ------
+    DataError
+        If there is no such file; ``argument`` is what the message calls the path.
+    """
+    is_glob = glob.has_magic(path) and "://" not in path
+    files = sorted(glob.glob(path)) if is_glob else [path]  # noqa: PTH207, which globs below one folder
+    if not files:
+        raise DataError(f"no file matches {argument}={shown(path)}")
+    return files
+
+
+def _common_types(frames: Mapping[str, pl.LazyFrame]) -> dict[str, pl.DataType]:
+    """Return the one type of each column whose inferred types differ between files, where there is one."""
+    schemas = [frame.collect_schema() for frame in frames.values()]
+    found: dict[str, pl.DataType] = {}
+    for name in dict.fromkeys(name for schema in schemas for name in schema):
+        inferred = {schema[name] for schema in schemas if name in schema}
+        types = {dtype for dtype in inferred if dtype != pl.Null}  # as NDJSON has a column without values
+        if len(types) > 1 and pl.String in types:
+            texts = [frame for frame in frames.values() if frame.collect_schema().get(name) == pl.String]
+            if all(frame.select(column(name).is_null().all()).collect().item() for frame in texts):
+                types.remove(pl.String())
+        if len(types) == 1 and len(inferred) > 1:
+            found[name] = types.pop()
+        elif len(types) > 1 and all(dtype.is_numeric() for dtype in types):
+            found[name] = pl.Float64()
+    return found
+
+
+def _filled(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts with the columns of all, which are NULL where a part lacks them."""
+    schema: dict[str, Any] = {}
+    for part in parts:
+        for name, dtype in part.frame.collect_schema().items():
+            schema.setdefault(name, dtype)
+    found = []
+    for part in parts:
+        own = part.frame.collect_schema()
+        lacking = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in own]
+        found.append(part._replace(frame=part.frame.with_columns(lacking).select(map(column, schema))))
+    return found
+
+
+def same_columns(parts: Sequence[Part]) -> list[pl.LazyFrame]:
+    """Return the frames of several parts with the columns of the first.
+
+    Raises
+    ------
+    DataError
+        If a frame lacks a column of the first, or has another type there; if a file has a column that the first lacks.
+    """
+    schema = parts[0].frame.collect_schema()
+    for part in parts[1:]:
+        own = part.frame.collect_schema()
+        if part.is_file and (more := [name for name in own if name not in schema]):
+            raise _lacks(parts[0], more[0], part)
+        for name, dtype in schema.items():
+            if name not in own:
+                raise _lacks(part, name, parts[0])
+            if own[name] != dtype:
+                first, other = (_described(a, name, b) for a, b in ((parts[0], own[name]), (part, dtype)))
+                raise DataError(f"column {shown(name)} has type {first} and {other}; give it one type")
+    return [part.frame.select(map(column, schema)) for part in parts]
+
+
+def _lacks(part: Part, name: str, other: Part) -> DataError:
+    return DataError(
+        f"column {shown(name)} is in {other.name} but not in {part.name}; add it there, or join the rows by "
+        "pl.concat(frames, how='diagonal'), on the command line by --fill-missing, which has NULL in its place"
+    )
+
+
+def _described(part: Part, name: str, other: pl.DataType) -> str:
+    """Return a column's type in a part; of strings where others have numbers with the first that is no number."""
+    dtype = part.frame.collect_schema()[name]
+    example = text_among_numbers(part.frame, name) if other.is_numeric() else ""
+    return f"{shortened(str(dtype))} in {part.name}{example}"
+
+
+# --- one file ---------------------------------------------------------------------------------------------------------
 
 
 def read_table(
@@ -88,7 +313,7 @@ def read_table(
     types
         Types of columns of a file of text, in place of the inferred ones.
     kind
-        The format, as `file_formats.FORMATS` names it, whatever the suffix.
+        The format, as `frameboost.data.file_formats.FORMATS` names it, whatever the suffix.
     content
         The bytes of the file, which then is not read; the path is what messages call them.
     read_only
@@ -103,15 +328,16 @@ def read_table(
     ParameterError
         If the format is unknown, or it is not clear which table is meant.
     """
-    inside = _IN_DATABASE.fullmatch(path)
+    inside = DATABASE_TABLE.fullmatch(path)
     if inside is not None and kind is None and format_of_path(path) is None:
         if table is not None:
             raise ParameterError(f"two tables are named, {shown(inside[2])} in {shown(path)}, and {shown(table)}")
         path, table = inside[1], inside[2]
     kind = kind or format_of_path(path)
-    if kind not in (None, DATABASE) and table is not None:
+    if kind is not None and kind in FORMATS and table is not None:
         raise ParameterError(
-            f"{shown(path)} is a {FORMATS[kind]} file, which is one table; {shown(table)} would be one of a DuckDB file"
+            f"{shown(path)} is a {FORMATS[kind].label} file, which is one table; {shown(table)} would be one of a "
+            "DuckDB file"
         )
     if kind is None and table is None:
         raise ParameterError(
@@ -124,14 +350,72 @@ def read_table(
         frame = _scan(kind, path if content is None else content, types or {}, null_values)
         names = frame.collect_schema().names()
         if kind in SEPARATORS:
-            _check_header(path, kind, names, path if content is None else content)
+            check_header(path, kind, names, path if content is None else content)
     except _UNREADABLE as error:
         why = problem_of_text(path, kind, content) if kind in TEXTS else None
         raise DataError(f"{path} can't be read: {why or _reason(error)}") from error
     return frame
 
 
-def dictionaries_in(path: str) -> frozenset[str]:
+def _scan(
+    kind: str, source: str | bytes, types: Mapping[str, pl.DataType], null_values: Sequence[str]
+) -> pl.LazyFrame:  # fmt: skip
+    if kind == "parquet":
+        return pl.scan_parquet(source)
+    if kind == "arrow":
+        if isinstance(source, bytes) and not source.startswith(b"ARROW1"):
+            return pl.read_ipc_stream(source).lazy()
+        return pl.scan_ipc(source)
+
+    def scanned(overrides: Mapping[str, pl.DataType], n_inferred: int | None = None) -> pl.LazyFrame:
+        # Types are inferred from all rows, as a column may be whole in the first rows and not in the last.
+        frame = scan_text(kind, source, overrides, null_values, n_inferred)
+        return _with_nulls(frame, null_values) if null_values and kind == "ndjson" else frame
+
+    if not types:
+        return scanned({})
+    # The names of CSV are in its first line; those of NDJSON may be in any.
+    names = scanned({}, None if kind == "ndjson" else 0).collect_schema().names()
+    return scanned({name: types[name] for name in names if name in types})
+
+
+def _with_nulls(frame: pl.LazyFrame, tokens: Sequence[str]) -> pl.LazyFrame:
+    """Return a table of NDJSON with NULL for some strings; columns that are otherwise numbers are numbers."""
+    text, is_null = cs.string(), cs.string().is_in(list(tokens))
+    of_type = {dtype: text.cast(dtype, strict=False) for dtype in (pl.Int64(), pl.Float64())}
+    is_of = [(is_null | cast.is_not_null() | text.is_null()).all() for cast in of_type.values()]
+    whole, fractional = (frame.select(each).collect(engine="streaming").row(0, named=True) for each in is_of)
+    has_token = frame.select(is_null.any()).collect(engine="streaming").row(0, named=True)
+    types = {
+        name: pl.Int64() if whole[name] else pl.Float64()
+        for name in has_token if has_token[name] and fractional[name]
+    }  # fmt: skip
+    return frame.with_columns(pl.when(~is_null).then(text)).cast(types)  # type: ignore[arg-type]
+
+
+def _relation(path: str, table: str | None, *, read_only: bool) -> duckdb.DuckDBPyRelation:
+    if not Path(path).is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)  # DuckDB's own message has two lines
+    connection = duckdb.connect(path, read_only=read_only)
+    if table is None:
+        names = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
+        if len(names) != 1:
+            raise ParameterError(
+                f"which table of {path}? Name one, as in '{path}::table'; it has {listed(names) or 'none'}"
+            )
+        return connection.sql(f"SELECT * FROM {quote_identifier(names[0])}")
+    return connection.sql(f"SELECT * FROM {quote_path(table)}")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, FileNotFoundError):  # polars raises it with a text of its own
+        return os.strerror(errno.ENOENT)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return reason(error)
+
+
+def _dictionaries_in(path: str) -> frozenset[str]:
     """Return the columns that a Parquet or Arrow file says are dictionaries, as pandas' categories are written.
 
     Polars reads those of numbers and dates as plain columns.
@@ -184,333 +468,38 @@ def _dictionaries_of(message: bytes) -> Iterator[str]:
             yield buffer[at + 4 : at + 4 + number(at)].decode()
 
 
-def _check_header(path: str, kind: str, names: Sequence[str], source: str | bytes) -> None:
-    """Raise `DataError` if a column is there twice, which polars renames, or the text seems to be in another format."""
-    if any("\0" in name for name in names):
-        raise DataError(f"{path} can't be read: line 1 is not UTF-8")
-    if any("\r" in name.strip("\r") for name in names):
-        raise DataError(f"{path} can't be read: its lines end by \\r alone; write it with \\n, or \\r\\n")
-    if any("_duplicated_" in name for name in names):
-        header = pl.scan_csv(source, separator=SEPARATORS[kind], has_header=False, n_rows=1, infer_schema=False)
-        given = header.collect().row(0)
-        if twice := [name for name in given if given.count(name) > 1]:
-            raise DataError(
-                f"{path} has column {shown(twice[0])} {given.count(twice[0])} times; column names must be unique"
-            )
-    others = [
-        each for each in (",", ";", "\t", "|") if each != SEPARATORS[kind] and len(names) == 1 and each in names[0]
-    ]
-    if others:
-        raise DataError(
-            f"{path} has one column, {shown(names[0])}, whose values seem to be separated by {shown(others[0])}; give "
-            f"a frame of it, as pl.scan_csv(path, separator={shown(others[0])}), or write it as {FORMATS[kind]}"
-        )
+# --- errors that polars raises when rows are read, with the names of files --------------------------------------------
 
 
-def problem_of_text(path: str, kind: str, content: bytes | None = None, *, is_short: bool = False) -> str | None:
-    r"""Return what is wrong with a file of text, and in which line, where polars does not; None if nothing is found.
+def name_file(error: BaseException, arguments: Iterable[object]) -> None:
+    """Raise `DataError` with the name of the file that polars can't read; return if no argument is a file of text.
 
-    >>> problem_of_text("-", "csv", b"x,y\n1,2\n1,2,3\n"), problem_of_text("-", "csv", b"x,y\n1,\xff\n")
-    ('line 3 has 3 fields, and the header has 2', 'line 2 is not UTF-8')
-
-    With ``is_short`` a row with fewer fields than the header is wrong in place of one with more.
+    Polars reads lazily, so that its errors come long after a file was opened, and do not say which it is.
     """
-    try:
-        with Path(path).open("rb") if content is None else io.BytesIO(content) as raw:
-            start = raw.read(4)
-            raw.seek(0)
-            if start.startswith(_ZSTD):
-                return None
-            lines = _decoded(gzip.GzipFile(fileobj=raw) if start.startswith(_GZIP) else raw)
-            return _of_objects(lines) if kind == "ndjson" else _of_fields(lines, SEPARATORS[kind], is_short=is_short)
-    except _NotTextError as error:
-        return str(error)
-    except (csv.Error, OSError, EOFError, zlib.error):  # polars says why
-        return None
-
-
-def _of_objects(lines: Iterable[str]) -> str | None:
-    first: dict[str, tuple[str, int]] = {}  # of each column its kind of value, and the line that has it
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            values = json.loads(line)
-        except (ValueError, RecursionError):
-            values = None
-        if not isinstance(values, dict):
-            return f"line {number} is no JSON object"
-        for name, value in values.items():
-            kind = _KINDS.get(type(value), "")
-            before, at = first.setdefault(name, (kind, number)) if kind else ("", 0)
-            if kind != before and not {kind, before} <= _AS_STRINGS:
-                return f"column {shown(name)} is {kind} in line {number} and {before} in line {at}"
-    return None
-
-
-# What messages call the types of JSON; polars reads columns with both of the latter as strings.
-_KINDS = {
-    int: "a number", float: "a number", bool: "true or false", str: "a string", list: "a list", dict: "an object",
-}  # fmt: skip
-_AS_STRINGS = frozenset(["a number", "a string"])
-
-
-def mixed_types(frame: pl.LazyFrame, path: str, content: bytes | None = None) -> dict[str, tuple[object, str]]:
-    """Return the columns of NDJSON that are read as strings and have other values too, with one of each."""
-    found: dict[str, tuple[object, str]] = {}
-    lines = _lines(path if content is None else content).drop_nulls()
-    for name, dtype in frame.collect_schema().items():
-        if dtype != pl.String:
-            continue
-        # The names of inner objects and parts of strings look alike, so that a few of the lines are parsed.
-        key = re.escape(json.dumps(name, ensure_ascii=False))
-
-        def values(start: str, key: str = key, name: str = name) -> Iterator[object]:
-            looks_like = pl.col("line").str.contains(rf"{key}\s*:\s*{start}")
-            some = lines.filter(looks_like).head(_LINES_TO_PARSE).collect(engine="streaming")["line"]
-            return (_value_in(line, name) for line in some)
-
-        other = next((value for value in values("[-0-9tf]") if isinstance(value, int | float)), None)
-        text = None if other is None else next((value for value in values('"') if isinstance(value, str)), None)
-        if text is not None:
-            found[name] = (other, text)
-    return found
-
-
-def _value_in(line: str, name: str) -> object:
-    try:
-        return json.loads(line).get(name)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _lines(source: str | bytes) -> pl.LazyFrame:
-    """Return the lines of a file of text as the column ``line``, in which an empty one is NULL."""
-    return pl.scan_csv(
-        source, separator="\1", quote_char=None, has_header=False, infer_schema=False, truncate_ragged_lines=True
-    ).select(pl.first().alias("line"))
-
-
-def _of_fields(lines: Iterable[str], separator: str, *, is_short: bool) -> str | None:
-    rows = csv.reader(lines, delimiter=separator)
-    width = len(next(rows, []))
-    wrong = next((len(row) for row in rows if (len(row) < width if is_short else len(row) > width)), None)
-    return None if wrong is None else f"line {rows.line_num} has {counted(wrong, 'field')}, and the header has {width}"
-
-
-def short_row(frame: pl.LazyFrame, path: str, kind: str, content: bytes | None = None) -> str | None:
-    """Return where a file of separated values, which ``frame`` reads, has a row of fewer fields than the header.
-
-    None if nowhere.
-    """
-    line, width = pl.col("line"), len(frame.collect_schema())
-    n_separators = line.str.count_matches(SEPARATORS[kind], literal=True).fill_null(0)
-    is_short = n_separators < width - 1
-    found = (
-        _lines(path if content is None else content)
-        .with_row_index("number", offset=1)
-        .select(
-            pl.col("number").filter(is_short).first(),
-            n_separators.filter(is_short).first().alias("n"),
-            line.filter(is_short).first().is_null().alias("is_empty"),
-            line.str.contains('"', literal=True).any().alias("has_quotes"),
-        )
-        .collect(engine="streaming")
-        .row(0, named=True)
-    )
-    if found["number"] is None:
-        return None
-    if found["has_quotes"]:  # a value may go over several lines, and a short row has nothing in the last column
-        lacks_last = frame.select(column(frame.collect_schema().names()[-1]).is_null().any())
-        may_be_short = lacks_last.collect(engine="streaming").item()
-        return problem_of_text(path, kind, content, is_short=True) if may_be_short else None
-    fields = 0 if found["is_empty"] else found["n"] + 1
-    return f"line {found['number']} has {counted(fields, 'field')}, and the header has {width}"
-
-
-class _NotTextError(Exception):
-    """A line is not UTF-8."""
-
-
-def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.decode()
-        except UnicodeDecodeError as error:
-            raise _NotTextError(f"line {number} is not UTF-8") from error
-
-
-def files_of(path: str, argument: str) -> list[str]:
-    """Return the files of a glob, in the order of their names, or the path if it is none.
-
-    Raises
-    ------
-    DataError
-        If there is no such file; ``argument`` is what the message calls the path.
-    """
-    is_glob = glob.has_magic(path) and "://" not in path
-    files = sorted(glob.glob(path)) if is_glob else [path]  # noqa: PTH207, which globs below one folder
-    if not files:
-        raise DataError(f"no file matches {argument}={shown(path)}")
-    return files
-
-
-def _scan(
-    kind: str, source: str | bytes, types: Mapping[str, pl.DataType], null_values: Sequence[str]
-) -> pl.LazyFrame:  # fmt: skip
-    if kind == "parquet":
-        return pl.scan_parquet(source)
-    if kind == "arrow":
-        if isinstance(source, bytes) and not source.startswith(b"ARROW1"):
-            return pl.read_ipc_stream(source).lazy()
-        return pl.scan_ipc(source)
-
-    def scanned(overrides: Mapping[str, pl.DataType], looked_at: int | None = None) -> pl.LazyFrame:
-        # Types are inferred from all rows, as a column may be whole in the first rows and not in the last.
-        if kind == "ndjson":
-            frame = pl.scan_ndjson(source, infer_schema_length=looked_at, schema_overrides=dict(overrides))
-            return _with_nulls(frame, null_values) if null_values else frame
-        return pl.scan_csv(
-            source, separator=SEPARATORS[kind], infer_schema_length=looked_at, try_parse_dates=True,
-            schema_overrides=dict(overrides), null_values=["", *null_values] if null_values else None,
-        )  # fmt: skip
-
-    if not types:
-        return scanned({})
-    # The names of CSV are in its first line; those of NDJSON may be in any.
-    names = scanned({}, None if kind == "ndjson" else 0).collect_schema().names()
-    return scanned({name: types[name] for name in names if name in types})
-
-
-def _with_nulls(frame: pl.LazyFrame, tokens: Sequence[str]) -> pl.LazyFrame:
-    """Return a table of NDJSON with NULL for some strings; columns that are otherwise numbers are numbers."""
-    text, is_null = cs.string(), cs.string().is_in(list(tokens))
-    of_type = {dtype: text.cast(dtype, strict=False) for dtype in (pl.Int64(), pl.Float64())}
-    is_of = [(is_null | cast.is_not_null() | text.is_null()).all() for cast in of_type.values()]
-    whole, fractional = (frame.select(each).collect(engine="streaming").row(0, named=True) for each in is_of)
-    has_token = frame.select(is_null.any()).collect(engine="streaming").row(0, named=True)
-    types = {
-        name: pl.Int64() if whole[name] else pl.Float64()
-        for name in has_token if has_token[name] and fractional[name]
-    }  # fmt: skip
-    return frame.with_columns(pl.when(~is_null).then(text)).cast(types)  # type: ignore[arg-type]
-
-
-def _relation(path: str, table: str | None, *, read_only: bool) -> duckdb.DuckDBPyRelation:
-    if not Path(path).is_file():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)  # DuckDB's own message has two lines
-    connection = duckdb.connect(path, read_only=read_only)
-    if table is None:
-        names = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
-        if len(names) != 1:
-            raise ParameterError(
-                f"which table of {path}? Name one, as in '{path}::table'; it has {listed(names) or 'none'}"
-            )
-        return connection.sql(f"SELECT * FROM {quote_identifier(names[0])}")
-    return connection.sql(f"SELECT * FROM {quote_path(table)}")
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, FileNotFoundError):  # polars raises it with a text of its own
-        return os.strerror(errno.ENOENT)
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return reason(error)
-
-
-# --- writing ----------------------------------------------------------------------------------------------------------
-
-
-def check_writable(path: str) -> None:
-    """Raise `OSError` if a file can't be written, so that long work does not start in vain."""
-    if path == STDOUT:
+    if isinstance(error, OSError):  # maybe of a file that is written
         return
-    path = (table_in_database(path) or (path,))[0]
-    target = Path(path).resolve()
-    code = None
-    if target.is_dir():
-        code = errno.EISDIR
-    elif not is_special(path) and not target.parent.is_dir():
-        code = errno.ENOENT
-    elif not os.access(path if is_special(path) else target.parent, os.W_OK):
-        code = errno.EACCES
-    if code is not None:
-        raise OSError(code, f"can't be written: {os.strerror(code)}", path)
+    for argument in arguments:
+        several = argument.values() if isinstance(argument, Mapping) else [argument]
+        for files in filter(None, map(TableFiles.of, several)):
+            paths = _all_paths(files, "data")
+            for path in paths:
+                kind = files.kind or format_of_path(path)
+                if kind not in TEXTS:
+                    continue
+                why = problem_of_text(path, kind, files.content)
+                if why or len(paths) == 1:
+                    raise DataError(f"{path} can't be read: {why or reason(error)}") from error
 
 
-@contextmanager
-def output_path(path: str) -> Iterator[Path]:
-    """Yield a path to write to, as `atomic_files.atomic_path` does, if it can be written."""
-    check_writable(path)
-    with atomic_path(path) as partial:
-        yield partial
+def _say_unreachable(error: BaseException, _: Iterable[object]) -> None:
+    """Raise `DataError` for a file of a lazy frame that polars can't open, such as of an address that is wrong."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    is_of_polars = last is not None and Path(pl.__file__).parent in Path(last.tb_frame.f_code.co_filename).parents
+    if is_of_polars and (isinstance(error, OSError) or "object-store" in str(error)):
+        says = f"a file of the data can't be read: {reason(error)}"
+        raise DataError(f"{says}; check its address and your rights") from error
 
 
-def write_text(path: str, text: str) -> None:
-    """Write a text to a file, atomically, or to standard output."""
-    if path == STDOUT:
-        sys.stdout.write(text)
-        return
-    with output_path(path) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
-
-
-def write_table(frame: pl.LazyFrame, path: str, *, replace: bool = False) -> None:
-    """Write a frame, batch by batch and atomically, to a file or a DuckDB table, or as CSV to standard output.
-
-    Parameters
-    ----------
-    frame
-        The rows.
-    path
-        A path of a format that `check_format` knows.
-    replace
-        Whether to replace a DuckDB table that is there already.
-
-    Raises
-    ------
-    ParameterError
-        As `check_format`.
-    OSError
-        If it can't be written.
-    """
-    if path == STDOUT:
-        sys.stdout.write(frame.collect_schema().to_frame().write_csv())
-        for batch in frame.collect_batches(maintain_order=True):
-            sys.stdout.write(batch.write_csv(include_header=False))
-        return
-    kind = check_format(path, replace=replace)
-    if (inside := table_in_database(path)) is not None:
-        write_duckdb_table(frame, *inside, replace=replace)
-        return
-    packed: Any = {".gz": "gzip", ".zst": "zstd"}.get(Path(path).suffix.lower(), "uncompressed")
-    with output_path(path) as partial:
-        if kind == "parquet":
-            frame.sink_parquet(partial)
-        elif kind == "arrow":
-            frame.sink_ipc(partial)
-        elif kind == "ndjson":
-            frame.sink_ndjson(partial, compression=packed, check_extension=False)
-        else:
-            frame.sink_csv(partial, separator=SEPARATORS[kind], compression=packed, check_extension=False)
-
-
-def check_format(path: str, *, replace: bool = False) -> str:
-    """Return the format that a table is written in to the path.
-
-    Raises
-    ------
-    ParameterError
-        If the suffix tells none, or a DuckDB table is there already and is not to be replaced.
-    """
-    if (inside := table_in_database(path)) is not None:
-        check_new_table(*inside, replace=replace)
-        return DATABASE
-    kind = "csv" if path == STDOUT else format_of_path(path)
-    if kind is None or kind == DATABASE:
-        way = f"; name the table: {path}::scored" if kind == DATABASE else ""
-        written = ", ".join(ending for ending, its in SUFFIXES.items() if its != DATABASE)
-        raise ParameterError(
-            f"{shown(path)} can't be written as a table: it must end in {written}, or be a table of a DuckDB file{way}"
-        )
-    return kind
+EXPLAINERS += [name_file, _say_unreachable]

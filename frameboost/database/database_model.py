@@ -31,7 +31,7 @@ from frameboost.compile.sql.node_lists import list_expression
 from frameboost.compile.sql.sql_model import OffsetColumn, SqlModel
 from frameboost.compile.sql.stages import TableSource
 from frameboost.compile.sql.tree_table import table_frame, table_statements
-from frameboost.data.atomic_files import write_text
+from frameboost.data.written_files import write_text
 from frameboost.database.drift import baseline_frame, drift_query
 from frameboost.database.explanations import explanation_query
 from frameboost.database.files import DbtQuery, Materialization, check_dbt_names, header, write_dbt

@@ -23,7 +23,7 @@ from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.forms import exceeded_limit
 from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.data.feature_columns import find_features
-from frameboost.data.rows_to_score import open_rows
+from frameboost.data.opening import open_rows
 from frameboost.data.sources import LocalSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import DataError, ParameterError

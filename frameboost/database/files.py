@@ -16,7 +16,7 @@ from pathlib import Path
 
 from frameboost.checks.messages import counted, listed, shown
 from frameboost.compile.sql.conditions import FeatureColumn
-from frameboost.data.atomic_files import write_text
+from frameboost.data.written_files import write_text
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.model_file import dump_model

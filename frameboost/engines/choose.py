@@ -13,7 +13,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from frameboost.checks.messages import listed, reason, shown
-from frameboost.data.sources import Source, SparseSource
+from frameboost.data.sources import Source
+from frameboost.data.sparse_matrix import SparseSource
 from frameboost.engines.contract import (
     ColumnBlockEngine,
     FollowerEngine,

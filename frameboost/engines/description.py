@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from frameboost.data.partitions import PartitionedSource
+from frameboost.data.dask_source import PartitionedSource
 from frameboost.data.sources import RelationSource, Source
 from frameboost.data.spark_source import SparkSource
 from frameboost.parameters.parameters import Parameters

@@ -25,7 +25,7 @@ import polars as pl
 
 from frameboost.checks.arguments import whole
 from frameboost.checks.messages import shown
-from frameboost.data.rows_to_score import open_rows
+from frameboost.data.opening import open_rows
 from frameboost.data.sources import FrameSource
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.ensemble.ensemble import Ensemble

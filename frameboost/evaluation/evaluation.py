@@ -13,9 +13,8 @@ import polars as pl
 
 from frameboost.checks.messages import counted, shown, warn
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.data.rows_to_score import open_rows
-from frameboost.data.shares import free_name
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
+from frameboost.data.opening import open_rows
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, free_name, read_relation
 from frameboost.database.database_model import source_model
 from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import ParameterError, printable

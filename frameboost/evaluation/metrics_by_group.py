@@ -13,8 +13,7 @@ import polars as pl
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.data.shares import free_name
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, free_name, read_relation
 from frameboost.database.database_model import source_model
 from frameboost.engines.contract import Engine
 from frameboost.engines.duckdb.binning import SqlColumn

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.messages import listed, shown
-from frameboost.data.rows_to_score import open_rows
+from frameboost.data.opening import open_rows
 from frameboost.data.sources import Source
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.loss import Loss

@@ -11,13 +11,13 @@ import polars as pl
 from frameboost.checks.arguments import anything, checked
 from frameboost.checks.arguments import columns as column_names
 from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.data.foreign_tables import table_name
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.joins.table_names import table_name
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 

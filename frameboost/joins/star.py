@@ -14,14 +14,13 @@ from frameboost.checks.arguments import anything, checked, is_text, name_of
 from frameboost.checks.arguments import column as column_name
 from frameboost.checks.arguments import columns as column_names
 from frameboost.checks.messages import counted, listed, shortened, shown
-from frameboost.data.opening import open_source
-from frameboost.data.repeatable_rows import repeatable_source
+from frameboost.data.foreign_tables import table_name
+from frameboost.data.opening import open_source, repeatable_source
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.aggregates import Aggregates, Aggregation, aggregated
 from frameboost.joins.star_sources import DIMENSION_NAME, FACTS, Dimension, needed, star_frame, star_relation
-from frameboost.joins.table_names import table_name
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 import duckdb
 import polars as pl
 
-from frameboost.data.shares import free_name
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, free_name
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.aggregates import Aggregation
@@ -281,7 +280,8 @@ def star_relation(facts: RelationSource, dimensions: Sequence[Dimension]) -> Sta
     """Return a star; its keys must have been checked."""
     tables = [facts, *(each.source for each in dimensions if isinstance(each.source, RelationSource))]
     return StarRelation(
-        joined_relation(facts.relation, dimensions), any(table.is_copy for table in tables), facts.unordered,
+        joined_relation(facts.relation, dimensions), any(table.is_copy for table in tables),
+        facts.relation if facts.origin is None else facts.origin,
         facts=facts.relation, dimensions=tuple(dimensions),
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.messages import counted, did_you_mean, listed, shown
-from frameboost.data.rows_to_score import open_rows
+from frameboost.data.opening import open_rows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.evaluation.scored_rows import score_rows

@@ -18,7 +18,7 @@ import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column, columns, flag, name_of, slice_of_rounds, word
 from frameboost.compile.sql.forms import QueryArguments, with_query_options
-from frameboost.data.atomic_files import write_bytes, write_text
+from frameboost.data.written_files import write_bytes, write_text
 from frameboost.database.database_model import DatabaseModel, database_model
 from frameboost.database.registration import register
 from frameboost.database.star import Tables

@@ -15,7 +15,7 @@ import polars as pl
 
 from frameboost.checks.arguments import Check, checked, instance_of
 from frameboost.checks.messages import did_you_mean, listed, shown
-from frameboost.data.rows_to_score import open_rows
+from frameboost.data.opening import open_rows
 from frameboost.errors import DataError, ParameterError
 from frameboost.evaluation.scored_rows import ScoredRows, score_rows
 from frameboost.expressions.draws import draw_expr, draw_key

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.messages import shown
-from frameboost.data.rows_to_score import open_rows
+from frameboost.data.opening import open_rows
 from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError

@@ -17,7 +17,7 @@ import polars as pl
 from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.polars import output_expr
-from frameboost.data.rows_to_score import open_rows
+from frameboost.data.opening import open_rows
 from frameboost.data.sources import FrameSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.outputs import Output

@@ -12,7 +12,7 @@ import polars as pl
 
 from frameboost.checks.messages import counted, listed, shown, warn
 from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_column, output_expr
-from frameboost.data.rows_to_score import open_rows
+from frameboost.data.opening import open_rows
 from frameboost.data.sources import Source
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError

@@ -16,8 +16,7 @@ import polars as pl
 
 from frameboost import plots
 from frameboost.checks.messages import shortened
-from frameboost.data.shares import free_name
-from frameboost.data.sources import FrameSource
+from frameboost.data.sources import FrameSource, free_name
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
 from frameboost.evaluation.drift import MUCH_DRIFT, SOME_DRIFT, drift_frame, periods_of, stability_index

@@ -12,8 +12,8 @@ import polars as pl
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.feature_columns import find_features
-from frameboost.data.rows_to_score import open_rows
-from frameboost.data.shares import split_by_query_draw
+from frameboost.data.held_out import split_by_query_draw
+from frameboost.data.opening import open_rows
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect

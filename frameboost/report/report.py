@@ -16,7 +16,7 @@ import polars as pl
 
 from frameboost import plots
 from frameboost.checks.messages import counted, shortened
-from frameboost.data.table_files import check_writable, output_path
+from frameboost.data.written_files import check_writable, output_path
 from frameboost.errors import ParameterError
 from frameboost.evaluation.history import long_history
 from frameboost.metrics.built_in import larger_is_better

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from frameboost.api import fit
-from frameboost.data.shares import free_name
-from frameboost.data.sources import FrameSource
+from frameboost.data.sources import FrameSource, free_name
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.evaluation.metrics_by_group import evaluated_metrics, store_predictions
 from frameboost.expressions.draws import draw_expr, draw_key

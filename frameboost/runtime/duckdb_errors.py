@@ -14,7 +14,7 @@ import duckdb
 
 from frameboost.runtime.interrupts import record_handler_errors
 
-__all__ = ["first_duckdb_error", "has_unread_result", "unwrapped", "waiting", "when_free"]
+__all__ = ["first_duckdb_error", "has_unread_result", "plain_relation", "waiting", "when_free"]
 
 Result = TypeVar("Result")
 # How long to wait for another thread's call, and for it to read the result of one to its end, if there is one.
@@ -60,7 +60,7 @@ class _Waiting:
             return value
 
         def call(*args: Any, **options: Any) -> Any:
-            given = [unwrapped(arg) for arg in args]
+            given = [plain_relation(arg) for arg in args]
             return waiting(when_free(lambda: value(*given, **options)))
 
         return call
@@ -71,7 +71,7 @@ def waiting(relation: Result) -> Result:
     return cast(Result, _Waiting(relation)) if isinstance(relation, duckdb.DuckDBPyRelation) else relation
 
 
-def unwrapped(relation: Result) -> Result:
+def plain_relation(relation: Result) -> Result:
     """Return what `waiting` was given."""
     return cast(Result, relation.relation) if isinstance(relation, _Waiting) else relation
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from frameboost.checks.messages import did_you_mean, listed, shown, warn
-from frameboost.data.column_choice import chosen_names
+from frameboost.data.feature_columns import chosen_names
 from frameboost.data.sources import Source, check_numeric
 from frameboost.engines.contract import Engine, QueryWindow
 from frameboost.engines.linear_contract import linear_role

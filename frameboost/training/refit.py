@@ -14,7 +14,7 @@ import polars as pl
 from frameboost.binning.bins import Bins
 from frameboost.checks.messages import counted, shown
 from frameboost.data.feature_columns import find_features
-from frameboost.data.rows_to_score import open_rows
+from frameboost.data.opening import open_rows
 from frameboost.data.sources import Source
 from frameboost.engines.memory.held_out import HeldOutEngine
 from frameboost.ensemble.ensemble import Ensemble

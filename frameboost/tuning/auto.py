@@ -14,9 +14,8 @@ import polars as pl
 from frameboost.api import check_options, fit
 from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.checks.messages import shown
-from frameboost.data.column_choice import chosen_names
-from frameboost.data.folds import fold_parts
-from frameboost.data.last_rows import LastRows
+from frameboost.data.feature_columns import chosen_names
+from frameboost.data.held_out import LastRows, fold_parts
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.engines.choose import choose_engine

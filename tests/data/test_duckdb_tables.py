@@ -10,7 +10,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from frameboost.data.table_files import write_table
+from frameboost.data.written_files import write_table
 
 
 @pytest.fixture

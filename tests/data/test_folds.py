@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.data.folds import fold_parts
+from frameboost.data.held_out import fold_parts
 from frameboost.data.opening import open_source
 from tests.support.cases import cases
 from tests.support.examples import examples

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.data.scans import scanned_formats
+from frameboost.data.plans import scanned_formats
 from tests.support.cases import cases
 
 x, s = pl.col("x"), pl.col("s")

@@ -10,7 +10,8 @@ import pytest
 import frameboost as fb
 from frameboost.cli import main
 from frameboost.data.opening import open_source
-from frameboost.data.table_files import problem_of_text, read_table
+from frameboost.data.table_files import read_table
+from frameboost.data.text_files import problem_of_text
 from tests.support.cases import cases
 
 ROWS = [f"{i},{i * 7 % 50}" for i in range(100)]

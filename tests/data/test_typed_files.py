@@ -10,8 +10,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import frameboost as fb
-from frameboost.data.several_files import TableFiles
-from frameboost.data.typed_files import open_files_as
+from frameboost.data.opening import open_source
+from frameboost.data.table_files import TableFiles
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
 
@@ -105,7 +105,7 @@ _READ = {
 @cases(("text", "wanted", "values"), list(_READ.values()))
 def test_a_column_has_the_wanted_type_where_all_its_values_are_of_it(text, wanted, values):
     Path("v.csv").write_text(text)
-    source = open_files_as(TableFiles(("v.csv",)), {"v": FeatureType(wanted)})
+    source = open_source(TableFiles(("v.csv",)), types={"v": FeatureType(wanted)})
     assert source.frame.collect()["v"].to_list() == values
 
 
@@ -114,9 +114,9 @@ def test_of_ndjson_too():
     Path("texts.ndjson").write_text('{"v": "0.50"}\n{"v": null}\n{"v": "1.25"}\n')
     exact, floats = [Decimal("0.50"), None, Decimal("1.25")], [0.5, None, 1.25]
     for kind, values in {"decimal(9,2)": exact, "int8": floats, "float64": floats}.items():
-        texts = open_files_as(TableFiles(("texts.ndjson",)), {"v": FeatureType(kind)})
+        texts = open_source(TableFiles(("texts.ndjson",)), types={"v": FeatureType(kind)})
         assert texts.frame.collect()["v"].to_list() == values
-    whole = open_files_as(TableFiles(("v.ndjson",)), {"v": FeatureType("int8")}).frame.collect()
+    whole = open_source(TableFiles(("v.ndjson",)), types={"v": FeatureType("int8")}).frame.collect()
     assert_frame_equal(whole, pl.DataFrame({"v": [1, 2, None]}, schema={"v": pl.Int8}))
 
 

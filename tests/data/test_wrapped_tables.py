@@ -9,9 +9,9 @@ import pyarrow.dataset
 import pytest
 
 import frameboost as fb
+from frameboost.data.foreign_tables import table_behind
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, RelationSource
-from frameboost.data.wrapped_tables import unwrapped
 
 FRAME = pl.DataFrame({"x": [i % 7 / 2 for i in range(80)], "kind": ["a", "b"] * 40, "id": range(80)}).with_columns(
     y=pl.col("x") * 2 + pl.col("id") % 3
@@ -56,7 +56,7 @@ def test_narwhals_frames_are_what_they_wrap():
     con = connection()
     for wrap in (narwhals.from_native, narwhals.stable.v1.from_native):
         for frame in (FRAME, FRAME.lazy(), FRAME.to_pandas()):
-            assert unwrapped(wrap(frame)) is frame
+            assert table_behind(wrap(frame)) is frame
     expected = fb.fit(FRAME, "y", **SHAPE)
     for data in (FRAME, FRAME.lazy(), FRAME.to_pandas(), FRAME.to_arrow(), con.table("my rows")):
         wrapped = narwhals.from_native(data)

@@ -180,13 +180,13 @@ def test_dimensions_files_and_dask_have_categories(tmp_path):
 @pytest.mark.slow
 def test_dask_finds_categories_that_nobody_has_listed():
     dask = pytest.importorskip("dask.dataframe")
-    from frameboost.data.partitions import open_training_data
+    from frameboost.data.opening import open_source
 
     rows = rows_of("int64")
     listed = dask.from_pandas(rows, npartitions=2)
     unlisted = dask.from_pandas(rows.astype({"x": "Int64"}), npartitions=2).astype({"x": "category"})
     for frame in (listed, unlisted):
-        source = open_training_data(frame)
+        source = open_source(frame, clusters=True)
         assert source.categorical == {"x"}
         assert source.types()["x"] == FeatureType("int64")
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.data.folds import fold_parts
+from frameboost.data.held_out import fold_parts
 from frameboost.data.opening import open_source
 from frameboost.tuning.recipes import PLANS
 

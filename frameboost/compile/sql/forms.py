@@ -31,7 +31,7 @@ from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.staged_trees import shared_groups, staged_trees
 from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.compile.sql.tree_table import query_over_table
-from frameboost.data.query_plans import estimated_rows
+from frameboost.data.plans import estimated_rows
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import ScoreName

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from frameboost.checks.messages import reason, shown
-from frameboost.data.partitions import PartitionedSource, PartitionReader
+from frameboost.data.dask_source import PartitionedSource, PartitionReader
 from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import HistogramEngine
 from frameboost.engines.description import DataKind, EngineDescription, EngineRequest

@@ -21,7 +21,7 @@ from distributed import Actor, CancelledError, Client, Future, KilledWorker, wai
 from distributed.comm.addressing import get_address_host
 
 from frameboost.checks.messages import counted, reason, shortened
-from frameboost.data.partitions import PartitionReader
+from frameboost.data.dask_source import PartitionReader
 from frameboost.engines.contract import HistogramEngine
 from frameboost.engines.dask.worker import (
     LOST,

@@ -18,7 +18,7 @@ import polars as pl
 
 from frameboost.binning.bins import SlotLayout
 from frameboost.checks.messages import counted
-from frameboost.data.partitions import PartitionReader
+from frameboost.data.dask_source import PartitionReader
 from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import ShardEngine
 from frameboost.engines.description import EngineRequest

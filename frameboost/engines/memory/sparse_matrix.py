@@ -11,7 +11,7 @@ import polars as pl
 from frameboost.binning.arrays import Codes, gaps_beside
 from frameboost.binning.bins import Bins
 from frameboost.binning.codes import sample_of
-from frameboost.data.sources import SparseSource
+from frameboost.data.sparse_matrix import SparseSource
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.sparse import MAX_ENTRIES, coded
 from frameboost.runtime.storage import Storage

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.data.partitions import open_training_data
+from frameboost.data.opening import open_source
 from tests.support.cases import cases
 
 dask = pytest.importorskip("dask")
@@ -139,12 +139,12 @@ def with_objects() -> pd.DataFrame:
 def test_types_are_those_of_the_pandas_frame():
     frame = with_objects()
     with dask.config.set({"dataframe.convert-string": False, "scheduler": "synchronous"}):
-        opened = open_training_data(dd.from_pandas(frame, npartitions=5, sort=False))
-        assert opened.types() == open_training_data(frame).types()
+        opened = open_source(dd.from_pandas(frame, npartitions=5, sort=False), clusters=True)
+        assert opened.types() == open_source(frame, clusters=True).types()
         # Partitions, the first of which have no value, are read as these types.
         delayed, reader = opened.read_by(["flag", "day", "text"])
         found = reader.read([part.compute() for part in delayed]).collect()
-    assert found.equals(open_training_data(frame).frame.select("flag", "day", "text").collect())
+    assert found.equals(open_source(frame, clusters=True).frame.select("flag", "day", "text").collect())
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask's with pandas 3
@@ -154,7 +154,7 @@ def test_integers_with_null_are_integers_in_every_partition(tmp_path):
         part.write_parquet(tmp_path / f"{number}.parquet")
     whole[:0].write_parquet(tmp_path / "4.parquet")
     with dask.config.set(scheduler="synchronous"):
-        opened = open_training_data(dd.read_parquet(tmp_path))
+        opened = open_source(dd.read_parquet(tmp_path), clusters=True)
         delayed, reader = opened.read_by(["x", "y"])
         read = reader.read([part.compute() for part in delayed]).collect()
         assert {part.compute()["x"].dtype.kind for part in delayed} == {"i", "f"}  # as pandas reads each
@@ -174,7 +174,7 @@ def test_integers_with_null_are_integers_in_every_partition(tmp_path):
 def test_numbers_of_another_type_are_taken_if_they_are_the_same(dtype, own, expected):
     meta = pd.DataFrame({"x": pd.array([], dtype=dtype)})
     collection = dd.from_map(lambda _: pd.DataFrame({"x": own}), [0], meta=meta, enforce_metadata=False)
-    delayed, reader = open_training_data(collection).read_by(["x"])
+    delayed, reader = open_source(collection, clusters=True).read_by(["x"])
     partition = delayed[0].compute(scheduler="synchronous")
     if expected is not None:
         assert reader.read([partition]).collect()["x"].to_list() == expected
@@ -187,7 +187,7 @@ def test_partitions_without_a_value_keep_their_rows():
     meta = pd.DataFrame({"x": pd.array([], dtype="Int64"), "s": pd.array([], dtype="string")})
     empty, nothing = pd.DataFrame({"x": [], "s": []}), pd.DataFrame({"x": [None] * 3, "s": [None] * 3}, dtype=object)
     collection = dd.from_map(lambda part: part, [empty, nothing], meta=meta, enforce_metadata=False)
-    delayed, reader = open_training_data(collection).read_by(["x", "s"])
+    delayed, reader = open_source(collection, clusters=True).read_by(["x", "s"])
     read = reader.read([part.compute(scheduler="synchronous") for part in delayed]).collect()
     assert read.equals(pl.DataFrame({"x": [None] * 3, "s": [None] * 3}, schema={"x": pl.Int64, "s": pl.String}))
 
@@ -200,7 +200,7 @@ def test_objects_of_several_types_are_refused():
             fb.DataError, match=r"'mixed' has type Date in partition 1 of the Dask .* String in partition 2;"
         ),
     ):
-        open_training_data(dd.from_pandas(frame, npartitions=2, sort=False))
+        open_source(dd.from_pandas(frame, npartitions=2, sort=False), clusters=True)
 
 
 @cases(("call", "says"), [

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameboost.data import arrow_batches
-from frameboost.data.arrow_batches import read_batches
-from frameboost.data.duckdb_session import DuckDBSession
+from frameboost.data import duckdb_session
+from frameboost.data.duckdb_session import DuckDBSession, read_batches
 from frameboost.engines.batch_kernels import add_codes
 from frameboost.engines.duckdb.engine import MAX_CACHED_KEYS, sums_by_key_pay
 from frameboost.engines.duckdb.star.engine import StarDimension
@@ -111,13 +110,13 @@ def test_a_batch_that_fails_and_one_that_is_not_read(con):
     assert con.sql("SELECT COUNT(*) FROM duckdb_views() WHERE temporary AND NOT internal").fetchall() == [(0,)]
 
 
-@pytest.mark.parametrize("place", ["_pointer_of", "ThreadPoolExecutor", "_column"])
+@pytest.mark.parametrize("place", ["_pointer_of", "ThreadPoolExecutor", "_values_of"])
 def test_the_connection_is_free_after_ctrl_c(con, monkeypatch, place):
     def interrupt(*arguments):
         del arguments  # as Ctrl-C has no frame of its own
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(arrow_batches, place, interrupt)
+    monkeypatch.setattr(duckdb_session, place, interrupt)
     result = con.sql("SELECT CAST(i AS DOUBLE) FROM range(1000000) AS r(i)")
     with pytest.raises(KeyboardInterrupt) as error:
         list(read_batches(result, [np.float64]))

@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.data.arrow_batches import Batch
-from frameboost.data.duckdb_session import SHOWN, DuckDBSession
+from frameboost.data.duckdb_session import SHOWN, Batch, DuckDBSession
 from frameboost.engines.duckdb.binning import SqlColumn, store_bins
 from frameboost.engines.duckdb.engine import BinSums, DuckDBEngine, KeyCodes, Nodes, TreeGradients
 from frameboost.engines.ranking.queries import Queries

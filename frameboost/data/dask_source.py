@@ -1,27 +1,21 @@
-"""Rows in partitions on a cluster, ``fit(dask_dataframe)``: the columns are known here, the rows are read there."""
+"""A Dask DataFrame as the rows of a fit: the columns are known here, the rows are read by its workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
 from frameboost.checks.messages import shown
-from frameboost.data.labels import distinct_strings, in_order
-from frameboost.data.opening import is_frame_of, no_strings, open_source
-from frameboost.data.several_files import TableFiles
-from frameboost.data.sources import FrameSource, Source, with_types_of_nulls
-from frameboost.data.spark_source import SparkSource, is_spark_frame
-from frameboost.data.typed_files import open_files_as
-from frameboost.data.wrapped_tables import unwrapped
+from frameboost.data.foreign_tables import is_frame_of, no_strings, open_arrow, open_pandas, table_behind
+from frameboost.data.sources import FrameSource, distinct_strings, in_order, with_typed_nulls
 from frameboost.errors import DataError
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import FeatureType
 
-__all__ = ["PartitionReader", "PartitionedSource", "open_training_data"]
-
+__all__ = ["PartitionReader", "PartitionedSource", "open_dask_frame"]
 
 # From here on not every integer is a float64, so that one may have been rounded.
 _FIRST_ROUNDED = 1 << 53
@@ -146,28 +140,7 @@ def _labels_of(reader: PartitionReader, partition: Any, name: str, most: int) ->
     return distinct_strings(reader.read([partition]), name, most)
 
 
-def open_training_data(
-    data: Any, argument: str = "data", types: Mapping[str, FeatureType | None] | None = None
-) -> Source:
-    """Return what `fit` takes as a source: DataFrames of Dask and Spark, and all that `open_source` reads.
-
-    Columns of files of text have the given ``types``, those of other data or of a model (see `typed_files`), and so
-    have columns without a value. Those of a cluster keep theirs.
-    """
-    given, data = data, unwrapped(data, argument)
-    if is_spark_frame(data):
-        return SparkSource(data, argument)
-    if is_frame_of("dask", data):
-        return _of_dask_frame(data)
-    if not types:
-        return open_source(given, argument)
-    files = TableFiles.of(data)
-    source = open_source(given, argument) if files is None else open_files_as(files, types, argument)
-    known = {name: kind for name, kind in types.items() if kind is not None}
-    return with_types_of_nulls(source, known, exactly=True)
-
-
-def _of_dask_frame(collection: Any) -> PartitionedSource:
+def open_dask_frame(collection: Any) -> PartitionedSource:
     """Return a Dask DataFrame as a source.
 
     The types are those that polars gives the same pandas frame. Dask knows all but those of Python objects and of
@@ -221,11 +194,11 @@ def _schema_of(partition: Any, number: int) -> dict[str, pl.DataType]:
 def _read(partition: Any, number: int | None) -> pl.DataFrame:
     """Return a pandas frame as polars reads it; ``number`` is that of the partition, None for one without rows."""
     try:
-        source = open_source(partition)
+        table = table_behind(partition)
+        source = with_typed_nulls(open_pandas(table) if is_frame_of("pandas", table) else open_arrow(table))
     except DataError as error:
         what = "the Dask DataFrame" if number is None else f"partition {number} of the Dask DataFrame"
         raise DataError(f"{what} can't be read: {error}") from error
-    assert isinstance(source, FrameSource)
     return source.frame.collect()
 
 

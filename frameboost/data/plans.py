@@ -1,7 +1,8 @@
-"""DuckDB's plan of a query, without running it: about how many rows it has, in what order, and whether they may differ.
+"""What the plans of queries say of their rows, without running them: DuckDB's of relations, polars' of lazy frames.
 
 A relation is read several times. Its rows must be the same each time, and where rows are drawn by their position, each
-must have the same position. What a plan consists of tells both.
+must have the same position. A lazy frame that only reads files is read in slices, each by itself. What a plan consists
+of tells all of this.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import duckdb
+import polars as pl
 
 from frameboost.checks.arguments import once_in_call
 from frameboost.runtime.duckdb_errors import when_free
 
-__all__ = ["Step", "estimated_rows", "is_repeatable", "plan_of", "plan_steps", "step_without_order"]
+__all__ = ["Step", "estimated_rows", "is_repeatable", "plan_of", "plan_steps", "scanned_formats", "step_without_order"]
+
 
 _CARDINALITY = "Estimated Cardinality"
 # What holds its rows itself, or has them by definition, and what DuckDB reads from files of its own or from Parquet.
@@ -125,3 +128,88 @@ def estimated_rows(explain: Callable[[str], duckdb.DuckDBPyRelation | None], sou
     if not steps or any(step.has_filter for step in steps):
         return None
     return steps[0].n_rows if steps[0].n_rows > 1 else None
+
+
+_OF_POLARS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)  # a panic is not even an Exception
+_FRAME_STEPS = ("Scan", "SimpleProjection", "Select", "HStack", "Filter")
+_OPERANDS = {
+    "Column": (),
+    "Literal": (),
+    "Cast": ("expr",),
+    "BinaryExpr": ("left", "right"),
+    "Ternary": ("predicate", "truthy", "falsy"),
+    "Function": ("input",),
+}
+_FUNCTIONS = frozenset([
+    "abs", "arccos", "arcsin", "arctan", "arctan2", "as_struct", "cbrt", "ceil", "clip", "coalesce", "cos", "exp",
+    "expm1", "fill_null", "floor", "hash", "log", "log1p", "max_horizontal", "min_horizontal", "negate", "pow",
+    "replace", "replace_strict", "round", "round_sig_figs", "sign", "sin", "sqrt", "sum_horizontal", "tan", "tanh",
+    "to_physical",
+])  # fmt: skip
+# Functions of these families, by the names that polars gives them: all but some.
+_BUT_OF_FAMILY = {
+    "BooleanFunction": ("Any", "All", "IsFirstDistinct", "IsLastDistinct", "IsUnique", "IsDuplicated", "HasNulls"),
+    # Strptime without a format takes that of the first value that it is given.
+    "StringFunction": ("ConcatVertical", "Strptime"),
+    "TemporalFunction": ("DatetimeFunction", "Duration"),
+}
+
+
+def scanned_formats(frame: pl.LazyFrame) -> frozenset[str] | None:
+    """Return the formats of the files that a frame reads; None if it does more than to compute rows from their rows.
+
+    It is told from polars' plan, of which only what is known here is accepted. Polars shows no plan that has a
+    function in Python, a plugin, a source of another package, or an Arrow file.
+
+    >>> scanned_formats(pl.LazyFrame({"x": [1]})) is None
+    True
+    """
+    try:
+        plan = frame._ldf.visit()  # of the optimised plan; no rows are read
+        return frozenset(_formats(plan))
+    except (AttributeError, NotImplementedError, OSError, *_OF_POLARS, _OtherStepError):
+        # One that can't be shown, or not be run: who reads the frame will say why.
+        return None
+
+
+class _OtherStepError(Exception):
+    """A plan has a step that is not known to take rows one by one."""
+
+
+def _formats(plan: Any) -> Iterator[str]:
+    """Yield the format of each scan of a plan."""
+    waiting = [plan.get_node()]
+    while waiting:
+        plan.set_node(waiting.pop())
+        node = plan.view_current_node()
+        if type(node).__name__ not in _FRAME_STEPS:
+            raise _OtherStepError
+        for expression in plan.get_exprs():
+            _check_by_row(plan, expression.node)
+        if type(node).__name__ == "Scan":
+            yield str(node.scan_type[0])
+        waiting += plan.get_inputs()
+
+
+def _check_by_row(plan: Any, root: int) -> None:
+    """Raise `_OtherStepError` if an expression is not known to be computed row by row."""
+    waiting = [root]
+    while waiting:
+        expression = plan.view_expression(waiting.pop())
+        kind = type(expression).__name__
+        if kind not in _OPERANDS:
+            raise _OtherStepError
+        if kind == "Literal" and type(expression.value).__name__ == "PySeries":
+            raise _OtherStepError
+        if kind == "Function" and not _is_by_row(expression.function_data[0]):
+            raise _OtherStepError
+        for name in _OPERANDS[kind]:
+            operands = getattr(expression, name)
+            waiting += operands if isinstance(operands, list) else [operands]
+
+
+def _is_by_row(function: object) -> bool:
+    if isinstance(function, str):
+        return function in _FUNCTIONS
+    family, _, name = str(function).partition(".")
+    return family in _BUT_OF_FAMILY and name not in _BUT_OF_FAMILY[family]

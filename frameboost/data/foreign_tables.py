@@ -1,0 +1,237 @@
+"""Tables of other libraries: those that stand for others, those that polars reads, and objects that are no table.
+
+Ibis over DuckDB, narwhals frames, datasets of PyArrow, frames of pandas and of Dask are told by the names of their
+classes, as the libraries may not be installed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+
+from frameboost.checks.messages import reason, shown
+from frameboost.data.sources import FrameSource
+from frameboost.errors import DataError
+from frameboost.runtime.duckdb_errors import plain_relation, waiting
+
+__all__ = [
+    "dictionaries_of", "is_frame_of", "no_strings", "open_arrow", "open_pandas", "refuse_duplicates", "table_behind",
+    "table_name", "way_out",
+]  # fmt: skip
+
+# Raised by polars, and by pyarrow below it, for a column whose type polars lacks; a panic is not even an Exception.
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    NotImplementedError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)
+
+
+def table_behind(data: Any, argument: str = "data") -> Any:
+    """Return the table that an object stands for, or the object if it is none of these.
+
+    An Ibis table of the DuckDB backend becomes a relation of the backend's connection, whose rows stay where they are;
+    a narwhals frame the frame or relation below it; a PyArrow dataset a lazy frame that scans it. Sparse columns of a
+    pandas frame become dense ones.
+
+    Raises
+    ------
+    DataError
+        If DuckDB can't run the query of an Ibis table.
+
+    Examples
+    --------
+    >>> # needs narwhals
+    >>> import narwhals, polars
+    >>> table_behind(narwhals.from_native(polars.DataFrame({"x": [1]}))).rows()
+    [(1,)]
+    """
+    data = plain_relation(data)
+    names = [f"{kind.__module__}.{kind.__name__}" for kind in type(data).__mro__]
+    if any(name in ("narwhals.dataframe.DataFrame", "narwhals.dataframe.LazyFrame") for name in names) or any(
+        name.startswith("narwhals.stable.") and name.endswith("Frame") for name in names
+    ):
+        return table_behind(data.to_native(), argument)
+    if "pyarrow._dataset.Dataset" in names:
+        return pl.scan_pyarrow_dataset(data)
+    if any(name.startswith("ibis.expr.types.") and name.endswith(".Table") for name in names):
+        return _of_ibis(data, argument)
+    if "pandas.DataFrame" in names or "pandas.core.frame.DataFrame" in names:
+        sparse = {name: dtype.subtype for name, dtype in data.dtypes.items() if str(dtype).startswith("Sparse[")}
+        return data.astype(sparse) if sparse else data
+    return data
+
+
+def _of_ibis(table: Any, argument: str) -> Any:
+    """Return an Ibis table as a relation, if its backend is DuckDB; Ibis itself runs any other, and sends Arrow."""
+    ibis = sys.modules["ibis"]  # whoever has such a table has imported it
+    try:
+        backend = table.get_backend()
+    except ibis.common.exceptions.IbisError:  # of a table without a backend, or of two
+        return table
+    if type(backend).__module__ != "ibis.backends.duckdb":
+        return table
+    query = backend.compile(table)
+    try:
+        return backend.con.sql(query)
+    except duckdb.Error as error:
+        raise DataError(
+            f"{argument} is an Ibis table whose query DuckDB can't run ({reason(error)}); give "
+            "table.to_polars(), which reads it into memory"
+        ) from error
+
+
+def way_out(data: Any) -> str:
+    """Return the end of the message that some data is no table: what to give instead."""
+    if isinstance(data, np.ndarray) or hasattr(data, "tocsr"):  # of SciPy
+        return (
+            ", whose columns have no names; give a frame, such as pl.DataFrame(array, schema=[...]), or use an "
+            "estimator, which takes arrays: fb.FrameBoostRegressor().fit(X, y)"
+        )
+    if type(data).__module__.split(".")[0] in ("xgboost", "lightgbm", "catboost"):
+        return ", which gives no rows back; give the frame that it was made of, with the labels as a column"
+    if isinstance(data, Path):
+        frame = f"pl.scan_csv({shown(str(data))})"
+        return f", and the name of {data.name} tells no format; give a frame of it, such as {frame}"
+    return (
+        "; it must be a polars DataFrame or LazyFrame, a DuckDB relation (such as con.table('flights')), a pandas "
+        "DataFrame, a table that speaks the Arrow PyCapsule interface, the path of a Parquet, CSV, NDJSON, Arrow or "
+        "DuckDB file, or a list of frames or paths"
+    )
+
+
+# --- tables that polars reads -----------------------------------------------------------------------------------------
+
+
+def open_pandas(frame: Any) -> FrameSource:
+    """Return a frame of pandas as a source."""
+    refuse_duplicates([str(name) for name in frame.columns])
+    source = _read(pl.from_pandas, frame, ((str(name), frame[[name]]) for name in frame.columns))
+    categories = (
+        str(name)
+        for name, dtype in frame.dtypes.items()
+        if str(dtype) == "category" or str(dtype).startswith("dictionary<")  # of an ArrowDtype
+    )
+    return replace(source, categorical=no_strings(source, categories))
+
+
+def open_arrow(table: Any) -> FrameSource:
+    """Return a table that speaks the Arrow PyCapsule interface as a source."""
+    names = getattr(table, "column_names", [])
+    refuse_duplicates(names)
+    source = _with_valid_text(_read(pl.DataFrame, table, ((name, table.select([name])) for name in names)))
+    return replace(source, categorical=no_strings(source, dictionaries_of(table)))
+
+
+def is_frame_of(library: str, data: Any) -> bool:
+    """Whether this is a DataFrame of a library or of a subclass, by name, as it may not be installed."""
+    bases = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__)
+    return (library, "DataFrame") in bases
+
+
+def _read(read: Callable[[Any], Any], data: Any, columns: Iterable[tuple[str, Any]]) -> FrameSource:
+    """Read a table into polars; if that fails, read its ``columns`` one by one to name the column in the error."""
+    try:
+        return FrameSource(read(data).lazy())
+    except _UNREADABLE as error:
+        for name, column_alone in columns:
+            try:
+                read(column_alone)
+            except _UNREADABLE:
+                raise DataError(
+                    f"column {shown(name)} can't be read by polars ({reason(error)}); convert it to numbers, dates or "
+                    "strings, or drop it"
+                ) from error
+        raise DataError(f"the {type(data).__name__} can't be read by polars as a table ({reason(error)})") from error
+
+
+def dictionaries_of(data: Any) -> list[str]:
+    """Return the columns of a table, a batch or a dataset of PyArrow that are dictionaries."""
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(data).__mro__}
+    if not any(kind.startswith("pyarrow.") for kind in kinds):
+        return []
+    return [each.name for each in data.schema if str(each.type).startswith("dictionary<")]
+
+
+def no_strings(source: FrameSource, categorical: Iterable[str]) -> frozenset[str]:
+    """Return those of some columns of categories that polars has no categories of, as they are no strings."""
+    types = source.types()
+    return frozenset(name for name in categorical if (kind := types[name]) is not None and not kind.is_categorical)
+
+
+def _with_valid_text(source: FrameSource) -> FrameSource:
+    """Return the source if all text is UTF-8, else raise `DataError`: polars does not check, and crashes later."""
+    frame = source.frame.collect()
+    for name in frame.columns:
+        if frame[name].dtype == pl.String:
+            try:
+                frame[name].cast(pl.Binary).cast(pl.String)
+            except pl.exceptions.PolarsError as error:
+                raise DataError(f"column {shown(name)} holds text that is not UTF-8; decode it first") from error
+    return source
+
+
+def refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> None:
+    """Raise `DataError` if two columns have one name."""
+    first: dict[bytes, str] = {}
+    for name in names:
+        # DuckDB ignores the case of ASCII letters only; so does lower() on bytes.
+        key = name.encode().lower() if ignore_case else name.encode()
+        other = first.setdefault(key, name)
+        if names.count(name) > 1:
+            raise DataError(f"column {shown(name)} occurs {names.count(name)} times; column names must be unique")
+        if other != name:
+            raise DataError(
+                f"columns {shown(other)} and {shown(name)} differ only in case, which DuckDB ignores; give one "
+                "another name"
+            )
+
+
+# --- the table that a relation is, by whose name a query of the model joins it ----------------------------------------
+
+_PART = r'"(?:[^"]|"")*"|\w+'
+# All columns of a table or a view, or some as they are: with computed columns or conditions it is another table.
+_WHOLE = re.compile(
+    rf"\s*(?:SELECT\s+(?:\*|(?:{_PART})(?:\s*,\s*(?:{_PART}))*)\s+)?FROM\s+((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*;?\s*",
+    re.IGNORECASE,
+)
+_PLAIN = re.compile(r'"([^\W\d]\w*)"')
+
+
+def table_name(table: Any) -> str | None:
+    """Return the name of a relation's table or view as the user qualified it, or the alias that it was given, or None.
+
+    A relation of some of a table's rows has its alias, but another table would be joined by this name.
+
+    Examples
+    --------
+    >>> con = duckdb.connect()
+    >>> _ = con.execute('CREATE SCHEMA sales; CREATE TABLE sales."all orders" (id INTEGER)')
+    >>> orders = con.table('sales."all orders"')
+    >>> table_name(orders), table_name(orders.filter("id > 3")), table_name(orders.filter("id > 3").set_alias("late"))
+    ('sales."all orders"', None, 'late')
+    """
+    relation = table_behind(table)
+    if not isinstance(relation, duckdb.DuckDBPyRelation):
+        return None
+    try:
+        query = waiting(relation).sql_query()
+    except duckdb.Error:
+        return None
+    if whole := _WHOLE.fullmatch(query):
+        name = re.sub(r"\s*(\.)\s*", r"\1", whole[1])
+        return None if name.strip('"').startswith("__duckdb_") else _PLAIN.sub(r"\1", name)
+    is_given = relation.type in ("QUERY_RELATION", "SUBQUERY_RELATION")
+    alias = relation.alias
+    return alias if is_given and not alias.startswith("unnamed_relation") else None
