@@ -1,7 +1,7 @@
 -- Sum the gradients of LambdaMART over pairs: within each query, the top rows by margin are paired with all rows behind
 -- them that have another label. A pair pulls the more relevant row up and pushes the other one down.
 --
--- in:  {rows}        position, qid, label, margin, place (by margin, from 0), and the other names in {columns}
+-- in:  {rows}        position, qid, label, margin, rank (by margin, from 0), and the other names in {columns}
 --      {truncation}  the number of top rows of a query
 --      {size}        the size of a pair's gradient, over the columns of i and j, rounded to a grid
 --      {curvature}   its second derivative, on the same grid
@@ -18,8 +18,8 @@ paired AS (
         CASE WHEN i.label > j.label THEN 1e0 ELSE -1e0 END AS up,
         {size} AS size,
         {curvature} AS curvature
-    FROM ranked AS i JOIN ranked AS j ON i.qid = j.qid AND i.place < j.place AND i.label <> j.label
-    WHERE i.place < {truncation}
+    FROM ranked AS i JOIN ranked AS j ON i.qid = j.qid AND i.rank < j.rank AND i.label <> j.label
+    WHERE i.rank < {truncation}
 ),
 sides AS (
     SELECT position_i AS position, -up * size AS g, curvature AS h, size FROM paired

@@ -290,8 +290,8 @@ def test_metrics_of_other_objectives_take_queries_too(engine):
     rows = xgboost.DMatrix(frame.select(FEATURES).to_numpy(), frame["y"].to_numpy(), qid=frame["query"].to_numpy())
     results = {}
     xgboost.train({"objective": "binary:logistic", "tree_method": "exact", "max_depth": 3, "base_score": 0.5,
-                   "min_child_weight": 0.1, "eval_metric": names[:3]}, rows, 5, evals=[(rows, "train")],
-                  evals_result=results, verbose_eval=False)  # fmt: skip
+                   "min_child_weight": 0.1, "eval_metric": names[:3]}, rows, SHAPE["n_estimators"],
+                  evals=[(rows, "train")], evals_result=results, verbose_eval=False)  # fmt: skip
     model = fb.fit(frame, "y", objective="binary:logistic", eval_metric=names, engine=engine, base_score=0.5, **SHAPE)
     for name in names[:3]:
         np.testing.assert_allclose(model.history[f"train_{name}"].to_numpy(), results["train"][name], rtol=1e-7)
