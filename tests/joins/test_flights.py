@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.memory.star import codes
 from frameboost.engines.memory.star import engine as star
+from frameboost.engines.memory.star import keyed as codes
 from tests.support.stars import without_joins
 
 pytestmark = pytest.mark.slow
