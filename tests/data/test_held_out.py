@@ -14,7 +14,7 @@ from tests.support.cases import cases
 from tests.support.engines import ENGINES
 
 METHODS = [*((engine, "hist") for engine in ENGINES), ("numba", "exact")]
-SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
+SHAPE = {"n_estimators": 3, "max_depth": 3, "verbose": False}
 FEATURES = ["x", "gaps", "n", "carrier"]
 
 

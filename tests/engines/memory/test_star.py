@@ -34,7 +34,7 @@ from frameboost.engines.memory.star.tables import (
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_step
 from frameboost.runtime.storage import IN_MEMORY
-from frameboost.runtime.workers import Workers
+from frameboost.runtime.workers import NO_TEAM, Workers
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.examples import examples
 from tests.support.stars import random_star, without_joins
@@ -382,12 +382,12 @@ def test_pairs_are_computed_in_records(wanted, n_rows):
             assert keyed.has_numbers
             assert (found.columns() == []) == (0 < round_ < 4)
             out = np.zeros((1, layout.offsets[-1], 2))
-            keyed.add(None, order, parts, firsts, none, out, places, out[:0], is_first=True)
+            keyed.add(NO_TEAM, order, parts, firsts, none, out, places, out[:0], is_first=True)
             sums = np.zeros((3, 2))
-            np.add.at(sums, table.codes[0][table.keys], expected.pairs[0])
+            np.add.at(sums, table.codes[0][table.keys], expected.gh[0])
             np.testing.assert_array_equal(out[0, :3], sums)
             if round_ not in (1, 2):
-                np.testing.assert_array_equal(found.of(0), expected.pairs[0])
+                np.testing.assert_array_equal(found.of(0), expected.gh[0])
 
 
 def test_pairs_that_are_no_whole_steps_are_computed_as_arrays(monkeypatch):

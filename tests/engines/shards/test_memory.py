@@ -24,7 +24,7 @@ from tests.support.frames import every_type
 from tests.support.mapped_files import mapped_files
 
 FEATURES = ["int8", "int128", "float64", "date", "string"]
-SHAPE = {"features": FEATURES, "n_estimators": 2, "max_depth": 4, "learning_rate": 0.5, "verbose": False}
+SHAPE = {"features": FEATURES, "n_estimators": 3, "max_depth": 4, "learning_rate": 0.5, "verbose": False}
 
 
 @pytest.fixture(scope="module")
