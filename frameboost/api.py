@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 from frameboost.binning.given_cuts import bins_from_cuts
@@ -82,7 +82,135 @@ def fit(
     verbose: bool | None = None,
     **parameters: Any,
 ) -> Model:
-    """Train a gradient boosted model on a frame or on a table in a database."""
+    """Train a gradient boosted model on a frame or on a table in a database.
+
+    Every engine, every number of threads and every order of the rows give the same model.
+
+    Parameters
+    ----------
+    data : polars frame, DuckDB relation, pandas, Dask or Spark DataFrame, Arrow table, path, list of frames or paths
+        One example in each row. A DuckDB relation may be a table, a view, a query or files (``con.table("flights")``,
+        ``con.sql("...")``, ``con.read_parquet("*.parquet")``); its rows stay in the database. The state of the fit is
+        in temporary tables of the connection, which are dropped afterwards. A path is that of a Parquet, CSV, NDJSON or
+        Arrow file, of compressed text (``"2013.csv.gz"``), a glob of such files in the order of their names
+        (``"2013-*.parquet"``), or a table of a DuckDB file (``"flights.duckdb::late"``). The rows of several frames or
+        files follow each other. Those of a Spark DataFrame stay in its executors, and the workers of
+        ``engine=fb.Dask(client)`` read those of a Dask DataFrame. An Ibis table of the DuckDB backend stays in its
+        database; narwhals frames and PyArrow datasets are taken for what they hold.
+    target : str or list of str
+        The column to predict: numbers, Booleans, or strings (Enum and Categorical too) that are labels of classes,
+        without NULL, NaN or infinities. Several columns, which must be numeric or Boolean, have trees of their own, one
+        for each in a round, and are predicted as an array.
+    objective : str or Objective, optional
+        The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own. By default
+        ``'reg:squarederror'`` for numbers, ``'binary:logistic'`` for Booleans and two labels, and ``'multi:softprob'``
+        for more labels.
+    positive : str, optional
+        Of a target of two labels, the one whose probability is predicted; by default the second, in the order of an
+        Enum or else in the order of the alphabet (``'yes'`` of no and yes).
+    features : list of str, polars selector or function, optional
+        The columns to predict from; by default all but those that have another role. A selector (``cs.numeric()``)
+        chooses by the types that polars gives the columns, those of a relation too. A function chooses the names of
+        which it is true, as pandas' ``usecols`` does: ``lambda name: name.startswith("x_")``. A list may hold names and
+        selectors. What selectors and functions choose is without the columns that have another role. Numbers, decimals,
+        Booleans, dates, timestamps and durations are split at a threshold, strings (Enum and Categorical too) by set
+        membership. NULL and NaN are missing values, and each split learns where they go.
+    exclude : str, list of str, polars selector or function, optional
+        The columns to leave out of the default, or of what ``features`` chooses.
+    weight : str, optional
+        A column of row weights, 0 or more.
+    base_margin : str or list of str, optional
+        Columns that are added to the margins, one for each output: an offset. The base score is estimated beside them.
+        The model knows their names (`Model.offset`), and all that scores takes them from the data.
+    exposure : str, optional
+        Of an objective with a log link, such as count:poisson, the column whose logarithm is added to the margins:
+        years insured, length of road, hours at risk. The prediction is proportional to it. It must be above 0.
+    label_upper_bound : str, optional
+        For survival:aft, the column of the upper bounds of times: equal to the target where the time is known, NULL (or
+        infinity) where it is right-censored.
+    group : str, optional
+        For ranking, the column of each row's query: numbers, strings or dates, in any order. Weights are then those of
+        queries.
+    valid : float, str, data, or dict of name to data, optional
+        Rows to validate on, which are then not trained on. ``0.2`` is that share of the rows, drawn by a hash of their
+        positions and the ``seed``, the same in every engine; with ``group`` of the queries. ``"last 20%"`` and ``"last
+        4 weeks"`` are the last rows by the column ``time``. Else a Boolean column of the data or a SQL predicate over
+        its columns, true for the rows; or other data, as ``data`` is given. Of several, early stopping uses the last. A
+        predicate is inserted into queries unchanged, so do not take it from people who may not query the data. Volatile
+        functions such as ``random()`` are refused.
+    folds : int or str, optional
+        Train a model for each of so many folds of the rows, on the other folds, with early stopping on this one, and
+        return their mean as one model, with the trees of all: it has seen all rows, and is better than one fit, at so
+        many times the cost. Rows are dealt by a hash of their positions and the ``seed``, with ``group`` whole queries.
+        Or a column, each value of which is a fold. ``frameboost.auto`` chooses settings as well.
+    time : str, optional
+        For ``valid="last 20%"``, the column of dates, times or numbers that tells which rows are last. Rows of one time
+        stay together, and so do queries. It is a feature unless ``exclude`` names it.
+    eval_metric : str, Metric or list of them, optional
+        The metrics of `Model.history`, evaluated after each round on the validation rows, or the training rows if there
+        are none; by default the objective's own, and only if there are validation rows. Early stopping uses the last.
+    train_metrics : bool, default False
+        Whether the metrics are evaluated on the training rows too where there are rows to validate on, for learning
+        curves of both. A fit takes some 6 % longer then, with AUC 13 %.
+    callbacks : list of functions, optional
+        Called after each round with its number, from 1, and a dict of its metrics; one that returns True stops the fit.
+        With a ``checkpoint``, only after the rounds that this call grows.
+    init_model : Model, optional
+        A model with the same objective, features and labels to continue from: the new model has its trees and
+        ``n_estimators`` more rounds.
+    engine : {'auto', 'numba', 'polars', 'duckdb'}, Dask or Spark, default 'auto'
+        What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation,
+        ``fb.Spark()`` for a Spark DataFrame and numba for everything else. Or the name of an engine that another
+        package registers (``docs/engines.md``), or a cluster, ``fb.Dask(client)``. Up to 524,288 values, or 4,096 rows,
+        are read into memory and trained on by the kernels, whichever of polars and duckdb is asked for: queries would
+        take many times as long.
+    shards : int, optional
+        Into how many parts to divide the rows, each with an engine of its own, whose answers are merged: the model is
+        the same. Only for ``tree_method='hist'``. Of a path of Parquet or Arrow files whose rows do not fit in memory,
+        numba reads one column at a time, and keeps its arrays in temporary files (``docs/scale.md``).
+    cuts : dict, optional
+        The bin edges of some columns, instead of quantiles.
+    checkpoint : str or path, optional
+        A file for the rounds so far. A fit that was killed goes on from there when it is called again with the same
+        data and arguments, and ends with the same model as an uninterrupted one; a fit that was finished returns its
+        model. More ``n_estimators`` add rounds. The file is kept; delete it to start anew. (``docs/guide.md``)
+    checkpoint_every : int, default 10
+        The number of rounds from one write of the checkpoint to the next.
+    verbose : bool, optional
+        Whether to show a progress bar for a long fit, and a message when kernels are compiled (once on a machine), both
+        on standard error; by default in a terminal and in a notebook, and the message also in logs if it takes over a
+        second.
+    **parameters : all other parameters
+        Those of trees, regularisation, sampling and the objective, by XGBoost's names and its aliases:
+        ``docs/parameters.md``.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is unknown, out of range, or does not go with another.
+    DataError
+        If the data can't be trained on; the message names the column. Or if the checkpoint is of other data.
+    ModelFileError
+        If the checkpoint is damaged, or of another release.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> df = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 1.0, 5.0, 5.0]})
+    >>> model = df.pipe(fb.fit, target="y", n_estimators=1, learning_rate=1.0, reg_lambda=0.0)
+    >>> df.with_columns(model.expr())["prediction"].to_list()
+    [1.0, 1.0, 5.0, 5.0]
+    >>> import duckdb
+    >>> con = duckdb.connect()
+    >>> _ = con.execute("CREATE TABLE t AS SELECT range::DOUBLE AS x, range > 4 AS late FROM range(10)")
+    >>> fb.fit(con.table("t"), target="late", objective="binary:logistic", n_estimators=2)
+    Model: binary:logistic, 2 trees (depth 1, 4 leaves), 1 feature
+      x  float64
+    """
     if folds is not None:
         return mean_of_folds(fit, **locals())
     require_numba("fit")
@@ -200,7 +328,7 @@ def _check_loss(
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise what `fit` would raise of arguments for several fits, by the names here, without a look at the data."""
-    own = signature(fit).parameters
+    own = inspect.signature(fit).parameters
     settings_of(options.get("objective"), "folds", {name: value for name, value in options.items() if name not in own})
 
 
@@ -245,140 +373,21 @@ def plan(data: Any, target: str | Sequence[str], **options: Any) -> FitPlan:
     """
     if options.get("folds") is not None:
         raise ParameterError("plan takes no folds, each of which has a plan of its own")
-    own = signature(fit).parameters
+    own = inspect.signature(fit).parameters
     settings = {name: value for name, value in options.items() if name not in own}
     decided = {
         name: options.get(name, own[name].default)
-        for name, each in signature(plan_fit).parameters.items()
+        for name, each in inspect.signature(plan_fit).parameters.items()
         if each.kind is each.KEYWORD_ONLY and name != "parameters"
     }
     return plan_fit(data, target, parameters=settings, **decided)
 
 
-fit.__doc__ = f"""Train a gradient boosted model on a frame or on a table in a database.
+def _with_parameters(doc: str) -> str:
+    """Return the docstring of `fit` with all parameters of `Parameters` where it refers to them."""
+    before, after = inspect.cleandoc(doc).split("**parameters : all other parameters\n")
+    _, results = after.split("\nReturns\n")
+    return f"{before}{parameter_table()}\n\nReturns\n{results}"
 
-Every engine, every number of threads and every order of the rows give the same model.
 
-Parameters
-----------
-data : polars frame, DuckDB relation, pandas, Dask or Spark DataFrame, Arrow table, path, list of frames or paths
-    One example in each row. A DuckDB relation may be a table, a view, a query or files
-    (``con.table("flights")``, ``con.sql("...")``, ``con.read_parquet("*.parquet")``); its rows stay in the database.
-    The state of the fit is in temporary tables of the connection, which are dropped afterwards. A path is that of a
-    Parquet, CSV, NDJSON or Arrow file, of compressed text (``"2013.csv.gz"``), a glob of such files in the order of
-    their names (``"2013-*.parquet"``), or a table of a DuckDB file (``"flights.duckdb::late"``). The rows of several
-    frames or files follow each other. Those of a Spark DataFrame stay in its executors, and the workers of
-    ``engine=fb.Dask(client)`` read those of a Dask DataFrame.
-    An Ibis table of the DuckDB backend stays in its database; narwhals frames and PyArrow datasets are taken for what
-    they hold.
-target : str or list of str
-    The column to predict: numbers, Booleans, or strings (Enum and Categorical too) that are labels of classes, without
-    NULL, NaN or infinities. Several columns, which must be numeric or Boolean, have trees of their own, one for each in
-    a round, and are predicted as an array.
-objective : str or Objective, optional
-    The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own. By default
-    ``'reg:squarederror'`` for numbers, ``'binary:logistic'`` for Booleans and two labels, and ``'multi:softprob'`` for
-    more labels.
-positive : str, optional
-    Of a target of two labels, the one whose probability is predicted; by default the second, in the order of an Enum
-    or else in the order of the alphabet (``'yes'`` of no and yes).
-features : list of str, polars selector or function, optional
-    The columns to predict from; by default all but those that have another role. A selector (``cs.numeric()``) chooses
-    by the types that polars gives the columns, those of a relation too. A function chooses the names of which it is
-    true, as pandas' ``usecols`` does: ``lambda name: name.startswith("x_")``. A list may hold names and selectors.
-    What selectors and functions choose is without the columns that have another role. Numbers, decimals, Booleans,
-    dates, timestamps and durations are split at a threshold, strings (Enum and Categorical too) by set membership. NULL
-    and NaN are missing values, and each split learns where they go.
-exclude : str, list of str, polars selector or function, optional
-    The columns to leave out of the default, or of what ``features`` chooses.
-weight : str, optional
-    A column of row weights, 0 or more.
-base_margin : str or list of str, optional
-    Columns that are added to the margins, one for each output: an offset. The base score is estimated beside them. The
-    model knows their names (`Model.offset`), and all that scores takes them from the data.
-exposure : str, optional
-    Of an objective with a log link, such as count:poisson, the column whose logarithm is added to the margins: years
-    insured, length of road, hours at risk. The prediction is proportional to it. It must be above 0.
-label_upper_bound : str, optional
-    For survival:aft, the column of the upper bounds of times: equal to the target where the time is known, NULL (or
-    infinity) where it is right-censored.
-group : str, optional
-    For ranking, the column of each row's query: numbers, strings or dates, in any order. Weights are then those of
-    queries.
-valid : float, str, data, or dict of name to data, optional
-    Rows to validate on, which are then not trained on. ``0.2`` is that share of the rows, drawn by a hash of their
-    positions and the ``seed``, the same in every engine; with ``group`` of the queries. ``"last 20%"`` and ``"last 4
-    weeks"`` are the last rows by the column ``time``. Else a Boolean column of the data or a SQL predicate over its
-    columns, true for the rows; or other data, as ``data`` is given. Of several, early stopping uses the last. A
-    predicate is inserted into queries unchanged, so do not take it from people who may not query the data. Volatile
-    functions such as ``random()`` are refused.
-folds : int or str, optional
-    Train a model for each of so many folds of the rows, on the other folds, with early stopping on this one, and return
-    their mean as one model, with the trees of all: it has seen all rows, and is better than one fit, at so many times
-    the cost. Rows are dealt by a hash of their positions and the ``seed``, with ``group`` whole queries. Or a column,
-    each value of which is a fold. ``frameboost.auto`` chooses settings as well.
-time : str, optional
-    For ``valid="last 20%"``, the column of dates, times or numbers that tells which rows are last. Rows of one time
-    stay together, and so do queries. It is a feature unless ``exclude`` names it.
-eval_metric : str, Metric or list of them, optional
-    The metrics of `Model.history`, evaluated after each round on the validation rows, or the training rows if there are
-    none; by default the objective's own, and only if there are validation rows. Early stopping uses the last.
-train_metrics : bool, default False
-    Whether the metrics are evaluated on the training rows too where there are rows to validate on, for learning curves
-    of both. A fit takes some 6 % longer then, with AUC 13 %.
-callbacks : list of functions, optional
-    Called after each round with its number, from 1, and a dict of its metrics; one that returns True stops the fit.
-    With a ``checkpoint``, only after the rounds that this call grows.
-init_model : Model, optional
-    A model with the same objective, features and labels to continue from: the new model has its trees and
-    ``n_estimators`` more rounds.
-engine : {{'auto', 'numba', 'polars', 'duckdb'}}, Dask or Spark, default 'auto'
-    What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation,
-    ``fb.Spark()`` for a Spark DataFrame and numba for everything else. Or the name of an engine that another package
-    registers (``docs/engines.md``), or a cluster, ``fb.Dask(client)``. Up to 524,288 values, or 4,096 rows, are read
-    into memory and trained on by the kernels, whichever of polars and duckdb is asked for: queries would take many
-    times as long.
-shards : int, optional
-    Into how many parts to divide the rows, each with an engine of its own, whose answers are merged: the model is the
-    same. Only for ``tree_method='hist'``. Of a path of Parquet or Arrow files whose rows do not fit in memory, numba
-    reads one column at a time, and keeps its arrays in temporary files (``docs/scale.md``).
-cuts : dict, optional
-    The bin edges of some columns, instead of quantiles.
-checkpoint : str or path, optional
-    A file for the rounds so far. A fit that was killed goes on from there when it is called again with the same data
-    and arguments, and ends with the same model as an uninterrupted one; a fit that was finished returns its model.
-    More ``n_estimators`` add rounds. The file is kept; delete it to start anew. (``docs/guide.md``)
-checkpoint_every : int, default 10
-    The number of rounds from one write of the checkpoint to the next.
-verbose : bool, optional
-    Whether to show a progress bar for a long fit, and a message when kernels are compiled (once on a machine), both on
-    standard error; by default in a terminal and in a notebook, and the message also in logs if it takes over a second.
-{parameter_table()}
-
-Returns
--------
-Model
-
-Raises
-------
-ParameterError
-    If a parameter is unknown, out of range, or does not go with another.
-DataError
-    If the data can't be trained on; the message names the column. Or if the checkpoint is of other data.
-ModelFileError
-    If the checkpoint is damaged, or of another release.
-
-Examples
---------
->>> import polars as pl, frameboost as fb
->>> df = pl.DataFrame({{"x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 1.0, 5.0, 5.0]}})
->>> model = df.pipe(fb.fit, target="y", n_estimators=1, learning_rate=1.0, reg_lambda=0.0)
->>> df.with_columns(model.expr())["prediction"].to_list()
-[1.0, 1.0, 5.0, 5.0]
->>> import duckdb
->>> con = duckdb.connect()
->>> _ = con.execute("CREATE TABLE t AS SELECT range::DOUBLE AS x, range > 4 AS late FROM range(10)")
->>> fb.fit(con.table("t"), target="late", objective="binary:logistic", n_estimators=2)
-Model: binary:logistic, 2 trees (depth 1, 4 leaves), 1 feature
-  x  float64
-"""
+fit.__doc__ = fit.__doc__ and _with_parameters(fit.__doc__)  # None with python -OO

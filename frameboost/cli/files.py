@@ -11,7 +11,7 @@ from frameboost.checks.messages import listed, shown
 from frameboost.cli.options import Parser, UsageError, names
 from frameboost.data.file_formats import FORMATS, format_of_bytes, is_table, table_in_database
 from frameboost.data.table_files import TableFiles
-from frameboost.data.written_files import STDOUT, check_format, check_writable, write_text
+from frameboost.data.written_files import STDOUT, check_format, check_writable, write_output
 from frameboost.ensemble.model_file import with_training
 from frameboost.errors import DataError, ParameterError
 from frameboost.model.model import Model
@@ -137,7 +137,7 @@ def check_keep(keep: list[str], known: list[str]) -> None:
 def write_model(model: Model, path: str) -> None:
     """Write a model as the path's ending says (see `Model.save`), or as JSON to standard output."""
     if path == STDOUT:
-        write_text(path, with_training(model.to_json(), model.ensemble.training))
+        write_output(path, with_training(model.to_json(), model.ensemble.training))
     else:
         check_writable(path)
         model.save(path)

@@ -36,7 +36,7 @@ from frameboost.cli.screen import print_table
 from frameboost.data.opening import open_rows, open_source
 from frameboost.data.sources import FrameSource
 from frameboost.data.table_files import TableFiles
-from frameboost.data.written_files import check_writable, output_path, write_table, write_text
+from frameboost.data.written_files import check_writable, output_path, write_output, write_table
 from frameboost.errors import DataError, FrameboostError, ParameterError, printable
 from frameboost.evaluation.bootstrap import compare_models
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -496,4 +496,6 @@ def _report(options: argparse.Namespace) -> None:
     model = open_model(options.model)
     if options.training is not None:
         options.training = TableFiles((options.training,), null_values=tuple(options.null_values))
-    write_text(options.out, report_html(model, read_data(options), ReportOptions(**arguments(options, ReportOptions))))
+    write_output(
+        options.out, report_html(model, read_data(options), ReportOptions(**arguments(options, ReportOptions)))
+    )

@@ -33,7 +33,7 @@ from frameboost.cli.options import (
 from frameboost.data.opening import open_rows, open_source
 from frameboost.data.sources import FrameSource
 from frameboost.data.table_files import TableFiles
-from frameboost.data.written_files import STDOUT, check_writable, write_table, write_text
+from frameboost.data.written_files import STDOUT, check_writable, write_output, write_table
 from frameboost.database.database_model import DatabaseModel
 from frameboost.errors import ParameterError
 from frameboost.interop.to_xgboost import to_xgboost
@@ -226,7 +226,7 @@ def _sql(options: argparse.Namespace) -> None:
     text, is_statement = _text(database, options)
     if is_statement or statements:
         text = "".join(f"{statement.rstrip().rstrip(';')};\n" for statement in [*statements, text] if statement)
-    write_text(options.out, text if text.endswith("\n") else f"{text}\n")
+    write_output(options.out, text if text.endswith("\n") else f"{text}\n")
 
 
 def _text(database: DatabaseModel, options: argparse.Namespace) -> tuple[str, bool]:
@@ -270,6 +270,6 @@ def _convert(options: argparse.Namespace) -> None:
 
     model = open_model(options.model, None if options.categories is None else categories)
     if options.to == "xgboost":
-        write_text(options.out, to_xgboost(model.ensemble))
+        write_output(options.out, to_xgboost(model.ensemble))
     else:
         write_model(model, options.out)
