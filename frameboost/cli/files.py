@@ -146,6 +146,7 @@ def write_model(model: Model, path: str) -> None:
 def file_fact(path: str) -> str:
     """Return a file's path and size as text.
 
+    >>> import os
     >>> file_fact(os.devnull)
     '/dev/null (0 bytes)'
     """
