@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
@@ -14,9 +14,10 @@ from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked, when_call_returns
 from frameboost.checks.messages import shown
 from frameboost.data.sources import Source
+from frameboost.engines.choose import open_engine
 from frameboost.engines.contract import Engine
 from frameboost.engines.dask.cluster import Dask
-from frameboost.engines.description import EngineDescription, EngineRequest
+from frameboost.engines.description import EngineRequest
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.tree_columns import TreeColumns, trees_on_grid
@@ -229,11 +230,12 @@ def fit(
         when_call_returns(open_engines.close)
         workers, budget = open_engines.enter_context(closing(Workers(planned.settings.n_jobs))), MemoryBudget()
 
-        def opened(open_: Callable[[EngineDescription, EngineRequest], Engine], rows: Source) -> Engine:
+        def opened(contract: type[Any], rows: Source) -> Engine:
             request = EngineRequest(rows, chosen, method.roles(roles, chosen), planned.settings, workers, budget=budget)
-            return open_engines.enter_context(closed_after(open_(planned.engine, request)))
+            over_rows: Engine = open_engine(planned.engine, contract, request)
+            return open_engines.enter_context(closed_after(over_rows))
 
-        training = opened(method.open_training, planned.source)
+        training = opened(method.contract, planned.source)
         loss, settings = _loss(planned.objective, planned.settings, training, roles)
         offset = offset_of(loss, planned.offset)
         _check_loss(loss, settings, chosen, roles, initial)
@@ -243,7 +245,7 @@ def fit(
         )
         evaluated = metrics if planned.held_out or eval_metric is not None else []
         check_queries(training, loss, evaluated, roles, exponential=settings.ndcg_exp_gain)
-        others = {key: opened(method.open_held_out, part) for key, part in planned.held_out.items()}
+        others = {key: opened(method.held_out_contract, part) for key, part in planned.held_out.items()}
         for key, other in others.items():
             check_held_out(other, loss, roles, key)
             check_queries(other, loss, evaluated, roles, exponential=settings.ndcg_exp_gain)
@@ -328,8 +330,13 @@ def _check_loss(
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise what `fit` would raise of arguments for several fits, by the names here, without a look at the data."""
-    own = inspect.signature(fit).parameters
-    settings_of(options.get("objective"), "folds", {name: value for name, value in options.items() if name not in own})
+    settings_of(options.get("objective"), "folds", _parameters_in(options))
+
+
+def _parameters_in(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the options of `fit` that its ``**parameters`` takes."""
+    named = inspect.signature(fit).parameters
+    return {name: value for name, value in options.items() if name not in named}
 
 
 @checked(fit)
@@ -373,14 +380,13 @@ def plan(data: Any, target: str | Sequence[str], **options: Any) -> FitPlan:
     """
     if options.get("folds") is not None:
         raise ParameterError("plan takes no folds, each of which has a plan of its own")
-    own = inspect.signature(fit).parameters
-    settings = {name: value for name, value in options.items() if name not in own}
+    defaults = {name: each.default for name, each in inspect.signature(fit).parameters.items()}
     decided = {
-        name: options.get(name, own[name].default)
+        name: options.get(name, defaults[name])
         for name, each in inspect.signature(plan_fit).parameters.items()
         if each.kind is each.KEYWORD_ONLY and name != "parameters"
     }
-    return plan_fit(data, target, parameters=settings, **decided)
+    return plan_fit(data, target, parameters=_parameters_in(options), **decided)
 
 
 def _with_parameters(doc: str) -> str:

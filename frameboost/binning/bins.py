@@ -121,6 +121,10 @@ class Bins:
             raise ValueError(f"{shown(threshold)} is no cut of feature {shown(self.feature.name)}")
         return position + 1
 
+    def threshold_of(self, bin_: int) -> Physical | None:
+        """Return the cut at which a bin other than the first starts, None past the last one (see `bin_of`)."""
+        return self.cuts[bin_ - 1] if bin_ <= len(self.cuts) else None
+
 
 class SlotLayout:
     """The layout of a histogram: the bins of all features, side by side in one row of slots.

@@ -304,7 +304,7 @@ class ShardEngine(HistogramEngine, Protocol):
     The sums of splits, and the number of rows that grids depend on, are those of all rows.
     """
 
-    def start_at(self, indices: RowPositions, n_rows: int) -> None:
+    def start_at(self, positions: RowPositions, n_rows: int) -> None:
         """Make the engine a shard, given the positions of its rows among all ``n_rows``, by which rows are sampled."""
 
     def count_values(self, features: Sequence[int]) -> list[ValueCounts]:

@@ -447,7 +447,7 @@ def _linear_field(tree: Tree) -> list[dict[str, Any] | None]:
 
 
 def _read_linear(item: Mapping[str, Any], size: int, where: str) -> tuple[LinearLeaf | None, ...]:
-    """Return the field ``linear`` of a tree of that size, of numbers; `check_linear` has the rules of their values."""
+    """Return the field ``linear`` of a tree of that size, of numbers; `_check_linear` has the rules of their values."""
     leaves = read_list(item, "linear", where)
     if len(leaves) != size:
         raise ModelFileError(f'{where}: "linear" has {len(leaves)} entries, "feature" has {size}')

@@ -188,7 +188,7 @@ def _pandas_column(name: str, values: list[Any], named: set[int]) -> _Column:
 
 
 def _terms(file: _File, columns: Sequence[_Column]) -> dict[int, LinearTerm]:
-    """Return the grid of each feature that leaves have slopes of, as a term of slope 1 (see `linear_leaf`).
+    """Return the grid of each feature that leaves have slopes of, as a term of slope 1 (see `LinearTerm`).
 
     It has the numbers of training, and as many beside them.
     """

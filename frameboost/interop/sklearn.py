@@ -44,7 +44,6 @@ from frameboost.trees.tree import Tree
 
 __all__ = ["read_sklearn"]
 
-_WITH_PROBABILITIES = ("exponential", "log_loss")
 # Losses of regressors that frameboost has too.
 _COUNTERPARTS = {
     "squared_error": "reg:squarederror",

@@ -53,7 +53,7 @@ def scan_level(  # type: ignore[no-untyped-def]
     widest = 0
     for f in range(len(allowed)):
         widest = max(widest, offsets[f + 1] - offsets[f])
-    # One more than the bins: see the last candidate of `_add_numbers`, and that of `_scan_categories`.
+    # One more than the bins: see the last candidate of `_scan_numbers`, and that of `_scan_categories`.
     left, gains = np.empty((2, 2, widest + 1)), np.empty((2, widest + 1))
     positions, room = np.empty(widest, dtype=np.int64), category_room(0 if is_categorical is None else widest)
     best, feature, position, missing_left = 0.0, -1, 0, 0

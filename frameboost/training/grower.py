@@ -47,6 +47,11 @@ class Renewal:
     weight: Scalar | None
     alpha: float
 
+    def leaf_values(self, engine: Engine, shrinkage: float) -> dict[int, float]:
+        """Return the values, shrunk, of the engine's nodes that have rows, by node."""
+        quantiles = engine.node_quantiles(self.residual, self.weight, self.alpha)
+        return {node: value * shrinkage + 0.0 for node, value in quantiles.items()}  # + 0.0 turns -0.0 into 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class TreeTarget:
@@ -250,10 +255,9 @@ class TreeGrower:
             return
         if self._pruner is not None:
             self._pruner.move_rows(leaf_of)
-        quantiles = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
+        renewed = renewal.leaf_values(self._engine, shrinkage)
         for leaf in leaf_of.values():
-            if leaf.id in quantiles:
-                leaf.value = quantiles[leaf.id] * shrinkage + 0.0
+            leaf.value = renewed.get(leaf.id, leaf.value)
 
     def _is_light(self, node: OpenNode) -> bool:
         """Whether a node predicts what its parent does, within its bounds; only a symmetric tree has one so light."""

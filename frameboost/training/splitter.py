@@ -36,6 +36,7 @@ from frameboost.training.sampling import FeatureSampler
 
 __all__ = [
     "SLOTS_PER_THREAD",
+    "BinSplitter",
     "HistogramPool",
     "HistogramSource",
     "HistogramSplitter",
@@ -46,8 +47,8 @@ __all__ = [
 
 # A thread that subtracts or scans fewer slots than this costs more than it saves.
 SLOTS_PER_THREAD = 1 << 16
-# As many as a tree of depth 6 needs. The operating system gives memory to a place when it is first written to.
-_FIRST_PLACES = 32
+# As many as a tree of depth 6 needs. The operating system gives memory to a histogram when it is first written to.
+_FIRST_HISTOGRAMS = 32
 # A level takes 20 us longer by numpy, and the kernel 0.2 s to compile.
 _compiling_later = CompileLater(subtract_from_parents, most=5000)
 # The slots of a feature of two bins, and the fewest such features for which a shortcut is worth compiling.
@@ -139,17 +140,47 @@ class SplitSearch:
     needs_whole_levels: bool = False
 
 
-class HistogramSplitter:
+class BinSplitter:
+    """What splitters at the boundaries of bins share: the bins' layout, and the histograms of a tree's open nodes.
+
+    Parameters
+    ----------
+    histograms, n_slots
+        Sums histograms, and the number of slots of each.
+    layout, settings
+        The bins, and the settings of the fit.
+    """
+
+    def __init__(self, histograms: HistogramSource, n_slots: int, layout: SlotLayout, settings: SplitSettings) -> None:
+        self._pool = HistogramPool(histograms, n_slots, settings.workers)
+        self._layout, self._settings = layout, settings
+        self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
+
+    def _leaves(self, nodes: Sequence[OpenNode], features: IntArray, gains: FloatArray, min_gain: float) -> list[bool]:
+        """Return which nodes become leaves, as no feature (-1) splits them or too little is gained; forget them."""
+        least_gain = self._settings.least_gain(min_gain)
+        are_leaves: list[bool] = ((features < 0) | (gains < least_gain)).tolist()
+        for node, is_leaf in zip(nodes, are_leaves, strict=True):
+            if is_leaf:
+                self._pool.forget(node.id)
+        return are_leaves
+
+    def end_tree(self) -> None:
+        """See `Splitter.end_tree`."""
+        self._pool.clear()
+
+    def bin_of(self, feature: int, threshold: Physical | None) -> int:
+        """See `Splitter.bin_of`."""
+        return self._layout.bins[feature].bin_of(threshold)
+
+
+class HistogramSplitter(BinSplitter):
     """Splits at the boundaries of bins (``tree_method="hist"``), from the sums of gradients in each bin."""
 
     def __init__(self, histograms: HistogramSource, layout: SlotLayout, settings: SplitSettings) -> None:
-        self._pool = HistogramPool(histograms, layout.n_slots, settings.workers)
-        self._layout = layout
-        self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
+        super().__init__(histograms, layout.n_slots, layout, settings)
         has_two_bins = np.count_nonzero(np.diff(layout.offsets) == _SLOTS_OF_PAIR) >= _MIN_PAIRS
         self._has_two_bins = True if has_two_bins else None
-        self._cuts = [None if b.feature.type.is_categorical else b.cuts for b in layout.bins]
-        self._settings = settings
 
     def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
         """See `Splitter.best_splits`."""
@@ -165,35 +196,25 @@ class HistogramSplitter:
             monotone, bounds, self._has_two_bins, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats, count,
         )  # fmt: skip
-        least_gain, splits = self._settings.least_gain(min_gain), []
-        for node, index, choice, sums in zip(nodes, indices.tolist(), best.tolist(), stats.tolist(), strict=True):
-            is_leaf = choice[0] < 0 or sums[0] < least_gain
-            if is_leaf:
-                self._pool.forget(node.id)
-            splits.append(None if is_leaf else self._split(node, histograms[index], choice, sums))
-        return splits
+        are_leaves = self._leaves(nodes, best[:, 0], stats[:, 0], min_gain)
+        chosen = zip(nodes, are_leaves, indices.tolist(), best.tolist(), stats.tolist(), strict=True)
+        return [
+            None if is_leaf else self._split(node, histograms[index], choice, sums)
+            for node, is_leaf, index, choice, sums in chosen
+        ]
 
     def _split(self, node: OpenNode, histogram: FloatArray, choice: list[int], sums: list[float]) -> Split:
         """Return the split that the kernel has chosen: feature, bin (or category), side of missing; gain, GL, HL."""
         feature, position, missing_left = choice
         gain, GL, HL = sums
         left = Stats(GL, HL)
-        cuts = self._cuts[feature]
-        if cuts is None:
+        if self._layout.is_categorical[feature]:
             own = histogram[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
             return categorical_split(
                 own, feature, position, bool(missing_left), gain, left, node.stats, self._settings.penalties
             )
-        threshold = cuts[position - 1] if position <= len(cuts) else None
+        threshold = self._layout.bins[feature].threshold_of(position)
         return Split(feature, gain, left, node.stats - left, missing_left == 1, position, threshold)
-
-    def end_tree(self) -> None:
-        """See `Splitter.end_tree`."""
-        self._pool.clear()
-
-    def bin_of(self, feature: int, threshold: Physical | None) -> int:
-        """See `Splitter.bin_of`."""
-        return self._layout.bins[feature].bin_of(threshold)
 
 
 # --- histograms -------------------------------------------------------------------------------------------------------
@@ -214,24 +235,24 @@ class HistogramPool:
         self._n_slots = n_slots
         self._workers = workers
         self._sums: FloatArray = np.empty((0, n_slots, 2))  # (histograms, slots, 2)
-        self._indices: dict[int, int] = {}  # node -> place of its histogram
+        self._indices: dict[int, int] = {}  # node -> index of its histogram
         self._free: list[int] = []
 
     def of(self, nodes: Sequence[OpenNode]) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-        """Return histograms, float64 (histograms, slots, 2), and the place among them of each of ``nodes``.
+        """Return histograms, float64 (histograms, slots, 2), and the index among them of each of ``nodes``.
 
-        Siblings must be asked for in the same call. A parent's histogram is gone afterwards: the sibling has its place.
+        Siblings must be in the same call. A parent's histogram is gone afterwards: the sibling has its index.
         """
-        asked = [node for node in nodes if node.is_smaller or node.parent not in self._indices]
-        own = self._free_indices(len(asked))
-        parents = [self._indices.pop(node.parent, -1) for node in asked]
-        for node, index, parent in zip(asked, own, parents, strict=True):
+        summed = [node for node in nodes if node.is_smaller or node.parent not in self._indices]
+        own = self._free_indices(len(summed))
+        parents = [self._indices.pop(node.parent, -1) for node in summed]
+        for node, index, parent in zip(summed, own, parents, strict=True):
             self._indices[node.id] = index
             if parent >= 0:
                 assert node.sibling is not None
                 self._indices[node.sibling.id] = parent
         indices = np.array(own, dtype=np.int64)
-        self._source.histograms([node.id for node in asked], self._sums, indices)
+        self._source.histograms([node.id for node in summed], self._sums, indices)
         self._subtract(own, parents)
         return self._sums, np.array([self._indices[node.id] for node in nodes], dtype=np.int64)
 
@@ -247,11 +268,11 @@ class HistogramPool:
         subtract_from_parents(self._workers.team(count), self._sums, of_indices, of_parents)
 
     def _free_indices(self, count: int) -> list[int]:
-        """Return ``count`` free places, with more memory if there are too few."""
+        """Return ``count`` free indices, with more memory if there are too few."""
         missing = count - len(self._free)
         if missing > 0:
             n_before = len(self._sums)
-            new = max(missing, n_before, _FIRST_PLACES)
+            new = max(missing, n_before, _FIRST_HISTOGRAMS)
             before, self._sums = self._sums, np.empty((n_before + new, self._n_slots, 2))
             if n_before:
                 self._sums[:n_before] = before
@@ -259,10 +280,10 @@ class HistogramPool:
         return [self._free.pop() for _ in range(count)]
 
     def forget(self, node: int) -> None:
-        """Free the place of a node that has become a leaf."""
+        """Free the index of a node that has become a leaf."""
         self._free.append(self._indices.pop(node))
 
     def clear(self) -> None:
-        """Free all places: the tree is grown."""
+        """Free all indices: the tree is grown."""
         self._free += self._indices.values()
         self._indices.clear()

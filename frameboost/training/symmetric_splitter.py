@@ -12,25 +12,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.schema.types import Physical
 from frameboost.splits.categories import categorical_split
 from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.splits.symmetric import scan_level
 from frameboost.training.open_nodes import OpenNode
-from frameboost.training.splitter import HistogramPool, HistogramSource, SplitSettings
+from frameboost.training.splitter import BinSplitter, HistogramSource, SplitSettings
 
 __all__ = ["SymmetricSplitter"]
 
 
-class SymmetricSplitter:
+class SymmetricSplitter(BinSplitter):
     """Finds the split with the largest sum of gains over all nodes of a level; ``gamma`` bounds that sum."""
 
     def __init__(self, histograms: HistogramSource, layout: SlotLayout, settings: SplitSettings) -> None:
-        self._pool = HistogramPool(histograms, layout.n_slots, settings.workers)
-        self._layout = layout
-        self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
+        super().__init__(histograms, layout.n_slots, layout, settings)
         self._summed: FloatArray = np.empty((0, 2))  # the sums over a level, (slots, 2)
-        self._settings = settings
 
     def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
         """Return the level's split for each of its nodes, with the node's own sums; None for all if it gains nothing.
@@ -62,8 +58,7 @@ class SymmetricSplitter:
             return categorical_split(
                 own, feature, position, missing_left, gain, nothing, nothing, self._settings.penalties
             )
-        cuts = self._layout.bins[feature].cuts
-        threshold = cuts[position - 1] if position <= len(cuts) else None
+        threshold = self._layout.bins[feature].threshold_of(position)
         return Split(feature, gain, nothing, nothing, missing_left, bin=position, threshold=threshold)
 
     def _of_node(self, shared: Split, histogram: FloatArray) -> Split:
@@ -72,11 +67,3 @@ class SymmetricSplitter:
         is_left = shared.goes_left(len(own))
         left, right = own[is_left].sum(axis=0), own[~is_left].sum(axis=0)
         return shared._replace(left=Stats(*left.tolist()), right=Stats(*right.tolist()))
-
-    def end_tree(self) -> None:
-        """See `frameboost.training.splitter.Splitter`."""
-        self._pool.clear()
-
-    def bin_of(self, feature: int, threshold: Physical | None) -> int:
-        """See `frameboost.training.splitter.Splitter`."""
-        return self._layout.bins[feature].bin_of(threshold)

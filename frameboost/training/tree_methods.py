@@ -12,7 +12,6 @@ from typing import Any
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.thresholds import with_thresholds
-from frameboost.engines.choose import open_engine
 from frameboost.engines.contract import (
     ColumnBlockEngine,
     FollowerEngine,
@@ -20,7 +19,6 @@ from frameboost.engines.contract import (
     NodeBinningEngine,
     RebinningEngine,
 )
-from frameboost.engines.description import EngineDescription, EngineRequest
 from frameboost.engines.linear_contract import LinearEngine
 from frameboost.engines.vector_contract import VectorEngine
 from frameboost.errors import ParameterError
@@ -76,14 +74,6 @@ class TreeMethod:
     def roles(self, roles: Mapping[str, str], features: Sequence[Feature]) -> dict[str, str]:
         """Return the columns by role that the engines read besides the features."""
         return {**roles, **(numbers_of_leaves(features) if self.contract is LinearEngine else {})}
-
-    def open_training(self, engine: EngineDescription, request: EngineRequest) -> Any:
-        """Open an engine over training rows."""
-        return open_engine(engine, self.contract, request)
-
-    def open_held_out(self, engine: EngineDescription, request: EngineRequest) -> Any:
-        """Open an engine over held-out rows."""
-        return open_engine(engine, self.held_out_contract, request)
 
 
 # --- hist: bins at quantiles, once a fit; splits between bins, from histograms ----------------------------------------

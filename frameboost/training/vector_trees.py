@@ -22,10 +22,10 @@ from frameboost.schema.types import Physical
 from frameboost.splits.gain import bounded_weights
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.splits.vector import find_vector_splits, gains_of_outputs, named_by_outputs
-from frameboost.training.grower import Renewal, TreeGrower, TreeTarget, tree_of
+from frameboost.training.grower import TreeGrower, TreeTarget, tree_of
 from frameboost.training.grown_trees import GrownTree, Moves
 from frameboost.training.open_nodes import OpenNode
-from frameboost.training.splitter import SLOTS_PER_THREAD, HistogramPool, SplitSearch, SplitSettings
+from frameboost.training.splitter import SLOTS_PER_THREAD, BinSplitter, SplitSearch, SplitSettings
 from frameboost.trees.tree import LinearLeaf, Tree
 
 __all__ = ["VectorSplitter", "VectorTreeGrower", "is_for_all_outputs"]
@@ -81,7 +81,8 @@ class VectorTreeGrower:
         for target, tree in zip(targets, self._trees(nodes, sums), strict=True):
             values = self._values(sums[:, target.output], shrinkage)
             if target.renewal is not None:
-                self._renew(values, nodes, target.renewal, shrinkage)
+                renewed = target.renewal.leaf_values(self._engine, shrinkage)
+                values = [renewed.get(n.id, v) if n.left is None else v for n, v in zip(nodes, values, strict=True)]
             of_node = {node.id: value for node, value in zip(nodes, values, strict=True)}
             of_rows = {id_: of_node[leaf.id] for id_, leaf in leaf_of.items()}
             for engine in self._engines:
@@ -115,13 +116,6 @@ class VectorTreeGrower:
             for output in range(sums.shape[1])
         ]
 
-    def _renew(self, values: list[float], nodes: Sequence[OpenNode], renewal: Renewal, shrinkage: float) -> None:
-        """Set the values of leaves to quantiles of the residuals of an output."""
-        quantiles = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
-        for index, node in enumerate(nodes):
-            if node.left is None and node.id in quantiles:
-                values[index] = quantiles[node.id] * shrinkage + 0.0
-
 
 def _outputs(node: OpenNode) -> FloatArray:
     assert node.outputs is not None
@@ -148,14 +142,12 @@ class _AllOutputs:
         self._engine.vector_histograms(nodes, out.reshape(len(out), -1, self._n_slots, 2), indices)
 
 
-class VectorSplitter:
+class VectorSplitter(BinSplitter):
     """Splits at the boundaries of bins, by the sum of the gains in all outputs; ``gamma`` bounds that sum."""
 
     def __init__(self, engine: VectorEngine, layout: SlotLayout, settings: SplitSettings) -> None:
-        self._n_outputs, self._layout, self._settings = settings.n_outputs, layout, settings
-        n_slots = self._n_outputs * layout.n_slots
-        self._pool = HistogramPool(_AllOutputs(engine, layout.n_slots), n_slots, settings.workers)
-        self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
+        self._n_outputs = settings.n_outputs
+        super().__init__(_AllOutputs(engine, layout.n_slots), self._n_outputs * layout.n_slots, layout, settings)
 
     def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
         """See `frameboost.training.splitter.Splitter`."""
@@ -169,13 +161,12 @@ class VectorSplitter:
             self._settings.limits_of(nodes).allowed, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, gains, count,
         )  # fmt: skip
-        least_gain, splits = self._settings.least_gain(min_gain), []
-        for node, index, choice, gain in zip(nodes, indices.tolist(), best.tolist(), gains.tolist(), strict=True):
-            is_leaf = choice[0] < 0 or gain < least_gain
-            if is_leaf:
-                self._pool.forget(node.id)
-            splits.append(None if is_leaf else self._split(node, histograms[index], choice, gain))
-        return splits
+        are_leaves = self._leaves(nodes, best[:, 0], gains, min_gain)
+        chosen = zip(nodes, are_leaves, indices.tolist(), best.tolist(), gains.tolist(), strict=True)
+        return [
+            None if is_leaf else self._split(node, histograms[index], choice, gain)
+            for node, is_leaf, index, choice, gain in chosen
+        ]
 
     def _split(self, node: OpenNode, histogram: FloatArray, choice: Sequence[int], gain: float) -> Split:
         """Return the split that the kernel has chosen, with the sums of its children."""
@@ -192,17 +183,8 @@ class VectorSplitter:
             )  # fmt: skip
             bin_, categories = 0, tuple(sorted(named.tolist()))
         else:
-            cuts = self._layout.bins[feature].cuts
-            threshold = cuts[position - 1] if position <= len(cuts) else None
+            threshold = self._layout.bins[feature].threshold_of(position)
         split = Split(feature, gain, nothing, nothing, missing_left == 1, bin_, threshold, categories)
         left = own[:, split.goes_left(own.shape[1])].sum(axis=1)
         of_left = Stats(*left.sum(axis=0).tolist())
         return split._replace(left=of_left, right=node.stats - of_left, left_outputs=left)
-
-    def end_tree(self) -> None:
-        """See `frameboost.training.splitter.Splitter`."""
-        self._pool.clear()
-
-    def bin_of(self, feature: int, threshold: Physical | None) -> int:
-        """See `frameboost.training.splitter.Splitter`."""
-        return self._layout.bins[feature].bin_of(threshold)

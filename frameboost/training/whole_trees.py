@@ -68,9 +68,8 @@ class WholeTreeGrower:
         shape = TreeShape(p.max_depth, p.max_leaves, self._settings.least_gain(target.min_gain), p.grow_policy)
         grown = self._trees.grow_tree(shape, self._settings.penalties, shrinkage, self._settings.features.draws())
         if renewal is not None:
-            quantiles = self._engine.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
-            for leaf, value in quantiles.items():
-                grown.value[leaf] = value * shrinkage + 0.0
+            for leaf, value in renewal.leaf_values(self._engine, shrinkage).items():
+                grown.value[leaf] = value
         categories = self._named(grown) if self._has_categories else {}
         arrays = GrownArrays(grown, self._thresholds, categories, target.output)
         if self._linear is not None:

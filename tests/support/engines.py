@@ -12,7 +12,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.opening import open_source
-from frameboost.engines.choose import choose_engine
+from frameboost.engines import choose
 from frameboost.engines.description import EngineRequest
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
@@ -60,6 +60,6 @@ def open_engine(
 ) -> Any:
     """Return the engine over training rows that a fit with these parameters would open."""
     source, method = open_source(data), choose_tree_method(parameters)
-    description = choose_engine(engine, source, method.contract, method.setting, parameters.n_jobs)
+    description = choose.choose_engine(engine, source, method.contract, method.setting, parameters.n_jobs)
     request = EngineRequest(source, tuple(features), roles, parameters, Workers(parameters.n_jobs))
-    return method.open_training(description, request)
+    return choose.open_engine(description, method.contract, request)

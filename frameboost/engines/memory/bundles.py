@@ -277,11 +277,11 @@ def combine_codes(rows, codes, n_codes, combined, n_combinations, found):  # typ
     Whether there are at most `MAX_COMBINATIONS`; nothing in ``combined`` is changed if not.
     """
     for i in range(len(rows)):
-        gh = combined[rows[i]] * n_codes + codes[i]
-        if found[gh] == 0:
+        pair = combined[rows[i]] * n_codes + codes[i]
+        if found[pair] == 0:
             if n_combinations == MAX_COMBINATIONS:
                 return False
-            found[gh] = n_combinations
+            found[pair] = n_combinations
             n_combinations += 1
     for i in range(len(rows)):
         combined[rows[i]] = found[combined[rows[i]] * n_codes + codes[i]]

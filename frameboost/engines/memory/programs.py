@@ -508,7 +508,7 @@ def compute_block(
     gh: FloatArray,
     addresses: Addresses,
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `kernels.compute_gh` does, for the first rows of ``gh``; ``columns`` are their arrays."""
+    """Do what `compute_gh` does, for the first rows of ``gh``; ``columns`` are their arrays."""
     if is_for_numpy(n_rows):
         return compute_few(program, columns, offsets, gh[:, :n_rows])
     found: tuple[FloatArray, FloatArray] = compute_gh(
@@ -527,7 +527,7 @@ def compute_all(
     addresses: Addresses,
     workers: Workers,
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `kernels.compute_gh` does, for the first rows of ``gh``, on threads where that pays.
+    """Do what `compute_gh` does, for the first rows of ``gh``, on threads where that pays.
 
     ``results`` are those of the program to take.
     """
@@ -548,7 +548,7 @@ def compute_all(
 def compute_few(
     program: Program, columns: Sequence[FloatArray], offsets: FloatArray, gh: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `kernels.compute_gh` does, for all rows of ``columns``, which are arrays here."""
+    """Do what `compute_gh` does, for all rows of ``columns``, which are arrays here."""
     results = evaluate(program, columns)
     with np.errstate(all="ignore"):
         for k, result in enumerate(results):

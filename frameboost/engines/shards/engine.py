@@ -84,7 +84,7 @@ class ShardedEngine:
             pool.keep(kept)
             counts, self._names = [counts[number] for number in kept], [self._names[number] for number in kept]
         n_rows = sum(counts)
-        pool.run([[Call("start_at", (indices, n_rows))] for indices in pool.positions(counts)])
+        pool.run([[Call("start_at", (positions, n_rows))] for positions in pool.positions(counts)])
         return n_rows
 
     # --- asking -------------------------------------------------------------------------------------------------------
