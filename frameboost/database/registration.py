@@ -22,7 +22,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import string_literal
 from frameboost.losses.outputs import OutputName
 from frameboost.prediction.predictor import Predictor
-from frameboost.runtime.duckdb_errors import when_free
+from frameboost.runtime.duckdb_errors import has_unread_result, when_free
 from frameboost.runtime.interrupts import defer_signals
 
 __all__ = ["register"]
@@ -99,16 +99,24 @@ def _as_connection(con: Any) -> duckdb.DuckDBPyConnection:
     Raises
     ------
     ParameterError
-        If it is something else, or closed.
+        If it is something else, closed, or has a result that is not read to its end.
     """
     if con is duckdb:
         con = duckdb.default_connection()
     if not isinstance(con, duckdb.DuckDBPyConnection):
         raise ParameterError(f"con must be a DuckDB connection, not {shown(con)}")
     try:
-        when_free(lambda: con.execute("SELECT 1").fetchall())
+        # Not by con.execute, which drops a result that the caller has not read to its end.
+        when_free(lambda: con.sql("SELECT 1").fetchall())
     except duckdb.ConnectionException as error:
         raise ParameterError("con is a connection that has been closed; give an open one") from error
+    except duckdb.Error as error:
+        if not has_unread_result(error):
+            raise
+        raise ParameterError(
+            "con has a result that is not read to its end, as after con.execute(...).fetchone(); fetch the rest of it "
+            "first, or con.execute('SELECT 1') to drop it"
+        ) from error
     return con
 
 

@@ -243,7 +243,7 @@ def test_a_stored_macro_of_register_is_recognised_by_its_comment(tmp_path):
     with duckdb.connect(path) as con:
         fitted().register(con, "f", temporary=False)
     with duckdb.connect(path) as con:
-        (comment,) = con.execute("SELECT comment FROM duckdb_functions() WHERE function_name = 'f'").fetchone()
+        ((comment,),) = con.execute("SELECT comment FROM duckdb_functions() WHERE function_name = 'f'").fetchall()
         assert comment == "frameboost model: output mean, reg:squarederror, 1 trees"
         newer().register(con, "f", temporary=False)
         assert value(con) == 108.0
@@ -399,3 +399,16 @@ def test_a_relation_given_for_a_string_leaves_no_result_unread():
     with pytest.raises(fb.ParameterError, match=r"^output must be one of"):
         model.register(con, "score", output=con.sql("SELECT 1 AS x"))
     assert con.sql("SELECT 2").fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize("form", ["macro", "udf"])
+def test_a_result_that_is_not_read_to_its_end_is_not_dropped(form):
+    model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [1.0, 2.0]}), "y", n_estimators=1)
+    with duckdb.connect() as con:
+        con.execute("SELECT * FROM range(3)")
+        assert con.fetchone() == (0,)
+        with pytest.raises(fb.errors.ParameterError, match="not read to its end"):
+            model.register(con, "score", form=form)
+        assert con.fetchall() == [(1,), (2,)]
+        model.register(con, "score", form=form)
+        assert con.sql("SELECT count(score(1))").fetchall() == [(1,)]
