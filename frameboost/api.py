@@ -15,7 +15,7 @@ from frameboost.checks.arguments import checked, when_call_returns
 from frameboost.checks.messages import shown
 from frameboost.data.sources import Source
 from frameboost.engines.choose import open_engine
-from frameboost.engines.contract import Engine
+from frameboost.engines.contract import Engine, Rows
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.description import EngineRequest
 from frameboost.engines.spark.cluster import Spark
@@ -267,7 +267,7 @@ def fit(
     return _model(ensemble if initial is None else join_ensembles(initial, ensemble), planned.labels, log, hint)
 
 
-def _progress(log: EvaluationLog, metric: AnyMetric, training: Engine) -> tuple[str, float]:
+def _progress(log: EvaluationLog, metric: AnyMetric, training: Rows) -> tuple[str, float]:
     """Return what a progress bar shows: the metric that early stopping watches, or the first on the training rows."""
     if log.n_rounds > log.rounds_before and log.last:
         return list(log.last.items())[-1]
@@ -285,7 +285,7 @@ def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog, hint: str) ->
 
 
 def _loss(
-    objective: str | Objective, settings: Parameters, rows: Engine, roles: Mapping[str, str]
+    objective: str | Objective, settings: Parameters, rows: Rows, roles: Mapping[str, str]
 ) -> tuple[Loss, Parameters]:
     """Return the loss, and the parameters with the number of classes filled in."""
     if "label" not in roles:

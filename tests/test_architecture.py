@@ -95,6 +95,26 @@ def test_no_imports_go_round():
     TopologicalSorter({name: ours(path) - {name} for name, path in MODULES.items()}).prepare()
 
 
+# Of engines all that other packages may know; clusters are public.
+OPEN_TO_ALL = {
+    f"frameboost.engines.{name}"
+    for name in ("contract", "linear_contract", "vector_contract", "description", "choose", "programs", "dask.cluster",
+                 "spark.cluster")
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_no_engine_is_known_outside_engines():
+    known = {
+        f"{name} imports {other}"
+        for name, path in MODULES.items()
+        if not name.startswith("frameboost.engines")
+        for other in ours(path)
+        if other.startswith("frameboost.engines.") and other not in OPEN_TO_ALL
+    }
+    assert known == set()
+
+
 def test_every_kernel_has_a_plain_twin():
     kernels = {
         node.name

@@ -132,6 +132,6 @@ def _warm_up(options: argparse.Namespace) -> None:
 
 def _folder() -> str:
     """Return the folder of the cache, or a folder of the package that stands for all."""
-    from frameboost.engines.memory.partition import part_rows
+    from frameboost.binning.kernels import bin_values
 
-    return str(part_rows._cache.cache_path)  # type: ignore[attr-defined]
+    return str(bin_values._cache.cache_path)  # type: ignore[attr-defined]

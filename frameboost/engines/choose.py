@@ -8,19 +8,26 @@ table.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, overload
+
+import duckdb
+import polars as pl
 
 from frameboost.checks.messages import listed, reason, shown
-from frameboost.data.sources import Source
+from frameboost.data.sources import RelationSource, Source
 from frameboost.data.sparse_matrix import SparseSource
 from frameboost.engines.contract import (
     ColumnBlockEngine,
+    FixedRows,
     FollowerEngine,
     HistogramEngine,
     NodeBinningEngine,
     RebinningEngine,
+    RefitEngine,
+    RowsInMemory,
     missing_members,
 )
 from frameboost.engines.dask.cluster import Dask
@@ -28,7 +35,7 @@ from frameboost.engines.description import EngineDescription, EngineRequest, dat
 from frameboost.engines.duckdb.approx import DuckDBApproxEngine
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.opening import open_engine as open_in_duckdb
-from frameboost.engines.duckdb.opening import open_histogram_engine
+from frameboost.engines.duckdb.opening import open_histogram_engine, open_rows
 from frameboost.engines.linear_contract import LinearEngine
 from frameboost.engines.polars.approx import PolarsApproxEngine
 from frameboost.engines.polars.engine import PolarsEngine
@@ -40,7 +47,7 @@ from frameboost.errors import ParameterError
 from frameboost.joins.star_sources import StarFrame
 from frameboost.runtime.storage import IN_MEMORY
 
-__all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine"]
+__all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine", "rows_of"]
 
 
 # --- how the built-in engines are opened ------------------------------------------------------------------------------
@@ -101,7 +108,7 @@ def _numba_approx_local(request: EngineRequest) -> NodeBinningEngine:
     return LocalApproxEngine(request.frame(), request.features, request.roles, request.workers)
 
 
-def _in_memory_follower(request: EngineRequest) -> FollowerEngine:
+def _in_memory_follower(request: EngineRequest) -> RefitEngine:
     from frameboost.engines.memory.held_out import HeldOutEngine
 
     return HeldOutEngine(request.frame(), request.features, request.roles, request.workers)
@@ -134,6 +141,7 @@ BUILT_IN = (
             ColumnBlockEngine: _numba_exact,
             RebinningEngine: _numba_approx_global,
             NodeBinningEngine: _numba_approx_local,
+            RefitEngine: _in_memory_follower,
         },
         uses_storage=True,
         summary="kernels over columns in memory",
@@ -253,6 +261,24 @@ def open_engine(description: EngineDescription, contract: type[Any], request: En
             f"{contract.__module__}.{contract.__name__}"
         )
     return engine
+
+
+@overload
+def rows_of(table: pl.DataFrame, roles: Collection[str]) -> RowsInMemory: ...
+
+
+@overload
+def rows_of(table: duckdb.DuckDBPyRelation, roles: Collection[str]) -> FixedRows: ...
+
+
+def rows_of(table: pl.DataFrame | duckdb.DuckDBPyRelation, roles: Collection[str]) -> FixedRows:
+    """Return the rows of a table, where they are, as metrics ask for them.
+
+    ``roles`` are the columns that expressions may name: roles, margins, predictions. They have no other names.
+    """
+    if isinstance(table, pl.DataFrame):
+        return PolarsEngine(table.lazy(), (), {role: role for role in roles})
+    return open_rows(RelationSource(table), roles)
 
 
 def _automatic(source: Source, contract: type[Any]) -> str | Dask | Spark:

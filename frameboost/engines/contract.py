@@ -9,7 +9,8 @@ histograms, splits, leaf values, aggregates. All engines give the same trees, bi
   `sample_condition` names;
 - samples rows by the hash of their position (`Sample`).
 
-Each tree method asks for one contract:
+Metrics, evaluation and reports ask for `Rows`: roles, margins, aggregates and scores. `Engine` adds what grows trees,
+and each tree method asks for one contract:
 
 ======================================================  =================================================
 `HistogramEngine`                                       ``tree_method="hist"``, symmetric trees included
@@ -17,6 +18,7 @@ Each tree method asks for one contract:
 `NodeBinningEngine`                                     ``tree_method="approx"``, ``proposal="local"``
 `ColumnBlockEngine`                                     ``tree_method="exact"``
 `FollowerEngine`                                        held-out rows of ``approx`` and ``exact``
+`RefitEngine`                                           `frameboost.Model.refit`
 `ShardEngine`                                           part of the rows of a `HistogramEngine` made of shards
 `TreeEngine`                                            may grow whole trees of ``tree_method="hist"`` itself
 `linear_contract.LinearEngine`                          ``linear_tree=True``
@@ -29,7 +31,7 @@ the table of `frameboost.engines.choose` or in an entry point of another package
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, cast
 
@@ -49,18 +51,23 @@ __all__ = [
     "ColumnBlockEngine",
     "Cumulative",
     "Engine",
+    "FixedRows",
     "FollowerEngine",
     "GrownNodes",
     "HistogramEngine",
     "NodeBinningEngine",
     "QueryWindow",
     "RebinningEngine",
+    "RefitEngine",
+    "Rows",
+    "RowsInMemory",
     "Sample",
     "ShardEngine",
     "TreeEngine",
     "TreeShape",
     "capabilities_of",
     "missing_members",
+    "parts_where",
 ]
 
 
@@ -99,21 +106,14 @@ class Sample:
     share: float | None = None
 
 
-class Engine(Protocol):
-    """Rows with labels, weights and features, for one fit; one tree is grown at a time.
+class Rows(Protocol):
+    """Rows with labels, weights and margins, of which aggregates are asked.
 
-    Expressions are over the *roles* of a row (``label``, ``weight``, ``base_margin``, ...), over the margins once
-    `start_margins` has set them, and over the names that `add_columns` adds. NULL and NaN in a role are NULL; without a
-    weight column every weight is 1. All roles are numbers except ``qid``, the query of a row, which is only compared
-    for equality.
-
-    The calls from `compute_gradients` on are repeated in each round, those from `start_tree` on for each tree.
-    `apply_splits` alternates with the method that finds splits or sums histograms.
+    Expressions are over the *roles* of a row (``label``, ``weight``, ``base_margin``, ...), over the margins, which are
+    roles too or set by `start_margins`, and over the names that `add_columns` adds. NULL and NaN in a role are NULL;
+    without a weight column every weight is 1. All roles are numbers except ``qid``, the query of a row, which is only
+    compared for equality.
     """
-
-    @property
-    def features(self) -> tuple[Feature, ...]:
-        """The features, in order."""
 
     @property
     def n_rows(self) -> int:
@@ -121,9 +121,6 @@ class Engine(Protocol):
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """Return aggregates over all rows, in one pass; None for an aggregate of no values."""
-
-    def count_missing(self) -> list[int]:
-        """Return the number of rows in which each feature is missing."""
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """Set the margins of every row, by name, from its roles."""
@@ -136,6 +133,45 @@ class Engine(Protocol):
 
         Each pair's numbers are rounded by ``offset`` before they are summed.
         """
+
+    def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
+        """Return the distinct scores, to be aggregated before the margins change; its ``n_rows`` is that of the rows.
+
+        Expressions are over ``positive`` and ``negative``, the sums over the rows of a score, ``positive_above``
+        and ``negative_above``, over the rows of higher scores, and ``positive_total`` and ``negative_total``.
+        """
+
+    def close(self) -> None:
+        """Drop all tables and arrays of the engine; may be called at any time, and more than once."""
+
+
+class FixedRows(Rows, Protocol):
+    """Rows whose margins stay as they are, as of a model that is evaluated: `frameboost.engines.choose.rows_of`."""
+
+    def store_terms(self) -> None:
+        """Compute the terms that `add_columns` was given, once for all that follows."""
+
+
+class RowsInMemory(FixedRows, Protocol):
+    """`FixedRows` of a frame."""
+
+    def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
+        """Evaluate expressions row by row, as float64."""
+
+
+class Engine(Rows, Protocol):
+    """Rows with features too, for one fit; one tree is grown at a time.
+
+    The calls from `compute_gradients` on are repeated in each round, those from `start_tree` on for each tree.
+    `apply_splits` alternates with the method that finds splits or sums histograms.
+    """
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features, in order."""
+
+    def count_missing(self) -> list[int]:
+        """Return the number of rows in which each feature is missing."""
 
     def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
         """Store ``g_0``, ``h_0`` (of the first output) and so on of every row, and ``others`` by name.
@@ -165,16 +201,6 @@ class Engine(Protocol):
         Without weights: at rank alpha (n + 1), by linear interpolation (NIST handbook, section 7.2.6.2). With weights:
         the lowest value at which the running sum of weights reaches alpha of the total. Both are XGBoost's definitions.
         """
-
-    def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
-        """Return the distinct scores, to be aggregated before the margins change; its ``n_rows`` is that of the rows.
-
-        Expressions are over ``positive`` and ``negative``, the sums over the rows of a score, ``positive_above``
-        and ``negative_above``, over the rows of higher scores, and ``positive_total`` and ``negative_total``.
-        """
-
-    def close(self) -> None:
-        """Drop all tables and arrays of the engine; may be called at any time, and more than once."""
 
 
 class HistogramEngine(Engine, Protocol):
@@ -377,6 +403,24 @@ class FollowerEngine(Engine, Protocol):
 
     def keep_columns(self, bins: Sequence[Bins]) -> None:
         """Keep the values of every column; ``bins`` are those of training, which give the categories."""
+
+
+class RefitEngine(FollowerEngine, Protocol):
+    """A `FollowerEngine` that is asked for gradients and `node_quantiles` too, for new leaf values of old trees."""
+
+    def node_sums(self, n_nodes: int) -> FloatArray:
+        """Return the sums of g and of h over the rows in each node, float64 (2, nodes); they are not on a grid."""
+
+
+def parts_where(
+    rows: Rows, aggregates: Mapping[str, Aggregate], is_wrong: Callable[[Mapping[str, float | None], int], bool]
+) -> list[str]:
+    """Return the names of the files or frames of whose aggregates and number of rows ``is_wrong`` is true.
+
+    Engines that know of such parts have a method of this name.
+    """
+    ask = getattr(rows, "parts_where", None)
+    return [] if ask is None else cast(list[str], ask(aggregates, is_wrong))
 
 
 def missing_members(engine: object, contract: type) -> list[str]:

@@ -24,9 +24,9 @@ from frameboost.engines.contract import Sample
 from frameboost.engines.memory.gradients import Gradients
 from frameboost.engines.memory.histograms import build_share, may_block
 from frameboost.engines.memory.partition import ColumnGroups, SplitTables
-from frameboost.engines.memory.programs import Addresses, Program, compute_block
 from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.engines.memory.sampling import sample_gh
+from frameboost.engines.programs import Addresses, Program, compute_block
 from frameboost.expressions.grid import Scalar
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.storage import Storage

@@ -27,10 +27,11 @@ from frameboost.checks.arguments import whole
 from frameboost.checks.messages import shown
 from frameboost.data.opening import open_rows
 from frameboost.data.sources import FrameSource
-from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.engines.choose import rows_of
+from frameboost.engines.contract import RowsInMemory
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.evaluation.metrics_by_group import metric_values, metrics_of, scored_columns, store_predictions
+from frameboost.evaluation.metrics_by_group import evaluation_metrics, metric_values, scored_columns, store_predictions
 from frameboost.losses.loss import RunningSum
 from frameboost.metrics.built_in import AnyMetric
 from frameboost.metrics.draws import adds_up, can_be_drawn, of_draws, row_counts
@@ -95,7 +96,7 @@ def metric_intervals(
     of_metric = _at_once(ensemble, scored, units, used, several, [metric for metric in known if can_be_drawn(metric)])
     others = [metric for metric in metrics if metric.name not in of_metric]
     if others:
-        each = [metric_values(_engine(scored, units, used[d]), ensemble, others, r2=False) for d in several]
+        each = [metric_values(_drawn_rows(scored, units, used[d]), ensemble, others, r2=False) for d in several]
         of_metric |= {metric.name: np.array([one[metric.name] for one in each]) for metric in others}
     factor = float(np.sqrt(len(used) / units.n_units * share))
     nothing: tuple[float | None, ...] = (None, None)
@@ -119,7 +120,7 @@ def _at_once(
     metrics: Sequence[AnyMetric],
 ) -> dict[str, Floats]:  # fmt: skip
     """Return each metric of each draw of the units that are used."""
-    rows = _engine(scored, units, used)
+    rows = _drawn_rows(scored, units, used)
     store_predictions(rows, ensemble)
     _, unit = units.rows(used)
     counts = row_counts(several, unit, len(used))
@@ -165,13 +166,13 @@ def _numbered(values: pl.Series) -> Integers:
     return numbered["number"].to_numpy()
 
 
-def _engine(scored: pl.DataFrame, units: _Units, drawn: Integers) -> PolarsEngine:
+def _drawn_rows(scored: pl.DataFrame, units: _Units, drawn: Integers) -> RowsInMemory:
     """Return the rows of the units that were drawn; a query that is drawn twice is two queries."""
     rows, which = units.rows(drawn)
     frame = scored[rows]
     if "qid" in scored.columns:
         frame = frame.with_columns(qid=pl.Series(which * len(scored) + _numbered(frame["qid"])))
-    return PolarsEngine(frame.lazy(), (), {name: name for name in frame.columns if name != "group_0"})
+    return rows_of(frame, [name for name in frame.columns if name != "group_0"])
 
 
 # --- two models -------------------------------------------------------------------------------------------------------
@@ -218,7 +219,7 @@ def compare_models(
             f"the models, of {shown(first.ensemble.loss.name)} and {shown(second.ensemble.loss.name)}, have no metric "
             "in common; name one that both have"
         )
-    values = [[evaluate(model.metrics[name], model.engine) for name in names] for model in (one, two)]
+    values = [[evaluate(model.metrics[name], model.rows) for name in names] for model in (one, two)]
     tail = (1.0 - level) / 2.0
     differences = np.empty((0, len(names)))
     for counts in _draws(one.units, resamples, seed):
@@ -235,9 +236,9 @@ def compare_models(
 
 @dataclass(frozen=True)
 class _Scored:
-    """Rows with a model's margins: an engine, the metrics by name, and the number of each row's unit of resampling."""
+    """Rows with a model's margins, the metrics by name, and the number of each row's unit of resampling."""
 
-    engine: PolarsEngine
+    rows: RowsInMemory
     metrics: Mapping[str, AnyMetric]
     units: npt.NDArray[np.int64]
 
@@ -254,24 +255,24 @@ def _read(data: Any, target: str, columns: Mapping[str, str | None], *ensembles:
 
 
 def _scored(
-    predictor: Predictor, rows: FrameSource, target: str, columns: Mapping[str, str | None], eval_metric: Any
+    predictor: Predictor, data: FrameSource, target: str, columns: Mapping[str, str | None], eval_metric: Any
 ) -> _Scored:
     ensemble = predictor.ensemble
-    source = with_label_codes(rows, target, ensemble.labels)
+    source = with_label_codes(data, target, ensemble.labels)
     roles = find_roles(source, target, columns["weight"], None, columns["label_upper_bound"])
     roles = with_group(source, roles, columns["group"])
     check_upper_bound(ensemble.loss, roles)
-    metrics = metrics_of(ensemble.loss, ensemble.parameters, eval_metric)
+    metrics = evaluation_metrics(ensemble.loss, ensemble.parameters, eval_metric)
     columns_of_roles = scored_columns(predictor.of_numbers(), source, roles)
-    engine = PolarsEngine(columns_of_roles.lazy(), (), {name: name for name in columns_of_roles.columns})
-    check_evaluated(engine, ensemble.loss, roles)
-    check_queries(engine, ensemble.loss, metrics, roles, exponential=bool(ensemble.parameters.get("ndcg_exp_gain", 1)))
-    store_predictions(engine, ensemble)
-    units = np.arange(engine.n_rows)
+    rows = rows_of(columns_of_roles, columns_of_roles.columns)
+    check_evaluated(rows, ensemble.loss, roles)
+    check_queries(rows, ensemble.loss, metrics, roles, exponential=bool(ensemble.parameters.get("ndcg_exp_gain", 1)))
+    store_predictions(rows, ensemble)
+    units = np.arange(rows.n_rows)
     if "qid" in roles:
         ranks = source.frame.select(column(roles["qid"]).rank("dense")).collect().to_series()
         units = ranks.to_numpy().astype(np.int64) - 1
-    return _Scored(engine, {metric.name: metric for metric in metrics}, units)
+    return _Scored(rows, {metric.name: metric for metric in metrics}, units)
 
 
 def _draws(units: npt.NDArray[np.int64], resamples: int, seed: int) -> Iterator[Floats]:
@@ -290,6 +291,6 @@ def _metrics_of_draws(model: _Scored, names: Sequence[str], counts: Floats) -> F
         metric = model.metrics[name]
         if not adds_up(metric) or any(isinstance(term, RunningSum) for term in metric.terms.values()):
             continue
-        define_terms(model.engine, metric.terms)
-        values[:, index] = of_draws(metric, model.engine, counts)
+        define_terms(model.rows, metric.terms)
+        values[:, index] = of_draws(metric, model.rows, counts)
     return values

@@ -20,7 +20,7 @@ from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import ParameterError, printable
 from frameboost.evaluation.calibration_curve import calibration_curve
 from frameboost.evaluation.confusion import confusion_matrix
-from frameboost.evaluation.metrics_by_group import evaluated_metrics, group_columns, metrics_of
+from frameboost.evaluation.metrics_by_group import evaluated_metrics, evaluation_metrics, group_columns
 from frameboost.evaluation.scored_rows import scores_for_ranking
 from frameboost.evaluation.threshold_curves import precision_recall_curve, roc_curve
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -210,7 +210,7 @@ def evaluate_model(
         raise ParameterError(f"the model predicts {counted(len(loss.labels), 'target')}, not {n_targets}")
     check_upper_bound(loss, roles)
     columns = group_columns(source, by)
-    metrics = metrics_of(loss, ensemble.parameters, eval_metric)
+    metrics = evaluation_metrics(loss, ensemble.parameters, eval_metric)
     table = evaluated_metrics(predictor, source, roles, columns, metrics, r2=eval_metric is None)
     for name, value in table.iter_rows() if eval_metric is not None and not columns else ():
         if not math.isfinite(value):

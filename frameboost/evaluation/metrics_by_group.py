@@ -15,10 +15,8 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, free_name, read_relation
 from frameboost.database.database_model import source_model
-from frameboost.engines.contract import Engine
-from frameboost.engines.duckdb.binning import SqlColumn
-from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.engines.choose import rows_of
+from frameboost.engines.contract import FixedRows, Rows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -31,16 +29,19 @@ from frameboost.runtime.cleanup import closed_after
 from frameboost.training.data_checks import check_evaluated, check_queries
 
 __all__ = [
-    "evaluated_metrics", "group_columns", "metric_values", "metrics_of", "scored_columns", "store_predictions",
+    "evaluated_metrics",
+    "evaluation_metrics",
+    "group_columns",
+    "metric_values",
+    "scored_columns",
+    "store_predictions",
 ]  # fmt: skip
-
-Rows = PolarsEngine | DuckDBEngine
 
 _MAX_GROUPS = 10_000
 _ONE_PREDICTION = ("rmse", "mae")
 
 
-def metrics_of(loss: Loss, parameters: Mapping[str, Any], wanted: Any) -> list[AnyMetric]:
+def evaluation_metrics(loss: Loss, parameters: Mapping[str, Any], wanted: Any) -> list[AnyMetric]:
     """Return the metrics that a user wants, by default all that fit the loss, its own first."""
     known = Parameters().as_dict() | {name: value for name, value in parameters.items() if value is not None}
     if loss.classes and loss.definition is not None:  # of another library: what its classes are scored by
@@ -93,11 +94,11 @@ def evaluated_metrics(
         else _in_polars(predictor, source, roles, by)
     )
     found = []
-    with opened as rows:
-        for key, engine in rows.groups():
-            values = _values(engine, ensemble, roles, metrics, r2=r2)
+    with opened as scored:
+        for key, rows in scored.groups():
+            values = _values(rows, ensemble, roles, metrics, r2=r2)
             table = pl.DataFrame(
-                {"rows": [engine.n_rows] * len(values), "metric": list(values), "value": list(values.values())},
+                {"rows": [rows.n_rows] * len(values), "metric": list(values), "value": list(values.values())},
                 schema={"rows": pl.UInt32, "metric": pl.String, "value": pl.Float64},
             )
             found.append(table if key is None else key.join(table, how="cross"))
@@ -106,25 +107,25 @@ def evaluated_metrics(
 
 
 def _values(
-    engine: Rows, ensemble: Ensemble, roles: Mapping[str, str], metrics: Sequence[AnyMetric], *, r2: bool
+    rows: FixedRows, ensemble: Ensemble, roles: Mapping[str, str], metrics: Sequence[AnyMetric], *, r2: bool
 ) -> dict[str, float]:
-    """Return the metrics of the rows of an engine, whose margins are those of the model."""
+    """Return the metrics of rows whose margins are those of the model."""
     loss = ensemble.loss
-    check_evaluated(engine, loss, roles)
-    check_queries(engine, loss, metrics, roles, exponential=bool(ensemble.parameters.get("ndcg_exp_gain", True)))
-    return metric_values(engine, ensemble, metrics, r2=r2)
+    check_evaluated(rows, loss, roles)
+    check_queries(rows, loss, metrics, roles, exponential=bool(ensemble.parameters.get("ndcg_exp_gain", True)))
+    return metric_values(rows, ensemble, metrics, r2=r2)
 
 
-def metric_values(engine: Rows, ensemble: Ensemble, metrics: Sequence[AnyMetric], *, r2: bool) -> dict[str, float]:
+def metric_values(rows: FixedRows, ensemble: Ensemble, metrics: Sequence[AnyMetric], *, r2: bool) -> dict[str, float]:
     """Return the metrics of rows that have been checked, by name; with ``r2`` that too where it fits."""
-    store_predictions(engine, ensemble)
-    values = {metric.name: evaluate(metric, engine) for metric in metrics}
+    store_predictions(rows, ensemble)
+    values = {metric.name: evaluate(metric, rows) for metric in metrics}
     if r2 and "rmse" in values and len(ensemble.loss.labels) == 1:
-        values["r2"] = _r2(engine)
+        values["r2"] = _r2(rows)
     return values
 
 
-def store_predictions(engine: Rows, ensemble: Ensemble) -> None:
+def store_predictions(rows: FixedRows, ensemble: Ensemble) -> None:
     """Define the predictions that metrics are of: after a calibration, those of that link.
 
     Several predictions are stored: each of the queries that a metric of K classes takes would define all K anew.
@@ -132,19 +133,19 @@ def store_predictions(engine: Rows, ensemble: Ensemble) -> None:
     loss = ensemble.loss
     if ensemble.calibration is not None:
         loss = replace(loss, links=(ensemble.calibration,), evaluated=None, link_terms=())
-    define_predictions(engine, loss)
+    define_predictions(rows, loss)
     if loss.link_terms:
-        engine.store_terms()
+        rows.store_terms()
 
 
-def _r2(engine: Engine) -> float:
+def _r2(rows: Rows) -> float:
     """Return the coefficient of determination: 1 − Σ w(y − p)² / Σ w(y − ȳ)²; NaN where all labels are equal."""
     columns = ("label", "weight", "prediction")
-    mean = Metric("mean", "SUM(weight * label) / SUM(weight)", columns=columns).evaluate(engine)
+    mean = Metric("mean", "SUM(weight * label) / SUM(weight)", columns=columns).evaluate(rows)
     wrong = Metric("wrong", "SUM(weight * (label - prediction) * (label - prediction))", columns=columns)
     spread = Metric("spread", f"SUM(weight * (label - ({mean!r})) * (label - ({mean!r})))", columns=columns)
-    total = spread.evaluate(engine)
-    return 1.0 - wrong.evaluate(engine) / total if total else math.nan
+    total = spread.evaluate(rows)
+    return 1.0 - wrong.evaluate(rows) / total if total else math.nan
 
 
 # --- the rows with their margins --------------------------------------------------------------------------------------
@@ -158,18 +159,15 @@ class _ScoredFrame:
     names: Sequence[str]
     by: Mapping[str, str]
 
-    def groups(self) -> Iterator[tuple[pl.DataFrame | None, Rows]]:
+    def groups(self) -> Iterator[tuple[pl.DataFrame | None, FixedRows]]:
         """Yield each group's values and its rows."""
         if not self.by:
-            yield None, self._engine(self.frame)
+            yield None, rows_of(self.frame, self.names)
             return
         parts = self.frame.sort(list(self.by), maintain_order=True).partition_by(list(self.by), maintain_order=True)
         _check_number(len(parts))
         for part in parts:
-            yield part.head(1).select(list(self.by)).rename(dict(self.by)), self._engine(part)
-
-    def _engine(self, rows: pl.DataFrame) -> PolarsEngine:
-        return PolarsEngine(rows.lazy(), (), {name: name for name in self.names})
+            yield part.head(1).select(list(self.by)).rename(dict(self.by)), rows_of(part, self.names)
 
 
 @contextmanager
@@ -203,14 +201,13 @@ class _ScoredTable:
 
     relation: duckdb.DuckDBPyRelation
     names: Sequence[str]
-    queries: SqlColumn | None
     by: Sequence[str]
 
-    def groups(self) -> Iterator[tuple[pl.DataFrame | None, Rows]]:
+    def groups(self) -> Iterator[tuple[pl.DataFrame | None, FixedRows]]:
         """Yield each group's values and its rows."""
         if not self.by:
-            with self._engine(self.relation) as engine:
-                yield None, engine
+            with closed_after(rows_of(self.relation, self.names)) as rows:
+                yield None, rows
             return
         own = ", ".join(f'"group_{i}"' for i in range(len(self.by)))
         keys = read_relation(self.relation.project(f"number, {own}").distinct().order("number ASC"))
@@ -218,14 +215,8 @@ class _ScoredTable:
         _check_number(len(keys))
         for number in keys["number"]:
             key = keys.filter(pl.col("number") == number).drop("number")
-            with self._engine(self.relation.filter(f"number = {number}")) as engine:
-                yield key, engine
-
-    @contextmanager
-    def _engine(self, rows: duckdb.DuckDBPyRelation) -> Iterator[DuckDBEngine]:
-        roles = {name: quote_identifier(name) for name in self.names if name != "qid"}
-        with closed_after(DuckDBSession(rows)) as session:
-            yield DuckDBEngine(session, (), (), roles, self.queries)
+            with closed_after(rows_of(self.relation.filter(f"number = {number}"), self.names)) as rows:
+                yield key, rows
 
 
 @contextmanager
@@ -254,10 +245,8 @@ def _in_duckdb(
         scored = source.relation.query(session.source[1:-1], f"FROM {table}")
         assert scored is not None
         _check_known(scored, predictor.ensemble)
-        kind = source.types()[roles["qid"]] if "qid" in roles else None
-        queries = None if kind is None else SqlColumn('"qid"', kind)
         ordered = ["position"] if "qid" in roles else []
-        yield _ScoredTable(scored, [*roles, *margins, *ordered], queries, by)
+        yield _ScoredTable(scored, [*roles, *margins, *ordered], by)
 
 
 def _check_known(scored: duckdb.DuckDBPyRelation, ensemble: Ensemble) -> None:

@@ -6,7 +6,7 @@ into SQL, a polars expression or a function of numbers (`value_of`). All numbers
 reaches a database: it is an error.
 
 To allow another function, add its sqlglot node to `_UNARY` or `_BINARY`, its polars function to `_POLARS`, its name to
-`_SUPPORTED`, and its instruction to `frameboost.engines.memory.programs`. Dialects write it by its standard
+`_SUPPORTED`, and its instruction to `frameboost.engines.programs`. Dialects write it by its standard
 name unless they have another one.
 
 sqlglot, which takes long to import, is imported when there is something to parse.

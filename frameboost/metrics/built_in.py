@@ -31,7 +31,7 @@ __all__ = [
 
 AnyMetric = Metric | CurveMetric
 
-# No function here may be NULL or is a power, which have no program (see `frameboost.engines.memory.programs`).
+# No function here may be NULL or is a power, which have no program (see `frameboost.engines.programs`).
 
 _LOG_FACTORIAL = log_gamma("(label + 1)")
 _LOG_LOSS = (

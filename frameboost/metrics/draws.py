@@ -6,28 +6,19 @@ product of the matrix of these lines with v. For the area under a curve the rows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from frameboost.engines.contract import RowsInMemory
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import Scalar
 from frameboost.metrics.metric import CurveMetric, Metric
 
-__all__ = ["RowsInMemory", "adds_up", "can_be_drawn", "of_draws", "of_each_row", "row_counts"]
+__all__ = ["adds_up", "can_be_drawn", "of_draws", "of_each_row", "row_counts"]
 
 Floats = npt.NDArray[np.float64]
-
-
-class RowsInMemory(Protocol):
-    """An engine whose rows are in memory."""
-
-    def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
-        """Evaluate expressions row by row."""
-        ...
 
 
 def can_be_drawn(metric: Metric | CurveMetric) -> bool:

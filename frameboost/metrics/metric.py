@@ -9,7 +9,7 @@ from functools import cached_property
 
 from frameboost.checks.arguments import flag
 from frameboost.checks.messages import shown
-from frameboost.engines.contract import Cumulative, Engine, QueryWindow
+from frameboost.engines.contract import Cumulative, QueryWindow, Rows
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression, value_of
 from frameboost.expressions.grid import Aggregate, Scalar, exact_sum, grid_offset, rounded
@@ -102,7 +102,7 @@ class Metric:
                 found[f"{name}_count"] = ("sum", present)
         return found, outer
 
-    def evaluate(self, rows: Engine) -> float:
+    def evaluate(self, rows: Rows) -> float:
         """Return the metric over the rows at their current margins; its sums are exact."""
         aggregates, outer = self._parts
         plain = {n: Aggregate(f, e) for n, (f, e) in aggregates.items() if f in ("min", "max")}
@@ -133,7 +133,7 @@ class CurveMetric:
     terms: Mapping[str, Term] = field(default_factory=dict)
     by_share: bool = True
 
-    def evaluate(self, rows: Engine) -> float:
+    def evaluate(self, rows: Rows) -> float:
         """Return the mean of the areas."""
         weighted_sum, weights = 0.0, 0.0
         for score, positive, negative in self.scores:
@@ -153,7 +153,7 @@ class CurveMetric:
 # What is summed is put on a grid first, so that the sums are exact.
 
 
-def define_terms(rows: Engine, terms: Mapping[str, Term]) -> None:
+def define_terms(rows: Rows, terms: Mapping[str, Term]) -> None:
     """Define the terms over the rows at their current margins, on which the grid of a running sum depends."""
     for name, term in terms.items():
         match term:
@@ -171,14 +171,14 @@ def define_terms(rows: Engine, terms: Mapping[str, Term]) -> None:
                 rows.add_columns({name: term})
 
 
-def _window(rows: Engine, term: OverQuery) -> QueryWindow:
+def _window(rows: Rows, term: OverQuery) -> QueryWindow:
     value: Scalar = term.value
     if term.function in ("sum", "running") and not term.on_grid:
         value = rounded(rows, {"value": term.value})["value"]
     return QueryWindow(term.function, value, term.order)
 
 
-def _pair_offset(rows: Engine, pairs: RankingPairs) -> float:
+def _pair_offset(rows: Rows, pairs: RankingPairs) -> float:
     """Return the grid on which sums over all pairs of a query are exact."""
     # The largest rank by label is that by margin, and the same in every round.
     rank = Expression("label_rank", ("label_rank",))
@@ -187,7 +187,7 @@ def _pair_offset(rows: Engine, pairs: RankingPairs) -> float:
     return grid_offset(pairs.bound, 2 * largest * min(largest, pairs.truncation))
 
 
-def define_predictions(rows: Engine, loss: Loss) -> None:
+def define_predictions(rows: Rows, loss: Loss) -> None:
     """Define the predictions that metrics use: ``prediction``, or ``prediction_0`` and so on."""
     for stage in loss.link_terms:
         rows.add_columns(stage)
@@ -195,7 +195,7 @@ def define_predictions(rows: Engine, loss: Loss) -> None:
     rows.add_columns(dict(zip(prediction_names(len(links)), links, strict=True)))
 
 
-def evaluate(metric: Metric | CurveMetric, rows: Engine) -> float:
+def evaluate(metric: Metric | CurveMetric, rows: Rows) -> float:
     """Return the metric over the rows at their current margins."""
     define_terms(rows, metric.terms)
     return metric.evaluate(rows)

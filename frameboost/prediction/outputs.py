@@ -17,7 +17,7 @@ from frameboost.expressions.expression import value_of
 from frameboost.losses.outputs import Output
 
 if TYPE_CHECKING:
-    from frameboost.engines.memory.programs import Program
+    from frameboost.engines.programs import Program
 
 __all__ = ["ArrayOutput", "few_outputs"]
 
@@ -83,7 +83,7 @@ class ArrayOutput:
     """
 
     def __init__(self, output: Output) -> None:
-        from frameboost.engines.memory.programs import compile_program, evaluate  # which need numba
+        from frameboost.engines.programs import compile_program, evaluate  # which need numba
 
         self._margins, self._evaluate = output.margins, evaluate
         self._program: Program | None = None

@@ -17,12 +17,12 @@ from frameboost.data.opening import open_rows
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
-from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.engines.choose import rows_of
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.evaluation.bootstrap import metric_intervals
 from frameboost.evaluation.evaluation import Evaluation
-from frameboost.evaluation.metrics_by_group import metric_values, metrics_of, scored_columns
+from frameboost.evaluation.metrics_by_group import evaluation_metrics, metric_values, scored_columns
 from frameboost.evaluation.scored_rows import ScoredRows, score_rows, scores_for_ranking
 from frameboost.expressions.draws import draw_key
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -166,7 +166,7 @@ class Material:
     @cached_property
     def metrics(self) -> list[AnyMetric]:
         """The metrics that fit the objective, its own first."""
-        return metrics_of(self.ensemble.loss, self.ensemble.parameters, None)
+        return evaluation_metrics(self.ensemble.loss, self.ensemble.parameters, None)
 
     @cached_property
     def values(self) -> dict[str, float]:
@@ -192,8 +192,7 @@ class Material:
         bases = [pl.repeat(base, len(self.rows), eager=True) for base in ensemble.base_margins]
         with_offset = self.predictor.with_offset(self.rows, bases)
         rows = self.scored.with_columns(each.alias(margin) for each, margin in zip(with_offset, margins, strict=True))
-        engine = PolarsEngine(rows.lazy(), (), {name: name for name in [*self.roles, *margins]})
-        return metric_values(engine, ensemble, self.metrics, r2="r2" in self.values)
+        return metric_values(rows_of(rows, [*self.roles, *margins]), ensemble, self.metrics, r2="r2" in self.values)
 
     @cached_property
     def with_missing(self) -> frozenset[str]:

@@ -14,7 +14,7 @@ import polars as pl
 
 from frameboost.api import fit
 from frameboost.data.sources import FrameSource, free_name
-from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.engines.choose import rows_of
 from frameboost.evaluation.metrics_by_group import evaluated_metrics, store_predictions
 from frameboost.expressions.draws import draw_expr, draw_key
 from frameboost.metrics.built_in import larger_is_better
@@ -124,10 +124,10 @@ def worst_segments(material: Material, metric: Metric) -> tuple[list[Segment], b
 def _losses(material: Material, metric: Metric) -> pl.Series:
     """Return the metric of each row alone; higher is worse."""
     names = [name for name in material.scored.columns if name not in ("weight", "group_0")]
-    engine = PolarsEngine(material.scored.lazy(), (), {name: name for name in names})
-    store_predictions(engine, material.ensemble)
-    define_terms(engine, metric.terms)
-    values = of_each_row(metric, engine)
+    rows = rows_of(material.scored, names)
+    store_predictions(rows, material.ensemble)
+    define_terms(rows, metric.terms)
+    values = of_each_row(metric, rows)
     values = values.set(~values.is_finite().fill_null(False), 0.0)  # of a row that has no part in the metric
     if metric.name in _ROOTS:
         values = values**2

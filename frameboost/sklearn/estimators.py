@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from frameboost.checks.arguments import not_negative
 from frameboost.checks.messages import shown
-from frameboost.engines.polars.engine import PolarsEngine
+from frameboost.engines.choose import rows_of
 from frameboost.errors import ParameterError
 from frameboost.interop.ensembles import class_labels
 from frameboost.metrics.built_in import ranking_metric
@@ -403,8 +403,7 @@ class FrameBoostRanker(Estimator):
         target, prediction = check_numbers(y, self), self.predict(X)
         numbers = np.zeros(len(prediction)) if qid is None else check_queries(qid)
         check_consistent_length(target, numbers, prediction)
-        rows = pl.LazyFrame({"label": target, "qid": numbers, "prediction": prediction})
-        engine = PolarsEngine(rows, (), {name: name for name in ("label", "qid", "prediction")})
+        table = pl.DataFrame({"label": target, "qid": numbers, "prediction": prediction})
         metric = ranking_metric("ndcg", self.model_.parameters)
         assert metric is not None
-        return evaluate(metric.over(("label", "weight", "prediction", *metric.terms)), engine)
+        return evaluate(metric.over(("label", "weight", "prediction", *metric.terms)), rows_of(table, table.columns))

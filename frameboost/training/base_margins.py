@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from frameboost.checks.messages import shown
-from frameboost.engines.contract import Engine
+from frameboost.engines.contract import Engine, Rows
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, exact_sum, rounded, weighted
@@ -47,13 +47,13 @@ def start_margins(
     else:
         base = base_margins(rows[0], loss, base_score, offsets, is_weighted=is_weighted)
         starts = {name: Expression(repr(value), ()) for name, value in zip(loss.margins, base, strict=True)}
-    for engine in rows:
-        engine.start_margins({name: plus(start, offsets.get(name)) for name, start in starts.items()})
-        define_predictions(engine, loss)
+    for each in rows:
+        each.start_margins({name: plus(start, offsets.get(name)) for name, start in starts.items()})
+        define_predictions(each, loss)
     return base
 
 
-def min_gains(engine: Engine, loss: Loss) -> tuple[float, ...]:
+def min_gains(rows: Rows, loss: Loss) -> tuple[float, ...]:
     """Return for each output the gain that is no more than rounding: 10⁻⁶, or less where no row could gain 1.
 
     A row gains g²/h in a leaf of its own, which says how large targets and weights are. Gradients that are rounding, as
@@ -63,7 +63,7 @@ def min_gains(engine: Engine, loss: Loss) -> tuple[float, ...]:
     by_default = (MIN_GAIN,) * loss.n_outputs
     if not all(isinstance(term, Expression) for term in loss.terms.values()):
         return by_default
-    define_terms(engine, loss.terms)
+    define_terms(rows, loss.terms)
     gains = {}
     for margin, each in zip(loss.margins, loss.outputs[: 1 if loss.classes else None], strict=False):
         g, h = f"({each.gradient.text})", f"({each.hessian.text})"
@@ -74,7 +74,7 @@ def min_gains(engine: Engine, loss: Loss) -> tuple[float, ...]:
         gains[margin] = Aggregate(
             "max", Expression(f"CASE WHEN {is_known} THEN weight * {g} * {g} / {h} END", tuple(names))
         )
-    largest = engine.aggregate(gains)
+    largest = rows.aggregate(gains)
     most = [1.0 if (value := largest.get(margin)) is None else value for margin in loss.margins]
     if loss.classes:  # of which the first stands for all
         most = most[:1] * loss.n_outputs
@@ -130,7 +130,7 @@ def base_margins(
     return _newton_step(rows, loss, (0.0,) * n)
 
 
-def _of_constant_labels(rows: Engine, loss: Loss) -> tuple[float, ...] | None:
+def _of_constant_labels(rows: Rows, loss: Loss) -> tuple[float, ...] | None:
     """Return the margins of labels that are all equal, which one Newton step may miss by far; None of others."""
     if not loss.name.startswith("reg:") or loss.definition is not None:
         return None
@@ -142,13 +142,13 @@ def _of_constant_labels(rows: Engine, loss: Loss) -> tuple[float, ...] | None:
     return tuple(loss.margin_of(found[f"min_{loss.label_of(output)}"] or 0.0) for output in range(loss.n_outputs))
 
 
-def _means(rows: Engine, loss: Loss) -> tuple[float, ...]:
+def _means(rows: Rows, loss: Loss) -> tuple[float, ...]:
     labels = {name: weighted(Expression(name, (name,))) for name in loss.labels}
     sums = exact_sum(rows, {**labels, "weight": _WEIGHT})
     return tuple(loss.margin_of(sums[loss.label_of(output)] / sums["weight"]) for output in range(loss.n_outputs))
 
 
-def _moments(rows: Engine, loss: Loss, base_score: float | None) -> tuple[float, ...]:
+def _moments(rows: Rows, loss: Loss, base_score: float | None) -> tuple[float, ...]:
     """Return the margins of the mean label and of the variance about it; ``base_score`` is a mean that is given."""
     label, margins_of = loss.start.label, loss.start.margins_of
     assert label is not None
@@ -164,7 +164,7 @@ def _moments(rows: Engine, loss: Loss, base_score: float | None) -> tuple[float,
     return margins_of(mean, sums["square"] / sums["weight"])
 
 
-def _centred_frequencies(rows: Engine, loss: Loss) -> tuple[float, ...]:
+def _centred_frequencies(rows: Rows, loss: Loss) -> tuple[float, ...]:
     counted = {
         str(k): Expression(f"CASE WHEN label = {k} THEN weight ELSE 0 END", ("label", "weight"))
         for k in range(loss.classes)
@@ -190,7 +190,7 @@ def _less(label: str, offset: Expression | None) -> Expression:
     )  # fmt: skip
 
 
-def _newton_step(rows: Engine, loss: Loss, begins: tuple[float, ...]) -> tuple[float, ...]:
+def _newton_step(rows: Rows, loss: Loss, begins: tuple[float, ...]) -> tuple[float, ...]:
     """Return the margin of the prediction at b − G/H, one Newton step from the margin b, as XGBoost does."""
     rows.start_margins({name: Expression(repr(begin), ()) for name, begin in zip(loss.margins, begins, strict=True)})
     define_terms(rows, loss.terms)
@@ -252,7 +252,7 @@ def _is_close(one: float, other: float) -> bool:
 
 
 def _sums_at(
-    rows: Engine, loss: Loss, margins: Sequence[float], offsets: Mapping[str, Expression]
+    rows: Rows, loss: Loss, margins: Sequence[float], offsets: Mapping[str, Expression]
 ) -> list[tuple[float, float]]:
     """Return G and H of each output, of rows whose margins are these beside the offset."""
     starts = {name: Expression(repr(margin), ()) for name, margin in zip(loss.margins, margins, strict=True)}
@@ -266,7 +266,7 @@ def _sums_at(
 
 
 def _root(
-    rows: Engine, loss: Loss, margins: Sequence[float], output: int, offsets: Mapping[str, Expression]
+    rows: Rows, loss: Loss, margins: Sequence[float], output: int, offsets: Mapping[str, Expression]
 ) -> tuple[float, int]:
     """Return the margin of an output at which its gradients sum to 0, and the number of passes over the rows."""
     low, high = -math.inf, math.inf  # where the gradients' sum is below 0, and above
@@ -298,7 +298,7 @@ def _root(
     return at, _MAX_PASSES
 
 
-def _scaled_frequencies(rows: Engine, loss: Loss, offsets: Mapping[str, Expression]) -> tuple[float, ...]:
+def _scaled_frequencies(rows: Rows, loss: Loss, offsets: Mapping[str, Expression]) -> tuple[float, ...]:
     """Return centred margins at which each class has its share of the rows."""
     names = [str(k) for k in range(loss.classes)]
     counts = exact_sum(rows, {

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from frameboost.checks.messages import shown
-from frameboost.engines.contract import Engine
+from frameboost.engines.contract import Engine, Rows
 from frameboost.errors import DataError
 from frameboost.expressions.grid import Aggregate
 from frameboost.losses.loss import Loss
@@ -108,12 +108,12 @@ def compute_gradients(rows: Engine, loss: Loss) -> None:
     rows.compute_gradients(loss.gradients, loss.residuals)
 
 
-def _check_hessians(engine: Engine, loss: Loss, round_: int) -> None:
+def _check_hessians(rows: Rows, loss: Loss, round_: int) -> None:
     """Check that the hessian of a user's own loss is positive: otherwise a leaf −G/(H+λ) may increase the loss."""
     if loss.definition is None:
         return
     for derivatives in loss.outputs:
-        lowest = engine.aggregate({"h": Aggregate("min", derivatives.hessian)})["h"]
+        lowest = rows.aggregate({"h": Aggregate("min", derivatives.hessian)})["h"]
         if lowest is None or not lowest > 0:
             raise DataError(
                 f"the hessian {shown(derivatives.hessian.text)} of the objective is {shown(lowest)} in some row of "

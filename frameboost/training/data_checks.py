@@ -11,9 +11,8 @@ from typing import Any
 from frameboost.checks.messages import did_you_mean, listed, shown, warn
 from frameboost.data.feature_columns import chosen_names
 from frameboost.data.sources import Source, check_numeric
-from frameboost.engines.contract import Engine, QueryWindow
+from frameboost.engines.contract import QueryWindow, Rows, parts_where
 from frameboost.engines.linear_contract import linear_role
-from frameboost.engines.shards.engine import ShardedEngine
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate
@@ -174,14 +173,14 @@ def check_upper_bound(loss: Loss, roles: Mapping[str, str]) -> None:
 
 
 def check_rows(
-    engine: Engine, loss: Loss, roles: Mapping[str, str], names: Sequence[str | bool] = ()
+    rows: Rows, loss: Loss, roles: Mapping[str, str], names: Sequence[str | bool] = ()
 ) -> tuple[float, float]:
     """Return the smallest and the largest label; raise `DataError` if labels or weights can't be trained on.
 
     A warning says where labels are constant. ``names`` are the labels of the classes, for messages. Of several targets
     the range is that of the last.
     """
-    summary = _checked_summary(engine, loss, roles, "the data", least=2)
+    summary = _checked_summary(rows, loss, roles, "the data", least=2)
     for label in loss.labels:
         lowest, highest = summary[f"{label}_lowest_counted"], summary[f"{label}_highest_counted"]
         if lowest == highest and "upper" not in roles:
@@ -193,20 +192,18 @@ def check_rows(
     return summary[f"{label}_lowest"], summary[f"{label}_highest"]
 
 
-def check_held_out(engine: Engine, loss: Loss, roles: Mapping[str, str], name: str) -> None:
+def check_held_out(rows: Rows, loss: Loss, roles: Mapping[str, str], name: str) -> None:
     """Raise `DataError` if rows can't be evaluated on."""
     what = "the data" if name == "data" else f"{shown(name)}, the data to validate on,"
-    _checked_summary(engine, loss, roles, what, least=1)
+    _checked_summary(rows, loss, roles, what, least=1)
 
 
-def check_evaluated(engine: Engine, loss: Loss, roles: Mapping[str, str]) -> None:
+def check_evaluated(rows: Rows, loss: Loss, roles: Mapping[str, str]) -> None:
     """Raise `DataError` if a trained model can't be evaluated on the rows."""
-    _checked_summary(engine, loss, roles, "the data", least=1)
+    _checked_summary(rows, loss, roles, "the data", least=1)
 
 
-def _checked_summary(
-    engine: Engine, loss: Loss, roles: Mapping[str, str], data: str, *, least: int
-) -> dict[str, float]:
+def _checked_summary(rows: Rows, loss: Loss, roles: Mapping[str, str], data: str, *, least: int) -> dict[str, float]:
     wanted = _of_weight() | {name: one for label in loss.labels for name, one in _of_label(label).items()}
     if loss.label_condition is not None:
         for label in loss.labels:
@@ -217,25 +214,23 @@ def _checked_summary(
         if role.startswith("base_") or role == EXPOSURE:
             is_known = Expression(f"{role} - {role} = 0" + f" AND {role} > 0" * (role == EXPOSURE), (role,))
             wanted[f"missing_{role}"] = Aggregate("sum", _is_violated(is_known))
-    summary = {name: value or 0.0 for name, value in engine.aggregate(wanted).items()}
-    n_rows = engine.n_rows
+    summary = {name: value or 0.0 for name, value in rows.aggregate(wanted).items()}
+    n_rows = rows.n_rows
     if n_rows < least:
         has = "no rows" if n_rows == 0 else "1 row"
         raise DataError(f"{data} has {has}; " + ("training needs at least 2" if least == 2 else "it needs at least 1"))
     try:
         _check_summary(summary, n_rows, loss, roles)
     except DataError as error:
-        raise DataError(f"{error}{_place(engine, wanted, loss, roles)}") from None
+        raise DataError(f"{error}{_place(rows, wanted, loss, roles)}") from None
     if "weight" in roles:
         where = "" if data == "the data" else f" of {data.removesuffix(',')}"
         check_heaviest(roles["weight"], summary["heaviest"], where)
     return summary
 
 
-def _place(engine: Engine, wanted: Mapping[str, Aggregate], loss: Loss, roles: Mapping[str, str]) -> str:
+def _place(rows: Rows, wanted: Mapping[str, Aggregate], loss: Loss, roles: Mapping[str, str]) -> str:
     """Return the end of a message that says in which files or frames the wrong rows are, if the data has several."""
-    if not isinstance(engine, ShardedEngine):
-        return ""
 
     def is_wrong(found: Mapping[str, float | None], n_rows: int) -> bool:
         try:
@@ -244,7 +239,7 @@ def _place(engine: Engine, wanted: Mapping[str, Aggregate], loss: Loss, roles: M
             return True
         return False
 
-    names = engine.shards_where(wanted, is_wrong)
+    names = parts_where(rows, wanted, is_wrong)
     return f" (in {', '.join(names[:3])}{f' and {len(names) - 3} more' if names[3:] else ''})" if names else ""
 
 
@@ -288,9 +283,9 @@ def _way_of_labels(loss: Loss, lowest: float, highest: float) -> str:
     return "; number them from 0, or give labels as strings" if loss.name.startswith("multi:") else ""
 
 
-def count_violations(engine: Engine, condition: Expression) -> int:
+def count_violations(rows: Rows, condition: Expression) -> int:
     """Return the number of rows of which the condition is not true."""
-    return int(engine.aggregate({"wrong": Aggregate("sum", _is_violated(condition))})["wrong"] or 0)
+    return int(rows.aggregate({"wrong": Aggregate("sum", _is_violated(condition))})["wrong"] or 0)
 
 
 @cache
@@ -362,7 +357,7 @@ def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> d
 
 
 def check_queries(
-    engine: Engine, loss: Loss, metrics: Sequence[AnyMetric], roles: Mapping[str, str], *, exponential: bool
+    rows: Rows, loss: Loss, metrics: Sequence[AnyMetric], roles: Mapping[str, str], *, exponential: bool
 ) -> None:
     """Raise an error if rows lack the queries that they need, or have labels or weights unfit for ranking.
 
@@ -379,34 +374,34 @@ def check_queries(
             "group is for the rank:* objectives and for the metrics ndcg, map and pre; objective "
             f"{shown(loss.name)} has no use for it"
         )
-    _check_rows_of_queries(engine, roles)
+    _check_rows_of_queries(rows, roles)
     for metric in ranking:
         words, condition = label_check("ndcg" if base_name(metric) == "ndcg" else "map", exponential=exponential)
         if condition != loss.label_condition:  # the loss's own has been checked
-            _check_ranking_labels(engine, metric, roles["label"], words, condition)
+            _check_ranking_labels(rows, metric, roles["label"], words, condition)
 
 
-def _check_rows_of_queries(engine: Engine, roles: Mapping[str, str]) -> None:
-    if n_missing := count_violations(engine, Expression("qid IS NOT NULL", ("qid",))):
+def _check_rows_of_queries(rows: Rows, roles: Mapping[str, str]) -> None:
+    if n_missing := count_violations(rows, Expression("qid IS NOT NULL", ("qid",))):
         raise DataError(
-            f"group {shown(roles['qid'])} is NULL or NaN in {n_missing:,} of {engine.n_rows:,} rows; give every row "
+            f"group {shown(roles['qid'])} is NULL or NaN in {n_missing:,} of {rows.n_rows:,} rows; give every row "
             "its query"
         )
     if "weight" not in roles:
         return
     weight = Expression("weight", ("weight",))
-    engine.add_columns({"lightest": QueryWindow("min", weight), "heaviest": QueryWindow("max", weight)})
+    rows.add_columns({"lightest": QueryWindow("min", weight), "heaviest": QueryWindow("max", weight)})
     spread = Expression("heaviest - lightest", ("heaviest", "lightest"))
-    if engine.aggregate({"spread": Aggregate("max", spread)})["spread"]:
+    if rows.aggregate({"spread": Aggregate("max", spread)})["spread"]:
         raise DataError(
             f"weight {shown(roles['weight'])} differs between rows of one query; in ranking a weight is that of a "
             f"whole query, so all rows of a value of {shown(roles['qid'])} must have the same"
         )
 
 
-def _check_ranking_labels(engine: Engine, metric: Metric, target: str, words: str, condition: Expression) -> None:
-    if n_wrong := count_violations(engine, condition):
+def _check_ranking_labels(rows: Rows, metric: Metric, target: str, words: str, condition: Expression) -> None:
+    if n_wrong := count_violations(rows, condition):
         raise DataError(
-            f"target {shown(target)} holds other values than {words} in {n_wrong:,} of {engine.n_rows:,} rows; "
+            f"target {shown(target)} holds other values than {words} in {n_wrong:,} of {rows.n_rows:,} rows; "
             f"eval_metric {shown(metric.name)} needs those"
         )

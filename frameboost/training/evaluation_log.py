@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from frameboost.checks.messages import shown, warn
-from frameboost.engines.contract import Engine
+from frameboost.engines.contract import Rows
 from frameboost.errors import ParameterError
 from frameboost.metrics.built_in import AnyMetric, why_not_finite
 from frameboost.metrics.metric import evaluate
@@ -41,7 +41,7 @@ class EvaluationLog:
 
     def __init__(
         self,
-        rows: Mapping[str, Engine],
+        rows: Mapping[str, Rows],
         metrics: Sequence[AnyMetric],
         patience: int | None = None,
         callbacks: Sequence[Callback] = (),

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, cast
 
 from frameboost.checks.messages import shown
-from frameboost.engines.contract import Engine, Sample
+from frameboost.engines.contract import Engine, Rows, Sample
 from frameboost.engines.vector_contract import VectorEngine
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
@@ -48,8 +48,8 @@ class FitEngines:
         Whether the rows start from the margins of a model, over the roles ``init_margin`` and so on.
     """
 
-    training: Any
-    held_out: Sequence[Any] = ()
+    training: Engine
+    held_out: Sequence[Engine] = ()
     is_weighted: bool = False
     offsets: Mapping[str, Expression] = field(default_factory=dict)
     continues: bool = False
@@ -96,7 +96,7 @@ def choose_growth(
     return Dropout(growth, moved, parameters) if parameters.booster == "dart" else growth
 
 
-def renewals_of(rows: Engine, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:
+def renewals_of(rows: Rows, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:
     """Return the renewal of each output; none unless the loss has quantile leaves (absolute and quantile error)."""
     if not loss.renewal:
         return {}

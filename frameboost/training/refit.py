@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
-import polars as pl
 
 from frameboost.binning.bins import Bins
 from frameboost.checks.messages import counted, shown
 from frameboost.data.feature_columns import find_features
 from frameboost.data.opening import open_rows
 from frameboost.data.sources import Source
-from frameboost.engines.memory.held_out import HeldOutEngine
+from frameboost.engines.choose import choose_engine, open_engine
+from frameboost.engines.contract import RefitEngine
+from frameboost.engines.description import EngineRequest
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
@@ -24,7 +23,7 @@ from frameboost.parameters.parameters import Parameters, shrinkage_of
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
 from frameboost.splits.gain import bounded_weight
-from frameboost.splits.split import Split, Stats
+from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.training.base_margins import plus
 from frameboost.training.boosting import compute_gradients
 from frameboost.training.class_labels import labelled_columns, with_label_codes
@@ -75,11 +74,11 @@ def refitted(
     if "qid" not in loss.roles and group is not None:
         raise ParameterError(f"group is for the rank:* objectives; objective {shown(loss.name)} has no use for it")
     _check_types(source, features)
-    names = list(dict.fromkeys([*(f.name for f in features), *roles.values()]))
-    with (
-        closing(Workers()) as workers,
-        closing(HeldOutEngine(source.to_frame(names), features, roles, workers)) as rows,
-    ):
+    engine = choose_engine("auto", source, RefitEngine, "refit")
+    with ExitStack() as stack:
+        workers = stack.enter_context(closing(Workers()))
+        request = EngineRequest(source, features, roles, Parameters(), workers)
+        rows = stack.enter_context(closing(open_engine(engine, RefitEngine, request)))
         check_held_out(rows, loss, roles, "data")
         rows.keep_columns([Bins(feature) for feature in features])
         added = {} if offset is None else offset.in_training(loss.margins)
@@ -120,7 +119,7 @@ def _check_types(source: Source, features: Sequence[Feature]) -> None:
 class _Refitter:
     """Repeats the rounds of training with given splits: gradients, then the leaf values of each tree."""
 
-    def __init__(self, rows: HeldOutEngine, ensemble: Ensemble, decay_rate: float, *, is_weighted: bool) -> None:
+    def __init__(self, rows: RefitEngine, ensemble: Ensemble, decay_rate: float, *, is_weighted: bool) -> None:
         self._rows = rows
         self._ensemble = ensemble
         self._decay_rate = decay_rate
@@ -146,9 +145,7 @@ class _Refitter:
         self._rows.start_tree(tree.output)
         for moves in moves_of(tree, lambda *_: 0):  # these rows are not binned
             self._rows.apply_splits(moves)
-        sums = np.array(
-            [np.bincount(self._rows.node_of, self._rows.tree_gh[:, i], minlength=len(tree)) for i in (0, 1)]
-        )
+        sums = self._rows.node_sums(len(tree))
         for node in reversed(range(len(tree))):  # children come after their parent
             if not tree.is_leaf(node):
                 sums[:, node] = sums[:, tree.left[node]] + sums[:, tree.right[node]]
@@ -157,14 +154,11 @@ class _Refitter:
         self._rows.add_leaf_values(leaves, self._ensemble.loss.margins[tree.output])
         return replace(tree, value=tuple(values), cover=tuple(sums[1].tolist()))
 
-    def _values(
-        self, tree: Tree, sums: np.ndarray[tuple[int, int], np.dtype[np.float64]], shrinkage: float
-    ) -> list[float]:
+    def _values(self, tree: Tree, sums: FloatArray, shrinkage: float) -> list[float]:
         """Return the values of the nodes; those that no row reaches keep theirs, as far as the bounds let them."""
         renewed: dict[int, float] = {}
         if (renewal := self._renewals.get(tree.output)) is not None:
-            nodes, h = pl.Series(self._rows.node_of), self._rows.hessians()
-            renewed = self._rows.quantiles_by_node(nodes, h, renewal.residual, renewal.weight, renewal.alpha)
+            renewed = self._rows.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
         kept, fresh, values = 1.0 - self._decay_rate, [0.0] * len(tree), list[float]()
         parents = {child: n for n in range(len(tree)) if not tree.is_leaf(n) for child in (tree.left[n], tree.right[n])}
         bounds = self._bounds(tree, sums, shrinkage)
@@ -188,9 +182,7 @@ class _Refitter:
     def _weight(self, G: float, H: float, bounds: tuple[float, float]) -> float:
         return float(bounded_weight(G, H, *self._penalties, *bounds))
 
-    def _bounds(
-        self, tree: Tree, sums: np.ndarray[tuple[int, int], np.dtype[np.float64]], shrinkage: float
-    ) -> list[tuple[float, float]]:
+    def _bounds(self, tree: Tree, sums: FloatArray, shrinkage: float) -> list[tuple[float, float]]:
         """Return the bounds of each node's weight, from monotone constraints, as `Constraints.narrow` sets them."""
         bounds = [(-math.inf, math.inf)] * len(tree)
         if not self._constraints.is_monotone:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from frameboost.binning.bins import Bins
 from frameboost.checks.messages import shown, warn
-from frameboost.engines.contract import Engine
+from frameboost.engines.contract import Rows
 from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, exact_sum, weighted
@@ -24,7 +24,7 @@ _FAR_IN_LOGARITHMS = 2.0
 
 
 def check_result(
-    rows: Engine, loss: Loss, parameters: Parameters, trees: Sequence[Tree], bins: Sequence[Bins],
+    rows: Rows, loss: Loss, parameters: Parameters, trees: Sequence[Tree], bins: Sequence[Bins],
     min_gains: Sequence[float],
 ) -> None:  # fmt: skip
     """Warn of trees without a split, all or those of a target, and of predictions far from the labels.
@@ -62,7 +62,7 @@ def check_result(
                 warn(f"no tree of target {output + 1} has a split, so all rows have the same prediction of it: {why}")
 
 
-def _is_constant(rows: Engine, loss: Loss, labels: Sequence[str]) -> bool:
+def _is_constant(rows: Rows, loss: Loss, labels: Sequence[str]) -> bool:
     """Whether no label differs between rows that count."""
     ends: dict[str, Aggregate] = {}
     for name in labels:
@@ -72,7 +72,7 @@ def _is_constant(rows: Engine, loss: Loss, labels: Sequence[str]) -> bool:
     return "upper" not in loss.roles and all(found[f"min_{name}"] == found[f"max_{name}"] for name in labels)
 
 
-def _without_hessian(rows: Engine, loss: Loss) -> str:
+def _without_hessian(rows: Rows, loss: Loss) -> str:
     """Return why all gradients are 0."""
     if "qid" in loss.roles:
         return "no query has two rows with different labels, so there are no pairs to rank"
@@ -100,7 +100,7 @@ def _without_gain(p: Parameters, bins: Sequence[Bins], min_gain: float, heaviest
     return f"no split{within} gains more than {bound}{penalty if p.reg_lambda > heaviest else ''}"
 
 
-def _is_far(rows: Engine, loss: Loss) -> bool:
+def _is_far(rows: Rows, loss: Loss) -> bool:
     """Warn if the mean prediction is below or above all labels, or out by a factor, and return whether it is."""
     label = Expression("label", ("label",))
     ends = rows.aggregate({"low": Aggregate("min", label), "high": Aggregate("max", label)})

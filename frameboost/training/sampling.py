@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.engines.contract import Engine, FeatureDraws, Sample
+from frameboost.engines.contract import FeatureDraws, Rows, Sample
 from frameboost.expressions.draws import draw_key, hash32
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Rounded, rounded, rounded_on
@@ -22,7 +22,7 @@ _ROWS, _BY_TREE, _BY_LEVEL, _BY_NODE = range(4)  # first part of a draw's key
 _PAIR = ("g", "h", "draw")
 
 
-def sample_rows(rows: Engine, output: int, parameters: Parameters, tree: int) -> Sample | None:
+def sample_rows(rows: Rows, output: int, parameters: Parameters, tree: int) -> Sample | None:
     """Return the sample that a tree is grown on, None for all rows."""
     share = parameters.subsample
     if share == 1.0:
@@ -65,7 +65,7 @@ def _scaled(name: str, bound: float, parameters: Parameters, output: int | None 
     return f"CASE WHEN {size} >= {bound!r} OR {size} = 0 THEN {value} ELSE {value} * ({bound!r} / {size}) END"
 
 
-def _gradient_bound(rows: Engine, output: int, parameters: Parameters) -> float:
+def _gradient_bound(rows: Rows, output: int, parameters: Parameters) -> float:
     """Return μ such that the probabilities p = min(1, size / μ) sum to the wanted number of rows.
 
     As a function of 1 / μ the sum is concave and piecewise linear. So Newton's method from μ = ∞ never overshoots; it

@@ -8,7 +8,7 @@ import frameboost as fb
 from frameboost.data.sources import FrameSource
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.evaluation.bootstrap import metric_intervals
-from frameboost.evaluation.metrics_by_group import metric_values, metrics_of, scored_columns
+from frameboost.evaluation.metrics_by_group import evaluation_metrics, metric_values, scored_columns
 from frameboost.metrics.draws import can_be_drawn, of_draws
 from frameboost.metrics.metric import define_predictions, define_terms
 from frameboost.prediction.predictor import Predictor
@@ -32,7 +32,7 @@ def scored(model: fb.Model, *by: str, **roles: str) -> pl.DataFrame:
 
 def intervals(model: fb.Model, *by: str, share: float = 1.0, most_rows: int = 5_000, draws: int = 400, **roles: str):
     rows = scored(model, *by, **roles)
-    metrics = metrics_of(model.ensemble.loss, model.ensemble.parameters, None)
+    metrics = evaluation_metrics(model.ensemble.loss, model.ensemble.parameters, None)
     values = dict(model.evaluate(ROWS, roles["label"], group=roles.get("qid")).metrics.rows())
     found = metric_intervals(
         model.ensemble, rows, metrics, values=values, share=share, most_rows=most_rows, draws=draws
@@ -90,7 +90,7 @@ def test_queries_are_drawn_whole():
 
 def test_one_row_has_no_interval(model):
     one = scored(model, label="y")[:1]
-    metrics = metrics_of(model.ensemble.loss, model.ensemble.parameters, ["rmse"])
+    metrics = evaluation_metrics(model.ensemble.loss, model.ensemble.parameters, ["rmse"])
     assert metric_intervals(model.ensemble, one, metrics, values={"rmse": 1.0}).rows() == [("rmse", None, None)]
 
 
@@ -98,7 +98,7 @@ def test_one_row_has_no_interval(model):
 def test_draws_have_the_metrics_of_rows_that_are_repeated(target, objective):
     model = fb.fit(ROWS, target, features=["x"], objective=objective, n_estimators=2, max_depth=2)
     rows = scored(model, label=target, weight="w")
-    metrics = metrics_of(model.ensemble.loss, model.ensemble.parameters, None)
+    metrics = evaluation_metrics(model.ensemble.loss, model.ensemble.parameters, None)
     drawn = RNG.integers(N, size=N)
     counts = np.bincount(drawn, minlength=N).astype(float)[None, :]
     names = {name: name for name in rows.columns}

@@ -75,8 +75,8 @@ TESTED_OTHERWISE = {
     "group_keys": "tests/engines/memory/test_score_kernels.py",  # numpy.sort
     "pack_scores": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
     "sum_by_step": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
-    "exponentials": "tests/engines/memory/test_programs.py",  # the C library
-    "logarithms": "tests/engines/memory/test_programs.py",
+    "exponentials": "tests/engines/test_programs.py",  # the C library
+    "logarithms": "tests/engines/test_programs.py",
     "set_rows": "tests/binning/test_binning.py",  # numpy.flatnonzero
     "sort_rows": "tests/binning/test_radix_sort.py",  # Python's sorted
     "combine_codes": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
@@ -105,11 +105,11 @@ TESTED_OTHERWISE = {
     "find_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_leaves
     "is_named": "tests/compile/test_agreement.py",  # called by the next one
     "sum_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_margins
-    "compute_gh": "tests/engines/memory/test_programs.py",  # polars computes the same expressions
-    "compute_shares": "tests/engines/memory/test_programs.py",
-    "compute_to": "tests/engines/memory/test_programs.py",  # called by compute_gh
-    "exp_of": "tests/engines/memory/test_programs.py",
-    "log_of": "tests/engines/memory/test_programs.py",
+    "compute_gh": "tests/engines/test_programs.py",  # polars computes the same expressions
+    "compute_shares": "tests/engines/test_programs.py",
+    "compute_to": "tests/engines/test_programs.py",  # called by compute_gh
+    "exp_of": "tests/engines/test_programs.py",
+    "log_of": "tests/engines/test_programs.py",
     "pool_adjacent_violators": "tests/model/test_calibration.py",  # scikit-learn's isotonic regression
     "category_candidates": "tests/splits/test_scans.py",  # worked out by hand
     "scan_bounded_numbers": "tests/splits/test_scans.py",  # `scan_numbers` where nothing is bounded; monotone examples

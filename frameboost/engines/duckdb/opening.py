@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ from frameboost.joins.star_sources import StarRelation
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import Feature, FeatureType
 
-__all__ = ["open_engine", "open_histogram_engine"]
+__all__ = ["open_engine", "open_histogram_engine", "open_rows"]
 
 # A table larger than this part of what the database may take is not copied if it may be read in place.
 _SHARE_COPIED = 1 / 4
@@ -45,6 +45,17 @@ def open_histogram_engine(request: EngineRequest) -> DuckDBEngine:
     if plan is not None:
         return _over_star(request, plan)
     return open_engine(partial(DuckDBRecordEngine, workers=request.workers), request)
+
+
+def open_rows(source: RelationSource, roles: Collection[str]) -> DuckDBEngine:
+    """Open an engine over columns of a relation that have the names of their roles, without features."""
+    names = {role: quote_identifier(role) for role in roles if role != "qid"}
+    queries = None
+    if "qid" in roles:
+        kind = source.types()["qid"]
+        assert kind is not None
+        queries = SqlColumn(quote_identifier("qid"), kind)
+    return DuckDBEngine(DuckDBSession(source.relation), (), (), names, queries)
 
 
 def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBStarEngine:

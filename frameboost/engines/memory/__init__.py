@@ -8,7 +8,6 @@ What a fit with ``tree_method="hist"`` reads, from the top:
 - `histograms`: the kernels of these
 - `partition`: which rows each node has
 - `gradients`: g and h on their grids
-- `programs`: what is computed in each row, from SQL expressions
 - `trees`: a whole tree of few rows in one call
 
 Besides:

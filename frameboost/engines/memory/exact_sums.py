@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.memory.programs import (
+from frameboost.engines.programs import (
     Addresses,
     Program,
     compile_program,

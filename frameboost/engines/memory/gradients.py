@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
-from frameboost.engines.memory.programs import (
+from frameboost.engines.programs import (
     Addresses,
     Program,
     compile_program,

@@ -1,4 +1,4 @@
-"""The engine of held-out rows for ``exact`` and ``approx``, whose bins change: splits compare physical values."""
+"""The engine of held-out rows for ``exact`` and ``approx``, and of `Model.refit`: splits compare physical values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from frameboost.binning.bins import Bins
 from frameboost.binning.codes import code_expr
 from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.expressions.grid import Scalar
-from frameboost.splits.split import Split
+from frameboost.splits.split import FloatArray, Split
 
 __all__ = ["HeldOutEngine"]
 
 
 class HeldOutEngine(ArrayEngine):
-    """Rows that follow trees grown on other rows, kept as physical values."""
+    """`RefitEngine`: rows that follow trees grown on other rows, kept as physical values."""
 
     def keep_columns(self, bins: Sequence[Bins]) -> None:
         """Read the columns; of ``bins``, those of training, only the categories are used."""
@@ -61,5 +61,9 @@ class HeldOutEngine(ArrayEngine):
         self.margins(margin)[:] += table[self.node_of]
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
-        """Leaf values are quantiles of the training rows alone."""
-        raise NotImplementedError
+        """See `Engine.node_quantiles`."""
+        return self.quantiles_by_node(pl.Series(self.node_of), self.hessians(), value, weight, alpha)
+
+    def node_sums(self, n_nodes: int) -> FloatArray:
+        """See `RefitEngine.node_sums`."""
+        return np.array([np.bincount(self.node_of, self.tree_gh[:, i], minlength=n_nodes) for i in (0, 1)])

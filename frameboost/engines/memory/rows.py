@@ -19,10 +19,10 @@ from frameboost.engines.frame import FrameEngine
 from frameboost.engines.memory.columns import propose_bins
 from frameboost.engines.memory.exact_sums import ExactSums, values_by_row
 from frameboost.engines.memory.gradients import Gradients
-from frameboost.engines.memory.programs import Programs
 from frameboost.engines.memory.ranking_terms import TermArrays
 from frameboost.engines.memory.sampling import sample_gh
 from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_scores
+from frameboost.engines.programs import Programs
 from frameboost.engines.ranking.pairs import columns_read, pair_sums
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression

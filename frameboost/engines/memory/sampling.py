@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from frameboost.engines.contract import Sample
 from frameboost.engines.memory.histograms import gh_totals
-from frameboost.engines.memory.programs import Program, compile_program, evaluate
+from frameboost.engines.programs import Program, compile_program, evaluate
 from frameboost.expressions.draws import draws
 from frameboost.expressions.grid import Rounded, Scalar
 from frameboost.runtime.kernel import kernel

@@ -131,10 +131,10 @@ class ShardedEngine:
         """See `Engine.aggregate`."""
         return _merged_aggregates(aggregates, self._ask("aggregate", dict(aggregates)))
 
-    def shards_where(
+    def parts_where(
         self, aggregates: Mapping[str, Aggregate], is_wrong: Callable[[Mapping[str, float | None], int], bool]
     ) -> list[str]:
-        """Return the names of the shards of whose aggregates and number of rows ``is_wrong`` is true."""
+        """See `frameboost.engines.contract.parts_where`."""
         parts = zip(self._names, self._ask("aggregate", dict(aggregates)), self._ask("count_rows"), strict=True)
         return [name for name, found, n_rows in parts if name and is_wrong(found, n_rows)]
 

@@ -105,8 +105,8 @@ def test_first_fits_have_the_same_trees(table, monkeypatch, name):
     expected = fitted(table, how)
     monkeypatch.setattr(CompileLater, "is_on", True)
     monkeypatch.setattr(kernels, "is_compiled", lambda _: False)
-    for module in ("trees", "partition", "programs"):  # other tests may have used up what may be deferred
-        later = vars(__import__(f"frameboost.engines.memory.{module}", fromlist=["_"]))["_compiling_later"]
+    for module in ("memory.trees", "memory.partition", "programs"):  # other tests may have used up what may be deferred
+        later = vars(__import__(f"frameboost.engines.{module}", fromlist=["_"]))["_compiling_later"]
         monkeypatch.setattr(later, "_left", 1 << 30)
     monkeypatch.setattr("frameboost.engines.memory.engine.TreeKernels", None)  # not used
     first = fitted(table, how)

@@ -15,7 +15,6 @@ from frameboost.engines.memory.columns import BinnedColumns, is_small, propose_b
 from frameboost.engines.memory.engine import MIN_SORTED, MemoryEngine
 from frameboost.engines.memory.gradients import Gradients, Scale
 from frameboost.engines.memory.partition import RowPartition
-from frameboost.engines.memory.programs import Program
 from frameboost.engines.memory.sparse import find_sparse
 from frameboost.engines.memory.star.keyed import KeyedColumns, chosen, most_keys
 from frameboost.engines.memory.star.records import most_in_one
@@ -29,6 +28,7 @@ from frameboost.engines.memory.star.tables import (
     part_keys,
     propose_attribute,
 )
+from frameboost.engines.programs import Program
 from frameboost.joins.star_sources import StarFrame
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import VALUES_PER_TASK, Workers

@@ -14,10 +14,10 @@ from frameboost.binning.bins import SlotLayout
 from frameboost.engines.memory.gradients import Scale
 from frameboost.engines.memory.histograms import MIN_ROWS, clearing
 from frameboost.engines.memory.partition import take_all
-from frameboost.engines.memory.programs import Program
 from frameboost.engines.memory.star.packed import add_packed_by_key
 from frameboost.engines.memory.star.records import PackedGradients, Records
 from frameboost.engines.memory.star.tables import CodedTable
+from frameboost.engines.programs import Program
 from frameboost.runtime.intrinsics import (
     AHEAD,
     STRIDE,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from frameboost.binning.arrays import Codes
 from frameboost.engines.memory.gradients import Scale
-from frameboost.engines.memory.programs import Program, compute_to
+from frameboost.engines.programs import Program, compute_to
 from frameboost.runtime.intrinsics import read_eight, write_eight
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team import outlined, share_out
@@ -181,7 +181,7 @@ class PackedGradients:
     ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
         """Compute pairs as numbers, and return their largest magnitudes and sums.
 
-        See `frameboost.engines.memory.programs.compute_all`; ``columns`` are their addresses.
+        See `frameboost.engines.programs.compute_all`; ``columns`` are their addresses.
         """
         self.grid = self.steps = None
         count = workers.count(self._n_rows, ROWS_PER_TASK)
@@ -324,7 +324,7 @@ def compute_numbers(  # type: ignore[no-untyped-def]
     Parameters
     ----------
     team, instructions, constants, addresses, results, offsets
-        See `frameboost.engines.memory.programs.compute_shares`.
+        See `frameboost.engines.programs.compute_shares`.
     inverses, same_h, n_bytes, records
         See `write_numbers`.
     largest, totals

@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from frameboost.engines import programs
 from frameboost.engines.contract import Cumulative
 from frameboost.engines.elementary import exponentials, logarithms
-from frameboost.engines.memory import programs
-from frameboost.engines.memory.programs import OPCODES, compile_program, compute_few, compute_gh, compute_shares
+from frameboost.engines.programs import OPCODES, compile_program, compute_few, compute_gh, compute_shares
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
 from frameboost.metrics.built_in import get_metrics
