@@ -173,10 +173,13 @@ class Engine(Rows, Protocol):
     def count_missing(self) -> list[int]:
         """Return the number of rows in which each feature is missing."""
 
-    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
+    def compute_gradients(
+        self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
+    ) -> dict[str, float]:  # fmt: skip
         """Store ``g_0``, ``h_0`` (of the first output) and so on of every row, and ``others`` by name.
 
-        Gradients are put on the grids on which their sums are exact (see `frameboost.expressions.grid.rounded`).
+        Gradients are put on the grids on which their sums are exact (see `frameboost.expressions.grid.rounded`); the
+        largest magnitude of each is returned.
         """
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
@@ -339,10 +342,11 @@ class ShardEngine(HistogramEngine, Protocol):
     def categories(self, feature: int) -> list[Physical]:
         """Return the distinct physical values of a categorical feature, in any order."""
 
-    def compute_gradients_on(
-        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
-    ) -> dict[str, float]:
-        """Do what `Engine.compute_gradients` does on given grids, by their offsets; return the largest magnitudes."""
+    def compute_gradients(
+        self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
+        offsets: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
+        """Do what `Engine.compute_gradients` does; with ``offsets`` on these grids, which are those of all shards."""
 
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
         """Return ``node``, ``value`` and, if there are weights, ``weight``, float64, of every row with h > 0."""

@@ -46,6 +46,7 @@ __all__ = [
     "exact_sum",
     "exact_sum_in_two",
     "grid_offset",
+    "grid_offsets",
     "grid_step",
     "largest_magnitudes",
     "offset_step",
@@ -139,11 +140,10 @@ class SumsAtOnce(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """An expression rounded to a grid, as ``(x + C) - C``; ``largest`` is an upper bound of its magnitude."""
+    """An expression rounded to a grid, as ``(x + C) - C``."""
 
     expression: Scalar
     offset: float
-    largest: float = math.inf
 
     @property
     def step(self) -> float:
@@ -177,6 +177,11 @@ def largest_magnitudes(rows: Aggregator, terms: Mapping[str, Expression]) -> dic
     return {name: value or 0.0 for name, value in found.items()}
 
 
+def grid_offsets(largest: Mapping[str, float], count: int) -> dict[str, float]:
+    """Return `grid_offset` of each of several largest magnitudes."""
+    return {name: grid_offset(each, count) for name, each in largest.items()}
+
+
 def rounded_on(offsets: Mapping[str, float], terms: Mapping[str, Expression]) -> dict[str, Rounded]:
     """Return expressions on the grids of these offsets."""
     return {name: Rounded(term, offsets[name]) for name, term in terms.items()}
@@ -184,8 +189,7 @@ def rounded_on(offsets: Mapping[str, float], terms: Mapping[str, Expression]) ->
 
 def rounded(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, Rounded]:
     """Return expressions on grids on which their sums over all rows are exact."""
-    largest, n_rows = largest_magnitudes(rows, terms), rows.n_rows
-    return {n: Rounded(term, grid_offset(largest[n], n_rows), largest[n]) for n, term in terms.items()}
+    return rounded_on(grid_offsets(largest_magnitudes(rows, terms), rows.n_rows), terms)
 
 
 def exact_sum(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, float]:

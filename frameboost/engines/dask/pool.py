@@ -65,14 +65,14 @@ _TABLES = frozenset({"start_queries", "start_scores", "divide"})
 _OBSOLETE = {
     "summaries": frozenset({"summaries"}),
     "sum_pairs": frozenset({"sum_pairs"}),
-    "compute_gradients_on": frozenset({"compute_gradients_on", *_QUANTILES, *_TABLES}),
+    "compute_gradients": frozenset({"compute_gradients", *_QUANTILES, *_TABLES}),
     "start_tree": _QUANTILES,
     "reset_nodes": _QUANTILES,
     "start_quantiles": _QUANTILES,
     "start_scores": _TABLES,
     "bin_columns": frozenset({"summaries", "start_queries", "divide"}),
 }
-_END_OF_TREE = frozenset({"compute_gradients_on", "start_tree", "reset_nodes"})
+_END_OF_TREE = frozenset({"compute_gradients", "start_tree", "reset_nodes"})
 _REPLACEABLE = frozenset().union(*_OBSOLETE.values())
 
 
@@ -549,12 +549,12 @@ class ReplayLog:
     ============================  ==============
     ``bin_columns(bins)``         kept
     ``start_margins(...)``        kept
-    ``compute_gradients_on(…)``   replaced below
+    ``compute_gradients(…)``      replaced below
     ``start_tree(0)``             ``reset_nodes()``
     ``node_histograms(…)``        a read
     ``apply_splits(…)``           kept
     ``add_leaf_values(…)``        kept
-    ``compute_gradients_on(…)``   kept
+    ``compute_gradients(…)``      kept
     ``start_tree(0)``             kept
     ============================  ==============
     """
@@ -572,7 +572,7 @@ class ReplayLog:
             self._calls = [other for other in self._calls if other.method not in obsolete]
             if call.method in _END_OF_TREE:  # the trees before are grown: no gradients are needed to follow them
                 self._calls = [Call("reset_nodes") if each.method == "start_tree" else each for each in self._calls]
-            if call.method == "compute_gradients_on":
+            if call.method == "compute_gradients":
                 self._settled += [each for each in self._calls if each.method not in _REPLACEABLE]
                 self._calls = [each for each in self._calls if each.method in _REPLACEABLE]
             self._calls.append(call)

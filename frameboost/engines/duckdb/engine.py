@@ -53,8 +53,8 @@ from frameboost.expressions.grid import (
     Aggregator,
     Rounded,
     Scalar,
+    grid_offsets,
     largest_magnitudes,
-    rounded,
     rounded_on,
 )
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
@@ -370,28 +370,23 @@ class TableEngine:
             curvature=Rounded(pairs.curvature, offset).to_sql(of_pair),
         )  # fmt: skip
 
-    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
-        """See `Engine.compute_gradients`."""
+    def compute_gradients(
+        self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
+        offsets: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
+        """See `ShardEngine.compute_gradients`."""
         self.gradients.drop()  # first, as it is the largest of the tables that each round replaces
-        numbers = {**rounded(self, gradients), **others}
+        largest = largest_magnitudes(self, gradients)
+        numbers = {**rounded_on(offsets or grid_offsets(largest, self.n_rows), gradients), **others}
         rows, names = self.query()
         self.gradients.store(numbers, rows, names, in_order=self._in_order, bins=self.bins)
+        return largest
 
     # --- as a shard ---------------------------------------------------------------------------------------------------
 
     def start_at(self, positions: RowPositions, n_rows: int) -> None:
         """See `ShardEngine.start_at`."""
         self.positions, self.n_all_rows, self.is_shard = positions, n_rows, True
-
-    def compute_gradients_on(
-        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
-    ) -> dict[str, float]:
-        """See `ShardEngine.compute_gradients_on`."""
-        self.gradients.drop()
-        rows, names = self.query()
-        numbers = {**rounded_on(offsets, gradients), **others}
-        self.gradients.store(numbers, rows, names, in_order=self._in_order, bins=self.bins)
-        return largest_magnitudes(self, gradients)
 
     def score_sums(self, score: Scalar, positive: Scalar, negative: Scalar) -> pl.DataFrame:
         """See `ShardEngine.score_sums`."""
@@ -517,22 +512,15 @@ class DuckDBEngine(TableEngine):
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
-    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
-        """See `Engine.compute_gradients`."""
-        self._sort_rows_once()
-        super().compute_gradients(gradients, others)
-
-    def compute_gradients_on(
-        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
-    ) -> dict[str, float]:
-        """See `ShardEngine.compute_gradients_on`."""
-        self._sort_rows_once()
-        return super().compute_gradients_on(offsets, gradients, others)
-
-    def _sort_rows_once(self) -> None:
+    def compute_gradients(
+        self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
+        offsets: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
+        """See `ShardEngine.compute_gradients`."""
         if self._may_sort and self._nodes is not None:
             self.gradients.drop()
             self._sort_rows()
+        return super().compute_gradients(gradients, others, offsets)
 
     def _sort_rows(self) -> None:
         """Put the rows in the order of the first tree's leaves, once.

@@ -71,19 +71,14 @@ class MemoryEngine(ArrayEngine):
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
-    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
-        """See `Engine.compute_gradients`."""
+    def compute_gradients(
+        self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
+        offsets: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
+        """See `ShardEngine.compute_gradients`."""
         if self._may_sort and len(self.gradients.gh) and self.partition.is_split:
             self.sort_rows()
-        super().compute_gradients(gradients, others)
-
-    def compute_gradients_on(
-        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
-    ) -> dict[str, float]:
-        """See `ShardEngine.compute_gradients_on`."""
-        if self._may_sort and len(self.gradients.gh) and self.partition.is_split:
-            self.sort_rows()
-        return super().compute_gradients_on(offsets, gradients, others)
+        return super().compute_gradients(gradients, others, offsets)
 
     def sort_rows(self) -> None:
         """Put the rows in the order of the first tree's leaves, once.

@@ -86,31 +86,26 @@ class Gradients:
         self._addresses = Addresses()
         self._compiled: tuple[list[Expression], dict[str, Any], Program | None] | None = None
 
-    def compute(self, gradients: Mapping[str, Expression], rows: _Rows) -> None:
+    def compute(
+        self, gradients: Mapping[str, Expression], rows: _Rows, offsets: Sequence[float] | None = None
+    ) -> list[float]:
         """Compute the pairs from ``g_0``, ``h_0``, ``g_1``, ...: by one program if it can, else by polars.
 
         A grid depends on the largest gradient, which is known only after all are computed. Its step is a power of two,
         though, and seldom differs from the round before. So a program rounds rows to the last grids at once, and
-        computes all again if these turn out to be the wrong ones.
+        computes all again if these turn out to be the wrong ones; with ``offsets`` those are the grids. The largest
+        magnitude of each gradient is returned.
         """
         program, arrays = self._prepare(gradients, rows)
-        if program is None:
-            self._compute_by_polars(gradients, rows, None)
-        else:
-            n_rows = rows.n_rows
-            grids = self._offsets.tolist()
-            while (offsets := self._grids(self.run(program, arrays, n_rows), n_rows)) != grids:
-                grids, self._offsets = offsets, np.array(offsets)
-        self._is_current = True
-
-    def compute_on(self, offsets: Sequence[float], gradients: Mapping[str, Expression], rows: _Rows) -> list[float]:
-        """Compute the pairs on the grids of the given offsets; return the largest magnitude of each gradient."""
-        program, arrays = self._prepare(gradients, rows)
-        self._offsets = np.array(offsets)
+        if offsets is not None:
+            self._offsets = np.array(offsets)
         if program is None:
             largest = self._compute_by_polars(gradients, rows, offsets)
         else:
             largest = self.run(program, arrays, rows.n_rows)
+            while offsets is None and (grids := self._grids(largest, rows.n_rows)) != self._offsets.tolist():
+                self._offsets = np.array(grids)
+                largest = self.run(program, arrays, rows.n_rows)
         self._is_current = True
         return largest
 

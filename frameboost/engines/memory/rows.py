@@ -336,19 +336,15 @@ class ArrayEngine(FrameEngine):
         """Return where gradients are kept; ``constants`` are columns with one value in all rows."""
         return Gradients(self.workers, constants, self.storage)
 
-    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
-        """See `Engine.compute_gradients`."""
+    def compute_gradients(
+        self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
+        offsets: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
+        """See `ShardEngine.compute_gradients`."""
         self.gradients.forget()  # no expression reads them, and to hand them to polars takes a copy
         self._others = {name: self.storage.kept(values) for name, values in self.computed(others).items()}
-        self.gradients.compute(gradients, self)
-
-    def compute_gradients_on(
-        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
-    ) -> dict[str, float]:
-        """See `ShardEngine.compute_gradients_on`."""
-        self.gradients.forget()
-        self._others = {name: self.storage.kept(values) for name, values in self.computed(others).items()}
-        largest = self.gradients.compute_on([offsets[name] for name in gradients], gradients, self)
+        grids = None if offsets is None else [offsets[name] for name in gradients]
+        largest = self.gradients.compute(gradients, self, grids)
         return dict(zip(gradients, largest, strict=True))
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:

@@ -32,7 +32,7 @@ from frameboost.engines.query_costs import kernel_pays
 from frameboost.engines.ranking.queries import Queries
 from frameboost.expressions.draws import draw_expr
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import Aggregate, Scalar, largest_magnitudes, rounded, rounded_on
+from frameboost.expressions.grid import Aggregate, Scalar, grid_offsets, largest_magnitudes, rounded_on
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.polars_columns import physical_expr
@@ -119,18 +119,16 @@ class PolarsEngine(FrameEngine):
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
-    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
-        """See `Engine.compute_gradients`."""
+    def compute_gradients(
+        self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
+        offsets: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
+        """See `ShardEngine.compute_gradients`."""
         self.gradients = pl.DataFrame()  # of the round before, whose columns expressions could name
-        self.gradients = self.by_row({**rounded(self, gradients), **others})
-
-    def compute_gradients_on(
-        self, offsets: Mapping[str, float], gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
-    ) -> dict[str, float]:
-        """See `ShardEngine.compute_gradients_on`."""
-        self.gradients = pl.DataFrame()
-        self.gradients = self.by_row({**rounded_on(offsets, gradients), **others})
-        return largest_magnitudes(self, gradients)
+        largest = largest_magnitudes(self, gradients)
+        on_grids = rounded_on(offsets or grid_offsets(largest, self.n_rows), gradients)
+        self.gradients = self.by_row({**on_grids, **others})
+        return largest
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from frameboost.engines.shards.quantiles import interpolated_quantiles, weighted
 from frameboost.engines.shards.shard import Call, ShardPool
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import Aggregate, Aggregator, Scalar, grid_offset
+from frameboost.expressions.grid import Aggregate, Aggregator, Scalar, grid_offsets
 from frameboost.losses.loss import RankingPairs
 from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
@@ -201,7 +201,9 @@ class ShardedEngine:
         """See `Engine.sum_pairs`."""
         self._tell("sum_pairs", pairs, offset)
 
-    def compute_gradients(self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]) -> None:
+    def compute_gradients(
+        self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
+    ) -> dict[str, float]:  # fmt: skip
         """See `Engine.compute_gradients`.
 
         A grid depends on the largest gradient of all shards. Its step is a power of two and seldom differs from the
@@ -210,10 +212,11 @@ class ShardedEngine:
         if set(self._offsets) != set(gradients):
             self._offsets = dict.fromkeys(gradients, 0.0)
         while True:
-            parts = self._ask("compute_gradients_on", self._offsets, dict(gradients), dict(others))
-            offsets = {name: grid_offset(max(part[name] for part in parts), self.n_rows) for name in gradients}
+            parts = self._ask("compute_gradients", dict(gradients), dict(others), self._offsets)
+            largest = {name: max(part[name] for part in parts) for name in gradients}
+            offsets = grid_offsets(largest, self.n_rows)
             if offsets == self._offsets:
-                return
+                return largest
             self._offsets = offsets
 
     # --- once a tree --------------------------------------------------------------------------------------------------

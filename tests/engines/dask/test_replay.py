@@ -19,25 +19,25 @@ def test_reads_are_left_out():
 def test_of_a_grown_tree_splits_and_leaves_stay():
     first = [
         "start_margins",
-        "compute_gradients_on",
+        "compute_gradients",
         "start_tree",
         "node_histograms",
         "apply_splits",
         "add_leaf_values",
     ]
     assert kept(*first) == [
-        "start_margins 0", "compute_gradients_on 1", "start_tree 2", "apply_splits 4", "add_leaf_values 5"
+        "start_margins 0", "compute_gradients 1", "start_tree 2", "apply_splits 4", "add_leaf_values 5"
     ]  # fmt: skip
-    assert kept(*first, "compute_gradients_on") == [
-        "start_margins 0", "reset_nodes", "apply_splits 4", "add_leaf_values 5", "compute_gradients_on 6"
+    assert kept(*first, "compute_gradients") == [
+        "start_margins 0", "reset_nodes", "apply_splits 4", "add_leaf_values 5", "compute_gradients 6"
     ]  # fmt: skip
     assert kept(*first, "start_tree") == [
-        "start_margins 0", "compute_gradients_on 1", "reset_nodes", "apply_splits 4", "add_leaf_values 5",
+        "start_margins 0", "compute_gradients 1", "reset_nodes", "apply_splits 4", "add_leaf_values 5",
         "start_tree 6"
     ]  # fmt: skip
 
 
 def test_quantiles_are_kept_while_their_tree_is_grown():
-    calls = ["compute_gradients_on", "start_tree", "start_quantiles", "weights_up_to", "start_quantiles"]
-    assert kept(*calls) == ["compute_gradients_on 0", "start_tree 1", "start_quantiles 4"]
-    assert kept(*calls, "compute_gradients_on") == ["reset_nodes", "compute_gradients_on 5"]
+    calls = ["compute_gradients", "start_tree", "start_quantiles", "weights_up_to", "start_quantiles"]
+    assert kept(*calls) == ["compute_gradients 0", "start_tree 1", "start_quantiles 4"]
+    assert kept(*calls, "compute_gradients") == ["reset_nodes", "compute_gradients 5"]
