@@ -28,7 +28,7 @@ from frameboost.engines.contract import (
     RebinningEngine,
     RefitEngine,
     RowsInMemory,
-    missing_members,
+    check_engine,
 )
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.description import EngineDescription, EngineRequest, data_kind
@@ -249,17 +249,13 @@ def open_engine(description: EngineDescription, contract: type[Any], request: En
     Raises
     ------
     ParameterError
-        If the engine lacks methods of the contract.
+        If the engine has not all methods of the contract, with its parameters.
     """
     openers = description.openers
     if description.runs_queries and (few := read_few(request)) is not None:
         openers, request = BUILT_IN[0].openers, few
     engine = openers.get(contract, _in_memory_follower)(request)
-    if missing := missing_members(engine, contract):
-        raise ParameterError(
-            f"engine {shown(description.name)} opened a {type(engine).__name__}, which lacks {listed(missing)} of "
-            f"{contract.__module__}.{contract.__name__}"
-        )
+    check_engine(engine, contract, description.name)
     return engine
 
 

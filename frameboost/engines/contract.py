@@ -31,14 +31,17 @@ the table of `frameboost.engines.choose` or in an entry point of another package
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import polars as pl
 
 from frameboost.binning.bins import Bins, NodeBins
 from frameboost.binning.value_counts import ValueCounts
+from frameboost.checks.messages import listed, shown
+from frameboost.errors import ParameterError
 from frameboost.expressions.draws import RowPositions
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Aggregator, Scalar
@@ -66,6 +69,7 @@ __all__ = [
     "TreeEngine",
     "TreeShape",
     "capabilities_of",
+    "check_engine",
     "missing_members",
     "parts_where",
 ]
@@ -427,8 +431,60 @@ def parts_where(
     return [] if ask is None else cast(list[str], ask(aggregates, is_wrong))
 
 
+# --- does an engine have what its contract says? ----------------------------------------------------------------------
+
+
+_checked: set[tuple[type, type]] = set()  # kinds of engines with a contract that they keep
+
+
+def check_engine(engine: object, contract: type, name: str) -> None:
+    """Raise `ParameterError` if the engine of that name has not all methods of the contract, with its parameters."""
+    if (type(engine), contract) in _checked:
+        return
+    what = f"engine {shown(name)} opened a {type(engine).__name__}"
+    promised = f"{contract.__module__}.{contract.__name__}"
+    if missing := missing_members(engine, contract):
+        raise ParameterError(f"{what}, which lacks {listed(missing)} of {promised}")
+    for method, member in _members(contract).items():
+        if not inspect.isfunction(member):  # a property
+            continue
+        wanted = inspect.signature(member)
+        wanted = wanted.replace(parameters=list(wanted.parameters.values())[1:])  # without self
+        try:
+            has = inspect.signature(getattr(engine, method))
+        except ValueError:  # a builtin, which tells nothing
+            continue
+        if not _takes(has, wanted):
+            raise ParameterError(f"{what}, whose {method} takes {_names(has)}, not {_names(wanted)} as {promised} says")
+    _checked.add((type(engine), contract))
+
+
 def missing_members(engine: object, contract: type) -> list[str]:
     """Return the methods and properties of a contract that an object lacks, sorted; no property is evaluated."""
-    named = {name for base in contract.__mro__ for name in vars(base) if not name.startswith("_")}
     own = vars(engine) if hasattr(engine, "__dict__") else {}
-    return sorted(name for name in named if name not in own and not hasattr(type(engine), name))
+    return sorted(name for name in _members(contract) if name not in own and not hasattr(type(engine), name))
+
+
+def _members(contract: type) -> dict[str, Any]:
+    """Return the methods and properties of a contract."""
+    bases = reversed(contract.__mro__)  # a method that is defined again replaces that of the base
+    return {name: each for base in bases for name, each in vars(base).items() if not name.startswith("_")}
+
+
+def _takes(has: inspect.Signature, wanted: inspect.Signature) -> bool:
+    """Whether what has one signature can be called by the other, by position and by name."""
+    names = list(wanted.parameters)
+    needed = [name for name, each in wanted.parameters.items() if each.default is each.empty]
+    try:
+        has.bind(*needed)
+        by_position, by_name = has.bind(*names), has.bind(**dict(zip(names, names, strict=True)))
+    except TypeError:
+        return False
+    takes_any = any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in has.parameters.values())
+    return takes_any or by_position.arguments == by_name.arguments
+
+
+def _names(signature: inspect.Signature) -> str:
+    """Return a signature without its types."""
+    bare = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=signature.empty))

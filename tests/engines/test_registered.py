@@ -132,6 +132,48 @@ def test_an_engine_without_the_methods_is_refused(install):
     )
 
 
+@pytest.mark.parametrize(
+    ("parameters", "is_taken"),
+    [
+        ("nodes, out, indices", True),
+        ("nodes, out, indices, more=None", True),
+        ("*arguments, **named", True),
+        ("nodes, out, places", False),  # by another name
+        ("nodes, indices, out", False),  # in another order
+        ("nodes, out, *, indices", False),  # not by position
+        ("nodes, out", False),
+        ("nodes, out, indices, more", False),
+    ],
+)
+def test_an_engine_takes_the_parameters_of_its_contract(install, parameters, is_taken):
+    method = f"histograms(self, {parameters}):"
+    body = "return super().histograms(*arguments)" if "*arguments" in parameters else "pass"
+    if is_taken and "nodes" in parameters:
+        body = "return super().histograms(nodes, out, indices)"
+    start, end = EXAMPLE.index("def histograms"), EXAMPLE.index("def open_counting")
+    broken(install, f"{EXAMPLE[:start]}def {method} {body}\n\n\n{EXAMPLE[end:]}".replace('"counting"', '"broken"'))
+    if is_taken:
+        assert fb.fit(FRAME, "y", engine="broken", **SHAPE) == fb.fit(FRAME, "y", **SHAPE)
+        return
+    assert refusal(engine="broken") == (
+        f"engine 'broken' opened a CountingEngine, whose histograms takes ({parameters}), not (nodes, out, indices) as "
+        "frameboost.engines.contract.HistogramEngine says"
+    )
+
+
+def test_a_shard_takes_what_is_asked_of_it(install):
+    base = "class CountingEngine(MemoryEngine):\n"
+    gradients = (
+        "    def compute_gradients(self, gradients, others): return super().compute_gradients(gradients, others)\n"
+    )
+    broken(install, EXAMPLE.replace('"counting"', '"broken"').replace(base, base + gradients))
+    assert fb.fit(FRAME, "y", engine="broken", **SHAPE) == fb.fit(FRAME, "y", **SHAPE)
+    assert refusal(engine="broken", shards=2) == (
+        "engine 'broken' opened a CountingEngine, whose compute_gradients takes (gradients, others), not (gradients, "
+        "others, offsets=None) as frameboost.engines.contract.ShardEngine says"
+    )
+
+
 def test_an_engine_may_take_one_kind_of_data_and_have_threads_of_its_own(install):
     arguments = '"broken", {HistogramEngine: open_counting}, data=("relation",), threads_set_by="the cluster"'
     broken(install, EXAMPLE.replace('"counting", {HistogramEngine: open_counting}', arguments))

@@ -38,6 +38,7 @@ def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
                 own = replace(request, source=FrameSource(part), workers=workers, storage=storage)
                 shards.append(Shard(engine.openers[HistogramEngine](own), workers, storage))
                 opened.callback(shards[-1].close)
+                shards[-1].check(engine.name)
             made = ShardedEngine(LocalShards(shards, n_threads), request.features, request.roles, names)
             opened.pop_all()  # which the engine closes from now on
         return made

@@ -15,7 +15,7 @@ import polars as pl
 
 from frameboost.binning.bins import Bins
 from frameboost.binning.value_counts import Interval, Summary, ValueCounts, Within
-from frameboost.engines.contract import ShardEngine
+from frameboost.engines.contract import ShardEngine, check_engine
 from frameboost.engines.shards.quantiles import Bracket, NodeValues, Values
 from frameboost.expressions.draws import RowPositions
 from frameboost.expressions.grid import Scalar
@@ -51,6 +51,10 @@ class Shard:
         self._node_values: NodeValues | None = None
         self._table = pl.DataFrame()
         self._pieces: list[tuple[int, int]] = []
+
+    def check(self, name: str) -> None:
+        """Raise `ParameterError` if the engine of that name can't be a shard."""
+        check_engine(self._engine, ShardEngine, name)
 
     def run(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> Any:
         """Carry out calls, of methods of the shard or of its engine; return the result of the last."""
