@@ -12,15 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.bins import Bins, cut_positions, gaps_at, gaps_of_distinct
+from frameboost.binning.bins import Bins, gaps_at, gaps_of_distinct
 from frameboost.binning.codes import code_expr, propose_bins, rank_column, read_only, with_one_zero
-from frameboost.binning.kernels import bin_values, cut_starts, set_rows, sort_rows
+from frameboost.binning.kernels import bin_values
 from frameboost.binning.value_counts import count_distinct, cut_targets
-from frameboost.runtime.kernel import CompileLater
 from frameboost.schema.types import Feature, Physical, float32_at_least
 
 __all__ = [
-    "MAX_IN_NUMPY",
     "MIN_IN_CELLS",
     "SAMPLE_SIZE",
     "Codes",
@@ -28,10 +26,12 @@ __all__ = [
     "bin_array",
     "bin_column",
     "bin_rare_values",
+    "cut_starts",
     "frequent_value",
     "gaps_beside",
     "gaps_by_cells",
     "indices_by_type",
+    "interleave",
     "is_in_numpy",
     "padded",
     "propose_column",
@@ -44,10 +44,10 @@ Codes = npt.NDArray[np.unsignedinteger]
 
 # The number of values by which a column is judged to be mostly one value.
 SAMPLE_SIZE = 1 << 10
-# Columns of few values are left to numpy, as kernels take longer to compile.
-MAX_IN_NUMPY = 1 << 13
-# So few values are coded by numpy in the time that a kernel's call takes; one of more takes 50 ns longer.
-_FEW, _compiling_later = 1 << 9, CompileLater(bin_values, most=1 << 22)
+# Up to so many values are coded by numpy: 8,192 take 0.5 ms in place of 0.1, and the kernel 0.8 s to compile.
+_MAX_IN_NUMPY = 1 << 13
+# Rows that are transposed at once, which stay in the L2 cache.
+_ROWS_AT_ONCE = 1 << 14
 # The largest range of integers of which each is counted.
 _MAX_COUNTED = 1 << 16
 
@@ -75,12 +75,7 @@ def rare_values(feature: Feature, values: pl.Series) -> RareValues | None:
     common = frequent_value(array)
     if common is None:
         return None
-    is_rare = array != common
-    if len(array) <= MAX_IN_NUMPY:
-        rows = np.flatnonzero(is_rare).astype(np.uint32)
-    else:
-        room = np.empty(len(array) + 1, np.uint32)
-        rows = room[: set_rows(is_rare, room)].copy()
+    rows = np.flatnonzero(array != common).astype(np.uint32)
     return RareValues(common, rows, array[rows])
 
 
@@ -142,7 +137,17 @@ def _gaps_in_order(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any]
     ordered = np.empty_like(array) if room is None else room.view(array.dtype)[: len(array)]
     ordered[:] = array
     ordered.sort()
-    return with_one_zero(gaps_at(ordered, _cut_starts(ordered, max_bin)))
+    return with_one_zero(gaps_at(ordered, cut_starts(ordered, max_bin)))
+
+
+def cut_starts(ordered: npt.NDArray[Any], max_bin: int) -> npt.NDArray[np.int64]:
+    """Return the positions of the cuts among sorted numbers (see `frameboost.binning.bins.cut_positions`)."""
+    is_new = ordered[1:] != ordered[:-1]
+    if np.count_nonzero(is_new) < max_bin:  # each value is a bin
+        return np.flatnonzero(is_new) + 1
+    due = cut_targets(len(ordered), max_bin)
+    starts = np.unique(np.where(is_new[due - 1], due, np.searchsorted(ordered, ordered[due], side="right")))
+    return starts[starts < len(ordered)]
 
 
 def frequent_value(array: npt.NDArray[Any]) -> Any:
@@ -173,27 +178,6 @@ def gaps_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int
     return gaps_of_distinct(with_one_zero(distinct), counts, max_bin)
 
 
-def _ascending(array: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]]:
-    """Return the order of numbers, NaN last."""
-    if len(array) <= MAX_IN_NUMPY or array.dtype.kind == "b":
-        return np.argsort(array)
-    size = 4 if array.itemsize <= 4 else 8
-    sign, all_bits = np.array([1 << (8 * size - 1), (1 << 8 * size) - 1], f"u{size}")
-    if array.dtype.kind == "f":
-        # Bits ascend with numbers above zero, and descend with those below, which have the first bit set.
-        array = array.astype(f"f{size}", copy=False)
-        signs = (array.view(f"i{size}") >> (8 * size - 1)).view(sign.dtype)  # all bits or none
-        keys = array.view(sign.dtype) ^ (signs | sign)
-        keys[np.isnan(array)] = all_bits
-    else:
-        keys = array.astype(f"{array.dtype.kind}{size}").view(sign.dtype)
-        if array.dtype.kind == "i":
-            keys ^= sign
-    rows = np.empty((2, len(array)), np.uint32)
-    ordered: npt.NDArray[np.uint32] = sort_rows(keys, 8 * size, np.empty_like(keys), *rows)
-    return ordered
-
-
 def _are_equal(values: npt.NDArray[Any]) -> bool:
     """Return whether all values are one, as those beside the zeros of a column of 0 and 1 are."""
     return len(values) > 0 and bool((values == values[0]).all())
@@ -218,7 +202,7 @@ def sort_column(
         sorted_rows[:] = np.argsort((ranks + 1) % (missing + 1))
         return bins, distinct_values
     array = values.to_numpy()
-    order = _ascending(array)
+    order = np.argsort(array)  # NaN last
     n_missing = values.null_count()
     present, absent = np.split(order, [len(order) - n_missing])
     ordered = array[present]
@@ -271,20 +255,22 @@ def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:
 
 def bin_array(bins: Bins, array: npt.NDArray[Any], codes: Codes) -> None:
     """Write the codes of the numbers of a column, of which NaN is missing, to ``codes``."""
-    if len(array) <= _FEW or (len(array) <= MAX_IN_NUMPY and _compiling_later.spend(len(array))):
+    if len(array) <= _MAX_IN_NUMPY:
         edges = _edges(bins.cuts, array.dtype)
         codes[:] = np.where(array == array, np.searchsorted(edges, array, side="right"), bins.missing)
         return
     bin_values(read_only(array), padded(bins.cuts, array.dtype), len(bins.cuts), bins.missing, 0, len(array), codes)
 
 
-def _cut_starts(ordered: npt.NDArray[Any], max_bin: int) -> npt.NDArray[np.int64]:
-    """Return what the kernel `cut_starts` does."""
-    if len(ordered) > MAX_IN_NUMPY:
-        starts: npt.NDArray[np.int64] = cut_starts(ordered, max_bin)
-        return starts
-    before = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else np.empty(0, np.int64)
-    return before[cut_positions(before, len(ordered), max_bin)]
+def interleave(columns: Codes, rows: Codes, at: int, first: int, last: int) -> None:
+    """Transpose the rows ``first`` to ``last - 1`` of ``columns`` (features, rows) into ``rows`` (rows, features).
+
+    The first of the columns goes to the feature ``at`` of ``rows``.
+    """
+    for start in range(first, last, _ROWS_AT_ONCE):
+        stop = min(start + _ROWS_AT_ONCE, last)
+        for feature, column in enumerate(columns, at):
+            rows[start:stop, feature] = column[start:stop]
 
 
 def padded(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

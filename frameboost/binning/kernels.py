@@ -1,4 +1,4 @@
-"""Kernels of columns: cuts and codes, counts in cells of equal width, and rows that are sorted or interleaved."""
+"""Kernels of columns: codes, and counts in cells of equal width."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ __all__ = [
     "bin_columns",
     "bin_values",
     "count_cells",
-    "cut_starts",
-    "interleave",
     "rows_of_cells",
-    "set_rows",
-    "sort_rows",
     "take_codes",
     "write_cells",
 ]
@@ -26,43 +22,6 @@ __all__ = [
 _BLOCK = 256
 # Cuts that all values are compared with before the search, 2^k - 1; and cuts up to which there is no search.
 _PIVOTS, _FEW = 7, 31
-
-
-@kernel
-def cut_starts(ordered, max_bin):  # type: ignore[no-untyped-def]
-    """Return the positions of the cuts in a sorted column (see `frameboost.binning.bins.cut_positions`).
-
-    Parameters
-    ----------
-    ordered
-        The present values in ascending order, of any number type.
-    max_bin
-        The largest number of bins.
-
-    Returns
-    -------
-    int64 array
-        For each cut the position of the first row with its value.
-    """
-    total = len(ordered)
-    starts = np.empty(min(max_bin, total + 1), dtype=np.int64)
-    n_starts = 0
-    for i in range(1, total):
-        if ordered[i] != ordered[i - 1]:
-            if n_starts + 1 >= max_bin:  # more values than bins
-                break
-            starts[n_starts] = i
-            n_starts += 1
-    else:
-        return starts[:n_starts]
-    # A cut is the first value of a part; the next part begins at position `due`.
-    n_starts, due = 0, (total + max_bin - 1) // max_bin
-    for i in range(1, total):
-        if i >= due and ordered[i] != ordered[i - 1]:
-            starts[n_starts] = i
-            n_starts += 1
-            due = ((i * max_bin // total + 1) * total + max_bin - 1) // max_bin
-    return starts[:n_starts]
 
 
 @kernel
@@ -155,40 +114,6 @@ def _count_cuts(values, edges, n_cuts, missing, codes):  # type: ignore[no-untyp
 
 
 @kernel
-def set_rows(flags, rows):  # type: ignore[no-untyped-def]
-    """Write the rows whose flag (bool) is set to ``rows`` (uint32, one more than flags), and return their number.
-
-    Eight flags at a time are looked at, as few are set. `numpy.flatnonzero` looks for the next one, which takes four
-    times as long for one in ten.
-    """
-    n, of_eight = np.uint64(0), len(flags) & ~7
-    eights = flags[:of_eight].view(np.uint64)
-    for index in range(len(eights)):
-        if eights[index] == 0:
-            continue
-        for row in range(index << 3, (index + 1) << 3):
-            rows[n] = row
-            n += np.uint64(flags[row])  # the next row overwrites one that is not set: no branch
-    for row in range(of_eight, len(flags)):
-        rows[n] = row
-        n += np.uint64(flags[row])
-    return n
-
-
-@kernel
-def interleave(columns, rows, at, first, last):  # type: ignore[no-untyped-def]
-    """Transpose the rows ``first`` to ``last - 1`` of ``columns`` (features, rows) into ``rows`` (rows, features).
-
-    The first of the columns goes to the feature ``at`` of ``rows``.
-    """
-    for start in range(first, last, _BLOCK):
-        stop = min(start + _BLOCK, last)
-        for feature in range(len(columns)):
-            for row in range(start, stop):
-                rows[row, at + feature] = columns[feature, row]
-
-
-@kernel
 def take_codes(rows, order, at, out, first, last):  # type: ignore[no-untyped-def]
     """Copy codes of rows in another order to ``out`` (rows, some features), for its rows ``first`` to ``last - 1``.
 
@@ -244,50 +169,3 @@ def rows_of_cells(values, low, per_width, is_wanted, rows):  # type: ignore[no-u
             rows[n] = start + i  # the next row overwrites one that is not wanted: no branch
             n += np.uint64(is_wanted[cells[i]])
     return n
-
-
-# --- sorted rows: the radix sort of presorted columns -----------------------------------------------------------------
-
-
-# Bits of a digit: three digits are a key of 32 bits, six one of 64.
-_DIGIT_BITS = 11
-_DIGITS = 1 << _DIGIT_BITS
-
-
-@kernel
-def sort_rows(keys, n_bits, more_keys, rows, more_rows):  # type: ignore[no-untyped-def]
-    """Return the row numbers in ascending order of their keys; rows of equal keys keep their order.
-
-    A radix sort by the lowest digit first. With digits of two bits, the keys 0111, 0100, 0001 of the rows 0, 1, 2 are
-    put into the order 0100, 0001, 0111 by their last two bits, and then into 0001, 0100, 0111 by the first two.
-
-    Parameters
-    ----------
-    keys
-        uint32 or uint64 (rows,), overwritten.
-    n_bits
-        How many bits a key has.
-    more_keys
-        Like ``keys``, written.
-    rows, more_rows
-        uint32 (rows,), written; the returned array is one of them.
-    """
-    counts = np.empty(_DIGITS, dtype=np.int64)
-    for row in range(len(rows)):
-        rows[row] = row
-    for low in range(0, n_bits, _DIGIT_BITS):
-        shift = np.uint64(low)
-        for digit in range(_DIGITS):
-            counts[digit] = 0
-        for i in range(len(keys)):
-            counts[(np.uint64(keys[i]) >> shift) & np.uint64(_DIGITS - 1)] += 1
-        before = 0
-        for digit in range(_DIGITS):
-            counts[digit], before = before, before + counts[digit]
-        for i in range(len(keys)):
-            own = (np.uint64(keys[i]) >> shift) & np.uint64(_DIGITS - 1)
-            index = counts[own]
-            counts[own] = index + 1
-            more_keys[index], more_rows[index] = keys[i], rows[i]
-        keys, more_keys, rows, more_rows = more_keys, keys, more_rows, rows
-    return rows

@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_column, indices_by_type
+from frameboost.binning.arrays import Codes, bin_column, indices_by_type, interleave
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.binning.kernels import interleave
 from frameboost.engines.contract import Sample
 from frameboost.engines.memory.gradients import Gradients
 from frameboost.engines.memory.histograms import build_share, may_block

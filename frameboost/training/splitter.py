@@ -24,7 +24,6 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.runtime.kernel import CompileLater
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Physical
 from frameboost.splits.categories import categorical_split
@@ -49,8 +48,6 @@ __all__ = [
 SLOTS_PER_THREAD = 1 << 16
 # As many as a tree of depth 6 needs. The operating system gives memory to a histogram when it is first written to.
 _FIRST_HISTOGRAMS = 32
-# A level takes 20 us longer by numpy, and the kernel 0.2 s to compile.
-_compiling_later = CompileLater(subtract_from_parents, most=5000)
 # The slots of a feature of two bins, and the fewest such features for which a shortcut is worth compiling.
 _SLOTS_OF_PAIR, _MIN_PAIRS = 3, 32
 
@@ -259,11 +256,6 @@ class HistogramPool:
     def _subtract(self, indices: Sequence[int], parents: Sequence[int]) -> None:
         """Turn the histograms of parents (-1 for none) into those of the other child, in place."""
         count = self._workers.count(len(indices), SLOTS_PER_THREAD // self._sums.shape[1])
-        if count == 1 and _compiling_later.spend(1):
-            for index, parent in zip(indices, parents, strict=True):
-                if parent >= 0:
-                    self._sums[parent] -= self._sums[index]
-            return
         of_indices, of_parents = np.array(indices, dtype=np.int64), np.array(parents, dtype=np.int64)
         subtract_from_parents(self._workers.team(count), self._sums, of_indices, of_parents)
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -12,21 +13,28 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
-from frameboost.binning.arrays import _gaps_of_counts, frequent_value, padded, propose_column
+from frameboost.binning.arrays import _gaps_of_counts, cut_starts, frequent_value, interleave, padded, propose_column
 from frameboost.binning.bins import cut_positions, sample_condition
 from frameboost.binning.codes import propose_bins, sample_of
-from frameboost.binning.kernels import bin_columns, bin_values, cut_starts, interleave, set_rows, take_codes
+from frameboost.binning.kernels import bin_columns, bin_values, take_codes
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.naive_kernels import (
     naive_bin_columns,
     naive_bin_values,
-    naive_cut_starts,
-    naive_interleave,
     naive_take_codes,
 )
 
 FLOAT = Feature("x", FeatureType("float64"))
+
+
+def starts_of_cuts(ordered, max_bin):
+    """Return the ranks where bins begin, except the first bin: the ranks are split evenly into ``max_bin`` parts."""
+    distinct = sorted(set(ordered))
+    if len(distinct) <= max_bin:
+        return [ordered.index(value) for value in distinct[1:]]
+    part = {value: ordered.index(value) * max_bin // len(ordered) for value in distinct}
+    return [ordered.index(b) for a, b in pairwise(distinct) if part[b] > part[a]]
 
 
 @given(st.lists(st.integers(-30, 30).map(float), min_size=1, max_size=200), st.integers(2, 20), st.booleans())
@@ -35,7 +43,7 @@ def test_cuts_are_quantiles_without_interpolation(values, max_bin, has_missing):
     series = pl.Series("x", [*values, *([None] if has_missing else [])])
     bins = propose_bins(FLOAT, series, max_bin)
     ordered = sorted(values)
-    starts = naive_cut_starts(ordered, max_bin - has_missing)
+    starts = starts_of_cuts(ordered, max_bin - has_missing)
     assert list(bins.cuts) == [ordered[i] for i in starts]
     assert list(bins.below) == [ordered[i - 1] for i in starts]
     assert set(bins.cuts) <= set(values)
@@ -46,7 +54,7 @@ def test_cuts_are_quantiles_without_interpolation(values, max_bin, has_missing):
 @given(st.lists(st.integers(-30, 30).map(float), min_size=1, max_size=200).map(sorted), st.integers(1, 20))
 @settings(deadline=None)
 def test_cut_starts(ordered, max_bin):
-    assert cut_starts(np.array(ordered), max_bin).tolist() == naive_cut_starts(ordered, max_bin)
+    assert cut_starts(np.array(ordered), max_bin).tolist() == starts_of_cuts(ordered, max_bin)
 
 
 @pytest.mark.slow
@@ -72,7 +80,7 @@ def test_bin_values_and_interleave(seed, kind, n_cuts):
     assert not found[2].any()
     columns, rows = codes.reshape(2, 250), np.zeros((250, 3), dtype=np.uint8)
     interleave(columns, rows, 1, 0, 250)
-    assert rows[:, 1:].tolist() == naive_interleave(columns).tolist()
+    assert rows[:, 1:].tolist() == columns.T.tolist()
     assert not rows[:, 0].any()
     order, taken = rng.permutation(250).astype(np.uint32), np.full((250, 2), 77, dtype=np.uint8)
     take_codes(rows, order, 1, taken, 20, 240)
@@ -93,7 +101,7 @@ def test_integers_that_lie_close_together_are_counted(kind, spread, seed, max_bi
     values = np.array([lowest + int(k) for k in rng.integers(0, spread + 1, n)], kind)
     counted, ordered = _gaps_of_counts(values, max_bin), sorted(values.tolist())
     assert counted.dtype == values.dtype
-    starts = naive_cut_starts(ordered, max_bin)
+    starts = starts_of_cuts(ordered, max_bin)
     assert counted.tolist() == [[ordered[i - 1] for i in starts], [ordered[i] for i in starts]]
 
 
@@ -112,13 +120,6 @@ def test_few_values_are_a_bin_each_and_many_are_spread_evenly():
 def test_a_frequent_value_fills_several_quantiles_with_one_cut():
     before = np.array([0, 1, 91, 92])  # ranks of 4 distinct values among 100, the second 90 times
     assert cut_positions(before, 100, 2).tolist() == [2]
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
-def test_the_rows_of_set_flags(share):
-    flags = np.random.default_rng(0).random(1003) < share  # which is no multiple of eight
-    rows = np.empty(1004, np.uint32)
-    assert rows[: set_rows(flags, rows)].tolist() == np.flatnonzero(flags).tolist()
 
 
 def test_minus_zero_is_zero():

@@ -18,9 +18,9 @@ from frameboost.expressions.draws import hash32
 __all__ = [
     "TESTED_OTHERWISE", "naive_add_by_node", "naive_add_by_side", "naive_add_leaves", "naive_add_more",
     "naive_bin_columns", "naive_bin_nodes", "naive_bin_values", "naive_bounded_weights", "naive_build_histograms",
-    "naive_category_histogram", "naive_code_buffers", "naive_cut_starts", "naive_draw_gh",
+    "naive_category_histogram", "naive_code_buffers", "naive_draw_gh",
     "naive_ends_by_weight", "naive_fill_block", "naive_fill_sides", "naive_find_splits", "naive_group_rows",
-    "naive_interleave", "naive_move_pieces", "naive_move_rows", "naive_move_to_children", "naive_number_rows",
+    "naive_move_pieces", "naive_move_rows", "naive_move_to_children", "naive_number_rows",
     "naive_part_block", "naive_part_drawn", "naive_part_rows", "naive_pieces_of", "naive_present_categories",
     "naive_put_gh", "naive_round_gh", "naive_scan_column", "naive_scan_histograms", "naive_scan_numbers",
     "naive_share_pieces", "naive_shares_of", "naive_subtract_from_parents", "naive_sum_below", "naive_sum_pairs",
@@ -77,8 +77,6 @@ TESTED_OTHERWISE = {
     "sum_by_step": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
     "exponentials": "tests/engines/test_programs.py",  # the C library
     "logarithms": "tests/engines/test_programs.py",
-    "set_rows": "tests/binning/test_binning.py",  # numpy.flatnonzero
-    "sort_rows": "tests/binning/test_radix_sort.py",  # Python's sorted
     "combine_codes": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
     "count_cells": "tests/binning/test_cell_cuts.py",  # numpy.bincount
     "rows_of_cells": "tests/binning/test_cell_cuts.py",
@@ -128,25 +126,12 @@ Piece = list[int]  # [node, start, stop]: a range of a node's rows
 # --- frameboost.binning.kernels ---------------------------------------------------------------------------------------
 
 
-def naive_cut_starts(ordered: list[Any], max_bin: int) -> list[int]:
-    """Return the ranks where bins begin, except the first bin: the ranks are split evenly into ``max_bin`` parts."""
-    distinct = sorted(set(ordered))
-    if len(distinct) <= max_bin:
-        return [ordered.index(value) for value in distinct[1:]]
-    part = {value: ordered.index(value) * max_bin // len(ordered) for value in distinct}
-    return [ordered.index(b) for a, b in pairwise(distinct) if part[b] > part[a]]
-
-
 def naive_bin_values(values: list[Any], cuts: list[Any], missing: int) -> list[int]:
     return [sum(cut <= value for cut in cuts) if value == value else missing for value in values]
 
 
 def naive_bin_columns(columns: list[list[Any]], cuts: list[list[Any]], missing: int) -> list[list[int]]:
     return [naive_bin_values(own, own_cuts, missing) for own, own_cuts in zip(columns, cuts, strict=True)]
-
-
-def naive_interleave(columns: np.ndarray) -> np.ndarray:
-    return columns.T
 
 
 def naive_take_codes(rows: np.ndarray, order: list[int], at: int, width: int) -> list[list[int]]:

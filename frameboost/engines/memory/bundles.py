@@ -11,9 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from frameboost.binning.arrays import Codes
+from frameboost.binning.arrays import Codes, interleave
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.binning.kernels import interleave
 from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team import outlined, share_out

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import MAX_IN_NUMPY, Codes, RareValues, indices_by_type, propose_column
+from frameboost.binning.arrays import Codes, RareValues, indices_by_type, interleave, propose_column
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
-from frameboost.binning.kernels import interleave, take_codes
+from frameboost.binning.kernels import take_codes
 from frameboost.engines.memory.bundles import BundledCodes, find_bundles
 from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
 from frameboost.engines.memory.partition import RowPartition, take_rows
@@ -345,9 +345,6 @@ class DenseCodes:
 
     def _interleave(self, columns: Codes, at: int, workers: Workers) -> None:
         assert self.rows is not None
-        if len(self.rows) <= MAX_IN_NUMPY:
-            self.rows[:, at : at + len(columns)] = columns.T
-            return
         workers.over(len(self.rows), partial(interleave, columns, self.rows, at), smallest=VALUES_PER_TASK)
 
     def sort(self, order: RowNumbers, buffer: FloatArray, workers: Workers) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.binning.arrays import MAX_IN_NUMPY, Codes
+from frameboost.binning.arrays import Codes
 from frameboost.engines.contract import GrownNodes
 from frameboost.runtime.intrinsics import AHEAD, prefetch
 from frameboost.runtime.kernel import CompileLater, kernel
@@ -102,10 +102,7 @@ class RowPartition:
 
     def _number(self) -> None:
         rows, self._are_numbered = self._rows[: self.n_rows], True
-        if self.n_rows <= MAX_IN_NUMPY:
-            rows[:] = np.arange(self.n_rows, dtype=np.uint32)
-        else:
-            self._workers.over(self.n_rows, lambda *slice_: number_rows(rows, *slice_), smallest=VALUES_PER_TASK)
+        self._workers.over(self.n_rows, lambda *slice_: number_rows(rows, *slice_), smallest=VALUES_PER_TASK)
 
     def rows_to_write(self) -> RowNumbers:
         """Return the two halves for the caller to number: what is in them does not count."""

@@ -1,4 +1,4 @@
-"""The radix sort of presorted columns: the order of any numbers is that of Python's stable sort."""
+"""Presorted columns: distinct values, ranks and rows of numbers of any type."""
 
 from __future__ import annotations
 
@@ -7,47 +7,27 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from frameboost.binning import arrays
 from frameboost.binning.arrays import sort_column
-from frameboost.binning.kernels import sort_rows
 from frameboost.schema.types import Feature, FeatureType
 
 INTEGERS = [pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64]
 
 
-@given(st.lists(st.integers(0, 2**64 - 1), max_size=60), st.sampled_from([32, 64]))
-@settings(max_examples=100, deadline=None)
-def test_rows_are_in_the_order_of_their_keys(keys, n_bits):
-    keys = [key % 2**n_bits for key in keys] + [5, 5, 0]
-    array = np.array(keys, f"u{n_bits // 8}")
-    rows = np.empty((2, len(keys)), np.uint32)
-    found = sort_rows(array.copy(), n_bits, np.empty_like(array), *rows)
-    assert found.tolist() == sorted(range(len(keys)), key=keys.__getitem__)
-
-
 def sorted_column(values, dtype):
-    """Return the distinct values, ranks and sorted rows of a column, as the radix sort has them."""
+    """Return the distinct values and ranks of a column, and the ranks of its sorted rows."""
     column = pl.Series("x", values, dtype)
     ranks, rows = np.empty((2, len(column)), np.uint32)
     _, distinct = sort_column(Feature("x", FeatureType.from_polars(dtype)), column, ranks, rows)
-    return distinct.to_list(), ranks.tolist(), rows.tolist()
+    assert sorted(rows.tolist()) == list(range(len(column)))
+    return distinct.to_list(), ranks.tolist(), ranks[rows].tolist()
 
 
 def expected(values):
     """Return the same in plain Python."""
     distinct = sorted({value + 0 for value in values if value is not None})
     ranks = [len(distinct) if value is None else distinct.index(value) for value in values]
-    rows = sorted(range(len(values)), key=lambda row: (values[row] is not None, values[row] or 0))
-    return distinct, ranks, rows
-
-
-@pytest.fixture(autouse=True)
-def few_values(monkeypatch):
-    """Let the kernel sort columns of few values."""
-    monkeypatch.setattr(arrays, "MAX_IN_NUMPY", 0)
+    return distinct, ranks, sorted(ranks, key=lambda rank: (rank != len(distinct), rank))  # missing values first
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
