@@ -51,10 +51,10 @@ def evaluation_metrics(loss: Loss, parameters: Mapping[str, Any], wanted: Any) -
     if loss.has_margin_of_each_class:
         names: tuple[str, ...] = ("mlogloss", "merror", "auc", "aucpr")
     elif loss.classes:
-        names = ("error", "auc", "aucpr") if loss.name == "binary:hinge" else ("logloss", "error", "auc", "aucpr")
+        names = (*(["logloss"] if loss.has_probabilities else []), "error", "auc", "aucpr")
     elif "qid" in loss.roles:
         names = (loss.metric, "ndcg@5", "ndcg@10")
-    elif loss.name.startswith("survival:"):
+    elif loss.family == "survival":
         names = (loss.metric, *(["interval-regression-accuracy"] if "upper" in loss.roles else []))
     else:
         names = (loss.metric, *_ONE_PREDICTION)

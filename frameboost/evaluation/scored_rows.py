@@ -155,7 +155,7 @@ def scores_for_ranking(loss: Loss, what: str) -> str:
         )
     if not loss.classes:
         return "mean"
-    return "margin" if loss.name == "binary:hinge" else "probability"
+    return "probability" if loss.has_probabilities else "margin"
 
 
 def _read_rows(source: Source, names: list[str]) -> pl.DataFrame:

@@ -286,6 +286,21 @@ class Loss:
         return self.labels[output] if len(self.labels) > 1 else self.labels[0]
 
     @property
+    def family(self) -> str:
+        """The kind of target, as the name begins: ``reg``, ``binary``, ``multi``, ``count``, ``rank``, ``survival``."""
+        return self.name.partition(":")[0]
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether it has probabilities of the classes; the sides of a hinge are classes without any."""
+        return self.classes > 0 and self.name != "binary:hinge"
+
+    @property
+    def has_quantiles(self) -> bool:
+        """Whether the outputs are several quantiles of one target."""
+        return self.name == "reg:quantileerror" and self.n_outputs > 1 and len(self.labels) == 1
+
+    @property
     def n_outputs(self) -> int:
         """Number of margins, and of trees a round."""
         return len(self.outputs)

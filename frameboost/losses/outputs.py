@@ -30,7 +30,6 @@ __all__ = [
     "OutputName",
     "ScoreName",
     "has_intervals",
-    "has_quantiles",
     "interval_ends",
     "kind_of",
     "leaf_output",
@@ -146,14 +145,14 @@ def output_of(
         return Output(margins, _largest(loss, links[0]) if is_softmax else loss.link_terms, links)
     if name == "class" and loss.classes:
         return _class(loss, links, labels)
-    if name == "probability" and loss.classes and loss.name != "binary:hinge":
+    if name == "probability" and loss.has_probabilities:
         shares = loss.evaluated or links if calibration is None else links
         texts = tuple(label for label in labels if isinstance(label, str))
         if len(texts) == 2 and len(shares) == 1:
             first = Expression(f"1 - ({shares[0].text})", shares[0].columns)
             return Output(margins, loss.link_terms, (first, *shares), names=texts)
         return Output(margins, loss.link_terms, shares, names=texts)
-    if name == "quantiles" and has_quantiles(loss):
+    if name == "quantiles" and loss.has_quantiles:
         return _sorted_quantiles(loss)
     if name == "distribution" and loss.is_distribution:
         assert loss.spread is not None
@@ -169,8 +168,8 @@ def _outputs_of(loss: Loss, interval: Interval | None) -> tuple[str, ...]:
     """Return the names of the outputs that there are."""
     names: tuple[str, ...] = OUTPUTS[:2]
     if loss.classes:
-        names = OUTPUTS[:3] if loss.name == "binary:hinge" else OUTPUTS[:4]
-    more = {"quantiles": has_quantiles(loss), "distribution": loss.is_distribution, "interval": interval is not None}
+        names = OUTPUTS[:4] if loss.has_probabilities else OUTPUTS[:3]
+    more = {"quantiles": loss.has_quantiles, "distribution": loss.is_distribution, "interval": interval is not None}
     return (*names, *(name for name, is_there in more.items() if is_there))
 
 
@@ -302,11 +301,6 @@ class Ends:
     upper: Expression
 
 
-def has_quantiles(loss: Loss) -> bool:
-    """Whether the outputs are several quantiles of one target."""
-    return loss.name == "reg:quantileerror" and loss.n_outputs > 1 and len(loss.labels) == 1
-
-
 def kind_of(loss: Loss) -> Kind:
     """Return the kind of intervals that goes with a loss.
 
@@ -318,7 +312,7 @@ def kind_of(loss: Loss) -> Kind:
     if reason := _why_not(loss):
         what = f"the model, of objective {shown(loss.name)},"
         raise ParameterError(f"prediction intervals are for a regression of one target; {what} {reason}")
-    return "quantiles" if has_quantiles(loss) else "absolute" if loss.spread is None else "scaled"
+    return "quantiles" if loss.has_quantiles else "absolute" if loss.spread is None else "scaled"
 
 
 def has_intervals(loss: Loss) -> bool:
@@ -328,15 +322,15 @@ def has_intervals(loss: Loss) -> bool:
 
 def _why_not(loss: Loss) -> str:
     """Return why a loss has no intervals, or nothing."""
-    if has_quantiles(loss) or loss.is_distribution:
+    if loss.has_quantiles or loss.is_distribution:
         return ""
     if loss.classes:
         return f"has {loss.classes} classes"
     if len(loss.labels) > 1:
         return f"has {len(loss.labels)} targets"
-    if loss.name.startswith("survival:"):
+    if loss.family == "survival":
         return "is of times, which may be censored"
-    if loss.name.startswith("rank:"):
+    if loss.family == "rank":
         return "ranks, and its scores are on no scale of labels"
     return f"has {loss.n_outputs} outputs" if loss.n_outputs > 1 else ""
 

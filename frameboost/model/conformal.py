@@ -29,7 +29,6 @@ from frameboost.losses.outputs import (
     Ends,
     Interval,
     Lookup,
-    has_quantiles,
     interval_ends,
     kind_of,
     score_of,
@@ -151,7 +150,7 @@ def chosen_quantiles(loss: Loss, coverage: float) -> tuple[int, ...]:
     >>> chosen_quantiles(get_loss("reg:quantileerror", {"quantile_alpha": (0.05, 0.25, 0.5, 0.75, 0.95)}), 0.5)
     (1, 3)
     """
-    if not has_quantiles(loss):
+    if not loss.has_quantiles:
         return ()
     alphas = [Fraction(repr(alpha)) for alpha in loss.renewal]
     tail = (1 - _exact(coverage)) / 2

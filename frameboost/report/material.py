@@ -114,7 +114,7 @@ class Material:
     def predicts_labels(self) -> bool:
         """Whether a prediction is a number on the scale of the label, neither of a class nor a rank nor a risk."""
         loss = self.ensemble.loss
-        odd = self.is_ranking or loss.name.startswith("survival:")
+        odd = self.is_ranking or loss.family == "survival"
         return not odd and not loss.classes and loss.n_predictions == 1
 
     @cached_property

@@ -277,7 +277,7 @@ def _outputs(material: Material) -> list[Raw]:
     """Say what the numbers of the outputs in the charts stand for."""
     ensemble = material.ensemble
     names: list[str] = []
-    if ensemble.loss.name == "reg:quantileerror" and ensemble.n_outputs > 1:
+    if ensemble.loss.has_quantiles:
         names = [f"the quantile {level:g}" for level in ensemble.loss.renewal]
     if ensemble.loss.is_distribution:
         names = ["the mean", "the logarithm of the spread"]
@@ -304,7 +304,7 @@ def _calibration(material: Material) -> Section | None:
     None without labels and where predictions are neither probabilities nor on their scale.
     """
     loss = material.ensemble.loss
-    if not material.one_target or loss.name == "binary:hinge":
+    if not material.one_target or (loss.classes and not loss.has_probabilities):
         return None
     if loss.name == "reg:quantileerror":
         return _calibration_of_quantiles(material)

@@ -274,7 +274,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
     @property
     def _probability(self) -> Literal["mean", "probability"]:
         """The output that has the probabilities; predictions may be margins or numbers of classes."""
-        return "mean" if self.model_.objective == "binary:hinge" else "probability"  # whose probabilities are 0 and 1
+        return "probability" if self.model_.ensemble.loss.has_probabilities else "mean"  # of a hinge: 0 and 1
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes, in the order of ``classes_``, for X's rows."""

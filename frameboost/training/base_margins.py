@@ -132,7 +132,7 @@ def base_margins(
 
 def _of_constant_labels(rows: Rows, loss: Loss) -> tuple[float, ...] | None:
     """Return the margins of labels that are all equal, which one Newton step may miss by far; None of others."""
-    if not loss.name.startswith("reg:") or loss.definition is not None:
+    if loss.family != "reg" or loss.definition is not None:
         return None
     counted = {name: Expression(f"CASE WHEN weight > 0 THEN {name} END", (name, "weight")) for name in loss.labels}
     wanted = {(f, name): Aggregate(f, label) for name, label in counted.items() for f in ("min", "max")}

@@ -276,11 +276,11 @@ def _check_labels(loss: Loss, label: str, target: str, summary: dict[str, float]
 
 def _way_of_labels(loss: Loss, lowest: float, highest: float) -> str:
     """Return the end of the message that labels are none of a loss: what takes them."""
-    if loss.name.startswith("binary:") and lowest >= 0 and highest <= 1:
+    if loss.family == "binary" and lowest >= 0 and highest <= 1:
         return "; 'reg:logistic' takes shares from 0 to 1"
-    if loss.name.startswith("binary:"):
+    if loss.family == "binary":
         return "; give 0 and 1 in place of other numbers, or labels as strings"
-    return "; number them from 0, or give labels as strings" if loss.name.startswith("multi:") else ""
+    return "; number them from 0, or give labels as strings" if loss.family == "multi" else ""
 
 
 def count_violations(rows: Rows, condition: Expression) -> int:
