@@ -610,7 +610,8 @@ class Model:
         Raises
         ------
         ParameterError
-            As `sql`; if a function of the name may not be replaced, or the name is not allowed; if pyarrow is missing.
+            As `sql`; if a function of the name may not be replaced, or the name is not allowed; if the connection has a
+            result that is not read to its end; if pyarrow is missing.
 
         Examples
         --------
