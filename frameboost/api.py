@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from frameboost.binning.given_cuts import bins_from_cuts
@@ -24,7 +25,7 @@ from frameboost.ensemble.tree_columns import TreeColumns, trees_on_grid
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate
-from frameboost.fold_models import mean_of_folds
+from frameboost.fold_models import mean_of_folds, refuse_with_folds
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import Objective
@@ -35,7 +36,7 @@ from frameboost.metrics.metric import Metric, evaluate
 from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
-from frameboost.planning import FitPlan, plan_fit, settings_of
+from frameboost.planning import FitPlan, plan_fit, read_once
 from frameboost.runtime.cleanup import closed_after
 from frameboost.runtime.installed import require_numba
 from frameboost.runtime.interrupts import defer_in_callbacks, defer_signals, unwrap_handler_errors
@@ -43,15 +44,12 @@ from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.storage import MemoryBudget
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
-from frameboost.training.class_labels import hint_of_classes
 from frameboost.training.data_checks import check_held_out, check_queries, check_rows, check_upper_bound
 from frameboost.training.evaluation_log import Callback, EvaluationLog
 
-__all__ = ["check_options", "fit", "plan"]
+__all__ = ["fit", "plan", "plan_with", "train_planned"]
 
 _MAX_CLASSES = 10_000
-
-_Added = Mapping[str, Any]  # the arguments that name an offset, by their names
 
 
 @checked()
@@ -213,18 +211,39 @@ def fit(
       x  float64
     """
     if folds is not None:
-        return mean_of_folds(fit, **locals())
+        refuse_with_folds(locals())
     require_numba("fit")
+    planned = plan_fit(
+        data, target, objective=objective, positive=positive, features=features, exclude=exclude, weight=weight,
+        base_margin=base_margin, exposure=exposure, label_upper_bound=label_upper_bound, group=group, valid=valid,
+        folds=folds, time=time, init_model=init_model, engine=engine, shards=shards, cuts=cuts, parameters=parameters,
+    )  # fmt: skip
+    if folds is not None:
+        metrics = read_once(eval_metric)
+        return mean_of_folds(partial(train_planned, eval_metric=metrics, verbose=verbose), planned)
+    return train_planned(
+        planned, eval_metric=eval_metric, train_metrics=train_metrics, callbacks=callbacks, checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every, verbose=verbose,
+    )  # fmt: skip
+
+
+def train_planned(
+    planned: FitPlan, *, eval_metric: str | Metric | Iterable[str | Metric] | None = None, train_metrics: bool = False,
+    callbacks: Sequence[Callback] = (), checkpoint: str | os.PathLike[str] | None = None, checkpoint_every: int = 10,
+    verbose: bool | None = None,
+) -> Model:  # fmt: skip
+    """Train what is planned; the other arguments are those of `fit`.
+
+    Raises
+    ------
+    ParameterError, DataError, ModelFileError
+        As `fit`.
+    """
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.checkpoint import Checkpoint, argument_facts
         from frameboost.training.growths import FitEngines
         from frameboost.training.train import train
     saved = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every)
-    planned = plan_fit(
-        data, target, objective=objective, positive=positive, features=features, exclude=exclude, weight=weight,
-        base_margin=base_margin, exposure=exposure, label_upper_bound=label_upper_bound, group=group, valid=valid,
-        time=time, init_model=init_model, engine=engine, shards=shards, cuts=cuts, parameters=parameters,
-    )  # fmt: skip
     roles, chosen, method, initial = planned.roles, planned.features, planned.method, planned.initial
     with unwrap_handler_errors(), defer_in_callbacks(), ExitStack() as open_engines, announce_compilation(verbose):
         when_call_returns(open_engines.close)
@@ -240,9 +259,8 @@ def fit(
         offset = offset_of(loss, planned.offset)
         _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
-        hint = hint_of_classes(
-            planned.source, target, objective, loss, check_rows(training, loss, roles, planned.labels)
-        )
+        label_range = check_rows(training, loss, roles, planned.labels)
+        hint = planned.hint if label_range == (0, 1) and not loss.classes else ""
         evaluated = metrics if planned.held_out or eval_metric is not None else []
         check_queries(training, loss, evaluated, roles, exponential=settings.ndcg_exp_gain)
         others = {key: opened(method.held_out_contract, part) for key, part in planned.held_out.items()}
@@ -253,7 +271,7 @@ def fit(
         log = EvaluationLog(
             sets, metrics, settings.early_stopping_rounds, callbacks, 0 if initial is None else initial.n_rounds
         )
-        given = bins_from_cuts(cuts, chosen, training.count_missing()) if cuts else {}
+        given = bins_from_cuts(planned.cuts, chosen, training.count_missing()) if planned.cuts else {}
         if saved is not None:
             open_engines.enter_context(closed_after(saved))
             facts = argument_facts(loss, settings, chosen, roles, log.columns, initial, planned.labels)
@@ -328,17 +346,6 @@ def _check_loss(
         check_continues(initial, loss, settings, features)
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    """Raise what `fit` would raise of arguments for several fits, by the names here, without a look at the data."""
-    settings_of(options.get("objective"), "folds", _parameters_in(options))
-
-
-def _parameters_in(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the options of `fit` that its ``**parameters`` takes."""
-    named = inspect.signature(fit).parameters
-    return {name: value for name, value in options.items() if name not in named}
-
-
 @checked(fit)
 def plan(data: Any, target: str | Sequence[str], **options: Any) -> FitPlan:
     """Return what `fit` would do with the same arguments, and why: printed, a line for each decision.
@@ -350,8 +357,8 @@ def plan(data: Any, target: str | Sequence[str], **options: Any) -> FitPlan:
     data, target
         As for `fit`.
     **options
-        All other arguments of `fit`, but not ``folds``. Those that matter only later, such as ``eval_metric``, change
-        nothing.
+        All other arguments of `fit`. Those that matter only later, such as ``eval_metric``, change nothing. With
+        ``folds`` the plan is that of all rows.
 
     Returns
     -------
@@ -379,14 +386,23 @@ def plan(data: Any, target: str | Sequence[str], **options: Any) -> FitPlan:
     parameters  max_depth=3
     """
     if options.get("folds") is not None:
-        raise ParameterError("plan takes no folds, each of which has a plan of its own")
-    defaults = {name: each.default for name, each in inspect.signature(fit).parameters.items()}
-    decided = {
-        name: options.get(name, defaults[name])
-        for name, each in inspect.signature(plan_fit).parameters.items()
-        if each.kind is each.KEYWORD_ONLY and name != "parameters"
-    }
-    return plan_fit(data, target, parameters=_parameters_in(options), **decided)
+        refuse_with_folds(options)
+    return plan_with(data, target, options)[0]
+
+
+def plan_with(
+    data: Any, target: str | Sequence[str], options: Mapping[str, Any]
+) -> tuple[FitPlan, Callable[[FitPlan], Model]]:
+    """Return the plan of a fit with these arguments of `fit`, and what trains it, or one like it."""
+    named = inspect.signature(fit).parameters
+
+    def arguments_of(function: Callable[..., object]) -> dict[str, Any]:
+        own = [each.name for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
+        return {name: options.get(name, named[name].default) for name in own if name != "parameters"}
+
+    parameters = {name: value for name, value in options.items() if name not in named}
+    plan = plan_fit(data, target, parameters=parameters, **arguments_of(plan_fit))
+    return plan, partial(train_planned, **arguments_of(train_planned))
 
 
 def _with_parameters(doc: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from frameboost.api import fit
+from frameboost.api import fit, plan_with
 from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.errors import ParameterError
 from frameboost.fold_models import fold_models, for_several_fits
@@ -75,10 +75,9 @@ def cv(
     for name in ("valid", "init_model", "callbacks", "checkpoint"):
         if name in options:
             raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")
-    models, _, _ = fold_models(
-        fit, data, target, folds, time, seed, {"verbose": False, "train_metrics": True} | options
-    )
-    histories = [model.history for model in models]
+    options = {"verbose": False, "train_metrics": True} | options | {"folds": folds, "seed": seed}
+    planned, train = plan_with(data, target, options)
+    histories = [model.history for model in fold_models(train, planned, time)]
     table = _summary(histories)
     if early_stopping_rounds is None:
         return table

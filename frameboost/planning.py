@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +28,14 @@ from frameboost.parameters.aliases import under_our_names
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.interrupts import defer_signals
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.training.class_labels import TrainingTarget, labelled_columns, read_target
+from frameboost.training.class_labels import TrainingTarget, hint_of_classes, labelled_columns, read_target
 from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import find_roles, pick_features, with_group
 
 if TYPE_CHECKING:
     from frameboost.training.tree_methods import TreeMethod
 
-__all__ = ["FitPlan", "plan_fit", "settings_of"]
+__all__ = ["FitPlan", "plan_fit", "read_once"]
 
 _Added = Mapping[str, Any]  # the arguments that name an offset, by their names
 
@@ -70,6 +70,12 @@ class FitPlan:
         The ensemble to continue from.
     offset
         The names of the columns of an offset, by argument.
+    cuts
+        The user's cuts, by column.
+    folds
+        The number of folds, or the column that tells them, if each of them is held out from a fit of its own.
+    hint
+        What to say if the labels turn out to be 0 and 1, and were taken for numbers by default.
     """
 
     data: Any
@@ -85,6 +91,15 @@ class FitPlan:
     engine: EngineDescription
     initial: Ensemble | None
     offset: _Added
+    cuts: Mapping[str, Iterable[Any]]
+    folds: int | str | None
+    hint: str
+
+    def of_fold(self, training: Any, held_out: Any) -> FitPlan:
+        """Return the plan of a fit on part of the rows, with another part held out."""
+        return replace(
+            self, source=open_source(training), held_out={"valid": open_source(held_out)}, folds=None, hint=""
+        )
 
     def __str__(self) -> str:
         settings, defaults = self.settings.as_dict(), _for_objective(self.objective, Parameters()).as_dict()
@@ -97,6 +112,7 @@ class FitPlan:
             "features": f"{len(self.features):,}: {', '.join(f'{n:,} {kind}' for kind, n in kinds.items())}",
             "roles": ", ".join(f"{role} {shown(name)}" for role, name in self.roles.items() if "label" not in role),
             "rows": data_kind(self.source) + (f", {listed(self.held_out)} held out" if self.held_out else ""),
+            "folds": "" if self.folds is None else shown(self.folds),
             "engine": ", ".join(filter(None, (self.engine.name, self.engine.summary))),
             "splits": f"{self.method.setting}: {self.method.summary}",
             "rounds": f"{settings.pop('n_estimators'):,}{more}",
@@ -109,9 +125,9 @@ class FitPlan:
 def plan_fit(
     data: Any, target: str | Sequence[str], *, objective: str | Objective | None, positive: str | None, features: Any,
     exclude: Any, weight: str | None, base_margin: str | Sequence[str] | None, exposure: str | None,
-    label_upper_bound: str | None, group: str | None, valid: Any, time: str | None, init_model: Model | None,
-    engine: str | Dask | Spark, shards: int | None, cuts: Mapping[str, Iterable[Any]] | None,
-    parameters: Mapping[str, Any],
+    label_upper_bound: str | None, group: str | None, valid: Any, folds: int | str | None, time: str | None,
+    init_model: Model | None, engine: str | Dask | Spark, shards: int | None,
+    cuts: Mapping[str, Iterable[Any]] | None, parameters: Mapping[str, Any],
 ) -> FitPlan:  # fmt: skip
     """Decide all that can be decided without reading the rows; the arguments are those of `frameboost.fit`.
 
@@ -122,11 +138,15 @@ def plan_fit(
     """
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.tree_methods import choose_tree_method
-    settings = settings_of(objective, valid, parameters)
+    settings = _settings(objective, parameters, has_held_out=valid is not None or folds is not None)
     method = choose_tree_method(settings)
+    cuts = {name: read_once(values) for name, values in cuts.items()} if isinstance(cuts, Mapping) else cuts
     method.check_cuts(cuts)
     initial, features, added = _continued(init_model, features, {"base_margin": base_margin, "exposure": exposure})
-    opened = open_source(data, clusters=True, types=_known_types(initial, target))
+    if folds is None:
+        opened: Source = open_source(data, clusters=True, types=_known_types(initial, target))
+    else:
+        opened = open_source(data)
     source, held_out = held_out_sources(opened, valid, time, group, settings.seed)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
     margins: dict[str, str] = {}
@@ -136,15 +156,21 @@ def plan_fit(
         margins = {f"init_{margin}": name for margin, name in zip(initial.loss.margins, names, strict=True)}
     roles = find_roles(source, target, weight, added["base_margin"], label_upper_bound, added["exposure"])
     roles = with_group(source, roles | margins, group)
-    chosen = pick_features(source, features, roles, valid, exclude)
+    chosen = pick_features(source, features, roles, folds if valid is None else valid, exclude)
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
     goal = read_target(source, held_out, target, objective, settings.num_class, initial, positive)
     parts = {key: part.like(goal.source, chosen, roles, key) for key, part in goal.held_out.items()}
     return FitPlan(
         opened, goal.source, parts, (target,) if isinstance(target, str) else tuple(target), goal.objective,
-        goal.labels, roles, chosen, _for_target(goal, settings), method, description, initial, added,
+        goal.labels, roles, chosen, _for_target(goal, settings), method, description, initial, added, cuts or {}, folds,
+        hint_of_classes(source, target) if objective is None and folds is None else "",
     )  # fmt: skip
+
+
+def read_once(value: Any) -> Any:
+    """Return a value that several fits read: what can be read only once, such as a generator, as a list."""
+    return list(value) if isinstance(value, Iterator) else value
 
 
 def _known_types(initial: Ensemble | None, target: str | Sequence[str]) -> dict[str, FeatureType]:
@@ -168,10 +194,10 @@ def _continued(model: object, features: Any, added: _Added) -> tuple[Ensemble | 
     return model.ensemble, model.features if features is None else features, own
 
 
-def settings_of(objective: object, valid: object, keywords: Mapping[str, Any]) -> Parameters:
+def _settings(objective: object, keywords: Mapping[str, Any], *, has_held_out: bool) -> Parameters:
     """Return the parameters, checked as far as is possible without a look at the data."""
     settings = Parameters.from_keywords(under_our_names(keywords))
-    if settings.early_stopping_rounds is not None and valid is None:
+    if settings.early_stopping_rounds is not None and not has_held_out:
         raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=..., or folds=5")
     if objective is None:
         return settings

@@ -16,7 +16,7 @@ from tests.support.package import MODULES, PACKAGE, ROOT
 # From the public face down; a module may import from its own package, and from those below it.
 LAYERS = [
     "__main__", "cli", "frameboost", "namespace", "report", "plots", "sklearn", "tuning", "cross_validation", "api",
-    "planning", "fold_models", "loading", "model", "evaluation", "database", "prediction", "interop", "compile",
+    "fold_models", "planning", "loading", "model", "evaluation", "database", "prediction", "interop", "compile",
     "training", "metrics", "engines", "splits", "ensemble", "losses", "parameters", "trees", "binning", "joins", "data",
     "dialects", "runtime", "expressions", "schema", "checks", "errors", "version",
 ]  # fmt: skip

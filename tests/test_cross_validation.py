@@ -1,11 +1,14 @@
 """Cross-validation: folds by hash, by a column and by time, the same for a frame and for a relation."""
 
+from functools import wraps
+
 import duckdb
 import numpy as np
 import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.api import train_planned
 
 OPTIONS = {"features": ["x", "z"], "n_estimators": 4, "max_depth": 2}
 
@@ -62,15 +65,17 @@ def test_time_is_predicted_from_the_past(frame, relation, kind):
 
 
 @pytest.mark.slow
-def test_hashed_folds_are_even_and_the_same_everywhere(frame, relation):
-    seen: list[int] = []
-    fb_fit = fb.cross_validation.fit
-    try:
-        fb.cross_validation.fit = lambda data, target, **o: seen.append(o["valid"]) or fb_fit(data, target, **o)
+def test_hashed_folds_are_even_and_the_same_everywhere(frame, relation, monkeypatch):
+    parts: list[list[int]] = []
+
+    @wraps(train_planned)
+    def train(plan, **options):
+        parts.append(plan.held_out["valid"].frame.collect()["index"].to_list())
+        return train_planned(plan, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("frameboost.api.train_planned", train)
         table = fb.cv(frame.with_row_index(), "y", folds=4, **OPTIONS)
-    finally:
-        fb.cross_validation.fit = fb_fit
-    parts = [part.collect()["index"].to_list() for part in seen]
     assert sorted(row for part in parts for row in part) == list(range(400))
     assert all(70 < len(part) < 130 for part in parts)
     assert table.equals(fb.cv(relation, "y", folds=4, **OPTIONS))

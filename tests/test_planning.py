@@ -42,7 +42,13 @@ def test_a_plan_follows_the_model_to_continue_from():
     assert "after 3 rounds of init_model" in str(plan)
 
 
-@pytest.mark.parametrize("options", [{"folds": 3}, {"trees": 3}, {"features": ["absent"]}])
+def test_a_plan_of_folds_is_that_of_all_rows():
+    plan = fb.plan(FRAME, "y", folds="town", early_stopping_rounds=2)
+    assert "town" not in [feature.name for feature in plan.features]
+    assert dict(line.split(maxsplit=1) for line in str(plan).splitlines())["folds"] == "'town'"
+
+
+@pytest.mark.parametrize("options", [{"folds": 3, "valid": 0.2}, {"trees": 3}, {"features": ["absent"]}])
 def test_a_plan_refuses_what_a_fit_refuses(options):
     with pytest.raises(fb.FrameboostError):
         fb.plan(FRAME, "y", **options)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import typing
-from collections.abc import Mapping
 from dataclasses import Field, fields
 from time import monotonic
 from typing import Any, Literal
 
 import polars as pl
 
-from frameboost.api import fit
+from frameboost.api import fit, plan_with
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.cli.files import add_data, add_model_and_data, file_fact, other_table, read_data, write_model
 from frameboost.cli.options import (
@@ -26,17 +25,16 @@ from frameboost.cli.options import (
     value,
 )
 from frameboost.cli.screen import print_facts, print_table
-from frameboost.data.held_out import held_out_sources
-from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, Source
 from frameboost.data.spark_source import SparkSource
 from frameboost.data.written_files import STDOUT, check_format, check_writable, write_table
 from frameboost.engines.choose import ENGINES
 from frameboost.loading import open_model
 from frameboost.model.model import Model
-from frameboost.parameters.aliases import ALIASES, under_our_names
+from frameboost.parameters.aliases import ALIASES
 from frameboost.parameters.fields import values_text
 from frameboost.parameters.parameters import Parameters
+from frameboost.planning import FitPlan
 from frameboost.tuning.auto import auto
 
 __all__ = ["add_auto", "add_conform", "add_train"]
@@ -139,36 +137,34 @@ def _train(options: argparse.Namespace) -> None:
         valid = value(valid) if isinstance(value(valid), int | float) else other_table(valid, options)
     initial = None if options.init_model is None else open_model(options.init_model)
     more = {"valid": valid, "init_model": initial, "verbose": False if options.quiet else None}
-    model = fit(data, **arguments(options, fit) | more | parameters)
+    keywords = arguments(options, fit) | more | parameters
+    model = fit(data, **keywords)
     seconds = monotonic() - started
     if options.history is not None:
         write_table(model.history.lazy(), options.history)
     write_model(model, options.out)
     if not options.quiet and options.out != STDOUT:
-        seed = Parameters.from_keywords(under_our_names(parameters)).seed
-        training, held_out = held_out_sources(open_source(data), valid, options.time, options.group, seed)
-        facts = _facts(model, training, {name: part.source for name, part in held_out.items()}, options)
+        planned, _ = plan_with(data, options.target, keywords)
+        facts = _facts(model, planned, options)
         print_facts(facts | {"seconds": f"{seconds:.1f}", "file": file_fact(options.out)})
 
 
 # --- what a training says at its end ----------------------------------------------------------------------------------
 
 
-def _facts(
-    model: Model, training: Source, held_out: Mapping[str, Source], options: argparse.Namespace
-) -> dict[str, str]:
+def _facts(model: Model, planned: FitPlan, options: argparse.Namespace) -> dict[str, str]:
     """Return what a model is, what it was trained on and how good it is, by name."""
     leaves = sum(1 for tree in model.ensemble.trees for _ in tree.leaves())
-    counts = [f"{_count(training):,} to train on"]
-    counts += [f"{_count(source):,} to validate on" for source in held_out.values()]
+    counts = [f"{_count(planned.source):,} to train on"]
+    counts += [f"{_count(source):,} to validate on" for source in planned.held_out.values()]
     return {
-        "objective": f"{model.objective}, {_reason(model, training, options)}",
+        "objective": f"{model.objective}, {_reason(model, planned, options)}",
         **_classes(model),
         "rows": ", ".join(counts),
         "features": _features(model),
         "trees": f"{model.n_trees:,} in {counted(model.n_rounds, 'round')} (depth {model.ensemble.depth}, "
         f"{counted(leaves, 'leaf', 'leaves')})",
-        **_metrics(model, held_out),
+        **_metrics(model, planned),
     }
 
 
@@ -178,12 +174,12 @@ def _features(model: Model) -> str:
     return f"{len(model.features):,}: {names}"
 
 
-def _reason(model: Model, training: Source, options: argparse.Namespace) -> str:
+def _reason(model: Model, planned: FitPlan, options: argparse.Namespace) -> str:
     """Return why a model has its objective."""
     if options.objective is not None:
         return "as asked for"
-    targets = [options.target] if isinstance(options.target, str) else options.target
-    kind = training.types().get(targets[0])
+    targets = planned.target
+    kind = planned.data.types().get(targets[0])
     adjective = _ADJECTIVES.get("" if kind is None else kind.family)
     if len(targets) > 1:
         return f"as the targets {listed(targets)} are {adjective}"
@@ -208,13 +204,13 @@ def _count(source: Source) -> int:
     return int(source.relation.aggregate("COUNT(*)").fetchall()[0][0])
 
 
-def _metrics(model: Model, held_out: Mapping[str, Source]) -> dict[str, str]:
+def _metrics(model: Model, planned: FitPlan) -> dict[str, str]:
     """Return the metrics of the last round, which early stopping makes the best one."""
     last = model.history.filter(round=model.n_rounds)
     if last.width < 2 or last.is_empty():
         return {"metric": "none, as no rows were held out; --valid 0.2 holds out a fifth"}
     metrics = {name: f"{value:.6g}" for name, value in last.drop("round").row(0, named=True).items()}
-    if not held_out or model.best_iteration is None:
+    if not planned.held_out or model.best_iteration is None:
         return metrics
     best = f"{model.best_iteration} of {model.n_rounds}"
     if model.best_iteration != model.n_rounds:

@@ -16,7 +16,6 @@ from frameboost.data.sources import FrameSource, RelationSource, Source, check_n
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.custom import Objective
-from frameboost.losses.loss import Loss
 from frameboost.schema.types import Feature, FeatureType
 
 __all__ = ["TrainingTarget", "check_known", "hint_of_classes", "labelled_columns", "read_target", "with_label_codes"]
@@ -141,13 +140,8 @@ def _of_strings(
     return TrainingTarget(source.with_codes(target, labels), encoded, chosen, n_classes, tuple(labels))
 
 
-def hint_of_classes(
-    source: Source, target: str | Sequence[str], objective: object, loss: Loss, label_range: tuple[float, float]
-) -> str:
-    """Say that a target of integers which are 0 or 1 may be two classes, if it was trained as a number by default."""
-    # First, as types of many columns take long to tell; strings and Booleans are integers by now, of classes.
-    if objective is not None or loss.classes or label_range != (0, 1):
-        return ""
+def hint_of_classes(source: Source, target: str | Sequence[str]) -> str:
+    """Say that a target of integers, if they are 0 and 1, may be two classes."""
     kind = source.types().get(target) if isinstance(target, str) else None
     if kind is None or not kind.is_integer:
         return ""

@@ -11,15 +11,12 @@ from typing import Any, cast
 
 import polars as pl
 
-from frameboost.api import check_options, fit
+from frameboost.api import fit, plan_with
 from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.checks.messages import shown
-from frameboost.data.feature_columns import chosen_names
 from frameboost.data.held_out import LastRows, fold_parts
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, LocalSource
-from frameboost.engines.choose import choose_engine
-from frameboost.engines.contract import HistogramEngine
 from frameboost.ensemble.averaging import average
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import DataError, ParameterError
@@ -33,8 +30,6 @@ from frameboost.runtime.installed import require_numba
 from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores
 from frameboost.schema.polars_columns import column
-from frameboost.training.class_labels import TrainingTarget, read_target
-from frameboost.training.data_checks import find_column
 from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.recipes import PLANS, Plan, Recipe, distinct
 from frameboost.tuning.trials import Deadline, Fold, Trial, Trials
@@ -48,7 +43,7 @@ _LAST_ROWS = "last 20%"
 # Engines and arguments that leaves with slopes go with and don't go with; ``linear_tree`` is for all fits, or none.
 _WITH_SLOPES = ("auto", "numba", "polars", "duckdb")
 _WITHOUT_SLOPES = {"linear_tree", "booster", "monotone_constraints", "shards"}
-_ROLES, _OFFSETS = ("weight", "group", "label_upper_bound"), ("base_margin", "exposure")
+_ROLES = ("weight", "group", "label_upper_bound")
 _REFUSED = {
     "valid": "it holds out rows by itself: by groups=, by time=, or by a hash of their positions",
     "folds": "it deals the rows to folds by itself",
@@ -134,28 +129,23 @@ def auto(
         raise ParameterError("groups does not go with time: the rows that are held out are the last ones")
     rows_needed(coverage)  # raises before any work starts
     options = for_several_fits(options)
-    check_options(options)
     _refuse(options)
-    source = open_source(data)
-    roles = {name: options.get(name) for name in _ROLES}
-    for name in _names(target):
-        find_column(source, name, "target")
-    added = [name for key in _OFFSETS if options.get(key) is not None for name in _names(options[key])]
-    features = _features(source, [*_names(target), *added], groups, roles, options)
-    objective, is_assumed = options.get("objective"), False
-    if objective is None and _is_of_zeros_and_ones(source, target):
-        objective, is_assumed = _BINARY, True
-    goal = read_target(source, {}, target, objective, options.get("num_class"), None, options.pop("positive", None))
-    options |= {"objective": goal.objective, "num_class": goal.num_class, "features": features, "seed": seed}
-    plan = _plan(quality, options, may_have_slopes=_may_have_slopes(goal, target, options))
-    known = [name for name in roles.values() if name is not None]
-    columns = list(dict.fromkeys([*features, *_names(target), *known, *added]))
-    rows = cast("LocalSource", goal.source)
+    require_numba("auto")
+    planned, _ = plan_with(data, target, options | {"folds": groups or PLANS[quality].folds, "seed": seed})
+    is_assumed = options.get("objective") is None and _is_of_zeros_and_ones(cast("LocalSource", planned.data), target)
+    objective = _BINARY if is_assumed else planned.objective
+    features, roles = [feature.name for feature in planned.features], {name: options.get(name) for name in _ROLES}
+    for name in ("exclude", "positive"):  # the features are named, and labels are numbers from here on
+        options.pop(name, None)
+    options |= {"objective": objective, "num_class": planned.settings.num_class, "features": features, "seed": seed}
+    plan = _plan(quality, options, may_have_slopes=_may_have_slopes(objective, target, options))
+    columns = list(dict.fromkeys([*features, *planned.roles.values()]))
+    rows = cast("LocalSource", planned.source)
     n_rows = _count_rows(rows)
     if n_rows < 2 * plan.folds:
         raise DataError(f"the data has {n_rows:,} rows; auto holds out {plan.folds} folds of at least 2 rows")
     # The times of survival may all be the same, as their upper bounds differ.
-    judged = _names(target) if roles["label_upper_bound"] is None else []
+    judged = list(planned.target) if roles["label_upper_bound"] is None else []
     judged = _check_labels(rows, judged, n_rows)
     plan = plan.for_size(n_rows * len(features))
     options = plan.bins(n_rows) | options
@@ -163,11 +153,12 @@ def auto(
         folds = _folds(rows, plan, groups or roles["group"], seed, columns)
     else:
         folds = [_last_fold(rows, time, roles["group"], columns)]
-    _check_folds([fold.training for fold in folds], judged, goal.labels)
+    _check_folds([fold.training for fold in folds], judged, planned.labels)
     watched = options.get("eval_metric")
     metric = None if watched is None else metrics_of(watched)[-1]
-    require_numba("auto")
-    at_once = _at_once(rows, n_rows * len(features), len(folds), options)
+    at_once, own_threads = 1, bool(planned.engine.threads_set_by) or options.get("shards") is not None
+    if not own_threads and n_rows * len(features) <= _MAX_VALUES_AT_ONCE:
+        at_once = max(1, min(options.get("n_jobs") or available_cores(), len(folds) - 1))
     options["verbose"] = False
     n_threads = options.pop("n_jobs", None) or available_cores() if at_once > 1 else None
     train = partial(fit, target=target, **options)
@@ -187,8 +178,8 @@ def auto(
         interval = margins.interval(list(weights.values()), coverage)
     board = _leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
     hint = f"target {shown(target)} is 0 or 1, taken for two classes; objective='reg:squarederror' predicts a number"
-    joins = recorded_joins(source, ensemble.read_names)
-    ensemble = replace(ensemble, labels=goal.labels, interval=interval, joins=joins)
+    joins = recorded_joins(planned.data, ensemble.read_names)
+    ensemble = replace(ensemble, labels=planned.labels, interval=interval, joins=joins)
     return Model(ensemble, leaderboard=board, hint=hint if is_assumed else "")
 
 
@@ -211,22 +202,9 @@ def _refuse(options: Mapping[str, Any]) -> None:
         )
 
 
-def _names(target: str | Sequence[str]) -> list[str]:
-    return [target] if isinstance(target, str) else list(target)
-
-
-def _features(
-    source: LocalSource, target: str | Sequence[str], groups: str | None, roles: Mapping[str, Any],
-    options: dict[str, Any],
-) -> list[str]:  # fmt: skip
-    """Return the features: by default all columns without a role."""
-    taken = {*_names(target), groups, *roles.values()} - {None}
-    return chosen_names(source, options.pop("features", None), options.pop("exclude", None), cast("set[str]", taken))
-
-
-def _may_have_slopes(goal: TrainingTarget, target: str | Sequence[str], options: Mapping[str, Any]) -> bool:
+def _may_have_slopes(objective: object, target: str | Sequence[str], options: Mapping[str, Any]) -> bool:
     """Whether to try leaves with slopes: they pay in regressions, and do not go with everything."""
-    is_regression = goal.objective in (None, "reg:squarederror") and isinstance(target, str)
+    is_regression = objective == "reg:squarederror" and isinstance(target, str)
     return is_regression and options.get("engine", "auto") in _WITH_SLOPES and not _WITHOUT_SLOPES & options.keys()
 
 
@@ -256,15 +234,6 @@ def _last_fold(source: LocalSource, time: str, group: str | None, columns: Seque
     assert last is not None
     training, held_out = last.split(source, time, group)
     return Fold(0, training, held_out, columns)
-
-
-def _at_once(source: LocalSource, n_values: int, n_folds: int, options: Mapping[str, Any]) -> int:
-    """Return how many fits to run side by side: of few values two take less than one after the other."""
-    n_jobs, shards = options.get("n_jobs"), options.get("shards")
-    engine = choose_engine(options.get("engine", "auto"), source, HistogramEngine, "auto", n_jobs, shards)
-    if engine.threads_set_by or shards is not None or n_values > _MAX_VALUES_AT_ONCE:
-        return 1
-    return max(1, min(n_jobs or available_cores(), n_folds - 1))
 
 
 # --- the search, and after it -----------------------------------------------------------------------------------------
