@@ -8,7 +8,7 @@ from typing import Any
 
 import frameboost as fb
 
-__all__ = ["COMMONEST", "DATABASES", "FACTORS", "GROWTHS", "LOSSES", "Loss", "go_together"]
+__all__ = ["COMMONEST", "DATABASES", "DEAR", "FACTORS", "GROWTHS", "LOSSES", "Loss", "go_together"]
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ GROWTHS: dict[str, dict[str, Any]] = {
 DATABASES = ("postgres", "sqlite", "clickhouse", "mariadb", "spark")
 FACTORS: dict[str, tuple[str, ...]] = {
     "loss": tuple(LOSSES),
-    "output": (
-        "predict", "expr", "case", "lists", "staged", "table", "view", "macro", "udf", "explain", "drift", "evaluate",
-        "report", "dbt", *DATABASES,
-    ),
+    # what reads it: a model is read in three ways, one of each of these factors
+    "output": ("predict", "expr", "case", "lists", "staged", "table", "view"),
+    "consumer": ("explain", "macro", "udf", "drift", "evaluate", "report", "dbt"),
+    "database": ("none", *DATABASES),
     "container": (
         "polars", "lazy", "pandas", "arrow", "relation", "shuffled query", "query read once", "NOCASE table",
         "Parquet relation", "Parquet file", "two frames", "star", "star of relations",
@@ -70,6 +70,11 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "engine": ("auto", "numba", "polars", "duckdb", "shards"),
     "maker": ("fit", "folds", "auto", "estimator"),
 }  # fmt: skip
+# Values that take long: where others meet as many for the first time, these are not chosen.
+DEAR = frozenset((
+    "report", "evaluate", "auto", "folds", "forest", "dart", "shards", "spark", "quantiles", "three strings",
+    "three numbers", "shuffled query", "star of relations",
+))  # fmt: skip
 # Every three of these meet as well.
 COMMONEST = {
     "loss": ("squared", "Boolean"), "output": ("predict", "case"), "container": ("polars", "relation"),

@@ -16,15 +16,14 @@ from tests.support.examples import examples
 from tests.support.warehouses import databases
 
 THOROUGH = examples(1) > 1
-OUTPUTS = [*(name for name in FACTORS["output"] if name not in DATABASES), *databases(*DATABASES)]
-# Of the meetings of one output, the share that may be refused: what does not go together is said in the table.
+# Of the meetings of one database, the share that may be refused: what does not go together is said in the table.
 MAX_REFUSED = 0.1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_values_that_meet(output, tmp_path):
-    chosen = [(number, m) for number, m in enumerate(meetings(thorough=THOROUGH)) if m["output"] == output]
+@pytest.mark.parametrize("database", databases("none", *DATABASES))
+def test_values_that_meet(database, tmp_path):
+    chosen = [(number, m) for number, m in enumerate(meetings(thorough=THOROUGH)) if m["database"] == database]
     refused = {}
 
     @cases("number, meeting", chosen)
