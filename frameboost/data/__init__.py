@@ -1,11 +1,11 @@
 """The user's data: frames, relations and files.
 
-- `opening`: what the user gives, as a source of rows: the table of all kinds of data; rows to score
+- `opening`: the user's data opened as a source of rows: the table of all kinds of data; rows to score
 - `sources`: frames and relations as such sources, with typed columns
 - `sparse_matrix`: a sparse matrix with named columns
 - `spark_source`, `dask_source`: DataFrames of Spark and Dask, whose rows stay there
 - `foreign_tables`: tables of other libraries: pandas, Arrow, Ibis, narwhals
-- `feature_columns`: columns chosen from the data to train on, or found in the data to score
+- `feature_columns`: the features: columns of the data to train on, and of the data to score
 - `held_out`: rows to validate on, ``fit(valid=...)``, folds, and rows drawn by a hash
 - `predicates`: conditions of the user, checked and read by polars
 - `file_formats`: the table of formats, by suffix and by first bytes

@@ -34,7 +34,7 @@ class PartitionedSource(FrameSource):
     schema
         The columns of a partition, as polars reads them.
     steps
-        What `map` was given, in order, which workers apply to each partition.
+        The functions passed to `map`, in order; workers apply them to each partition.
     """
 
     collection: Any = None
@@ -51,11 +51,11 @@ class PartitionedSource(FrameSource):
         from dask.delayed import delayed
 
         partitions, reader = self.read_by([name])
-        found = compute(*(
+        parts = compute(*(
             delayed(_labels_of)(replace(reader, first=number), partition, name, most)  # type: ignore[no-untyped-call]
             for number, partition in enumerate(partitions, start=1)
         ))  # fmt: skip
-        return in_order((label for part in found for label in part), self.frame.collect_schema()[name])[:most]
+        return in_order((label for part in parts for label in part), self.frame.collect_schema()[name])[:most]
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Raise `DataError`: the rows are not read into the memory of this process."""
@@ -63,10 +63,10 @@ class PartitionedSource(FrameSource):
 
     def read_by(self, names: Sequence[str]) -> tuple[list[Any], PartitionReader]:
         """Return the partitions as delayed objects, and how a worker reads these columns from them."""
-        given = {str(name): name for name in self.collection.columns}
-        wanted = list(self.schema) if self.steps else list(names)
-        delayed = self.collection[[given[name] for name in wanted]].to_delayed()
-        return list(delayed), PartitionReader({name: self.schema[name] for name in wanted}, self.steps, tuple(names))
+        original = {str(name): name for name in self.collection.columns}
+        to_read = list(self.schema) if self.steps else list(names)
+        delayed = self.collection[[original[name] for name in to_read]].to_delayed()
+        return list(delayed), PartitionReader({name: self.schema[name] for name in to_read}, self.steps, tuple(names))
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class PartitionReader:
         Raises
         ------
         DataError
-            If a partition lacks a column, or has another type than the Dask DataFrame says.
+            If a partition lacks a column, or a column has another type than in the Dask DataFrame's metadata.
         """
         frames = []
         for number, partition in enumerate(partitions, start=self.first):
@@ -108,23 +108,23 @@ class PartitionReader:
 
     def _typed(self, partition: Any, number: int) -> pl.LazyFrame:
         """Return a partition as polars reads it, with columns of the types in ``schema``."""
-        found = _read(partition, number)
-        own, values = found.schema, []
+        frame = _read(partition, number)
+        dtypes, values = frame.schema, []
         for name, dtype in self.schema.items():
-            if name not in own:
+            if name not in dtypes:
                 raise DataError(f"partition {number} of the Dask DataFrame has no column {shown(name)}")
-            if own[name] == dtype or _kind(own[name]) == _kind(dtype):
+            if dtypes[name] == dtype or _kind(dtypes[name]) == _kind(dtype):
                 values.append(column(name).cast(dtype))
-            elif found[name].null_count() == len(found):
+            elif frame[name].null_count() == len(frame):
                 values.append(pl.lit(None, dtype).alias(name))
-            elif _is_same_number(found[name], dtype):
+            elif _is_same_number(frame[name], dtype):
                 values.append(column(name).cast(dtype))
             else:
                 raise DataError(
-                    f"column {shown(name)} has type {own[name]} in partition {number} of the Dask DataFrame, which "
+                    f"column {shown(name)} has type {dtypes[name]} in partition {number} of the Dask DataFrame, which "
                     f"says {dtype}; {_remedy(name)}"
                 )
-        return found.lazy().with_columns(values).select(map(column, self.schema))
+        return frame.lazy().with_columns(values).select(map(column, self.schema))
 
 
 def _is_same_number(values: pl.Series, dtype: pl.DataType) -> bool:
@@ -143,8 +143,8 @@ def _labels_of(reader: PartitionReader, partition: Any, name: str, most: int) ->
 def open_dask_frame(collection: Any) -> PartitionedSource:
     """Return a Dask DataFrame as a source.
 
-    The types are those that polars gives the same pandas frame. Dask knows all but those of Python objects and of
-    categories that no one has listed, which are found by computing these columns.
+    The types are those of the same pandas frame in polars. Dask's metadata has all but those of Python objects and of
+    categories that are not listed; these columns are computed.
 
     Raises
     ------
@@ -172,17 +172,17 @@ def _types_of_objects(collection: Any) -> dict[str, pl.DataType]:
 
     parts = enumerate(collection.to_delayed(), start=1)
     schemas = compute(*(delayed(_schema_of)(part, number) for number, part in parts))  # type: ignore[no-untyped-call]
-    found: dict[str, pl.DataType] = {}
+    types: dict[str, pl.DataType] = {}
     indices: dict[str, int] = {}
     for number, schema in enumerate(schemas, start=1):
         for name, dtype in schema.items():
-            if found.setdefault(name, dtype) != dtype:
+            if types.setdefault(name, dtype) != dtype:
                 raise DataError(
-                    f"column {shown(name)} has type {found[name]} in partition {indices[name]} of the Dask DataFrame "
+                    f"column {shown(name)} has type {types[name]} in partition {indices[name]} of the Dask DataFrame "
                     f"and {dtype} in partition {number}; {_remedy(name)}"
                 )
             indices.setdefault(name, number)
-    return found
+    return types
 
 
 def _schema_of(partition: Any, number: int) -> dict[str, pl.DataType]:

@@ -27,7 +27,7 @@ from frameboost.runtime.interrupts import defer_signals
 __all__ = ["SHOWN", "Batch", "DuckDBSession", "OwnDatabaseSession", "read_batches"]
 
 
-# The name under which statements read what is in memory. DuckDB looks for a variable of the function that runs them.
+# The name under which statements read arrays in memory: a variable of the function that runs them, which DuckDB scans.
 SHOWN = "frameboost_rows_in_memory"
 
 # Prefixes of the tables that sessions could not drop. A connection sees only its own temporary tables, so a later
@@ -39,7 +39,7 @@ _BYTES_IN = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 
 
 
 class DuckDBSession:
-    """Runs statements on the connection of a relation, and keeps track of its own temporary tables.
+    """Runs statements on the connection of a relation, and drops the temporary tables that it makes.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class DuckDBSession:
         Whether it is a table, not a query or a file, which may take long to read.
     """
 
-    is_own = False  # whether the database is the session's
+    owns_database = False  # whether the database is the session's
 
     def __init__(self, relation: duckdb.DuckDBPyRelation, *, is_table: bool = False) -> None:
         self._relation = plain_relation(relation)  # whose frame has the variables that DuckDB looks for
@@ -108,7 +108,7 @@ class DuckDBSession:
         self._shown = columns
 
     def can_show(self) -> bool:
-        """Whether statements find what is shown: no table has that name, and the connection looks for variables."""
+        """Whether statements read `SHOWN`: no table has that name, and the connection scans variables of Python."""
         token = secrets.randbits(62)
         self.show(token=np.array([token]))
         try:
@@ -152,13 +152,13 @@ class DuckDBSession:
 
     def _drop_left_behind(self, beside: duckdb.DuckDBPyRelation) -> None:
         """Drop the tables that earlier sessions on the connection could not drop."""
-        found = beside.query(
+        result = beside.query(
             self._nothing[1:-1],
             "SELECT 'TABLE', table_name FROM duckdb_tables() WHERE temporary UNION ALL "
             "SELECT 'VIEW', view_name FROM duckdb_views() WHERE temporary",
         )
-        assert found is not None
-        for kind, name in found.fetchall():
+        assert result is not None
+        for kind, name in result.fetchall():
             if any(name.startswith(prefix) for prefix in list(_left_behind)):
                 beside.query(self._nothing[1:-1], f"DROP {kind} IF EXISTS {quote_identifier(name)}")
 
@@ -174,9 +174,9 @@ class DuckDBSession:
 
     def relation_of(self, table: str) -> duckdb.DuckDBPyRelation:
         """Return a table made here as a relation, which does not read the source."""
-        found = when_free(lambda: self._beside().query(self._nothing[1:-1], f"FROM {table}"))
-        assert found is not None
-        return found
+        relation = when_free(lambda: self._beside().query(self._nothing[1:-1], f"FROM {table}"))
+        assert relation is not None
+        return relation
 
     def read_table(self, table: str) -> None:
         """Have a table made here be the source from now on."""
@@ -264,11 +264,11 @@ class DuckDBSession:
                     raise
 
 
-def _close(session: weakref.ref[DuckDBSession]) -> None:
-    """Close a session that is there still and open, as Ctrl-C came when it was to be closed."""
-    found = session()
-    if found is not None and not found._closed:
-        found.close()
+def _close(reference: weakref.ref[DuckDBSession]) -> None:
+    """Close a session that is still open, because Ctrl-C interrupted its closing."""
+    session = reference()
+    if session is not None and not session._closed:
+        session.close()
 
 
 class OwnDatabaseSession(DuckDBSession):
@@ -286,7 +286,7 @@ class OwnDatabaseSession(DuckDBSession):
         The rows.
     """
 
-    is_own = True
+    owns_database = True
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, query: str) -> None:
         relation = connection.sql(query)
@@ -342,7 +342,7 @@ _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, 
 
 
 def read_batches(result: Any, dtypes: Sequence[npt.DTypeLike]) -> Generator[Batch, None, None]:
-    """Yield the columns of each batch; the arrays are valid until the next batch is asked for.
+    """Yield the columns of each batch; the arrays are valid until the next batch is read.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The columns that a model reads: chosen from the data to train on, and found by name in the data to score.
+"""The columns that a model reads: chosen from the data to train on, and looked up by name in the data to score.
 
 Chosen are they by names, polars selectors and functions of a name, ``fit(features=..., exclude=...)``. Those of data to
 score are checked against those of training.
@@ -27,11 +27,11 @@ __all__ = ["chosen_names", "example_of_text", "find_features", "find_numbers"]
 _NOT_FOUND = re.compile(r'"(.+)" not found', re.DOTALL)
 
 
-def chosen_names(source: Source, features: Any, exclude: Any, taken: Collection[str]) -> list[str]:
-    """Return the columns to predict from, by default all but the ``taken`` ones, which have another role.
+def chosen_names(source: Source, features: Any, exclude: Any, other_roles: Collection[str]) -> list[str]:
+    """Return the columns to predict from, by default all but those of ``other_roles``, such as the target.
 
-    Taken columns are left out of what a selector or a function chooses; a name that the user gives stays, so that the
-    caller can say what is wrong with it.
+    A selector or a function never chooses a column of another role; a name in a list stays, so that the caller can
+    raise the error for it.
 
     Raises
     ------
@@ -41,13 +41,13 @@ def chosen_names(source: Source, features: Any, exclude: Any, taken: Collection[
         If a column that it names is not in the data, or none is left.
     """
     if features is None:
-        chosen = [name for name in source.names() if name not in taken]
+        chosen = [name for name in source.names() if name not in other_roles]
         if not chosen:
             raise DataError(f"no usable feature: the data has no column but {listed(source.names())}")
     else:
         if isinstance(features, str):
             raise ParameterError(f"features must be a list of column names, not the string {shown(features)}")
-        chosen = _chosen(source, "features", features, taken)
+        chosen = _chosen(source, "features", features, other_roles)
         if not chosen:
             if not callable(features) and not isinstance(features, pl.Expr):
                 raise ParameterError("features is an empty list; name at least one column")
@@ -55,18 +55,18 @@ def chosen_names(source: Source, features: Any, exclude: Any, taken: Collection[
     if exclude is None:
         return chosen
     without = set(_chosen(source, "exclude", [exclude] if isinstance(exclude, str) else exclude, ()))
-    left = [name for name in chosen if name not in without]
-    if not left:
+    remaining = [name for name in chosen if name not in without]
+    if not remaining:
         raise ParameterError(f"exclude={_text(exclude)} leaves no feature of {listed(chosen)}")
-    return left
+    return remaining
 
 
-def _chosen(source: Source, argument: str, choice: Any, taken: Collection[str]) -> list[str]:
+def _chosen(source: Source, argument: str, choice: Any, other_roles: Collection[str]) -> list[str]:
     """Return the columns that a selector, a function, or a list of names and selectors chooses, in order."""
     if isinstance(choice, pl.Expr):
-        return [name for name in _selected(source, argument, choice) if name not in taken]
+        return [name for name in _selected(source, argument, choice) if name not in other_roles]
     if callable(choice) and not isinstance(choice, type):
-        return [name for name in source.names() if name not in taken and choice(name)]
+        return [name for name in source.names() if name not in other_roles and choice(name)]
     if isinstance(choice, Set) or not is_iterable(choice):
         # The order of a set depends on the process, and ties between features go to the first.
         raise ParameterError(
@@ -74,17 +74,17 @@ def _chosen(source: Source, argument: str, choice: Any, taken: Collection[str]) 
         )
     names = source.names()
     known = set(names)
-    found: list[str] = []
+    chosen: list[str] = []
     for item in choice:
         if isinstance(item, pl.Expr):
-            found += [name for name in _chosen(source, argument, item, taken) if name not in found]
+            chosen += [name for name in _chosen(source, argument, item, other_roles) if name not in chosen]
         elif not isinstance(item, str):
             raise ParameterError(f"{argument} must name columns, not {shown(item)}")
         elif item not in known:
             raise _unknown(argument, item, names)
         else:
-            found.append(item)
-    return found
+            chosen.append(item)
+    return chosen
 
 
 def _selected(source: Source, argument: str, choice: pl.Expr) -> Sequence[str]:
@@ -115,7 +115,7 @@ def _unknown(argument: str, name: str, names: Sequence[str]) -> DataError:
 
 
 def _schema(source: Source) -> pl.Schema:
-    """Return the types that polars gives the columns."""
+    """Return the columns' types in polars."""
     if isinstance(source, FrameSource):
         return source.frame.collect_schema()
     types = {name: None if kind is None else kind.to_polars() for name, kind in source.types().items()}
@@ -127,7 +127,7 @@ def _schema(source: Source) -> pl.Schema:
 
 
 def _type_in_polars(source: RelationSource, name: str) -> pl.DataType | None:
-    """Return the type that polars gives a column of a relation, None for one that it lacks."""
+    """Return the type in polars of a relation's column, None for a type that polars lacks."""
     try:
         return read_relation(source.relation.project(quote_identifier(name)).limit(0)).dtypes[0]
     except (pl.exceptions.PolarsError, ValueError, NotImplementedError):
@@ -142,16 +142,16 @@ def find_features(source: Source, features: Sequence[Feature]) -> dict[str, Feat
     DataError
         If a feature is not in the data, or has a type of another family than in training.
     """
-    given = source.types()
-    missing = [feature.name for feature in features if feature.name not in given]
+    data_types = source.types()
+    missing = [feature.name for feature in features if feature.name not in data_types]
     if missing:
         raise DataError(
             f"the data lacks {len(missing):,} feature{'s' if len(missing) > 1 else ''} of the model: "
-            f"{listed(missing)}; it has {listed(given)}"
+            f"{listed(missing)}; it has {listed(data_types)}"
         )
     types = {}
     for feature in features:
-        kind = given[feature.name]
+        kind = data_types[feature.name]
         if kind is None or (kind.family != feature.type.family and not _are_codes_of_booleans(feature, kind)):
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}"

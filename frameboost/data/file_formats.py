@@ -1,4 +1,4 @@
-"""The formats of tables in files: `FORMATS`, told by a path's suffix or by the first bytes, and how each is scanned.
+"""The formats of tables in files: `FORMATS`, detected by a path's suffix or the first bytes, and how each is scanned.
 
 A row of `FORMATS` is all that is known of a format; readers, writers and messages look it up.
 """
@@ -30,9 +30,9 @@ class Format:
     suffixes
         How the names of its files end.
     is_text
-        Whether its columns have no types of their own.
+        Whether its columns have no types, so that they are inferred.
     separator
-        What stands between two values in a line.
+        The separator of the values in a line.
     is_columnar
         Whether one column of a file can be read without the others.
     magic
@@ -47,7 +47,7 @@ class Format:
     magic: tuple[bytes, ...] = ()
 
 
-# By the name that a user gives.
+# By the name that users write.
 FORMATS: Mapping[str, Format] = {
     "csv": Format("CSV", (".csv",), is_text=True, separator=","),
     "tsv": Format("TSV", (".tsv",), is_text=True, separator="\t"),
@@ -55,8 +55,8 @@ FORMATS: Mapping[str, Format] = {
     "parquet": Format("Parquet", (".parquet", ".pq"), is_columnar=True, magic=(b"PAR1",)),
     "arrow": Format("Arrow", (".arrow", ".ipc", ".feather"), is_columnar=True, magic=(b"ARROW1", b"\xff\xff\xff\xff")),
 }
-TEXTS = frozenset(name for name, each in FORMATS.items() if each.is_text)
-SEPARATORS = {name: each.separator for name, each in FORMATS.items() if each.separator is not None}
+TEXTS = frozenset(name for name, kind in FORMATS.items() if kind.is_text)
+SEPARATORS = {name: kind.separator for name, kind in FORMATS.items() if kind.separator is not None}
 DATABASE = "database"  # a DuckDB file, which has several tables
 DATABASE_TABLE = re.compile(r"(.+)::([^:]+)", re.DOTALL)
 SUFFIXES = {suffix: name for name in ("parquet", "csv", "tsv", "ndjson", "arrow") for suffix in FORMATS[name].suffixes}
@@ -66,7 +66,7 @@ _LONGEST_LINE = 1 << 20
 
 
 def format_of_path(path: str) -> str | None:
-    """Return the format that a path's suffix tells; None if it is of no table. Text may be compressed.
+    """Return the format of a path's suffix; None if it is no table's. Text may be compressed.
 
     >>> [format_of_path(path) for path in ("a.PQ", "a.csv.gz", "a.jsonl.zst", "a.parquet.gz", "a.gz", "a")]
     ['parquet', 'csv', 'ndjson', None, None, None]
@@ -111,16 +111,16 @@ def is_columnar(path: str) -> bool:
 
 
 def format_of_bytes(content: bytes) -> str | None:
-    r"""Return the format that the first bytes tell, of text the first line; None if they do not.
+    r"""Return the format that the first bytes show, of text the first line; None if it is unknown.
 
     Text is NDJSON if its first line is a JSON object, otherwise CSV, or TSV if the line has tabs and no commas.
 
     >>> [format_of_bytes(c) for c in (b"PAR1...", b'{"x": 1}\n', b"x,y\n1,2\n", b"x\ty\n1\t2\n", b"\x80\x04K", b"")]
     ['parquet', 'ndjson', 'csv', 'tsv', None, None]
     """
-    for kind, each in FORMATS.items():
-        if each.magic and content.startswith(each.magic):
-            return kind
+    for name, kind in FORMATS.items():
+        if kind.magic and content.startswith(kind.magic):
+            return name
     line = content[:_LONGEST_LINE].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].rstrip(b"\r")
     try:
         text = line.decode()

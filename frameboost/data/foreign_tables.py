@@ -1,7 +1,7 @@
-"""Tables of other libraries: those that stand for others, those that polars reads, and objects that are no table.
+"""Tables of other libraries: those that wrap another table, those that polars reads, and objects that are no table.
 
-Ibis over DuckDB, narwhals frames, datasets of PyArrow, frames of pandas and of Dask are told by the names of their
-classes, as the libraries may not be installed.
+Ibis over DuckDB, narwhals frames, datasets of PyArrow, frames of pandas and of Dask are recognised by the names of
+their classes, as the libraries may not be installed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNREADABLE = (
 
 
 def table_behind(data: Any, argument: str = "data") -> Any:
-    """Return the table that an object stands for, or the object if it is none of these.
+    """Return the table that an object wraps, or the object if it wraps none.
 
     An Ibis table of the DuckDB backend becomes a relation of the backend's connection, whose rows stay where they are;
     a narwhals frame the frame or relation below it; a PyArrow dataset a lazy frame that scans it. Sparse columns of a
@@ -93,7 +93,7 @@ def _of_ibis(table: Any, argument: str) -> Any:
 
 
 def way_out(data: Any) -> str:
-    """Return the end of the message that some data is no table: what to give instead."""
+    """Return the end of the message that some data is no table: what to pass instead."""
     if isinstance(data, np.ndarray) or hasattr(data, "tocsr"):  # of SciPy
         return (
             ", whose columns have no names; give a frame, such as pl.DataFrame(array, schema=[...]), or use an "
@@ -161,7 +161,7 @@ def dictionaries_of(data: Any) -> list[str]:
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(data).__mro__}
     if not any(kind.startswith("pyarrow.") for kind in kinds):
         return []
-    return [each.name for each in data.schema if str(each.type).startswith("dictionary<")]
+    return [field.name for field in data.schema if str(field.type).startswith("dictionary<")]
 
 
 def no_strings(source: FrameSource, categorical: Iterable[str]) -> frozenset[str]:
@@ -198,7 +198,7 @@ def refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> Non
             )
 
 
-# --- the table that a relation is, by whose name a query of the model joins it ----------------------------------------
+# --- the name of the table that a relation reads, under which a query of the model joins it ---------------------------
 
 _PART = r'"(?:[^"]|"")*"|\w+'
 # All columns of a table or a view, or some as they are: with computed columns or conditions it is another table.
@@ -210,7 +210,7 @@ _PLAIN = re.compile(r'"([^\W\d]\w*)"')
 
 
 def table_name(table: Any) -> str | None:
-    """Return the name of a relation's table or view as the user qualified it, or the alias that it was given, or None.
+    """Return the qualified name of a relation's table or view as the user wrote it, or the relation's alias, or None.
 
     A relation of some of a table's rows has its alias, but another table would be joined by this name.
 
@@ -232,6 +232,6 @@ def table_name(table: Any) -> str | None:
     if whole := _WHOLE.fullmatch(query):
         name = re.sub(r"\s*(\.)\s*", r"\1", whole[1])
         return None if name.strip('"').startswith("__duckdb_") else _PLAIN.sub(r"\1", name)
-    is_given = relation.type in ("QUERY_RELATION", "SUBQUERY_RELATION")
+    is_query = relation.type in ("QUERY_RELATION", "SUBQUERY_RELATION")
     alias = relation.alias
-    return alias if is_given and not alias.startswith("unnamed_relation") else None
+    return alias if is_query and not alias.startswith("unnamed_relation") else None

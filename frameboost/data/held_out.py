@@ -1,6 +1,6 @@
 """Rows that are held out: ``fit(valid=...)``, part of the data or other data with the same columns; and folds.
 
-A part of the data is told by a column or a condition, is the last by a column of times, or is drawn by a hash: of the
+A part of the data is named by a column or a condition, is the last by a column of times, or is drawn by a hash: of the
 rows' positions, the same in every engine, or of the queries that they belong to. A row must have the same position each
 time that a relation is read, and in each fit. DuckDB promises an order to some queries only (see
 `frameboost.data.plans`); others are refused.
@@ -75,18 +75,18 @@ class HeldOut:
             return self.source
         types = self.source.types()
         columns = [*(f.name for f in features), *roles.values()]
-        for each in columns:
-            if each not in types:
-                raise DataError(f"column {shown(each)} is not in {shown(name)}, the data to validate on")
+        for column_name in columns:
+            if column_name not in types:
+                raise DataError(f"column {shown(column_name)} is not in {shown(name)}, the data to validate on")
         group = roles.get("qid")
-        for each in roles.values():
-            if each == group and types[each] is None:
+        for role in roles.values():
+            if role == group and types[role] is None:
                 raise DataError(
                     f"group column {shown(group)} has type {self.source.type_names()[group]} in {shown(name)}, the "
                     "data to validate on, which can't tell queries apart; convert it to an integer or a string"
                 )
-            if each != group:
-                check_numeric(self.source, each, "column", f" in {shown(name)}, the data to validate on")
+            if role != group:
+                check_numeric(self.source, role, "column", f" in {shown(name)}, the data to validate on")
         for feature in features:
             if types[feature.name] != feature.type.values:
                 example = example_of_text(self.source, feature)
@@ -199,11 +199,11 @@ def _split_off(
     if group is not None and group not in source.names():
         nearest = did_you_mean(group, source.names())
         raise DataError(f"group column {shown(group)} is not in the data{nearest}")
-    rows = source.own_rows()
+    rows = source.fact_rows()
     if rows is not source and {time, group} - {None} <= set(rows.names()):  # by the facts alone
         training, part = _split_off(rows, valid, last, time, group, seed)
         assert not isinstance(training, SparkSource) and not isinstance(part, SparkSource)
-        return source.with_own_rows(training), source.with_own_rows(part)
+        return source.with_fact_rows(training), source.with_fact_rows(part)
     source.check_repeatable(None)
     if last is not None:
         assert time is not None
@@ -250,8 +250,8 @@ class LastRows:
         >>> LastRows.read("last 12.5%").amount, LastRows.read("last 2 weeks").unit, LastRows.read("day > 3")
         (Fraction(25, 2), 'week', None)
         """
-        found = _TEXT.fullmatch(text.strip())
-        return None if found is None else cls(text, Fraction(found[1]), found[2].lower().rstrip("s"))
+        match = _TEXT.fullmatch(text.strip())
+        return None if match is None else cls(text, Fraction(match[1]), match[2].lower().rstrip("s"))
 
     def split(self, source: LocalSource, time: str, group: str | None) -> tuple[LocalSource, LocalSource]:
         """Return the rows before, and the last rows; of ranking the queries that have one of these, as a whole.
@@ -322,18 +322,18 @@ def _times(source: LocalSource, time: str, kind: FeatureType, share: Fraction | 
         counts = times.group_by("time").len("n").collect()
         known = counts.drop_nulls("time").sort("time").with_columns(before=pl.col("n").cum_sum() - pl.col("n"))
         total = int(counts["n"].sum())
-        held = known.filter(pl.col("before") * share.denominator >= total * share.numerator)["time"]
-        bounds: tuple[Any, Any] = held.first(), known["time"].last()
+        held_out = known.filter(pl.col("before") * share.denominator >= total * share.numerator)["time"]
+        bounds: tuple[Any, Any] = held_out.first(), known["time"].last()
         return _Times(total - int(known["n"].sum()), *bounds)
     quoted = quote_identifier(time)
     first = f"MIN({quoted}) FILTER (counted * {share.denominator} >= total * {share.numerator})"
-    found = source.relation.project(
+    row = source.relation.project(
         f"{quoted}, rank() OVER (ORDER BY {quoted} ASC) - 1 AS counted, COUNT(*) OVER () AS total"
     ).aggregate(
         f"COUNT(*) FILTER ({is_missing(kind, quoted)}), {physical_sql(kind, first)}, "
         f"{physical_sql(kind, f'MAX({quoted})')}"
     ).fetchall()[0]  # fmt: skip
-    return _Times(found[0], _physical_value(kind, found[1]), _physical_value(kind, found[2]))
+    return _Times(row[0], _physical_value(kind, row[1]), _physical_value(kind, row[2]))
 
 
 def _physical_value(kind: FeatureType, value: Any) -> Physical | None:
@@ -348,17 +348,17 @@ def _split_at(
 ) -> tuple[LocalSource, LocalSource]:
     """Return the rows before a time, and the others; rows of one query stay together with its last one."""
     if isinstance(source, FrameSource):
-        held = physical_expr(time, kind) >= pl.lit(first, kind.physical_dtype)
+        held_out = physical_expr(time, kind) >= pl.lit(first, kind.physical_dtype)
         if group is not None:
-            return split_by_queries(source, group, queries_of(source.map(lambda f: f.filter(held)), group))
-        return source.map(lambda f: f.filter(~held)), source.map(lambda f: f.filter(held))
+            return split_by_queries(source, group, queries_of(source.map(lambda f: f.filter(held_out)), group))
+        return source.map(lambda f: f.filter(~held_out)), source.map(lambda f: f.filter(held_out))
     condition = f"{quote_identifier(time)} >= {literal(kind, first)}"
     if group is None:
         return (source.derived(source.relation.filter(f"NOT ({condition})")),
                 source.derived(source.relation.filter(condition)))  # fmt: skip
     name = free_name("held", source.names())
-    is_held = f"CAST(bool_or({condition}) OVER (PARTITION BY {quote_identifier(group)}) AS TINYINT)"
-    return _parts_by(with_window(source, is_held, name), name, "<>", "=", 1)
+    is_held_out = f"CAST(bool_or({condition}) OVER (PARTITION BY {quote_identifier(group)}) AS TINYINT)"
+    return _parts_by(with_window(source, is_held_out, name), name, "<>", "=", 1)
 
 
 # --- folds: each part of the rows once to validate on, and the rest to train on ---------------------------------------
@@ -392,10 +392,10 @@ def fold_parts(
     """
     if isinstance(source, SparseSource):
         raise DataError("the rows of a sparse matrix can't be dealt to folds; give a frame, or a table of a database")
-    rows = source.own_rows()
+    rows = source.fact_rows()
     if rows is not source and {time, groups, folds if isinstance(folds, str) else None} - {None} <= set(rows.names()):
         for training, held_out in fold_parts(rows, folds, time, seed, groups):  # of the facts alone
-            yield source.with_own_rows(open_source(training)), source.with_own_rows(open_source(held_out))
+            yield source.with_fact_rows(open_source(training)), source.with_fact_rows(open_source(held_out))
         return
     if isinstance(folds, str):
         if time is not None:
@@ -426,7 +426,7 @@ def _fold(source: LocalSource, name: str, number: int, others: str = "<>") -> tu
 
 
 def _rows_of(source: LocalSource, rows: pl.LazyFrame) -> pl.LazyFrame | FrameSource:
-    """Return some rows of a source, with what the frame does not tell of its columns."""
+    """Return some rows of a source, with its categories, which the frame does not have."""
     return FrameSource(rows, categorical=source.categorical) if source.categorical else rows
 
 
@@ -554,7 +554,7 @@ def _parts_by(
         return first, second
     quoted, text = quote_identifier(name), f"{value!r}::DOUBLE" if isinstance(value, float) else str(value)
     parts = (source.relation.filter(f"{quoted} {sign} {text}") for sign in (rest, part))
-    training, held_out = (source.derived(_without(each, quoted)) for each in parts)
+    training, held_out = (source.derived(_without(rows, quoted)) for rows in parts)
     return training, held_out
 
 
@@ -603,11 +603,11 @@ def queries_of(source: FrameSource, group: str) -> pl.Series:
 
 
 def split_by_queries(source: FrameSource, group: str, queries: pl.Series) -> tuple[FrameSource, FrameSource]:
-    """Return the rows of other queries, and those of the given ones."""
+    """Return the rows of all queries but ``queries``, and those of ``queries``."""
     kind = source.types()[group]
     assert kind is not None
-    held = _comparable(group, kind).is_in(queries.implode()).fill_null(False)
-    return source.map(lambda f: f.filter(~held)), source.map(lambda f: f.filter(held))
+    held_out = _comparable(group, kind).is_in(queries.implode()).fill_null(False)
+    return source.map(lambda f: f.filter(~held_out)), source.map(lambda f: f.filter(held_out))
 
 
 def with_draws(source: LocalSource, key: int, name: str) -> LocalSource:

@@ -1,7 +1,7 @@
-"""`open_source`: what the user gives as data, as a source of rows, or a sentence why it is none.
+"""`open_source`: opens the user's data as a source of rows, or raises an error that says why it can't.
 
-`_KINDS` is the table of all that is taken: how each kind is recognised, and how it is opened. Whatever it was, the
-sources have the same methods, so nothing above asks which.
+`_KINDS` is the table of all kinds of data: how each is recognised, and how it is opened. All sources have the same
+methods, so their users need not know the kind.
 """
 
 from __future__ import annotations
@@ -145,20 +145,20 @@ def _of_files(data: Any, options: _Options) -> LocalSource:
     assert files is not None
     if options.types:
         return _typed_files(files, options.types, options.argument)
-    found = parts_of_files(files, options.argument)
-    return _of_relation(found, options) if isinstance(found, duckdb.DuckDBPyRelation) else _in_parts(found)
+    parts = parts_of_files(files, options.argument)
+    return _of_relation(parts, options) if isinstance(parts, duckdb.DuckDBPyRelation) else _in_parts(parts)
 
 
 def _of_list(data: Sequence[Any], options: _Options) -> FrameSource:
-    """Return the rows of frames and of files, one after the other."""
+    """Return the rows of frames and of files, in this order."""
     parts: list[Part] = []
     argument = options.argument
     for number, item in enumerate(data, start=1):
         if (files := TableFiles.of([item])) is not None:
-            found = parts_of_files(files, argument)
-            if isinstance(found, duckdb.DuckDBPyRelation):
+            parts_of_item = parts_of_files(files, argument)
+            if isinstance(parts_of_item, duckdb.DuckDBPyRelation):
                 raise DataError(f"{argument} has a table of DuckDB among frames; give a relation with all rows")
-            parts += found
+            parts += parts_of_item
         else:
             parts.append(frame_part(item.lazy(), f"frame {number}" if number > 1 else f"the first frame of {argument}"))
     return _in_parts(parts)
@@ -216,7 +216,7 @@ def _is_list_of_parts(data: Any) -> bool:
 
 _Kind = tuple[Callable[[Any], bool], Callable[[Any, _Options], Source]]
 # How each kind of data is recognised, and how it is opened; the first that fits. A star opens itself. Methods are
-# looked up on the type, as Python does: a class itself is no table, and a relation would look for a column of the name.
+# looked up on the type, as Python does: a class itself is no table, and a relation reads such a name as its column.
 _KINDS: tuple[_Kind, ...] = (
     (lambda data: hasattr(type(data), "open_tables"), lambda tables, options: tables.open_tables(options.argument)),
     (lambda data: isinstance(data, FrameSource | RelationSource), lambda source, _: source),  # a part, such as a fold
@@ -236,16 +236,16 @@ _KINDS: tuple[_Kind, ...] = (
 )
 
 
-# --- files of text with the column types of training, where their values alone would tell others ----------------------
+# --- files of text with the column types of training, where types inferred from the values would differ ---------------
 
-# A file of text has no types of its own: the prices 3, 4, 7 look like integers in one file, the codes 01, 02 like
+# A file of text has no types: the prices 3, 4, 7 look like integers in one file, the codes 01, 02 like
 # numbers, and a column without a value like anything. So the types of other data, or of a model, decide.
 
 
-def _typed_files(files: TableFiles, wanted: Types, argument: str) -> LocalSource:
-    """Return the table in files; columns of text have the wanted types where all their values are of these.
+def _typed_files(files: TableFiles, training_types: Types, argument: str) -> LocalSource:
+    """Return the table in files; columns of text have the types of training where all their values are of these.
 
-    A column whose values are not of the type that is wanted keeps its own, which callers then refuse by name.
+    A column with other values keeps the inferred type, which callers then refuse by name.
 
     Raises
     ------
@@ -256,42 +256,42 @@ def _typed_files(files: TableFiles, wanted: Types, argument: str) -> LocalSource
     source = open_source(files, argument)
     if not isinstance(source, FrameSource) or source.are_columnar:
         return source
-    if types := _types_to_read(source, wanted):
+    if types := _types_to_read(source, training_types):
         source = open_source(replace(files, types=types), argument)
         assert isinstance(source, FrameSource)
-    casts = _casts(source, wanted)
+    casts = _casts(source, training_types)
     return source.map(lambda frame: frame.with_columns(casts)) if casts else source
 
 
-def _types_to_read(source: FrameSource, wanted: Types) -> dict[str, pl.DataType]:
+def _types_to_read(source: FrameSource, training_types: Types) -> dict[str, pl.DataType]:
     """Return the types to read columns as, whose values look like those of another family."""
     types: dict[str, pl.DataType] = {}
-    for name, own in source.frame.collect_schema().items():
-        kind = wanted.get(name)
+    for name, dtype in source.frame.collect_schema().items():
+        kind = training_types.get(name)
         if kind is None:
             continue
-        is_text, is_time = own == pl.String, kind.family in ("timestamp", "timestamptz")
+        is_text, is_time = dtype == pl.String, kind.family in ("timestamp", "timestamptz")
         if (
             (kind.name == "string" and not is_text)  # strings that look like numbers in this file
             or (is_text and (is_time or kind.family in ("boolean", "date")))
-            or (own == pl.Date and is_time)
+            or (dtype == pl.Date and is_time)
         ):
             types[name] = kind.to_polars()
     return types
 
 
-def _casts(source: FrameSource, wanted: Types) -> list[pl.Expr]:
-    """Return the columns whose numbers or times have another type of the wanted family, as that type."""
+def _casts(source: FrameSource, training_types: Types) -> list[pl.Expr]:
+    """Return the columns whose numbers or times have another type of the same family than in training, cast to it."""
     casts = []
-    for name, own in source.types().items():
-        kind = wanted.get(name)
-        if own is None or kind is None or own == kind:
+    for name, data_type in source.types().items():
+        kind = training_types.get(name)
+        if data_type is None or kind is None or data_type == kind:
             continue
-        if own.name == "string" and kind.family == "number":
+        if data_type.name == "string" and kind.family == "number":
             casts += _numbers_in_text(source.frame, name, kind)
-        elif own.family == kind.family:
+        elif data_type.family == kind.family:
             cast = column(name).cast(kind.to_polars(), strict=False)
-            back = cast.cast(own.to_polars(), strict=False)
+            back = cast.cast(data_type.to_polars(), strict=False)
             if kind.is_float or _holds(source.frame, back.eq_missing(column(name))):
                 casts.append(cast)
     return casts
@@ -312,12 +312,12 @@ def _holds(frame: pl.LazyFrame, condition: pl.Expr) -> bool:
 
 # --- relations whose rows are the same each time, as they are or copied -----------------------------------------------
 
-# A fit asks a relation for its labels, its cuts and its codes in several statements. A relation with ``random()``, a
+# A fit reads a relation's labels, its cuts and its codes in several statements. A relation with ``random()``, a
 # sample, a file that somebody rewrites or a table of another server would answer each of them with other rows. So
 # unless its plan and its text show that it can't, all of it is read once, into a temporary table of its connection,
 # which DuckDB spills to disk, and which is dropped when the public function returns.
 #
-# In place are read, if the functions that are applied to them are repeatable:
+# Not copied are, if the functions that are applied to them are repeatable:
 #
 # - tables of DuckDB while no other connection can write to them: there is none, or the database is read-only, or the
 #   table is temporary, or the caller has begun a transaction, which sees one state of the tables;
@@ -380,10 +380,10 @@ def _texts(session: DuckDBSession, query: str) -> list[str]:
     texts, seen = [query], set[str]()
     for text in texts:  # which grows
         names, called = words_of(text)
-        wanted = ", ".join(map(string_literal, sorted(names - seen))) or "''"
+        view_names = ", ".join(map(string_literal, sorted(names - seen))) or "''"
         statement = (
-            f"SELECT sql FROM duckdb_views() WHERE NOT internal AND lower(view_name) IN ({wanted}) UNION ALL "
-            f"SELECT sql FROM duckdb_tables() WHERE contains(sql, 'GENERATED') AND lower(table_name) IN ({wanted})"
+            f"SELECT sql FROM duckdb_views() WHERE NOT internal AND lower(view_name) IN ({view_names}) UNION ALL "
+            f"SELECT sql FROM duckdb_tables() WHERE contains(sql, 'GENERATED') AND lower(table_name) IN ({view_names})"
         )
         if macros := ", ".join(map(string_literal, sorted(called - seen))):
             statement += (
@@ -488,19 +488,19 @@ def _series(name: str, values: list[Any], kind: FeatureType | None) -> pl.Series
         are_numbers = all(isinstance(value, numbers.Number) and not isinstance(value, bool) for value in known)
         return pl.Series(name, values, strict=not are_numbers)  # integers among floats become floats
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
-        several = sorted({type(value).__name__ for value in known})
-        raise DataError(f"column {shown(name)} has values of types {listed(several)}; give them one type") from error
+        type_names = sorted({type(value).__name__ for value in known})
+        raise DataError(f"column {shown(name)} has values of types {listed(type_names)}; give them one type") from error
 
 
 def _with_dates(source: LocalSource, features: Sequence[Feature]) -> LocalSource:
     """Return the source with times as dates where the model has dates, if they are all at midnight."""
     of_dates = [feature.name for feature in features if feature.type.family == "date"]
-    given = source.types() if of_dates else {}
-    names = [name for name in of_dates if (kind := given.get(name)) and kind.family == "timestamp"]
+    types = source.types() if of_dates else {}
+    names = [name for name in of_dates if (kind := types.get(name)) and kind.family == "timestamp"]
     for name in names:
         if isinstance(source, FrameSource):
-            found = source.frame.select((column(name) != column(name).dt.truncate("1d")).any()).collect().item()
-            if not found:
+            has_times = source.frame.select((column(name) != column(name).dt.truncate("1d")).any()).collect().item()
+            if not has_times:
                 dates = column(name).cast(pl.Date).alias(name)
                 source = source.map(lambda frame, dates=dates: frame.with_columns(dates))  # type: ignore[misc]
             continue

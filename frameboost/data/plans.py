@@ -1,8 +1,8 @@
 """What the plans of queries say of their rows, without running them: DuckDB's of relations, polars' of lazy frames.
 
 A relation is read several times. Its rows must be the same each time, and where rows are drawn by their position, each
-must have the same position. A lazy frame that only reads files is read in slices, each by itself. What a plan consists
-of tells all of this.
+must have the same position. A lazy frame that only reads files is read in slices, each by itself. The steps of a plan
+show all of this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Step", "estimated_rows", "is_repeatable", "plan_of", "plan_steps", "
 
 
 _CARDINALITY = "Estimated Cardinality"
-# What holds its rows itself, or has them by definition, and what DuckDB reads from files of its own or from Parquet.
+# Steps that hold their rows, or have them by definition, and those that read DuckDB's files or Parquet.
 _IN_MEMORY = frozenset(["COLUMN_DATA_SCAN", "DUMMY_SCAN", "EMPTY_RESULT", "GENERATE_SERIES", "RANGE"])
 _PARQUET = frozenset(["PARQUET_SCAN", "READ_PARQUET"])
 _TABLES = frozenset(["SEQ_SCAN", "TABLE_SCAN"])
@@ -86,8 +86,8 @@ def _step(node: dict[str, Any]) -> Step:
     if any("sample" in key.lower() for key in more):
         name = "SAMPLE"
     table = more.get("Table", "")  # a list of lines, of a name that has several
-    found = _DATABASE.match(table if isinstance(table, str) else "\n".join(table))
-    database = None if found is None else found[2] or found[1].replace('""', '"')
+    match = _DATABASE.match(table if isinstance(table, str) else "\n".join(table))
+    database = None if match is None else match[2] or match[1].replace('""', '"')
     return Step(name, database, name == "FILTER" or "Filters" in more, int(more.get(_CARDINALITY, 0)))
 
 
@@ -101,16 +101,16 @@ def is_repeatable(steps: Sequence[Step], *, tables: bool, files: bool) -> bool:
 
     ``tables`` and ``files`` are whether the tables and Parquet files that it reads stay as they are.
     """
-    taken = _REPEATABLE - (frozenset() if tables else _TABLES) - (frozenset() if files else _PARQUET)
-    return all(step.name in taken for step in steps)
+    repeatable = _REPEATABLE - (frozenset() if tables else _TABLES) - (frozenset() if files else _PARQUET)
+    return all(step.name in repeatable for step in steps)
 
 
 def estimated_rows(explain: Callable[[str], duckdb.DuckDBPyRelation | None], source: str) -> int | None:
-    """Return about how many rows a source of DuckDB has, None where that is not known.
+    """Return the approximate number of rows of a source of DuckDB, None where it is unknown.
 
-    ``explain`` runs a statement, and ``source`` stands behind FROM. The planner knows the rows of tables, frames and
-    Parquet files. It guesses what a condition leaves (for ``x % 2 = 0``, two rows), which is not used, and says 0 or 1
-    where it knows nothing, as of a lazy frame or behind LIMIT.
+    ``explain`` runs a statement, and ``source`` is the text after FROM. The planner has the number of rows of tables,
+    frames and Parquet files. It guesses how many a condition leaves (for ``x % 2 = 0``, two), which is not used, and
+    has 0 or 1 where it has no estimate, as of a lazy frame or after LIMIT.
 
     Examples
     --------
@@ -121,8 +121,8 @@ def estimated_rows(explain: Callable[[str], duckdb.DuckDBPyRelation | None], sou
     (5000, None, None)
     """
     try:
-        found = explain(f"EXPLAIN (FORMAT json) FROM {source}")
-        steps = plan_steps(found.fetchall()[0][1]) if found is not None else []
+        plan = explain(f"EXPLAIN (FORMAT json) FROM {source}")
+        steps = plan_steps(plan.fetchall()[0][1]) if plan is not None else []
     except (duckdb.CatalogException, duckdb.BinderException, duckdb.IOException):  # there is no such table yet
         return None
     if not steps or any(step.has_filter for step in steps):
@@ -146,10 +146,10 @@ _FUNCTIONS = frozenset([
     "replace", "replace_strict", "round", "round_sig_figs", "sign", "sin", "sqrt", "sum_horizontal", "tan", "tanh",
     "to_physical",
 ])  # fmt: skip
-# Functions of these families, by the names that polars gives them: all but some.
+# Families of functions, by their names in polars: all functions of a family but these.
 _BUT_OF_FAMILY = {
     "BooleanFunction": ("Any", "All", "IsFirstDistinct", "IsLastDistinct", "IsUnique", "IsDuplicated", "HasNulls"),
-    # Strptime without a format takes that of the first value that it is given.
+    # Strptime without a format infers it from the first value.
     "StringFunction": ("ConcatVertical", "Strptime"),
     "TemporalFunction": ("DatetimeFunction", "Duration"),
 }
@@ -158,8 +158,8 @@ _BUT_OF_FAMILY = {
 def scanned_formats(frame: pl.LazyFrame) -> frozenset[str] | None:
     """Return the formats of the files that a frame reads; None if it does more than to compute rows from their rows.
 
-    It is told from polars' plan, of which only what is known here is accepted. Polars shows no plan that has a
-    function in Python, a plugin, a source of another package, or an Arrow file.
+    It is read from polars' plan, in which only known steps are accepted. Polars shows no plan that has a function in
+    Python, a plugin, a source of another package, or an Arrow file.
 
     >>> scanned_formats(pl.LazyFrame({"x": [1]})) is None
     True

@@ -34,15 +34,15 @@ Run = Callable[[str], Sequence[Sequence[Any]]]
 
 
 def unusable(predicate: str, error: Exception) -> ParameterError:
-    """Return the error for what is no predicate, given the database's or polars' own."""
+    """Return the error for a text that is no predicate, caused by the database's or polars' ``error``."""
     return ParameterError(
         f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
-        f"({reason(error)}){_meant(predicate)}"
+        f"({reason(error)}){_way_out(predicate)}"
     )
 
 
-def _meant(predicate: str) -> str:
-    """Return what a text that is no predicate seems to be, and how to give that."""
+def _way_out(predicate: str) -> str:
+    """Return what a text that is no predicate seems to mean, and how to write that."""
     if predicate.lower().startswith("last "):
         return "; the last rows are valid='last 20%' with time='day'"
     if re.fullmatch(r"\s*[\d.]+\s*%\s*", predicate):
@@ -66,7 +66,7 @@ def check_repeatable(sql: str, what: str, run: Run | None = None) -> None:
         Its name in the message.
     run
         Runs a query in the database whose functions it calls, macros and user-defined functions included. By default
-        that is an empty database, with DuckDB's own functions.
+        that is an empty database, with the built-in functions only.
     """
     if changing := changing_functions(sql, run or _run_apart):
         raise ParameterError(
@@ -105,42 +105,42 @@ def words_of(sql: str) -> Words:
         for (start, kind), (end, _) in pairwise(tokens)
         if kind != duckdb.token_type.comment
     ]
-    found, called = set(), set()
+    names, called = set(), set()
     for (word, kind), (following, _) in pairwise([*parts, ("", None)]):
         if kind in (duckdb.token_type.identifier, duckdb.token_type.keyword):
             name = word.removeprefix('"').removesuffix('"').replace('""', '"').lower()
-            found.add(name)
+            names.add(name)
             if name in _KEYWORDS or following.startswith("("):
                 called.add(name)
-    return Words(found, called)
+    return Words(names, called)
 
 
 def _changing(names: set[str], run: Run) -> set[str]:
-    """Return those functions that are volatile, not DuckDB's own, or macros that call one of these.
+    """Return those functions that are volatile, not built into DuckDB, or macros that call one of these.
 
     From DuckDB 2.0.1 on, functions of times with a zone, which is the connection's, are consistent within a query only.
     The same functions of other times are consistent.
     """
-    wanted = ", ".join(map(string_literal, sorted(names)))
+    names_sql = ", ".join(map(string_literal, sorted(names)))
     rows = run(
         "SELECT DISTINCT lower(function_name), stability, macro_definition FROM duckdb_functions() "
-        f"WHERE lower(function_name) IN ({wanted})"
+        f"WHERE lower(function_name) IN ({names_sql})"
     )
     consistent = {name for name, stability, _ in rows if stability == "CONSISTENT"}
-    found = {name for name, stability, _ in rows if stability is not None} - (consistent & _own_functions())
-    found |= names & _RUN_TEXTS
+    changing = {name for name, stability, _ in rows if stability is not None} - (consistent & _built_in_functions())
+    changing |= names & _RUN_TEXTS
     for name, _, definition in rows:
         inside = words_of(definition).called - names if definition else set()
         if inside & _KEYWORDS or (inside and _changing(inside, run)):
-            found.add(name)
-    return found
+            changing.add(name)
+    return changing
 
 
 @cache
-def _own_functions() -> frozenset[str]:
-    """Return the functions that DuckDB has itself: those that a user has made in Python look like them otherwise."""
-    found = _run_apart("SELECT DISTINCT lower(function_name) FROM duckdb_functions()")
-    return frozenset(name for (name,) in found)
+def _built_in_functions() -> frozenset[str]:
+    """Return DuckDB's built-in functions, in whose list functions that a user has made in Python look the same."""
+    rows = _run_apart("SELECT DISTINCT lower(function_name) FROM duckdb_functions()")
+    return frozenset(name for (name,) in rows)
 
 
 def _run_apart(query: str) -> Sequence[Sequence[Any]]:
@@ -194,12 +194,12 @@ def _constant(predicate: str, text: str, dtype: pl.DataType) -> pl.Expr:
     value = f"CAST({string_literal(text)} AS {DUCKDB.type_of(kind)})"
     try:
         with duckdb.connect() as connection:
-            found = connection.execute(f"SELECT {physical_sql(kind, value)}").fetchall()[0][0]
+            physical = connection.execute(f"SELECT {physical_sql(kind, value)}").fetchall()[0][0]
     except duckdb.Error as error:
         raise ParameterError(
             f"{shown(predicate)} compares a column of type {kind} with {shown(text)}, which is none of its values"
         ) from error
-    return pl.lit(found).cast(dtype)
+    return pl.lit(physical).cast(dtype)
 
 
 def _unlike(names: Mapping[str, object], name: str) -> str:

@@ -1,6 +1,6 @@
-"""The user's data as fits read it: a polars frame or a DuckDB relation, with the same methods, so nothing asks which.
+"""The user's data as fits read it: a polars frame or a DuckDB relation, with the same methods.
 
-`frameboost.data.opening.open_source` makes one of what the user gives.
+`frameboost.data.opening.open_source` makes a source of the data that the user passes.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class FrameSource:
         """Return the source with a function applied to the frame and to each part; it must take rows one by one."""
         return replace(self, frame=function(self.frame), parts=tuple(map(function, self.parts)))
 
-    def own_rows(self) -> FrameSource:
-        """Return the table whose rows these are: of tables that are joined, the facts."""
+    def fact_rows(self) -> FrameSource:
+        """Return the rows without what is joined to them: of a star its facts, of other sources all."""
         return self
 
-    def with_own_rows(self, rows: LocalSource) -> LocalSource:
-        """Return rows of `own_rows`, joined to what these are joined to."""
+    def with_fact_rows(self, rows: LocalSource) -> LocalSource:
+        """Return rows of `fact_rows`, joined to the same dimensions."""
         return rows
 
     def names(self) -> list[str]:
@@ -93,7 +93,7 @@ class FrameSource:
         return {name: types[dtype] for name, dtype in schema.items()}
 
     def type_names(self) -> dict[str, str]:
-        """Return each column's type as the user knows it."""
+        """Return the name of each column's type, as the frame's or the database's users write it."""
         return {name: _shortened(str(dtype)) for name, dtype in self.frame.collect_schema().items()}
 
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> FrameSource:
@@ -102,13 +102,13 @@ class FrameSource:
             schema = self.frame.collect_schema()
             condition, constants = (column(predicate), {}) if is_column else as_polars(predicate, schema)
             holds = condition.fill_null(False)
-            kept = self.map(
+            rows = self.map(
                 lambda frame: frame.with_columns(**constants).filter(~holds if negated else holds).drop(list(constants))
             )
-            kept.frame.collect_schema()
+            rows.frame.collect_schema()
         except pl.exceptions.PolarsError as error:
             raise unusable(predicate, error) from error
-        return kept
+        return rows
 
     def check_repeatable(self, predicate: str | None) -> None:
         """Raise `ParameterError` if a predicate may have another value for a row when it is read again."""
@@ -120,21 +120,21 @@ class FrameSource:
         return in_order(distinct_strings(self.frame, name, most), self.frame.collect_schema()[name])
 
     def with_codes(self, name: str, labels: Sequence[str]) -> FrameSource:
-        """Return the rows with each string of a column replaced by its place among the labels."""
+        """Return the rows with each string of a column replaced by its index among the labels."""
         return self.map(partial(with_codes_column, name=name, labels=tuple(labels)))
 
     def without_values(self, names: Sequence[str]) -> list[str]:
         """Return those of the columns that are NULL or NaN in every row."""
         schema = self.frame.collect_schema()
         untyped = [name for name in names if schema[name] == pl.Null]
-        asked = [name for name in names if schema[name] != pl.Null]
-        if not asked:
+        typed = [name for name in names if schema[name] != pl.Null]
+        if not typed:
             return untyped
         missing = (
-            column(n).is_null() | column(n).is_nan() if schema[n].is_float() else column(n).is_null() for n in asked
+            column(n).is_null() | column(n).is_nan() if schema[n].is_float() else column(n).is_null() for n in typed
         )
-        found = self.frame.select(each.all() for each in missing).collect().row(0)
-        return untyped + [name for name, is_empty in zip(asked, found, strict=True) if is_empty]
+        are_empty = self.frame.select(condition.all() for condition in missing).collect().row(0)
+        return untyped + [name for name, is_empty in zip(typed, are_empty, strict=True) if is_empty]
 
     def as_null(self, types: Mapping[str, FeatureType]) -> FrameSource:
         """Return the rows with NULL of these types in some columns, which have no values."""
@@ -161,7 +161,7 @@ class RelationSource:
         Whether its rows are those of a temporary table, which is dropped when the public function returns (see
         `frameboost.data.opening`).
     origin
-        The relation whose plan tells the order of the rows, such as the one that was copied; by default it itself.
+        The relation whose plan shows the order of the rows, such as the one that was copied; by default ``relation``.
     """
 
     relation: duckdb.DuckDBPyRelation
@@ -211,12 +211,12 @@ class RelationSource:
             relation.project(f"* REPLACE ({', '.join(f'{sql} AS {name}' for name, sql in compared.items())})")
         )
 
-    def own_rows(self) -> RelationSource:
-        """See `FrameSource.own_rows`."""
+    def fact_rows(self) -> RelationSource:
+        """See `FrameSource.fact_rows`."""
         return self
 
-    def with_own_rows(self, rows: LocalSource) -> LocalSource:
-        """See `FrameSource.with_own_rows`."""
+    def with_fact_rows(self, rows: LocalSource) -> LocalSource:
+        """See `FrameSource.with_fact_rows`."""
         return rows
 
     def names(self) -> list[str]:
@@ -229,7 +229,7 @@ class RelationSource:
         return {name: FeatureType.from_duckdb(str(type_)) for name, type_ in types}
 
     def type_names(self) -> dict[str, str]:
-        """Return each column's type as the user knows it."""
+        """Return the name of each column's type, as the frame's or the database's users write it."""
         types = zip(self.relation.columns, self.relation.types, strict=True)
         return {name: _shortened(str(type_).strip('"')) for name, type_ in types}  # one type is written "NULL"
 
@@ -248,8 +248,8 @@ class RelationSource:
         """See `FrameSource.check_repeatable`."""
 
         def run(query: str) -> Sequence[Sequence[Any]]:
-            found = self.relation.query(f"frameboost_{secrets.token_hex(6)}", query)
-            return found.fetchall() if found is not None else []
+            result = self.relation.query(f"frameboost_{secrets.token_hex(6)}", query)
+            return result.fetchall() if result is not None else []
 
         if predicate is not None:
             check_repeatable(predicate, f"valid={shown(predicate)}", run)
@@ -260,8 +260,8 @@ class RelationSource:
         distinct = self.relation.project(quoted).filter(f"{quoted} IS NOT NULL").distinct().limit(most)
         is_enum = self.type_names()[name].startswith("ENUM(")
         rows = (distinct.order(quoted) if is_enum else distinct).fetchall()
-        found = [str(label) for (label,) in rows]
-        return found if is_enum else sorted(found)
+        labels = [str(label) for (label,) in rows]
+        return labels if is_enum else sorted(labels)
 
     def with_codes(self, name: str, labels: Sequence[str]) -> RelationSource:
         """See `FrameSource.with_codes`."""
@@ -272,17 +272,17 @@ class RelationSource:
         """See `FrameSource.without_values`."""
         type_names, types = self.type_names(), self.types()
         untyped = [name for name in names if type_names[name] == _UNTYPED]
-        asked = [name for name in names if type_names[name] != _UNTYPED]
-        if not asked:
+        typed = [name for name in names if type_names[name] != _UNTYPED]
+        if not typed:
             return untyped
         counts = []
-        for name in asked:
+        for name in typed:
             quoted, kind = quote_identifier(name), types[name]
             counts.append(
                 f"COUNT_IF({quoted} IS NOT NULL)" if kind is None else f"COUNT_IF({is_present(kind, quoted)})"
             )
-        found = self.relation.aggregate(", ".join(counts)).fetchall()[0]
-        return untyped + [name for name, n_values in zip(asked, found, strict=True) if not n_values]
+        n_present = self.relation.aggregate(", ".join(counts)).fetchall()[0]
+        return untyped + [name for name, n_values in zip(typed, n_present, strict=True) if not n_values]
 
     def as_null(self, types: Mapping[str, FeatureType]) -> RelationSource:
         """See `FrameSource.as_null`."""
@@ -311,23 +311,23 @@ class RelationSource:
 
 
 def with_types_of_nulls(
-    source: LocalSourceType, wanted: Mapping[str, FeatureType], *, exactly: bool
+    source: LocalSourceType, training_types: Mapping[str, FeatureType], *, exactly: bool
 ) -> LocalSourceType:  # fmt: skip
-    """Return the rows with columns without a value as NULL of the wanted types, where they have others.
+    """Return the rows with NULL of the types of training in columns that have no value and another type.
 
-    A record whose value is None, or a batch of these, tells no type: polars calls it Null, DuckDB NULL or INTEGER, and
-    pandas floats. If not ``exactly``, a type of the wanted family is left as it is.
+    A record whose value is None, or a batch of these, has no type: polars calls it Null, DuckDB NULL or INTEGER, and
+    pandas floats. If not ``exactly``, a type of the same family is left as it is.
     """
-    types, wanted = source.types(), {name: kind.values for name, kind in wanted.items()}
+    types, training_types = source.types(), {name: kind.values for name, kind in training_types.items()}
     other = [
         name
-        for name, kind in wanted.items()
+        for name, kind in training_types.items()
         if name in types and types[name] != kind
-        and (exactly or (own := types[name]) is None or own.family != kind.family)
+        and (exactly or (dtype := types[name]) is None or dtype.family != kind.family)
     ]  # fmt: skip
     if not other:
         return source
-    return source.as_null({name: wanted[name] for name in source.without_values(other)})
+    return source.as_null({name: training_types[name] for name in source.without_values(other)})
 
 
 def with_typed_nulls(source: LocalSourceType) -> LocalSourceType:
@@ -383,9 +383,9 @@ def check_numeric(source: Source, name: str, what: str, where: str = "", *, or_l
         )
 
 
-def free_name(name: str, taken: list[str]) -> str:
+def free_name(name: str, names: list[str]) -> str:
     """Return the name, with underscores appended until no column has it, in whatever case."""
-    while name in {other.lower() for other in taken}:
+    while name in {other.lower() for other in names}:
         name += "_"
     return name
 
@@ -407,12 +407,12 @@ def in_order(labels: Iterable[str], dtype: pl.DataType) -> list[str]:
     >>> in_order(["low", "high"], pl.Enum(["low", "mid", "high"])), in_order(["low", "high"], pl.String())
     (['low', 'high'], ['high', 'low'])
     """
-    found = set(labels)
-    return [label for label in dtype.categories if label in found] if isinstance(dtype, pl.Enum) else sorted(found)
+    present = set(labels)
+    return [label for label in dtype.categories if label in present] if isinstance(dtype, pl.Enum) else sorted(present)
 
 
 def with_codes_column(frame: pl.LazyFrame, name: str, labels: Sequence[str]) -> pl.LazyFrame:
-    """Return the frame with the places of a column's strings among the labels in place of them.
+    """Return the frame with a column's strings replaced by their indices among the labels.
 
     >>> with_codes_column(pl.LazyFrame({"y": ["b", None, "a"]}), "y", ["a", "b"]).collect()["y"].to_list()
     [1, None, 0]

@@ -87,7 +87,7 @@ class SparkSource:
         return {name: None if dtype is None else FeatureType.from_polars(dtype) for name, dtype in self._types.items()}
 
     def type_names(self) -> dict[str, str]:
-        """Return each column's type as the user knows it."""
+        """Return the name of each column's type in Spark."""
         return {field.name: field.dataType.simpleString() for field in self.frame.schema.fields}
 
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> SparkSource:
@@ -177,7 +177,7 @@ class SparkSource:
 
 
 def _polars_type(dtype: Any) -> pl.DataType | None:
-    """Return the type that polars gives a column of Spark, None for one that Arrow lacks."""
+    """Return the type in polars of a column of Spark, None for a type that Arrow lacks."""
     import pyarrow as pa
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_type

@@ -69,9 +69,9 @@ class SparseFrame:
 
     def types(self) -> dict[str, FeatureType | None]:
         """Return the type of each column as of a feature (see `FrameSource.types`)."""
-        own = FeatureType.from_polars(self.dtype)
+        matrix_type = FeatureType.from_polars(self.dtype)
         of_others = {name: FeatureType.from_polars(dtype) for name, dtype in self.others.schema.items()}
-        return dict.fromkeys(self.names, own) | of_others
+        return dict.fromkeys(self.names, matrix_type) | of_others
 
     def filter(self, mask: pl.Series) -> SparseFrame:
         """Return the rows where a Boolean series is true."""

@@ -1,7 +1,7 @@
 """Tables in files, read lazily: files that are one table, whose rows follow each other, with one type a column.
 
-A path tells its format by its suffix (`frameboost.data.file_formats`). Of several files, or of frames and files, each
-is a `Part`; their columns are checked to be the same.
+The suffix of a path is its format (`frameboost.data.file_formats`). Of several files, or of frames and files, each is
+a `Part`; their columns are checked to be the same.
 """
 
 from __future__ import annotations
@@ -70,17 +70,17 @@ class TableFiles:
     table
         The table of a DuckDB file.
     kind
-        The format of the files (`file_formats.FORMATS`), by default what their suffixes tell.
+        The format of the files (`file_formats.FORMATS`), by default that of their suffixes.
     content
         The bytes of the only file, such as those of standard input.
     types
-        Types of columns of text, in place of the inferred ones.
+        Types of columns of text, which replace the inferred ones.
     fill_missing
         Whether columns that only some files have are NULL in the others.
     read_only
         Whether a DuckDB file is opened so that it can't be written to.
     null_values
-        What stands for NULL in files of text, besides nothing.
+        Texts that mean NULL in files of text, besides the empty one.
     are_typed
         Whether the types of training, or of a model, decide on those of columns of text.
     """
@@ -112,7 +112,7 @@ class Part(NamedTuple):
 
     ``name`` is what messages call it, ``is_file`` whether it only reads files (see `scanned_formats`), and
     ``is_columnar`` whether these are files of which one column can be read without the others. ``categorical`` are
-    columns that a file says are dictionaries, of any type.
+    columns that are dictionaries in the file's schema, of any type.
     """
 
     frame: pl.LazyFrame
@@ -160,23 +160,23 @@ def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.Duck
     if not files.are_typed:
         mixed = warn_of_mixed_types(texts, files.kind, files.content)
         warn_of_tokens({path: frames[path] for path in texts}, mixed)
-    found = {
+    parts_by_path = {
         path: Part(
             frame, shown_path(path), files.content is None, is_columnar(path),
             _dictionaries_in(path) if files.content is None else frozenset(),
         )
         for path, frame in frames.items()
     }  # fmt: skip
-    parts = [found[path] for path in paths]
+    parts = [parts_by_path[path] for path in paths]
     return _filled(parts) if files.fill_missing else parts
 
 
 def _checked_text(files: TableFiles, path: str, frame: pl.LazyFrame, *, alone: bool) -> pl.LazyFrame:
     """Return a file's table with columns of no type where CSV has no value, which polars takes for strings.
 
-    Not one of several files: there the others tell. A row that is too short gives a warning; what it lacks is read as
-    NULL, so that the lines are read only where the last column has one. Both are told from the first rows, and where
-    these do not tell from all rows, in one reading.
+    Not one of several files: there the others have the type. A row that is too short raises a warning; values that it
+    lacks are read as NULL, so the lines are read only where the last column has one. Both are checked in the first
+    rows, and only where these do not suffice in all rows, in one reading.
     """
     kind, schema = files.kind or format_of_path(path), frame.collect_schema()
     strings = [n for n, dtype in schema.items() if alone and dtype == pl.String and n not in files.types]
@@ -186,12 +186,12 @@ def _checked_text(files: TableFiles, path: str, frame: pl.LazyFrame, *, alone: b
     for rows in (frame.head(_FIRST_ROWS), frame):  # most columns have a value in the first rows
         if not strings and (has_null or not last):
             break
-        asked = [column(name).is_null().all() for name in strings] + [
+        expressions = [column(name).is_null().all() for name in strings] + [
             column(n).is_null().any().alias(_LAST) for n in last
         ]
-        told = rows.select(asked).collect(engine="streaming")
-        strings = [name for name in strings if told[name].item()]
-        has_null = bool(last) and told[_LAST].item()
+        answers = rows.select(expressions).collect(engine="streaming")
+        strings = [name for name in strings if answers[name].item()]
+        has_null = bool(last) and answers[_LAST].item()
     if has_null and kind is not None and (where := short_row(frame, path, kind, files.content)):
         warn(f"{shown_path(path)} has a row that is too short: {where}; what such rows lack is read as NULL")
     return frame.with_columns(pl.lit(None, pl.Null).alias(name) for name in strings) if strings else frame
@@ -201,7 +201,7 @@ def _all_paths(files: TableFiles, argument: str) -> list[str]:
     """Return the path of each file, in order; one that is named twice is there twice."""
     if files.content is not None:
         return list(files.paths)
-    return [path for given in files.paths for path in _files_of(given, argument)]
+    return [path for pattern in files.paths for path in _files_of(pattern, argument)]
 
 
 def _warn_of_repeated(paths: Sequence[str]) -> None:
@@ -229,7 +229,7 @@ def _files_of(path: str, argument: str) -> list[str]:
 def _common_types(frames: Mapping[str, pl.LazyFrame]) -> dict[str, pl.DataType]:
     """Return the one type of each column whose inferred types differ between files, where there is one."""
     schemas = [frame.collect_schema() for frame in frames.values()]
-    found: dict[str, pl.DataType] = {}
+    common: dict[str, pl.DataType] = {}
     for name in dict.fromkeys(name for schema in schemas for name in schema):
         inferred = {schema[name] for schema in schemas if name in schema}
         types = {dtype for dtype in inferred if dtype != pl.Null}  # as NDJSON has a column without values
@@ -238,10 +238,10 @@ def _common_types(frames: Mapping[str, pl.LazyFrame]) -> dict[str, pl.DataType]:
             if all(frame.select(column(name).is_null().all()).collect().item() for frame in texts):
                 types.remove(pl.String())
         if len(types) == 1 and len(inferred) > 1:
-            found[name] = types.pop()
+            common[name] = types.pop()
         elif len(types) > 1 and all(dtype.is_numeric() for dtype in types):
-            found[name] = pl.Float64()
-    return found
+            common[name] = pl.Float64()
+    return common
 
 
 def _filled(parts: Sequence[Part]) -> list[Part]:
@@ -250,12 +250,12 @@ def _filled(parts: Sequence[Part]) -> list[Part]:
     for part in parts:
         for name, dtype in part.frame.collect_schema().items():
             schema.setdefault(name, dtype)
-    found = []
+    filled = []
     for part in parts:
-        own = part.frame.collect_schema()
-        lacking = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in own]
-        found.append(part._replace(frame=part.frame.with_columns(lacking).select(map(column, schema))))
-    return found
+        part_schema = part.frame.collect_schema()
+        lacking = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in part_schema]
+        filled.append(part._replace(frame=part.frame.with_columns(lacking).select(map(column, schema))))
+    return filled
 
 
 def same_columns(parts: Sequence[Part]) -> list[pl.LazyFrame]:
@@ -268,14 +268,14 @@ def same_columns(parts: Sequence[Part]) -> list[pl.LazyFrame]:
     """
     schema = parts[0].frame.collect_schema()
     for part in parts[1:]:
-        own = part.frame.collect_schema()
-        if part.is_file and (more := [name for name in own if name not in schema]):
+        part_schema = part.frame.collect_schema()
+        if part.is_file and (more := [name for name in part_schema if name not in schema]):
             raise _lacks(parts[0], more[0], part)
         for name, dtype in schema.items():
-            if name not in own:
+            if name not in part_schema:
                 raise _lacks(part, name, parts[0])
-            if own[name] != dtype:
-                first, other = (_described(a, name, b) for a, b in ((parts[0], own[name]), (part, dtype)))
+            if part_schema[name] != dtype:
+                first, other = (_described(a, name, b) for a, b in ((parts[0], part_schema[name]), (part, dtype)))
                 raise DataError(f"column {shown(name)} has type {first} and {other}; give it one type")
     return [part.frame.select(map(column, schema)) for part in parts]
 
@@ -306,12 +306,12 @@ def read_table(
     Parameters
     ----------
     path
-        The path of the file, whose suffix tells its format. ``"flights.duckdb::late"`` is the table ``late`` of a
+        The path of the file, whose suffix is its format. ``"flights.duckdb::late"`` is the table ``late`` of a
         DuckDB file.
     table
         The table of a DuckDB file, if the path does not name it.
     types
-        Types of columns of a file of text, in place of the inferred ones.
+        Types of columns of a file of text, which replace the inferred ones.
     kind
         The format, as `frameboost.data.file_formats.FORMATS` names it, whatever the suffix.
     content
@@ -319,7 +319,7 @@ def read_table(
     read_only
         Whether to open a DuckDB file so that it can't be written to.
     null_values
-        What stands for NULL in files of text, besides nothing, such as ``NA``.
+        Texts that mean NULL in files of text, besides the empty one, such as ``NA``.
 
     Raises
     ------
@@ -384,7 +384,9 @@ def _with_nulls(frame: pl.LazyFrame, tokens: Sequence[str]) -> pl.LazyFrame:
     text, is_null = cs.string(), cs.string().is_in(list(tokens))
     of_type = {dtype: text.cast(dtype, strict=False) for dtype in (pl.Int64(), pl.Float64())}
     is_of = [(is_null | cast.is_not_null() | text.is_null()).all() for cast in of_type.values()]
-    whole, fractional = (frame.select(each).collect(engine="streaming").row(0, named=True) for each in is_of)
+    whole, fractional = (
+        frame.select(conditions).collect(engine="streaming").row(0, named=True) for conditions in is_of
+    )
     has_token = frame.select(is_null.any()).collect(engine="streaming").row(0, named=True)
     types = {
         name: pl.Int64() if whole[name] else pl.Float64()
@@ -395,7 +397,7 @@ def _with_nulls(frame: pl.LazyFrame, tokens: Sequence[str]) -> pl.LazyFrame:
 
 def _relation(path: str, table: str | None, *, read_only: bool) -> duckdb.DuckDBPyRelation:
     if not Path(path).is_file():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)  # DuckDB's own message has two lines
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)  # DuckDB's message has two lines
     connection = duckdb.connect(path, read_only=read_only)
     if table is None:
         names = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
@@ -408,7 +410,7 @@ def _relation(path: str, table: str | None, *, read_only: bool) -> duckdb.DuckDB
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, FileNotFoundError):  # polars raises it with a text of its own
+    if isinstance(error, FileNotFoundError):  # polars raises it with another text
         return os.strerror(errno.ENOENT)
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
@@ -416,7 +418,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _dictionaries_in(path: str) -> frozenset[str]:
-    """Return the columns that a Parquet or Arrow file says are dictionaries, as pandas' categories are written.
+    """Return the columns that are dictionaries in the schema of a Parquet or Arrow file, as of pandas' categories.
 
     Polars reads those of numbers and dates as plain columns.
     """
@@ -425,10 +427,10 @@ def _dictionaries_in(path: str) -> frozenset[str]:
         return names
     try:
         if (kind := format_of_path(path)) == "parquet":
-            told = pl.read_parquet_metadata(path)
-            pandas = json.loads(told.get("pandas", "{}")).get("columns", [])
-            names = frozenset(each["name"] for each in pandas if each["pandas_type"] == "categorical")
-            schema = base64.b64decode(told.get("ARROW:schema", ""))
+            metadata = pl.read_parquet_metadata(path)
+            pandas = json.loads(metadata.get("pandas", "{}")).get("columns", [])
+            names = frozenset(entry["name"] for entry in pandas if entry["pandas_type"] == "categorical")
+            schema = base64.b64decode(metadata.get("ARROW:schema", ""))
         elif kind == "arrow":
             with Path(path).open("rb") as file:
                 schema = file.read(_LONGEST_HEADER)
@@ -474,13 +476,13 @@ def _dictionaries_of(message: bytes) -> Iterator[str]:
 def name_file(error: BaseException, arguments: Iterable[object]) -> None:
     """Raise `DataError` with the name of the file that polars can't read; return if no argument is a file of text.
 
-    Polars reads lazily, so that its errors come long after a file was opened, and do not say which it is.
+    Polars reads lazily, so its errors come long after a file was opened, and do not name it.
     """
     if isinstance(error, OSError):  # maybe of a file that is written
         return
     for argument in arguments:
-        several = argument.values() if isinstance(argument, Mapping) else [argument]
-        for files in filter(None, map(TableFiles.of, several)):
+        values = argument.values() if isinstance(argument, Mapping) else [argument]
+        for files in filter(None, map(TableFiles.of, values)):
             paths = _all_paths(files, "data")
             for path in paths:
                 kind = files.kind or format_of_path(path)

@@ -1,7 +1,7 @@
 """What may be wrong with tables of text, CSV, TSV and NDJSON, and in which line: errors and warnings that say it.
 
-Polars reads some of it otherwise than it was meant: a value that is no number makes a column one of strings, a short
-row has NULL at its end.
+Polars reads some of it in an unexpected way: a value that is no number makes a column one of strings, a short row has
+NULL at its end.
 """
 
 from __future__ import annotations
@@ -42,15 +42,12 @@ def check_header(path: str, kind: str, names: Sequence[str], source: str | bytes
         raise DataError(f"{path} can't be read: its lines end by \\r alone; write it with \\n, or \\r\\n")
     if any("_duplicated_" in name for name in names):
         header = pl.scan_csv(source, separator=SEPARATORS[kind], has_header=False, n_rows=1, infer_schema=False)
-        given = header.collect().row(0)
-        if twice := [name for name in given if given.count(name) > 1]:
+        header_names = header.collect().row(0)
+        if twice := [name for name in header_names if header_names.count(name) > 1]:
             raise DataError(
-                f"{path} has column {shown(twice[0])} {given.count(twice[0])} times; column names must be unique"
+                f"{path} has column {shown(twice[0])} {header_names.count(twice[0])} times; column names must be unique"
             )
-    others = [
-        each for each in (",", ";", "\t", "|") if each != SEPARATORS[kind] and len(names) == 1 and each in names[0]
-    ]
-    if others:
+    if len(names) == 1 and (others := [s for s in (",", ";", "\t", "|") if s != SEPARATORS[kind] and s in names[0]]):
         raise DataError(
             f"{path} has one column, {shown(names[0])}, whose values seem to be separated by {shown(others[0])}; give "
             f"a frame of it, as pl.scan_csv(path, separator={shown(others[0])}), or write it as {FORMATS[kind].label}"
@@ -63,7 +60,7 @@ def problem_of_text(path: str, kind: str, content: bytes | None = None, *, is_sh
     >>> problem_of_text("-", "csv", b"x,y\n1,2\n1,2,3\n"), problem_of_text("-", "csv", b"x,y\n1,\xff\n")
     ('line 3 has 3 fields, and the header has 2', 'line 2 is not UTF-8')
 
-    With ``is_short`` a row with fewer fields than the header is wrong in place of one with more.
+    With ``is_short`` a row with fewer fields than the header is wrong, otherwise one with more.
     """
     try:
         with Path(path).open("rb") if content is None else io.BytesIO(content) as raw:
@@ -124,7 +121,7 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
             raise _NotTextError(f"line {number} is not UTF-8") from error
 
 
-# --- warnings of values that are read otherwise than they were meant --------------------------------------------------
+# --- warnings of values that are read in an unexpected way ------------------------------------------------------------
 
 
 def _lines(source: str | bytes) -> pl.LazyFrame:
@@ -142,7 +139,7 @@ def short_row(frame: pl.LazyFrame, path: str, kind: str, content: bytes | None =
     line, width = pl.col("line"), len(frame.collect_schema())
     n_separators = line.str.count_matches(SEPARATORS[kind], literal=True).fill_null(0)
     is_short = n_separators < width - 1
-    found = (
+    row = (
         _lines(path if content is None else content)
         .with_row_index("number", offset=1)
         .select(
@@ -154,12 +151,12 @@ def short_row(frame: pl.LazyFrame, path: str, kind: str, content: bytes | None =
         .collect(engine="streaming")
         .row(0, named=True)
     )
-    if found["number"] is None:
+    if row["number"] is None:
         return None
-    if found["has_quotes"]:  # a value may go over several lines
+    if row["has_quotes"]:  # a value may go over several lines
         return problem_of_text(path, kind, content, is_short=True)
-    fields = 0 if found["is_empty"] else found["n"] + 1
-    return f"line {found['number']} has {counted(fields, 'field')}, and the header has {width}"
+    fields = 0 if row["is_empty"] else row["n"] + 1
+    return f"line {row['number']} has {counted(fields, 'field')}, and the header has {width}"
 
 
 def warn_of_mixed_types(
@@ -184,7 +181,7 @@ def warn_of_mixed_types(
 
 def _mixed_types(frame: pl.LazyFrame, path: str, content: bytes | None = None) -> dict[str, tuple[object, str]]:
     """Return the columns of NDJSON that are read as strings and have other values too, with one of each."""
-    found: dict[str, tuple[object, str]] = {}
+    mixed: dict[str, tuple[object, str]] = {}
     lines = _lines(path if content is None else content).drop_nulls()
     for name, dtype in frame.collect_schema().items():
         if dtype != pl.String:
@@ -200,8 +197,8 @@ def _mixed_types(frame: pl.LazyFrame, path: str, content: bytes | None = None) -
         other = next((value for value in values("[-0-9tf]") if isinstance(value, int | float)), None)
         text = None if other is None else next((value for value in values('"') if isinstance(value, str)), None)
         if text is not None:
-            found[name] = (other, text)
-    return found
+            mixed[name] = (other, text)
+    return mixed
 
 
 def _value_in(line: str, name: str) -> object:
@@ -214,22 +211,24 @@ def _value_in(line: str, name: str) -> object:
 def warn_of_tokens(texts: Mapping[str, pl.LazyFrame], warned: Container[str]) -> None:
     """Give a warning of each column of files of text that has numbers and a few tokens, such as NA, which are none.
 
-    One such token makes a column of numbers one of strings, whose every number is a category. Columns of which another
-    warning has told (``warned``) are left out.
+    One such token makes a column of numbers one of strings, whose every number is a category. Columns that had another
+    warning (``warned``) are left out.
     """
     schemas = {path: frame.collect_schema() for path, frame in texts.items()}
-    for name in dict.fromkeys(name for own in schemas.values() for name, dtype in own.items() if dtype == pl.String):
+    for name in dict.fromkeys(
+        name for schema in schemas.values() for name, dtype in schema.items() if dtype == pl.String
+    ):
         if name in warned:
             continue
-        several = [texts[path].select(column(name)) for path, own in schemas.items() if own.get(name) == pl.String]
+        frames = [texts[path].select(column(name)) for path, schema in schemas.items() if schema.get(name) == pl.String]
         text = column(name).str.strip_chars()
         kind = pl.when(_is_number(text)).then(1).when(_is_number(text.str.replace_all(",", ""))).then(2).otherwise(0)
         distinct = column(name).n_unique().alias("distinct")
         tokens = column(name).unique(maintain_order=True).head(_FEW_TOKENS).alias("tokens")
-        counted = pl.concat(several).drop_nulls().group_by(kind.alias("kind")).agg(distinct, tokens)
-        found = {row["kind"]: row for row in counted.collect(engine="streaming").iter_rows(named=True)}
-        numbers, others, commas = (found.get(key, {"distinct": 0, "tokens": []}) for key in (1, 0, 2))
-        path = next(path for path, own in schemas.items() if own.get(name) == pl.String)
+        counted = pl.concat(frames).drop_nulls().group_by(kind.alias("kind")).agg(distinct, tokens)
+        counts = {row["kind"]: row for row in counted.collect(engine="streaming").iter_rows(named=True)}
+        numbers, others, commas = (counts.get(key, {"distinct": 0, "tokens": []}) for key in (1, 0, 2))
+        path = next(path for path, schema in schemas.items() if schema.get(name) == pl.String)
         what = f"column {shown(name)} of {shown_path(path)} is read as strings, of which each is a category"
         if commas["distinct"] > _FEW_TOKENS and not others["distinct"]:
             warn(

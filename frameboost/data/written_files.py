@@ -1,6 +1,6 @@
 """Files that are written: atomically, as a file is replaced once its successor is complete; texts and tables.
 
-A table goes to a file of the format that its suffix tells, to a table of a DuckDB file, or as CSV to standard output.
+A table is written to a file in the format of its suffix, to a table of a DuckDB file, or as CSV to standard output.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path to write to, and then rename it to ``path``.
 
     If writing fails, the temporary file is removed, and whatever was at ``path`` stays as it was. The temporary file is
-    in a folder of its own: a writer's thread that opens it only after the failure finds no folder, and leaves no file.
+    in a separate folder: a writer's thread that opens it only after the failure finds no folder, and leaves no file.
 
     A device or a pipe is yielded itself: it must not be replaced.
     """
@@ -79,7 +79,7 @@ def _errors_of(path: str | Path) -> Iterator[None]:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file atomically. No other thread opens the temporary one, which so needs no folder of its own."""
+    """Write a file atomically. No other thread opens the temporary one, so it needs no separate folder."""
     if is_special(path):
         Path(path).write_bytes(data)
         return
@@ -143,7 +143,7 @@ def write_table(frame: pl.LazyFrame, path: str, *, replace: bool = False) -> Non
     frame
         The rows.
     path
-        A path of a format that `check_format` knows.
+        A path of a format that `check_format` accepts.
     replace
         Whether to replace a DuckDB table that is there already.
 
@@ -176,12 +176,12 @@ def write_table(frame: pl.LazyFrame, path: str, *, replace: bool = False) -> Non
 
 
 def check_format(path: str, *, replace: bool = False) -> str:
-    """Return the format that a table is written in to the path.
+    """Return the format in which a table is written to the path.
 
     Raises
     ------
     ParameterError
-        If the suffix tells none, or a DuckDB table is there already and is not to be replaced.
+        If the suffix has no format, or a DuckDB table is there already and is not to be replaced.
     """
     if (inside := table_in_database(path)) is not None:
         _check_new_table(*inside, replace=replace)
@@ -189,7 +189,7 @@ def check_format(path: str, *, replace: bool = False) -> str:
     kind = "csv" if path == STDOUT else format_of_path(path)
     if kind is None or kind == DATABASE:
         way = f"; name the table: {path}::scored" if kind == DATABASE else ""
-        written = ", ".join(ending for ending, its in SUFFIXES.items() if its != DATABASE)
+        written = ", ".join(ending for ending, kind_of_suffix in SUFFIXES.items() if kind_of_suffix != DATABASE)
         raise ParameterError(
             f"{shown(path)} can't be written as a table: it must end in {written}, or be a table of a DuckDB file{way}"
         )

@@ -36,7 +36,7 @@ def read_few(request: EngineRequest) -> EngineRequest | None:
     max_rows = min(MAX_VALUES * max(1, n_features // _FEATURES), _MAX_OF_ALL) // n_features
     source = request.source
     if isinstance(source, RelationSource):
-        first_rows = source.own_rows().relation.limit(max_rows + 1)
+        first_rows = source.fact_rows().relation.limit(max_rows + 1)
         n_rows = int(first_rows.aggregate("COUNT(*)").fetchall()[0][0])
     else:
         n_rows = int(request.frame().head(max_rows + 1).select(pl.len()).collect().item())

@@ -136,14 +136,14 @@ class StarFrame(FrameSource):
             facts.collect_schema()
         except pl.exceptions.ColumnNotFoundError:
             return FrameSource(function(self.frame), categorical=self.categorical)
-        return star_frame(replace(self.own_rows(), frame=facts), self.dimensions)
+        return star_frame(replace(self.fact_rows(), frame=facts), self.dimensions)
 
-    def own_rows(self) -> FrameSource:
-        """See `FrameSource.own_rows`."""
+    def fact_rows(self) -> FrameSource:
+        """See `FrameSource.fact_rows`."""
         return FrameSource(self.facts, categorical=self.categorical.intersection(self.facts.collect_schema().names()))
 
-    def with_own_rows(self, rows: LocalSource) -> StarFrame:
-        """See `FrameSource.with_own_rows`."""
+    def with_fact_rows(self, rows: LocalSource) -> StarFrame:
+        """See `FrameSource.with_fact_rows`."""
         assert isinstance(rows, FrameSource)
         return star_frame(rows, self.dimensions)
 
@@ -153,14 +153,14 @@ class StarFrame(FrameSource):
         if isinstance(kept, StarFrame):
             return kept
         facts = kept.frame.select(map(column, self.facts.collect_schema().names()))
-        return star_frame(replace(self.own_rows(), frame=facts), self.dimensions)
+        return star_frame(replace(self.fact_rows(), frame=facts), self.dimensions)
 
     def with_codes(self, name: str, labels: Sequence[str]) -> FrameSource:
         """See `FrameSource.with_codes`; dimensions are joined by the labels, not by their codes."""
-        if not any(name in each.left_on for each in self.dimensions) or name not in self.own_rows().names():
+        if not any(name in each.left_on for each in self.dimensions) or name not in self.fact_rows().names():
             return super().with_codes(name, labels)
         copy = free_name(KEY_COPY, self.names())
-        facts = self.own_rows().map(lambda frame: frame.with_columns(column(name).alias(copy)))
+        facts = self.fact_rows().map(lambda frame: frame.with_columns(column(name).alias(copy)))
         return star_frame(facts.with_codes(name, labels), with_key_copied(self.dimensions, name, copy))
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
@@ -239,27 +239,27 @@ class StarRelation(RelationSource):
     facts: duckdb.DuckDBPyRelation = field(kw_only=True)
     dimensions: tuple[Dimension, ...] = field(kw_only=True)
 
-    def own_rows(self) -> RelationSource:
-        """See `RelationSource.own_rows`."""
+    def fact_rows(self) -> RelationSource:
+        """See `RelationSource.fact_rows`."""
         return self.derived(self.facts)
 
-    def with_own_rows(self, rows: LocalSource) -> StarRelation:
-        """See `RelationSource.with_own_rows`."""
+    def with_fact_rows(self, rows: LocalSource) -> StarRelation:
+        """See `RelationSource.with_fact_rows`."""
         assert isinstance(rows, RelationSource)
         return star_relation(rows, self.dimensions)
 
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> RelationSource:
         """See `RelationSource.where`; a star of the facts for which it holds."""
         try:
-            return self.with_own_rows(self.own_rows().where(predicate, is_column=is_column, negated=negated))
+            return self.with_fact_rows(self.fact_rows().where(predicate, is_column=is_column, negated=negated))
         except ParameterError:  # it needs attributes
             kept = super().where(predicate, is_column=is_column, negated=negated)
         own = (quote_identifier(name) for name in self.facts.columns)
-        return self.with_own_rows(kept.derived(kept.relation.project(", ".join(own))))
+        return self.with_fact_rows(kept.derived(kept.relation.project(", ".join(own))))
 
     def labels(self, name: str, most: int) -> list[str]:
         """See `RelationSource.labels`; those of a column of the facts are read without a join."""
-        return self.own_rows().labels(name, most) if name in self.facts.columns else super().labels(name, most)
+        return self.fact_rows().labels(name, most) if name in self.facts.columns else super().labels(name, most)
 
     def with_codes(self, name: str, labels: Sequence[str]) -> RelationSource:
         """See `RelationSource.with_codes`; a star, if the column is one of the facts.
@@ -268,7 +268,7 @@ class StarRelation(RelationSource):
         """
         if name not in self.facts.columns:
             return super().with_codes(name, labels)
-        facts, dimensions = self.own_rows(), self.dimensions
+        facts, dimensions = self.fact_rows(), self.dimensions
         if any(name in each.left_on for each in dimensions):
             copy = free_name(KEY_COPY, self.names())
             with_copy = facts.relation.project(f"*, {quote_identifier(name)} AS {quote_identifier(copy)}")

@@ -266,7 +266,7 @@ def _joined(
 
 def _count_rows(source: LocalSource) -> int:
     """Return the number of rows."""
-    rows = source.own_rows()
+    rows = source.fact_rows()
     if isinstance(rows, FrameSource):
         return int(rows.frame.select(pl.len()).collect().item())
     return int(rows.relation.aggregate("COUNT(*)").fetchall()[0][0])

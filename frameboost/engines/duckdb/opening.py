@@ -122,7 +122,7 @@ def _copy_wide(session: DuckDBSession, names: Sequence[str]) -> None:
     if len(names) <= MAX_AT_ONCE:
         return
     try:
-        may_stay = session.is_table and session.setting("preserve_insertion_order") and not session.is_own
+        may_stay = session.is_table and session.setting("preserve_insertion_order") and not session.owns_database
         n_bytes = 8 * len(names) * (session.estimated_rows() or 0) if may_stay else 0
         if may_stay and n_bytes > session.memory_limit * _SHARE_COPIED:
             return
