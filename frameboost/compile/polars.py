@@ -1,6 +1,6 @@
-"""Trees as one polars expression: each row's leaves are numbered, and their sums looked up in tables.
+"""Trees as one polars expression: each row's leaves are numbered, and their sums are read from tables.
 
-Outputs are expressions over these sums, and over a number that is looked up by a column.
+Outputs are expressions over these sums, and over a number that a lookup by a column returns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def output_expr(
     starts: Sequence[pl.Expr | None] = (),
     indices: Mapping[str, pl.Expr] = MappingProxyType({}),
 ) -> pl.Expr:
-    """Return what the output says of rows with those margins, the last of which is the number that it looks up, if any.
+    """Return the output for rows with those margins, the last of which is the number of its lookup, if any.
 
     That is a number, an integer or a label of a class, an array of them, or a struct of numbers named by labels.
     ``starts`` has what is added to the margins, if there is an offset. Where one is null, so are the values that depend
@@ -123,7 +123,7 @@ def _shaped(output: Output, values: Sequence[pl.Expr]) -> pl.Expr:
 
 
 def lookup_expr(lookup: Lookup) -> pl.Expr:
-    """Return the number that is looked up by a column."""
+    """Return the number of a lookup by a column."""
     values = column(lookup.column)
     if lookup.type.name == "codes":  # of floats, as a column with missing integers may be one, a fraction is no integer
         whole = values.cast(pl.Int64, strict=False)
@@ -175,18 +175,18 @@ def margin_exprs(
             name = f"leaf_{len(indices)}"
             indices[name] = _radix(run, columns, features)
             for k, output in enumerate(outputs):
-                own = [every[group[k]] for group in some[start : start + len(run)]]
-                terms[output].append(pl.lit(_sums(own)).gather(pl.field(name)))
+                sums = _sums([every[group[k]] for group in some[start : start + len(run)]])
+                terms[output].append(pl.lit(sums).gather(pl.field(name)))
             start += len(run)
     shared = {number for some in walks.values() for group in some for number in group}
     margins, first = [], 0
-    for base, trees, own_terms in zip(bases, trees_of, terms, strict=True):
+    for base, trees, terms_of_output in zip(bases, trees_of, terms, strict=True):
         rest = [tree for number, tree in enumerate(trees, first) if number not in shared]
         first += len(trees)
-        if not own_terms:
+        if not terms_of_output:
             margins.append(margin_expr(base, rest, features))
             continue
-        total = pl.sum_horizontal(*own_terms, *_terms(rest, columns, features))
+        total = pl.sum_horizontal(*terms_of_output, *_terms(rest, columns, features))
         margins.append(total + base)  # on the grid as well
     return margins, indices
 
@@ -344,13 +344,15 @@ def _linear_expr(tree: Tree, leaves: Sequence[int], index: pl.Expr, features: Se
     terms: list[Mapping[int, LinearTerm]] = [
         {} if leaf is None else {term.feature: term for term in leaf.terms} for leaf in linear
     ]
-    used = sorted({feature for own in terms for feature in own})
+    used = sorted({feature for leaf_terms in terms for feature in leaf_terms})
     # Fields of a struct are computed once, however often they are used.
-    row = pl.struct(index.cast(pl.UInt32).alias("leaf"), *(_number(features[each]).alias(f"x{each}") for each in used))
-    total = _looked_up([tree.value[leaf] if own is None else own.constant
-                        for leaf, own in zip(leaves, linear, strict=True)])  # fmt: skip
-    for each in used:
-        total = total + _term(each, [own.get(each, _NO_TERM) for own in terms], [each in own for own in terms])
+    row = pl.struct(
+        index.cast(pl.UInt32).alias("leaf"), *(_number(features[number]).alias(f"x{number}") for number in used)
+    )
+    total = _looked_up([tree.value[leaf] if linear_leaf is None else linear_leaf.constant
+                        for leaf, linear_leaf in zip(leaves, linear, strict=True)])  # fmt: skip
+    for number in used:
+        total = total + _term(number, [t.get(number, _NO_TERM) for t in terms], [number in t for t in terms])
     value = pl.coalesce(total, _looked_up([tree.value[leaf] for leaf in leaves]))
     return row.struct.with_fields(value.alias("value")).struct.field("value")
 

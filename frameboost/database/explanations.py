@@ -176,6 +176,6 @@ def _reasons_query(
     by, of_row = grouped(kept, f"{rank} = 1", dialect)
     order = f"\nORDER BY {row} ASC" if dialect.statements.keeps_order else ""
     return stages.finish(
-        f"SELECT {', '.join([*stages.kept(of_row), *reasons])}\n{stages.source()}\nWHERE {rank} <= {top}\n"
+        f"SELECT {', '.join([*stages.kept_columns(of_row), *reasons])}\n{stages.source()}\nWHERE {rank} <= {top}\n"
         f"GROUP BY {', '.join([row, *by])}{order}"
     )

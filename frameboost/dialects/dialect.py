@@ -299,7 +299,7 @@ class Statements:
     except_unknown
         The same where some of ``{v}`` may be no columns, or of ``{strings}``, names in lower case as strings; None
         where there is no such thing.
-    first_is_meant
+    first_of_name_wins
         Whether of two columns of one name in a subquery or a new table the first one keeps the name.
     alias
         What stands between a table and its alias.
@@ -339,7 +339,7 @@ class Statements:
     star: str = "*"
     except_columns: str | None = None
     except_unknown: str | None = None
-    first_is_meant: bool = False
+    first_of_name_wins: bool = False
     alias: str = "AS "
     aliases_hide_columns: bool = False
     star_names_tables: bool = False

@@ -87,7 +87,7 @@ SQLITE = _SQLite(
     ),
     statements=Statements(
         # Measured, 3.40.1; the other one of a new table is called prediction:1.
-        first_is_meant=True,
+        first_of_name_wins=True,
         keeps_order=True,
         # Others are flattened into the query; since 3.35. https://www.sqlite.org/lang_with.html
         fenced_stage=MATERIALIZED,

@@ -58,14 +58,14 @@ _NO_NODE = -1
 _TOP_LEVELS = 7
 # The bound of a leaf, which no code reaches, so that every row steps to the left child: the leaf itself.
 _NEVER = 256
-# Rows and values that are coded and scored together: they stay in a cache, and memory for them is not asked of the
-# operating system each time. With fewer values and trees to ask, waking a thread takes longer than it saves.
+# Rows and values that are coded and scored together: they stay in a cache, and their memory is not allocated by the
+# operating system each time. With fewer values and trees, waking a thread takes longer than it saves.
 _CHUNK, _VALUES, _SMALLEST = 1 << 14, 1 << 21, 1 << 18
 _NUMPY: Mapping[Any, np.dtype[Any]] = {
     getattr(pl, name): np.dtype(name.lower())
     for name in ("Float32", "Float64", *(f"{sign}{bits}" for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)))
 }
-# Types whose Arrow buffers a kernel reads in place.
+# Types whose Arrow buffers a kernel reads without a copy.
 _IN_PLACE = {"float64": np.dtype(np.float64), "int64": np.dtype(np.int64)}
 _T = TypeVar("_T", bound=np.generic)
 
@@ -91,7 +91,7 @@ class _Questions:
     walk: tuple[npt.NDArray[Any] | None, ...] = ()
 
     def add_leaves(self, codes: Codes, tables: npt.NDArray[np.bool_], margins: FloatArray) -> None:
-        """Add the leaf values of rows, given by their codes."""
+        """Add the leaf values of rows, by their codes."""
         questions = self.starts, self.number, self.column, self.bound, self.also, self.right, self.table, tables
         if self.walk:
             add_deep_leaves(codes, *questions, *self.walk, self.value, margins)  # type: ignore[call-arg]
@@ -123,7 +123,7 @@ class ByteTrees:
 
     @classmethod
     def compile(cls, arrays: TreeArrays, n_outputs: int) -> ByteTrees | None:
-        """Return the ensemble over bytes; None if a feature has too many categories, or deep trees ask too much."""
+        """Return the ensemble over bytes; None if a feature has too many categories, or deep trees too many nodes."""
         sizes = np.diff([*arrays.roots, len(arrays.feature)])
         is_categorical = [feature.type.is_categorical for feature in arrays.features]
         many = (len(e) > _MAX_EDGES for e, known in zip(arrays.edges, is_categorical, strict=True) if known)
@@ -147,11 +147,11 @@ class ByteTrees:
         return cls(arrays, tuple(columns), tables, tuple(outputs))
 
     def empty_codes(self, n_rows: int) -> Codes:
-        """Return uint8 (columns, rows) to write codes to: with more rows than asked for, as the kernels take them."""
+        """Return uint8 (columns, rows) to write codes to, with as many more rows as the kernels need."""
         return np.empty((len(self.columns), -(-n_rows // BYTES) * BYTES), dtype=np.uint8)
 
     def add_leaves(self, codes: Codes, margins: Sequence[FloatArray]) -> None:
-        """Add the leaf values of rows, given by their codes (see `empty_codes`), to the margins of each output."""
+        """Add the leaf values of rows, by their codes (see `empty_codes`), to the margins of each output."""
         for q, sums in zip(self.outputs, margins, strict=True):
             q.add_leaves(codes, self.tables, sums)
 
@@ -163,15 +163,15 @@ class _Builder:
         self, arrays: TreeArrays, columns: Sequence[tuple[int, int]], table_of: IntArray, *, is_deep: bool
     ) -> None:
         self._arrays = arrays
-        self._asked = _in_bytes(arrays, columns, table_of)
-        self._packed = PackedTrees.compile(arrays, *self._asked) if is_deep else None
+        self._conditions = _in_bytes(arrays, columns, table_of)
+        self._packed = PackedTrees.compile(arrays, *self._conditions) if is_deep else None
         self._levels = _TOP_LEVELS if is_deep else _MAX_NODES
 
     def questions(self, trees: IntArray) -> _Questions:
         """Return the inner nodes of those trees."""
         arrays = self._arrays
         node, number, right, starts, ends = _in_preorder(arrays, trees, self._levels)
-        column, bound, also, table = self._asked[:, node]
+        column, bound, also, table = self._conditions[:, node]
         value = arrays.value
         walk: tuple[npt.NDArray[Any] | None, ...] = ()
         if self._packed is None:
@@ -209,21 +209,21 @@ def _in_preorder(arrays: TreeArrays, trees: IntArray, n_levels: int) -> tuple[In
     for nodes in inner:
         number[left[nodes]] = number[nodes] + 1
         number[right[nodes]] = number[nodes] + 1 + size[left[nodes]]
-    asked, ending = (np.concatenate([np.empty(0, np.int64), *of]) for of in (inner, other))
-    asked = asked[np.lexsort((number[asked], tree_of[asked]))]
+    inner_nodes, end_nodes = (np.concatenate([np.empty(0, np.int64), *of]) for of in (inner, other))
+    inner_nodes = inner_nodes[np.lexsort((number[inner_nodes], tree_of[inner_nodes]))]
     ends = np.full((len(trees), _MAX_NODES + 1), _NO_NODE)
-    ends[tree_of[ending], number[ending]] = ending
-    starts = np.append(0, np.cumsum(np.bincount(tree_of[asked], minlength=len(trees))))
-    return asked, number[asked], number[right[asked]], starts, ends
+    ends[tree_of[end_nodes], number[end_nodes]] = end_nodes
+    starts = np.append(0, np.cumsum(np.bincount(tree_of[inner_nodes], minlength=len(trees))))
+    return inner_nodes, number[inner_nodes], number[right[inner_nodes]], starts, ends
 
 
-def _tables_of_bytes(arrays: TreeArrays, asked: IntArray) -> npt.NDArray[np.bool_]:
+def _tables_of_bytes(arrays: TreeArrays, nodes: IntArray) -> npt.NDArray[np.bool_]:
     """Return the tables of categorical splits with an entry for each byte; missing values have the code `MISSING`."""
-    missing, rows, indices = arrays.missing[arrays.feature[asked]], np.arange(len(asked)), np.arange(256 // 8)
-    is_own = indices < (missing[:, None] + 9) // 8
-    packed = np.append(arrays.tables, np.uint8(0))  # the last one is of places past a table's own
-    found = packed[np.where(is_own, arrays.table_at[asked][:, None] + indices, len(packed) - 1)]
-    tables = np.unpackbits(found, axis=1, bitorder="little").astype(np.bool_)
+    missing, rows, indices = arrays.missing[arrays.feature[nodes]], np.arange(len(nodes)), np.arange(256 // 8)
+    is_inside = indices < (missing[:, None] + 9) // 8
+    packed = np.append(arrays.tables, np.uint8(0))  # the last one is read past the end of a table
+    table_bytes = packed[np.where(is_inside, arrays.table_at[nodes][:, None] + indices, len(packed) - 1)]
+    tables = np.unpackbits(table_bytes, axis=1, bitorder="little").astype(np.bool_)
     tables[:, MISSING], tables[rows, missing] = tables[rows, missing], False
     return tables
 
@@ -278,7 +278,7 @@ class PackedTrees:
     def compile(
         cls, arrays: TreeArrays, column: IntArray, bound: IntArray, also: IntArray, table_of: IntArray
     ) -> PackedTrees:
-        """Pack all trees, given what each node asks (see `add_leaves`)."""
+        """Pack all trees, by the condition of each node (see `add_leaves`)."""
         start = np.repeat(arrays.roots, np.diff([*arrays.roots, len(arrays.feature)]))
         inner = np.flatnonzero(arrays.feature != LEAF)
         left, right, of_tree = arrays.left[inner], arrays.right[inner], start[inner]
@@ -303,7 +303,7 @@ class PackedTrees:
         )  # fmt: skip
 
     def from_nodes(self, roots: IntArray, ends: IntArray) -> tuple[npt.NDArray[np.generic] | None, ...]:
-        """Return the arguments ``entry`` to ``table_of`` of `add_deep_leaves`, given the ends of the trees' tops."""
+        """Return the arguments ``entry`` to ``table_of`` of `add_deep_leaves`, by the ends of the trees' tops."""
         height = np.where(ends < 0, 0, self.height[ends]).max(axis=1, initial=0)
         return self.index[ends].astype(np.uint32), roots, height, self.words, self.table_of
 
@@ -343,7 +343,7 @@ class _Numbers(NamedTuple):
 
 
 class ByteScorer:
-    """An ensemble over columns of given types; what depends on the types only is prepared once.
+    """An ensemble over columns of known types; all that depends on the types only is prepared once.
 
     Some thousand rows are scored at a time. Columns of one type of numbers are copied to a matrix and coded by one call
     of a kernel: where there are hundreds of columns and few rows, a call for each column takes longer than all else.
@@ -375,7 +375,7 @@ class ByteScorer:
         for k, kind in enumerate(self._types):
             dtype = None if self._is_categorical[k] else _NUMPY.get(type(kind.physical_dtype))
             (self._others if dtype is None else of_types.setdefault(dtype, [])).append(k)
-        self._numbers = [self._as_numbers(dtype, own) for dtype, own in of_types.items()]
+        self._numbers = [self._as_numbers(dtype, indices) for dtype, indices in of_types.items()]
 
     def _as_numbers(self, dtype: np.dtype[Any], features: list[int]) -> _Numbers:
         parts = [
@@ -383,10 +383,10 @@ class ByteScorer:
             for source, k in enumerate(features)
             for row, first in self._columns[self._indices[k]]
         ]
-        edges = [padded(own, dtype) for _, own, _ in parts]
+        edges = [padded(values, dtype) for _, values, _ in parts]
         return _Numbers(
             dtype, features, np.array([source for source, _, _ in parts]), np.concatenate(edges),
-            np.cumsum([0, *map(len, edges)]), np.array([len(own) for _, own, _ in parts]),
+            np.cumsum([0, *map(len, edges)]), np.array([len(values) for _, values, _ in parts]),
             np.array([row for _, _, row in parts]),
         )  # fmt: skip
 
@@ -452,7 +452,7 @@ class ByteScorer:
         """Write the codes of rows of which ``values`` has a column for each feature."""
         others = list(self._others)
         for numbers in self._numbers:
-            # In their order; to ask for thousands of names takes as long as to read the values of 100 rows.
+            # In their order; to select thousands of names takes as long as to read the values of 100 rows.
             is_all = len(numbers.features) == values.width
             matrix = (values if is_all else values[:, numbers.features]).to_numpy().T
             if matrix.dtype == numbers.dtype and matrix.flags.c_contiguous:
@@ -486,9 +486,9 @@ class ByteScorer:
 
 
 class BatchScorer:
-    """An ensemble over the Arrow batches of a DuckDB UDF, a few thousand rows each, of columns of given types.
+    """An ensemble over the Arrow batches of a DuckDB UDF, a few thousand rows each, of columns of known types.
 
-    A kernel reads the buffers of the batches in place: a frame of each batch takes longer than its score.
+    A kernel reads the buffers of the batches without a copy: a frame of each batch takes longer than its score.
     Only columns that are no plain arrays of numbers, such as strings and dates, go through a frame. Several threads may
     use it at once.
 
@@ -512,14 +512,14 @@ class BatchScorer:
                          for f in features]  # fmt: skip
         self._scorer = ByteScorer(trees, types, [i for i, is_read in enumerate(self._is_read) if not is_read])
         self._in_frames = [(f.name, self._indices[i]) for i, f in enumerate(features) if not self._is_read[i]]
-        self._edges_kept, edges, self._read = [], [], []
+        self._edge_arrays, edges, self._read = [], [], []
         for row, (i, first) in enumerate(trees.columns):
             if self._is_read[i]:
                 dtype = _IN_PLACE[types[features[i].name].name]
-                own = trees.arrays.edges_in(i, types[features[i].name])[first : first + _MAX_EDGES]
-                with_padding = padded(own, dtype)
-                self._edges_kept.append(with_padding)  # the kernel knows but its address
-                edges.append((with_padding.ctypes.data, len(with_padding), len(own), row))
+                feature_edges = trees.arrays.edges_in(i, types[features[i].name])[first : first + _MAX_EDGES]
+                with_padding = padded(feature_edges, dtype)
+                self._edge_arrays.append(with_padding)  # the kernel has only its address
+                edges.append((with_padding.ctypes.data, len(with_padding), len(feature_edges), row))
                 self._read.append((self._indices[i], dtype.kind == "i"))
         self._edges = np.array(edges, dtype=np.int64).reshape(-1, 4)
 
@@ -533,7 +533,7 @@ class BatchScorer:
         """
         n_rows = len(batches[0])
         codes = self._trees.empty_codes(n_rows)
-        arrays = {index: _in_one(batches[index]) for index, _ in self._read}  # kept until the kernel is done
+        arrays = {index: _contiguous(batches[index]) for index, _ in self._read}  # alive until the kernel is done
         buffers = [(*_addresses(arrays[index]), is_integer) for index, is_integer in self._read]
         code_buffers(np.array(buffers, dtype=np.int64).reshape(-1, 4), self._edges, n_rows, MISSING, codes)
         if self._in_frames:
@@ -544,7 +544,7 @@ class BatchScorer:
         return margins
 
 
-def _in_one(batch: Any) -> Any:
+def _contiguous(batch: Any) -> Any:
     return batch.chunk(0) if batch.num_chunks == 1 else batch.combine_chunks()
 
 

@@ -56,7 +56,7 @@ class TreeArrays:
     Attributes
     ----------
     features
-        The features that some tree asks about; their places here number the columns of the codes.
+        The features that some split reads; their indices here number the columns of the codes.
     edges
         Per feature: its thresholds in ascending order, or the categories that some split names.
     missing
@@ -93,23 +93,23 @@ class TreeArrays:
         """Flatten trees."""
         columns = TreeColumns.of(trees)
         feature = columns.nodes["feature"].astype(np.int64)
-        asked = np.unique(feature[feature != LEAF])
+        used = np.unique(feature[feature != LEAF])
         index_of = np.full(len(features) + 1, LEAF)  # the last one is that of `LEAF`
-        index_of[asked] = np.arange(len(asked))
+        index_of[used] = np.arange(len(used))
         index = index_of[feature]
-        own = tuple(features[number] for number in asked.tolist())
-        codes_of = _grouped(np.repeat(index[columns.categories_at], columns.categories_size), len(own))
-        asks = _Asked.of(columns, own, index, codes_of)
+        used_features = tuple(features[number] for number in used.tolist())
+        codes_of = _grouped(np.repeat(index[columns.categories_at], columns.categories_size), len(used_features))
+        conditions = _Conditions.of(columns, used_features, index, codes_of)
         shift = np.repeat(columns.roots, columns.sizes)
-        table_at, tables = _tables(columns, index, asks, codes_of)
+        table_at, tables = _tables(columns, index, conditions, codes_of)
         return cls(
-            features=own,
-            edges=asks.edges,
-            missing=asks.missing,
+            features=used_features,
+            edges=conditions.edges,
+            missing=conditions.missing,
             roots=columns.roots,
             outputs=columns.output,
             feature=index.astype(np.int32),
-            bound=asks.bound,
+            bound=conditions.bound,
             missing_left=columns.nodes["missing_left"].astype(np.bool_),
             table_at=table_at,
             tables=tables,
@@ -120,13 +120,13 @@ class TreeArrays:
         )
 
     def codes(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType]) -> npt.NDArray[np.unsignedinteger]:
-        """Return the codes of the rows of ``frame``, whose columns have the given types: (rows, features)."""
+        """Return the codes of the rows of ``frame``, whose columns have those types: (rows, features)."""
         if not self.features:  # every tree is a single leaf
             return np.empty((frame.select(pl.len()).collect().item(), 0), dtype=np.uint16)
         return np.ascontiguousarray(frame.select(self.code_exprs(types)).collect().to_numpy())
 
     def code_exprs(self, types: Mapping[str, FeatureType]) -> list[pl.Expr]:
-        """Return the codes of columns that have the given types, a column for each of ``features``."""
+        """Return the codes of columns that have those types, a column for each of ``features``."""
         dtype = pl.UInt16 if self.code_dtype == np.uint16 else pl.UInt32
         return [self._code(i, types[f.name]).cast(dtype).alias(str(i)) for i, f in enumerate(self.features)]
 
@@ -171,9 +171,9 @@ class TreeArrays:
         refuse_linear("this way of scoring", is_linear=self.is_linear)
         sums = []
         for output, base in enumerate(base_margins):
-            own = self.roots[self.outputs == output]
+            roots = self.roots[self.outputs == output]
             total = np.full(len(codes), base)
-            add = partial(sum_leaves, codes, *self._questions(own), self.value)  # type: ignore[call-arg]
+            add = partial(sum_leaves, codes, *self._questions(roots), self.value)  # type: ignore[call-arg]
             if in_parallel:
                 self._over_rows(len(codes), add, total)
             else:
@@ -207,8 +207,8 @@ def _values(feature: Feature, scored: FeatureType) -> pl.Expr:
     return pl.when(not_zero(values)).then(values) if feature.zero_is_missing else values
 
 
-class _Asked(NamedTuple):
-    """What the nodes ask: the edges of each feature, and ``missing`` and ``bound`` of `TreeArrays`."""
+class _Conditions(NamedTuple):
+    """The nodes' conditions: the edges of each feature, and ``missing`` and ``bound`` of `TreeArrays`."""
 
     edges: tuple[tuple[Physical, ...], ...]
     missing: IntArray
@@ -217,14 +217,14 @@ class _Asked(NamedTuple):
     @classmethod
     def of(
         cls, columns: TreeColumns, features: Sequence[Feature], index: IntArray, codes_of: Sequence[IntArray]
-    ) -> _Asked:
-        """Return what the nodes ask; ``index``, int64 (nodes,), is that of their feature, `LEAF` in a leaf.
+    ) -> _Conditions:
+        """Return the conditions; ``index``, int64 (nodes,), is that of the node's feature, `LEAF` in a leaf.
 
-        ``codes_of`` has for each feature the places of its categories in those that nodes name.
+        ``codes_of`` has for each feature the positions of its categories in `TreeColumns.categories`.
 
-        A value is below the edge of rank r if at most r edges are not above it. Without a threshold the split asks
-        whether the value is present: every code but the missing one is below, that of a category which no split names
-        too.
+        A value is below the edge of rank r if at most r edges are not above it. A split without a threshold is on
+        whether the value is present: every code but the missing one is below, also that of a category which no split
+        names.
         """
         nodes_of = _grouped(index, len(features))
         integer = dict(zip(columns.integer_at.tolist(), columns.integers, strict=True))
@@ -235,20 +235,20 @@ class _Asked(NamedTuple):
             nodes, thresholds = nodes_of[i], columns.nodes["threshold"][nodes_of[i]]
             compared, ranks = nodes[~np.isnan(thresholds)], np.empty(0, np.int64)
             if feature.type.is_categorical:
-                # What no split names goes wherever missing goes, and so needs no code of its own.
+                # A category that no split names goes where missing goes, so it needs no separate code.
                 named = np.flatnonzero(np.bincount(columns.categories[codes_of[i]]))
                 edges.append(tuple(feature.categories[code] for code in named.tolist()))
             elif has_integer[i]:  # of more than 64 bits, perhaps
-                given = [integer.get(*pair) for pair in zip(nodes.tolist(), thresholds.tolist(), strict=True)]
-                is_compared = np.array([value == value for value in given])
-                used = sorted({value for value in given if value == value})
+                values = [integer.get(*pair) for pair in zip(nodes.tolist(), thresholds.tolist(), strict=True)]
+                is_compared = np.array([value == value for value in values])
+                used = sorted({value for value in values if value == value})
                 rank = {value: k for k, value in enumerate(used)}
-                compared, ranks = nodes[is_compared], np.array([rank[value] for value in given if value == value])
+                compared, ranks = nodes[is_compared], np.array([rank[value] for value in values if value == value])
                 edges.append(tuple(used))
             else:
-                given_ones = thresholds[~np.isnan(thresholds)]
-                unique = np.unique(given_ones)
-                ranks = np.searchsorted(unique, given_ones)  # faster than `return_inverse`, which sorts them by place
+                finite = thresholds[~np.isnan(thresholds)]
+                unique = np.unique(finite)
+                ranks = np.searchsorted(unique, finite)  # faster than `return_inverse`, which sorts them by index
                 edges.append(tuple(unique.tolist()))
             missing[i] = len(edges[-1]) + (not feature.type.is_categorical)
             bound[nodes] = missing[i] + 2
@@ -257,7 +257,7 @@ class _Asked(NamedTuple):
 
 
 def _grouped(groups: IntArray, n_groups: int) -> list[IntArray]:
-    """Return the places of each group's members, in ascending order; others belong to none."""
+    """Return the indices of each group's members, in ascending order; others belong to none."""
     is_short = n_groups <= np.iinfo(np.int16).max  # numbers of 16 bits are sorted by radix
     groups = groups.astype(np.int16) if is_short else groups
     order = np.argsort(groups, kind="stable")
@@ -266,11 +266,11 @@ def _grouped(groups: IntArray, n_groups: int) -> list[IntArray]:
 
 
 def _tables(
-    columns: TreeColumns, index: IntArray, asks: _Asked, codes_of: Sequence[IntArray]
+    columns: TreeColumns, index: IntArray, conditions: _Conditions, codes_of: Sequence[IntArray]
 ) -> tuple[IntArray, npt.NDArray[np.uint8]]:
     """Return ``table_at`` and ``tables`` of `TreeArrays`."""
     table_at, nodes = np.full(len(index), NO_TABLE, dtype=np.int64), columns.categories_at
-    widths = asks.missing[index[nodes]] + 2
+    widths = conditions.missing[index[nodes]] + 2
     n_bytes = -(-widths // 8)
     ends = np.cumsum(n_bytes)
     table_at[nodes] = ends - n_bytes
@@ -279,10 +279,10 @@ def _tables(
     named = _named_codes(columns, codes_of)
     tables, codes_end = [np.empty(0, dtype=np.uint8)], np.cumsum(columns.categories_size)
     for first, last in _in_parts(ends):
-        part, own = slice(first, last), np.arange(first, last)
+        part, tables_of_part = slice(first, last), np.arange(first, last)
         starts = 8 * (table_at[nodes[part]] - table_at[nodes[first]])
         spare = 8 * n_bytes[part] - widths[part]
-        sides = np.stack([~named_left[part], np.zeros(len(own), np.bool_)], axis=1).ravel()
+        sides = np.stack([~named_left[part], np.zeros(len(tables_of_part), np.bool_)], axis=1).ravel()
         table = np.repeat(sides, np.stack([widths[part], spare], axis=1).ravel())
         codes = slice(codes_end[first] - columns.categories_size[first], codes_end[last - 1])
         sizes = columns.categories_size[part]
@@ -297,15 +297,15 @@ def _named_codes(columns: TreeColumns, codes_of: Sequence[IntArray]) -> IntArray
 
     They have the order of `TreeColumns.categories`.
     """
-    found = np.empty(len(columns.categories), np.int64)
-    for own in codes_of:
-        codes = columns.categories[own]
-        found[own] = (np.cumsum(np.bincount(codes) > 0) - 1)[codes]
-    return found
+    ranks = np.empty(len(columns.categories), np.int64)
+    for positions in codes_of:
+        codes = columns.categories[positions]
+        ranks[positions] = (np.cumsum(np.bincount(codes) > 0) - 1)[codes]
+    return ranks
 
 
 def _in_parts(ends: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield parts of the tables whose bits, each in a byte of its own, do not take much memory at once."""
+    """Yield parts of the tables whose bits, unpacked to a byte each, do not take much memory at once."""
     first = 0
     while first < len(ends):
         start = ends[first - 1] if first else 0
@@ -353,7 +353,7 @@ class FewRows:
 
     To set up a query over columns takes longer than to look at some hundred values. Only plain numbers and strings are
     coded here. Anything else (other types, a column that is not there, a NULL in a column of another type) is left to
-    `frameboost.prediction.predictor`, which also says what is wrong with it.
+    `frameboost.prediction.predictor`, which also raises the errors.
 
     Python compares integers and floats exactly, so thresholds stay as they are, whatever the types of the columns.
 
@@ -362,7 +362,7 @@ class FewRows:
     arrays
         The ensemble.
     features
-        The features of the model. Rows must have all of them, also those that no tree asks about.
+        The features of the model. Rows must have all of them, also those that no tree reads.
     """
 
     def __init__(self, arrays: TreeArrays, features: Sequence[Feature]) -> None:

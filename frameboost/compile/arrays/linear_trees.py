@@ -18,7 +18,7 @@ from frameboost.trees.tree import LinearLeaf, Tree
 
 __all__ = ["CHUNK", "LinearArrays", "LinearScorer"]
 
-# Rows whose leaves are found together.
+# Rows whose leaves are looked up together.
 CHUNK = 1 << 12
 _TERM = "slope", "offset", "shift", "low", "high"
 
@@ -47,18 +47,18 @@ class LinearArrays:
         cls, arrays: TreeArrays, leaves: Sequence[Mapping[int, LinearLeaf]], features: Sequence[Feature]
     ) -> LinearArrays:
         """Flatten the linear leaves of each tree, by node."""
-        found = [(root + node, leaf) for root, own in zip(arrays.roots.tolist(), leaves, strict=True)
-                 for node, leaf in own.items()]  # fmt: skip
+        linear_leaves = [(root + node, leaf) for root, tree_leaves in zip(arrays.roots.tolist(), leaves, strict=True)
+                 for node, leaf in tree_leaves.items()]  # fmt: skip
         linear_at = np.full(len(arrays.value), -1, np.int64)
-        linear_at[[node for node, _ in found]] = np.arange(len(found))
-        terms = [term for _, leaf in found for term in leaf.terms]
-        asked = sorted({term.feature for term in terms})
+        linear_at[[node for node, _ in linear_leaves]] = np.arange(len(linear_leaves))
+        terms = [term for _, leaf in linear_leaves for term in leaf.terms]
+        used = sorted({term.feature for term in terms})
         return cls(
-            tuple(features[number].name for number in asked),
+            tuple(features[number].name for number in used),
             linear_at,
-            np.array([leaf.constant for _, leaf in found]),
-            np.cumsum([0, *(len(leaf.terms) for _, leaf in found)], dtype=np.int64),
-            np.array([asked.index(term.feature) for term in terms], np.int64),
+            np.array([leaf.constant for _, leaf in linear_leaves]),
+            np.cumsum([0, *(len(leaf.terms) for _, leaf in linear_leaves)], dtype=np.int64),
+            np.array([used.index(term.feature) for term in terms], np.int64),
             np.array([[getattr(term, name) for name in _TERM] for term in terms]),
         )
 
@@ -93,7 +93,7 @@ class LinearScorer:
 
     @classmethod
     def compile(cls, arrays: TreeArrays, trees: Sequence[Tree], features: Sequence[Feature]) -> LinearScorer:
-        """Return the scorer of trees whose arrays are given."""
+        """Return the scorer of trees with those arrays."""
         return cls(arrays, LinearArrays.compile(arrays, [tree.linear_leaves() for tree in trees], features))
 
     def margins(
@@ -113,10 +113,10 @@ class LinearScorer:
         def score(first: int) -> None:
             some = slice(first, first + CHUNK)
             leaves = self.arrays.leaves(codes[some], in_parallel=False)
-            for own, total in zip(trees, sums, strict=True):
+            for trees_of_output, total in zip(trees, sums, strict=True):
                 add_linear_trees(
-                    leaves, own, self.arrays.roots, self.arrays.value, a.linear_at, a.constant, a.starts, a.indices,
-                    a.terms, numbers, first, total[some],
+                    leaves, trees_of_output, self.arrays.roots, self.arrays.value, a.linear_at, a.constant, a.starts,
+                    a.indices, a.terms, numbers, first, total[some],
                 )  # fmt: skip
 
         workers.each(range(0, len(codes), CHUNK), score)

@@ -226,7 +226,7 @@ def _step(codes, start, root, nodes, table_of, tables, n_steps, row, node):  # t
                 node[i] = (word & CHILD) + np.uint64(is_right)
 
 
-# --- codes of the columns of Arrow batches, which are read in place ---------------------------------------------------
+# --- codes of the columns of Arrow batches, which are read without a copy ---------------------------------------------
 
 # A byte of a validity bitmap whose eight rows are all present.
 _ALL_PRESENT = 255

@@ -1,7 +1,7 @@
 """Kernels for contributions: Shapley values of trees (TreeSHAP), their interactions, Saabas' steps, and slopes.
 
 The game (Lundberg, Erion & Lee 2018, "Consistent Individualized Feature Attribution for Tree Ensembles", algorithm 1):
-v(S) is what the tree says on average when only the features in S are known; at a split on any other feature a row goes
+v(S) is the tree's mean prediction when only the features in S are known; at a split on any other feature a row goes
 both ways, in proportion to cover. Of one leaf, with value c, this is c·Π_j (o_j if j ∈ S else z_j), over the distinct
 features j on its path: o_j is 1 if the row passes all of the path's splits on j, otherwise 0, and z_j the product of
 the shares that those splits pass on. Shapley's weights are an integral over the chance t that a feature is known
@@ -10,13 +10,13 @@ the shares that those splits pass on. Shapley's weights are an integral over the
     c·(o_i − z_i) ∫ Π_{j≠i} (z_j (1 − t) + o_j t) dt,  t from 0 to 1.
 
 These are exactly the numbers of the paper's algorithm 2, which keeps the coefficients of that polynomial and multiplies
-and divides them as the path grows. Here its *values* are kept, at the points of a Gauss-Legendre rule that integrates
+and divides them as the path grows. Here its *values* are stored, at the points of a Gauss-Legendre rule that integrates
 its degree exactly. All factors are positive, so nothing cancels however deep the tree, where coefficients lose their
 digits (``docs/explain.md`` has the figures); and sums over all leaves below a node can be shared (as in Yu et al.
 2022, "Linear TreeSHAP"), so a row takes O(nodes × depth / 2) instead of O(leaves × depth²).
 
-A node stands for the edge that leads to it. ``above`` is the nearest edge up the path that asks about the same
-feature, or the root, for which o = z = 1, where there is none. Nodes are numbered within their tree.
+A node represents the edge that leads to it. ``above`` is the nearest edge up the path whose split has the same feature,
+or the root, for which o = z = 1, where there is none. Nodes are numbered within their tree.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _fill_slopes(root, size, zero, points, slope):  # type: ignore[no-untyped-de
 def _fill_changes(root, size, above, slope, weights, change):  # type: ignore[no-untyped-def]
     """Write to ``change``, (nodes, 3, points), what an edge adds to its feature for a product of 1.
 
-    The edge above has added the same leaves with its own o and z, which is subtracted. The second index is as in
+    The edge above has added the same leaves with its o and z, which is subtracted. The second index is as in
     `_fill_factors`.
     """
     for i in range(1, size):
@@ -275,7 +275,7 @@ def _distinct_edges(root, leaf, feature, parent, on_path):  # type: ignore[no-un
 def add_steps(codes, roots, missing, questions, mean, first, last, out):  # type: ignore[no-untyped-def]
     """Add, for each split that a row passes, how the mean changes to the split's feature (Saabas 2014).
 
-    ``mean``, float64 (nodes,), is what the tree says on average below each node, and of a leaf its value; the other
+    ``mean``, float64 (nodes,), is the tree's mean prediction below each node, and of a leaf its value; the other
     parameters are those of `add_shap`.
     """
     feature, _bound, _missing_left, _table_at, _tables, left, right = questions

@@ -51,12 +51,12 @@ def _leaves_of(
     rows = np.arange(len(codes)) if feature[root] != LEAF else np.empty(0, dtype=np.int64)
     while len(rows):
         at = node[rows]
-        asked = feature[at]
-        code = codes[rows, asked].astype(np.int64)
-        is_left = np.where(code == missing[asked], missing_left[at], code < bound[at])
+        features = feature[at]
+        code = codes[rows, features].astype(np.int64)
+        is_left = np.where(code == missing[features], missing_left[at], code < bound[at])
         named = np.flatnonzero(table_at[at] != NO_TABLE)  # the bit of a code, lowest first, says which way it goes
-        own = code[named]
-        is_left[named] = tables[table_at[at[named]] + (own >> 3)] >> (own & 7) & 1
+        named_codes = code[named]
+        is_left[named] = tables[table_at[at[named]] + (named_codes >> 3)] >> (named_codes & 7) & 1
         node[rows] = after = np.where(is_left, left[at], right[at])
         rows = rows[feature[after] != LEAF]
     return node

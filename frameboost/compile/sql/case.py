@@ -137,7 +137,7 @@ class TreeWriter:
         return f"CASE {index} {' '.join(cases)} ELSE {values[-1]} END" if cases else values[0]
 
     def _levels(self, tree: Tree) -> Sequence[int] | None:
-        """Return a node of each level of a symmetric tree that is looked up in a list."""
+        """Return a node of each level of a symmetric tree that is written as a lookup in a list."""
         levels = tree.levels() if self.dialect.expressions.element is not None else None
         return levels if levels is not None and len(levels) >= _SHALLOWEST_TABLE else None
 
@@ -172,6 +172,6 @@ def case_depth(tree: Tree, dialect: Dialect) -> int:
 def n_terms(tree: Tree, dialect: Dialect) -> int:
     """Return an upper bound of the names and values in the tree's expression."""
     inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
-    a_split = 5 if _is_chained(tree, dialect) else 3  # conditions that are negated ask for NULL besides
+    a_split = 5 if _is_chained(tree, dialect) else 3  # negated conditions also test for NULL
     linear = sum(2 + _TERMS_A_SLOPE * len(leaf.terms) for leaf in tree.linear_leaves().values())
     return len(inner) + 1 + sum(a_split + 2 * len(tree.categories[node] or ()) for node in inner) + linear

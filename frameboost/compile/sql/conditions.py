@@ -116,7 +116,7 @@ class FeatureColumn:
         The branch for missing values is ELSE, so that they need no test: ``WHEN x < 3`` with the left child behind
         THEN if missing values go right, ``WHEN x >= 3`` with the right child if they go left. A comparison with NULL is
         not true. NaN is the largest number or compares false, so ``x < 3`` is not true for it in any database;
-        ``x >= 3`` may be, so `Expressions.is_number` stands beside it.
+        ``x >= 3`` may be, so `Expressions.is_number` is added to it.
         """
         threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
         if categories is not None:
@@ -154,7 +154,7 @@ class FeatureColumn:
     def compares_numbers(self, tree: Tree, node: int) -> bool:
         """Whether a split may compare `as_number` with its threshold, as a double: the answer is the same."""
         threshold, missing_left, kind = tree.threshold[node], tree.missing_left[node], self.feature.type
-        # A tuple, as each node is asked for: to make the union `int | float` takes twice as long.
+        # A tuple, as this runs for each node: to make the union `int | float` takes twice as long.
         if not isinstance(threshold, (int, float)) or not (
             kind.is_float or (kind.is_integer and abs(threshold) < _WHOLE)
         ):
@@ -182,7 +182,7 @@ class FeatureColumn:
         return self.dialect.any_of(self._real, known) if known else _NEVER
 
     def number_of(self, lookup: Lookup) -> str:
-        """Return the number that is looked up by the column, as a CASE; NULL and other values take ELSE.
+        """Return the number of a lookup by the column, as a CASE; NULL and other values take ELSE.
 
         >>> from frameboost.dialects.built_in import get_dialect
         >>> floors = Lookup("distance", "floor", FeatureType("codes"), (1, 2), (1.5, 2.0), 3.0)

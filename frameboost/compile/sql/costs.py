@@ -81,7 +81,7 @@ def fastest_form(model: SqlModel, rows: int | None) -> str:
 
 
 def _walked_once(trees: Sequence[Tree], walks: Sequence[Sequence[int]], n_rows: float) -> float:
-    """Return what a staged query costs where trees of equal splits are walked once, and their values looked up."""
+    """Return the cost of a staged query in which trees of equal splits are walked once, and their values looked up."""
     again = {number for walk in walks for number in walk[1:]}
     leaves = [(len(tree) + 1) / 2 for number, tree in enumerate(trees) if number not in again]
     values = sum((len(trees[walk[0]]) + 1) / 2 * len(walk) for walk in walks)

@@ -5,7 +5,7 @@
 - ``sorted``: one of these two over rows in the order in which CASE skips most
 - ``lists``: the nodes of all trees as lists (`frameboost.compile.sql.node_lists`)
 - ``table``: a short query over a table of the trees (`frameboost.compile.sql.tree_table`)
-- ``by_key``: trees that ask about one dimension of a star once a row of it (`frameboost.database.star`), others by
+- ``by_key``: trees that read one dimension of a star, scored once a row of it (`frameboost.database.star`), others by
   ``auto``
 - ``auto``: the first of ``case``, ``staged`` and ``table`` within the limits of the database; in DuckDB what is the
   fastest for a number of rows (`frameboost.compile.sql.costs`)
@@ -171,19 +171,19 @@ class ScoringQuery:
         raise ParameterError(f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {advice}")
 
     def _check_names(self) -> None:
-        """Raise `ParameterError` if two columns of the query would have one name; of ``SELECT *`` nothing is known."""
+        """Raise `ParameterError` if two columns of the query would have one name; ``SELECT *`` is not checked."""
         keep, any_case = self.options.keep, self.model.dialect.names.any_case
         if keep is None:
             return
-        kept: set[str] = set()
+        names: set[str] = set()
         for number, name in enumerate((*keep, *self.model.value_columns(self.options.name))):
             known = name.lower() if any_case else name
-            if known in kept:
+            if known in names:
                 raise ParameterError(
                     f"the query would have column {shown(name)} twice; leave it out of keep, or change name"
                 )
-            if number < len(keep):  # of labels that are one name the outputs tell more
-                kept.add(known)
+            if number < len(keep):  # labels with one name have a clearer error in the outputs
+                names.add(known)
 
     def _n_rows(self) -> int | None:
         """Return about how many rows there are to score; None if that is not known."""
@@ -307,12 +307,12 @@ def _by_terms(model: SqlModel, texts: Sequence[Sequence[tuple[str, int]]]) -> li
     stages: list[dict[str, str]] = [{}]
     terms = 0
     for k, of_output in enumerate(texts):
-        for here in _slices([each for _, each in of_output], room):
-            more = sum(each for _, each in of_output[here])
+        for run in _slices([size for _, size in of_output], room):
+            more = sum(size for _, size in of_output[run])
             if room is not None and stages[-1] and terms + more > room:
                 stages, terms = [*stages, {}], 0
-            total = [*(text for text, _ in of_output[here]), *([zero] if zero and not stages[-1] else [])]
-            stages[-1][f"{k}_{here.start}"], terms = model.dialect.total(total), terms + more
+            total = [*(text for text, _ in of_output[run]), *([zero] if zero and not stages[-1] else [])]
+            stages[-1][f"{k}_{run.start}"], terms = model.dialect.total(total), terms + more
     return stages
 
 
@@ -452,15 +452,15 @@ def _expression_depth(trees: Sequence[Sequence[Tree]], dialect: Dialect) -> tupl
 # --- the order of rows ------------------------------------------------------------------------------------------------
 #
 # DuckDB evaluates CASE by vectors of 2,048 rows, and skips a WHEN that none of them satisfies. So rows that agree on
-# many conditions should stand together. The weight of a condition is the share of the rows that come to it, added up
+# many conditions should be adjacent. The weight of a condition is the share of the rows that reach it, added up
 # over all trees. The four features of the largest weights are cut into five steps each: a number's at thresholds with
 # equal weights between them, a category's by its four heaviest conditions. That makes 625 cells, some two vectors
-# each for a million rows. For a model that asks ``x < 1`` of all rows, ``x < 2`` of a half, and ``y < 5`` of a half
+# each for a million rows. For a model that tests ``x < 1`` in all rows, ``x < 2`` in a half, and ``y < 5`` in a half
 # it is ``ORDER BY CASE WHEN x < 1 THEN 0 WHEN x < 2 THEN 1 ELSE 2 END, CASE WHEN y < 5 THEN 0 ELSE 1 END``.
 
 _SORT_FEATURES, _SORT_STEPS = 4, 5
 
-# A threshold, the codes of categories, or None for whether there is a value; with its weight and a split that asks it.
+# A threshold, the codes of categories, or None for whether there is a value; with its weight and a split that tests it.
 _Condition = Physical | tuple[int, ...] | None
 _Conditions = dict[_Condition, tuple[float, Tree, int]]
 
@@ -468,7 +468,7 @@ _Conditions = dict[_Condition, tuple[float, Tree, int]]
 def _sort_rows(model: SqlModel, stages: Stages) -> Stages:
     """Begin the stages with one that sorts rows; return them. The last SELECT restores their order."""
     weighed = _weighed(model.every_tree())
-    heaviest = sorted(weighed, key=lambda feature: (-sum(each[0] for each in weighed[feature].values()), feature))
+    heaviest = sorted(weighed, key=lambda feature: (-sum(entry[0] for entry in weighed[feature].values()), feature))
     if heaviest:
         stages.sort(", ".join(_step(model.columns[f], weighed[f]) for f in heaviest[:_SORT_FEATURES]))
     return stages
@@ -502,9 +502,9 @@ def _step(column: FeatureColumn, conditions: _Conditions) -> str:
     if ordered:
         tests = [column.is_below(threshold) for threshold in _quantiles(sorted(ordered))]
     else:
-        heaviest = sorted(conditions.values(), key=lambda each: -each[0])[: _SORT_STEPS - 1]
+        heaviest = sorted(conditions.values(), key=lambda condition: -condition[0])[: _SORT_STEPS - 1]
         # The one that names most categories comes last, for it may have the categories of all others.
-        heaviest.sort(key=lambda each: len(each[1].categories[each[2]] or ()))
+        heaviest.sort(key=lambda condition: len(condition[1].categories[condition[2]] or ()))
         tests = [column.test(tree, node)[0] for _, tree, node in heaviest]
     whens = " ".join(f"WHEN {test} THEN {step}" for step, test in enumerate(filter(None, tests)))
     return f"CASE {whens} ELSE {len(tests)} END"

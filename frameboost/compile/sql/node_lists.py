@@ -2,7 +2,7 @@
 
 DuckDB parses and plans every CASE of a tree, which for a few rows takes longer than to score them. Here each field of
 the nodes is one string that is cast to a list, so planning takes next to no time for any number of nodes. Nodes of all
-trees are numbered from 1, level by level, and the children of a node stand side by side. For the trees
+trees are numbered from 1, level by level, and the children of a node are adjacent. For the trees
 ``x < 3 ? -4 : 4`` and ``y < 5 ? -1 : 1``
 
 ======  ======  ======
@@ -140,7 +140,7 @@ def _list(values: IntArray | FloatArray, kind: str) -> str:
 
 @dataclass(frozen=True)
 class _Questions:
-    """What the nodes ask, in arrays (nodes,).
+    """The nodes' conditions, in arrays (nodes,).
 
     Attributes
     ----------

@@ -66,7 +66,7 @@ class OffsetColumn:
 class SqlModel:
     """An output over margins, each of which is a base plus trees over columns of a table.
 
-    A number that the output looks up by a column is like a margin without trees: the last of ``bases`` and ``trees``.
+    The number of an output's lookup by a column is like a margin without trees: the last of ``bases`` and ``trees``.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class SqlModel:
     is_of_leaves
         Whether each margin is the number of the leaf in one tree.
     lookup_column
-        The column that a number is looked up by; None if none is.
+        The column of the output's lookup; None if it has none.
     score_columns
         The columns, quoted, of sums of trees that bases have in them.
     """
@@ -100,7 +100,7 @@ class SqlModel:
         """Return the same over columns of other names, all quoted."""
         if not names:
             return self
-        offsets = [each and replace(each, name=names.get(each.name, each.name)) for each in self.offsets]
+        offsets = [offset and replace(offset, name=names.get(offset.name, offset.name)) for offset in self.offsets]
         renamed_model = replace(self, columns=renamed(self.columns, names), offsets=offsets)
         if self.lookup_column is None:
             return renamed_model
@@ -108,7 +108,7 @@ class SqlModel:
         return replace(renamed_model, bases=self.bases[:n], trees=self.trees[:n]).with_lookup(column)
 
     def with_lookup(self, column: FeatureColumn) -> SqlModel:
-        """Return the model with the number that its output looks up by a column."""
+        """Return the model with the number of its output's lookup, by this column."""
         lookup = self.output.lookup
         assert lookup is not None, "the output looks a number up"
         bases, trees = [*self.bases, column.number_of(lookup)], [*self.trees, []]
@@ -138,13 +138,13 @@ class SqlModel:
         return any(tree.is_linear for tree in self.every_tree())
 
     def used(self) -> list[str]:
-        """Return the columns that some tree asks about, or has slopes of, quoted."""
+        """Return the columns that trees read, in conditions or slopes, quoted."""
         used = {feature for tree in self.every_tree() for feature in tree.used_features()}
         return [self.columns[feature].name for feature in sorted(used)]
 
     @property
     def read_besides(self) -> list[str]:
-        """The columns, quoted, that are read besides those that trees ask about."""
+        """The columns, quoted, that are read besides those that trees read."""
         looked_up = [] if self.lookup_column is None else [self.lookup_column.name]
         offsets = dict.fromkeys(offset.name for offset in self.offsets if offset is not None)
         return [*offsets, *self.score_columns, *looked_up]
@@ -161,7 +161,7 @@ class SqlModel:
     # --- margins ------------------------------------------------------------------------------------------------------
 
     def margin(self, number: int) -> str:
-        """Return a margin, or the number that is looked up, as one expression."""
+        """Return a margin, or the number of the lookup, as one expression."""
         base, trees = self.bases[number], self.trees[number]
         if not trees and isinstance(base, str):
             return self.with_offset(number, base)
@@ -227,7 +227,7 @@ class SqlModel:
         ]
 
     def value(self, margins: Sequence[str]) -> str:
-        """Return what the output says of rows with those margins: a number, a class, a list, or a struct by label.
+        """Return the output for rows with those margins: a number, a class, a list, or a struct by label.
 
         Raises
         ------

@@ -12,8 +12,8 @@ and the second the lowest::
 
     CASE v_1 WHEN 2 THEN CASE WHEN x < 1 THEN 0 ELSE 1 END WHEN 5 THEN CASE WHEN x < 3 THEN 2 ELSE 3 END ... END AS v_2
 
-**Trees with the same splits** are walked once: a stage finds the index of a row's leaf, and each tree looks its value
-up. Two trees over ``x < 1``, with the leaves 0.1 and 0.2, and 0.3 and 0.4::
+**Trees with the same splits** are walked once: a stage computes the index of a row's leaf, and each tree looks its
+value up. Two trees over ``x < 1``, with the leaves 0.1 and 0.2, and 0.3 and 0.4::
 
     WITH stage_1 AS (SELECT id, CASE WHEN x < 1 THEN 0 ELSE 1 END AS v_1 FROM t)
     SELECT id, CASE v_1 WHEN 0 THEN 0.1 ELSE 0.2 END AS a, CASE v_1 WHEN 0 THEN 0.3 ELSE 0.4 END AS b FROM stage_1

@@ -12,7 +12,7 @@ from frameboost.errors import ParameterError
 __all__ = ["ROW", "Stages", "TableSource", "grouped"]
 
 # The alias of a stage where it is joined. In a view ClickHouse writes the database before a table's name, and an alias
-# hides a database of its own name: so it is one that no database has.
+# hides a database of the same name: so it is one that no database has.
 ROW = "row_of_data"
 
 
@@ -66,10 +66,10 @@ class Stages:
     ) -> None:
         self._dialect, self._table, self._where = dialect, table, where
         self.keep = None if keep is None else [dialect.quote(name) for name in keep]
-        taken = [*([] if self.keep is None else self.keep), *reads, table.sql]
-        # Of all columns nothing is known but what is read: so the prefix is one that few have.
+        names = [*([] if self.keep is None else self.keep), *reads, table.sql]
+        # With SELECT * only the columns that are read are known: so the prefix is one that few have.
         self._prefix, self._stage = (
-            _unlike(taken, first) for first in ("v_" if keep is not None else "fb_v_", "stage_")
+            _unlike(names, first) for first in ("v_" if keep is not None else "fb_v_", "stage_")
         )
         self.reads = list(dict.fromkeys([*(self.keep or []), *reads]))
         self._named: list[str] = []
@@ -98,12 +98,13 @@ class Stages:
         self._called = {alias: name for name, alias in new.items()}
         return new
 
-    def kept(self, values: Sequence[str] | None = None) -> list[str]:
-        """Return the columns that are kept, for the last SELECT, as values of theirs if these are given."""
-        kept = self.keep or ()
-        called = [self._called.get(name, name) for name in kept]
+    def kept_columns(self, values: Sequence[str] | None = None) -> list[str]:
+        """Return the kept columns for the last SELECT, computed as ``values`` if these are passed."""
+        columns = self.keep or ()
+        called = [self._called.get(name, name) for name in columns]
         return [
-            value if value == name else f"{value} AS {name}" for value, name in zip(values or kept, called, strict=True)
+            value if value == name else f"{value} AS {name}"
+            for value, name in zip(values or columns, called, strict=True)
         ]
 
     def name(self, values: Mapping[str, str], *, often: bool = False) -> dict[str, str]:
@@ -120,7 +121,7 @@ class Stages:
         before = self._named[: len(self._named) - len(values)]
         columns = [] if self.keep is None else [*self.reads, *before]
         columns += [f"{value} AS {names[key]}" for key, value in values.items()]
-        columns += [self._everything()] if self.keep is None else []  # last, so that no column of the name is meant
+        columns += [self._everything()] if self.keep is None else []  # last, as it may have a column of the name
         self.check(len(columns))
         if often:
             self._fenced.add(len(self._stages))
@@ -174,9 +175,9 @@ class Stages:
         statements, names = self._dialect.statements, {self._dialect.quote(name) for name in values}
         if statements.aliases_hide_columns and names & {*self.reads}:
             values = self.name(values)
-        columns = self.kept() if self.keep is not None else [self._others(list(values))]
+        columns = self.kept_columns() if self.keep is not None else [self._others(list(values))]
         named = [f"{value} AS {self._dialect.quote(name)}" for name, value in values.items()]
-        columns = [*named, *columns] if self.keep is None and statements.first_is_meant else [*columns, *named]
+        columns = [*named, *columns] if self.keep is None and statements.first_of_name_wins else [*columns, *named]
         self.check(len(columns))
         return self.finish(f"SELECT {', '.join(columns)}\n{into}{self.source()}{self._order}")
 
@@ -251,7 +252,7 @@ def grouped(columns: Sequence[str], condition: str, dialect: Dialect) -> tuple[S
 
 
 def _unlike(names: Sequence[str], prefix: str) -> str:
-    """Return a prefix that stands nowhere in the names, in any case: ``vv_`` if a name has ``v_`` in it."""
+    """Return a prefix that occurs in none of the names, in any case: ``vv_`` if a name has ``v_`` in it."""
     while any(prefix in name.lower() for name in names):
         prefix = f"{prefix[0]}{prefix}"
     return prefix

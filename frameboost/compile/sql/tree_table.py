@@ -149,7 +149,7 @@ def _all_rows(
 
     ``id`` numbers the nodes of all trees. ``left`` is the id of the child for values below the threshold, for named
     categories, and for false; ``right`` the child for other values; ``missing`` the child for missing values. Without a
-    threshold all values go left. ``outside`` says which thresholds the table can't hold.
+    threshold all values go left. ``outside`` has the thresholds that the table can't hold.
     """
     rows: list[dict[str, Physical]] = []
     start = 0
@@ -204,7 +204,7 @@ def _question(
 def query_over_table(model: SqlModel, stages: Stages, trees_table: str, name: str, into: str = "") -> str:
     """Return the query that scores rows with the trees in a table (see `table_statements`).
 
-    Each level is a stage of its own, so that no optimizer joins the levels in another order.
+    Each level is a separate stage, so that no optimizer joins the levels in another order.
     """
     if stages.keep is None:
         raise ParameterError("form='table' adds up many rows for each of yours; name the columns to return in keep")
@@ -219,8 +219,8 @@ def query_over_table(model: SqlModel, stages: Stages, trees_table: str, name: st
         carried = [f"{ROW}.{column} AS {column}" for column in [row, *stages.reads]]
         stages.replace(walk.step(came_from, carried, node, is_first=level == 0), [row, node])
     came_from = stages.source(ROW)
-    kept = list(dict.fromkeys([*stages.keep, *model.read_besides]))
-    stages.reduce(walk.sums(came_from, kept, row, node, sums), kept, sums)
+    columns = list(dict.fromkeys([*stages.keep, *model.read_besides]))
+    stages.reduce(walk.sums(came_from, columns, row, node, sums), columns, sums)
     margins = {
         margin: model.with_offset(
             k, f"({sums[k]} + {model.base(k)})" if isinstance(model.bases[k], str) else f"({model.base(k)} + {sums[k]})"
@@ -303,16 +303,16 @@ class _Walk:
         """Return the query that sums the leaf values of each output."""
         added = []
         for k, name in enumerate(names):
-            value, of = self._of(_NODE, "value"), self._of(_NODE, "output")
+            value, output_or_tree = self._of(_NODE, "value"), self._of(_NODE, "output")
             nothing = self._dialect.number(0.0)
             if self._is_of_leaves:
-                value, of, nothing = self._of(_NODE, "node"), self._of(_NODE, "tree"), "0"
+                value, output_or_tree, nothing = self._of(_NODE, "node"), self._of(_NODE, "tree"), "0"
             if self._n_outputs > 1:
-                value = f"CASE WHEN {of} = {k} THEN {value} ELSE {nothing} END"
+                value = f"CASE WHEN {output_or_tree} = {k} THEN {value} ELSE {nothing} END"
             added.append(f"SUM({value}) AS {name}")
-        kept, values = grouped([f"{ROW}.{name}" for name in keep], f"{self._of(_NODE, 'tree')} = 0", self._dialect)
+        keys, values = grouped([f"{ROW}.{name}" for name in keep], f"{self._of(_NODE, 'tree')} = 0", self._dialect)
         named = [f"{value} AS {name}" for value, name in zip(values, keep, strict=True)]
         return (
             f"SELECT {', '.join([*named, *added])}\n{came_from}\n{self._join_nodes(node)}\n"
-            f"GROUP BY {', '.join([f'{ROW}.{row}', *kept])}"
+            f"GROUP BY {', '.join([f'{ROW}.{row}', *keys])}"
         )
