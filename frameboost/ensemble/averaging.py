@@ -19,7 +19,7 @@ __all__ = ["average", "over_the_same_categories"]
 
 # What leaves were times, beside their weights in the mean.
 _OF_LEAVES = ("learning_rate", "max_learning_rate")
-# What a round consists of, and what tells how metrics and margins are to be read.
+# The parameters of a round's trees, and those by which metrics and margins are read.
 _KEPT = ("num_parallel_tree", "num_class")
 
 
@@ -31,7 +31,7 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float]) -> Ensemble
     ensembles
         At least one. They have the same loss, and the same columns in the same order.
     weights
-        The weight of each, above 0; they need not add up to 1.
+        The weights, above 0; they need not add up to 1.
 
     Returns
     -------
@@ -50,8 +50,8 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float]) -> Ensemble
     shares = np.array(weights, dtype=np.float64) / sum(weights)
     same = over_the_same_categories(ensembles)
     first = same[0]
-    bases = [float(np.dot(shares, margins)) for margins in zip(*(each.base_margins for each in same), strict=True)]
-    parts = [TreeColumns.of(each.trees).times(float(share)) for each, share in zip(same, shares, strict=True)]
+    bases = [float(np.dot(shares, margins)) for margins in zip(*(part.base_margins for part in same), strict=True)]
+    parts = [TreeColumns.of(part.trees).times(float(share)) for part, share in zip(same, shares, strict=True)]
     base_margins, trees = trees_on_grid(bases, TreeColumns.joined(parts))
     return replace(
         first,
@@ -69,14 +69,14 @@ def _common(ensembles: Sequence[Ensemble]) -> dict[str, object]:
     return {
         name: value
         for name, value in first.items()
-        if name in _KEPT or (name not in _OF_LEAVES and all(each.parameters.get(name) == value for each in others))
+        if name in _KEPT or (name not in _OF_LEAVES and all(other.parameters.get(name) == value for other in others))
     }
 
 
 def over_the_same_categories(ensembles: Sequence[Ensemble]) -> list[Ensemble]:
     """Return the ensembles, which have the same columns in the same order, over the categories of all of them.
 
-    Categories are numbered in sorted order, so one that only another ensemble knows renumbers those after it: of
+    Categories are numbered in sorted order, so one that only another ensemble has renumbers those after it: of
     ``("b",)`` and ``("a", "b")``, code 0 of the first becomes 1.
     """
     features = tuple(

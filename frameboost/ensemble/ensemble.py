@@ -87,7 +87,7 @@ class Ensemble:
     trees
         All trees, round by round: a tuple, or what equals one.
     calibration
-        The link that replaces the loss's own after a calibration, as an expression over ``margin``.
+        The link after a calibration, which replaces that of the loss, as an expression over ``margin``.
     labels
         The labels of the classes, in the order of their numbers: strings, or False and True. None where the classes are
         numbered, and of a regression.
@@ -162,8 +162,8 @@ class Ensemble:
     def started_from(self, base_margin: str | Sequence[str] | None) -> Ensemble:
         """Return the ensemble with other columns of base margins than those of training, if any are named.
 
-        Without an offset in training the columns take the place of the base margins: a model of another library, or of
-        an older file, does not say what its own are worth beside them.
+        Without an offset in training the columns replace the base margins: a model of another library, or of an older
+        file, does not record what its base margins are beside them.
 
         Raises
         ------
@@ -209,12 +209,12 @@ class Ensemble:
         """Return the float64 features of a model trained here whose thresholds float32 is too coarse for.
 
         Such a threshold is no multiple of the greatest power of ten within a step of float32, so the values that it was
-        put between are one float32 (see `frameboost.binning.thresholds`); or another one is the same float32. In a long
-        column a few are, at which there are few rows: a feature is named where an eighth of its thresholds are.
+        put between are one float32 (see `frameboost.binning.thresholds`); or another threshold is the same float32. A
+        long column has a few, near which are few rows: a feature is named where an eighth of its thresholds are such.
         """
         if "max_bin" not in self.parameters:  # another library's, some of which compare float32
             return []
-        nodes, found = TreeColumns.of(self.trees).nodes, []
+        nodes, coarse = TreeColumns.of(self.trees).nodes, []
         for number, feature in enumerate(self.features):
             if feature.type.name == "float64":
                 used = np.unique(nodes["threshold"][nodes["feature"] == number])
@@ -224,10 +224,10 @@ class Ensemble:
                     exponent = np.floor(np.log10(np.spacing(np.abs(single)).astype(np.float64)))
                 power = 10.0 ** np.abs(exponent)  # by which a number is rounded once, within 10^22
                 is_coarse = np.where(exponent < 0, np.rint(used * power) / power, np.rint(used / power) * power) == used
-                is_one = np.append(False, single[1:] == single[:-1])[: len(used)]
-                if 8 * np.count_nonzero(is_one | ~is_coarse) >= max(len(used), 1):
-                    found.append(feature.name)
-        return found
+                is_duplicate = np.append(False, single[1:] == single[:-1])[: len(used)]
+                if 8 * np.count_nonzero(is_duplicate | ~is_coarse) >= max(len(used), 1):
+                    coarse.append(feature.name)
+        return coarse
 
     def trees_of(self, output: int) -> list[Tree]:
         """Return the trees that add to one output's margin."""
@@ -242,13 +242,13 @@ class Ensemble:
         """Return the trees that add to each output's margin, in one pass over all trees."""
         if self.n_outputs == 1:
             return [self.trees]
-        found: list[list[Tree]] = [[] for _ in range(self.n_outputs)]
+        trees_of: list[list[Tree]] = [[] for _ in range(self.n_outputs)]
         for tree in self.trees:
-            found[tree.output].append(tree)
-        return found
+            trees_of[tree.output].append(tree)
+        return trees_of
 
     def margin_number(self, output: int | str | None) -> int:
-        """Return the number of the margin that a caller asks for, by its label too; None stands for the only one.
+        """Return the number of the margin that a caller names, by number or label; None is the only one.
 
         Raises
         ------

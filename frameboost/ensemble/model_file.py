@@ -90,7 +90,7 @@ def dump_model(ensemble: Ensemble) -> str:
 
 
 def with_training(text: str, record: TrainingRecord) -> str:
-    """Return the text of a model file with a line that says how the model was trained, if that is known."""
+    """Return the text of a model file with the line of its training record, if it has one."""
     fields = _training_fields(record)
     return text.replace(_FEATURES, f'\n"training": {to_text(fields)},{_FEATURES}', 1) if fields else text
 
@@ -102,7 +102,7 @@ def dump_binary(ensemble: Ensemble) -> bytes:
 
 
 def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
-    """Return the text of a file, with the list of trees if it is given."""
+    """Return the text of a file, with the list of trees if there is one."""
     features = [
         {"name": f.name, "type": f.type.name}
         | ({"categories": [writable(value) for value in f.categories]} if f.type.is_categorical else {})
@@ -143,7 +143,7 @@ def read_model(data: bytes) -> Ensemble:
     Raises
     ------
     ModelFileError
-        If the file is not a model, or is damaged; the message says what is wrong, and where.
+        If the file is not a model, or is damaged; the message has the fault and its path in the file.
     """
     data, binary_trees = _parts(data)
     document = parse_json(data, "not a frameboost model: the file is not JSON", "damaged model", strict=True)
@@ -195,19 +195,19 @@ def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:
 
 
 def _loss(document: Mapping[str, Any], parameters: Parameters) -> Loss:
-    given = document.get("objective")
+    item = document.get("objective")
     try:
-        if isinstance(given, dict):
-            check_keys(given, FOREIGN_FIELDS if "links" in given else _OBJECTIVE_FIELDS, "damaged model, objective")
-            if "links" in given:
-                _check_outputs(document, len(given["links"]) if isinstance(given["links"], list) else 1)
-                return read_foreign_loss(given)
-            return _of_targets(Objective(**{key: _string(given, key) for key in given}).loss(), document)
-        if not isinstance(given, str):
-            fail("damaged model", "objective", "a name or an object", given)
-        if given.startswith("multi:"):
+        if isinstance(item, dict):
+            check_keys(item, FOREIGN_FIELDS if "links" in item else _OBJECTIVE_FIELDS, "damaged model, objective")
+            if "links" in item:
+                _check_outputs(document, len(item["links"]) if isinstance(item["links"], list) else 1)
+                return read_foreign_loss(item)
+            return _of_targets(Objective(**{key: _string(item, key) for key in item}).loss(), document)
+        if not isinstance(item, str):
+            fail("damaged model", "objective", "a name or an object", item)
+        if item.startswith("multi:"):
             _check_classes(document, parameters.num_class)
-        return _of_targets(get_loss(given, parameters.as_dict()), document)
+        return _of_targets(get_loss(item, parameters.as_dict()), document)
     except (FrameboostError, TypeError) as error:
         if isinstance(error, ModelFileError):
             raise
@@ -247,11 +247,11 @@ def _string(item: Mapping[str, Any], key: str) -> str:
 
 
 def _base_margins(document: Mapping[str, Any], loss: Loss) -> tuple[float, ...]:
-    given = document.get("base_margin")
-    values = [given] if loss.n_outputs == 1 else given
+    item = document.get("base_margin")
+    values = [item] if loss.n_outputs == 1 else item
     if not isinstance(values, list) or len(values) != loss.n_outputs or not all(map(is_finite, values)):
-        wanted = "a finite number" if loss.n_outputs == 1 else f"a list of {loss.n_outputs} finite numbers"
-        fail("damaged model", "base_margin", wanted, given)
+        expected = "a finite number" if loss.n_outputs == 1 else f"a list of {loss.n_outputs} finite numbers"
+        fail("damaged model", "base_margin", expected, item)
     return tuple(map(float, values))
 
 
@@ -267,20 +267,20 @@ def _calibration(document: Mapping[str, Any], loss: Loss) -> Expression | None:
         raise ModelFileError(f"damaged model, calibration: {error}") from error
 
 
-def _offset(given: object, loss: Loss, features: Sequence[str]) -> Offset | None:
+def _offset(item: object, loss: Loss, features: Sequence[str]) -> Offset | None:
     kinds = ("base_margin", EXPOSURE)
-    if not isinstance(given, dict) or len(given) != 1 or next(iter(given)) not in kinds:
-        fail("damaged model", "offset", 'an object with "base_margin" or "exposure"', given)
-    [(kind, named)] = given.items()
+    if not isinstance(item, dict) or len(item) != 1 or next(iter(item)) not in kinds:
+        fail("damaged model", "offset", 'an object with "base_margin" or "exposure"', item)
+    [(kind, named)] = item.items()
     names = [named] if isinstance(named, str) else named
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         fail("damaged model, offset", kind, "a string or a list of strings", named)
     if kind == EXPOSURE and not isinstance(named, str):
         fail("damaged model, offset", kind, "a string", named)
-    if taken := [name for name in names if name in features]:
-        fail("damaged model, offset", kind, "no feature of the model", taken[0])
+    if feature_names := [name for name in names if name in features]:
+        fail("damaged model, offset", kind, "no feature of the model", feature_names[0])
     try:
-        return offset_of(loss, given)
+        return offset_of(loss, item)
     except ParameterError as error:
         raise ModelFileError(f"damaged model, offset: {error}") from error
 
@@ -288,14 +288,14 @@ def _offset(given: object, loss: Loss, features: Sequence[str]) -> Offset | None
 def _labels(document: Mapping[str, Any], loss: Loss) -> Labels:
     if "labels" not in document:
         return ()
-    given = document["labels"]
-    if loss.classes == 2 and to_text(given) == "[false, true]":
+    item = document["labels"]
+    if loss.classes == 2 and to_text(item) == "[false, true]":
         return (False, True)
-    if not isinstance(given, list) or not all(isinstance(label, str) for label in given) or len(loss.labels) > 1:
-        fail("damaged model", "labels", "a list of strings or [false, true], of a model of classes", given)
-    if not loss.classes or len(given) != loss.classes or len(set(given)) < len(given):
-        fail("damaged model", "labels", f"the different labels of the {loss.classes} classes", given)
-    return tuple(given)
+    if not isinstance(item, list) or not all(isinstance(label, str) for label in item) or len(loss.labels) > 1:
+        fail("damaged model", "labels", "a list of strings or [false, true], of a model of classes", item)
+    if not loss.classes or len(item) != loss.classes or len(set(item)) < len(item):
+        fail("damaged model", "labels", f"the different labels of the {loss.classes} classes", item)
+    return tuple(item)
 
 
 def _check_rounds(outputs: IntArray, loss: Loss, parameters: Mapping[str, Any]) -> None:
@@ -313,20 +313,20 @@ def _check_rounds(outputs: IntArray, loss: Loss, parameters: Mapping[str, Any]) 
 
 def _parameters(document: Mapping[str, Any]) -> tuple[Parameters, dict[str, Any]]:
     """Return the parameters, with defaults for those that the file lacks, and those that it has."""
-    given = document.get("parameters")
-    if not isinstance(given, dict):
-        fail("damaged model", "parameters", "an object", given)
+    item = document.get("parameters")
+    if not isinstance(item, dict):
+        fail("damaged model", "parameters", "an object", item)
     try:
-        parameters = Parameters.from_keywords(given)
+        parameters = Parameters.from_keywords(item)
     except FrameboostError as error:
         raise ModelFileError(f"damaged model: {error}") from error
     read = parameters.shaping()
-    check_keys(given, tuple(read), "damaged model, parameters")
-    for name, value in given.items():
+    check_keys(item, tuple(read), "damaged model, parameters")
+    for name, value in item.items():
         if value != read[name]:  # such as "auto", which training replaces by a value
             fail("damaged model, parameters", name, to_text(read[name]), value)
     # Parameters that the file lacks, as files of older releases do, are not filled in.
-    return parameters, {name: read[name] for name in given}
+    return parameters, {name: read[name] for name in item}
 
 
 def _feature(item: object, number: int) -> Feature:
@@ -345,14 +345,13 @@ def _feature(item: object, number: int) -> Feature:
             fail(where, "zero_is_missing", "true, on a float feature, or false", zero_is_missing)
         return Feature(item["name"], kind, zero_is_missing=zero_is_missing)
     check_keys(item, ("name", "type", "categories"), where)
-    categories = given = read_list(item, "categories", where)
-    if kind.is_float:
-        categories = [read_float(kind, value) for value in given]
+    values = read_list(item, "categories", where)
+    categories: list[Any] = [read_float(kind, value) for value in values] if kind.is_float else values
     # There may be a hundred thousand strings, for which a call for each takes longest.
     are_accepted = set(map(type, categories)) <= {str} if kind.name == "string" else all(map(kind.accepts, categories))
     if not are_accepted or not all(map(lt, categories, categories[1:])):
         what = {"string": "strings", "codes": "integers"}.get(kind.name, f"values of type {kind.values}")
-        fail(where, "categories", f"sorted, distinct {what}", given)
+        fail(where, "categories", f"sorted, distinct {what}", values)
     return Feature(item["name"], kind, tuple(categories))
 
 
@@ -426,9 +425,9 @@ def _check_interval_kind(kind: object, loss: Loss) -> None:
     except ParameterError as error:
         raise ModelFileError(f"{_INTERVAL}: {error}") from error
     # A loss that scales may also have intervals of one width.
-    wanted = ("scaled", "absolute") if usual == "scaled" else (usual,)
-    if kind not in wanted:
-        fail(_INTERVAL, "kind", " or ".join(f'"{name}"' for name in wanted), kind)
+    allowed = ("scaled", "absolute") if usual == "scaled" else (usual,)
+    if kind not in allowed:
+        fail(_INTERVAL, "kind", " or ".join(f'"{name}"' for name in allowed), kind)
 
 
 def _distance(value: object, key: str, *, may_be_negative: bool) -> float:
@@ -438,13 +437,12 @@ def _distance(value: object, key: str, *, may_be_negative: bool) -> float:
 
 
 def _quantiles(item: Mapping[str, Any], loss: Loss) -> tuple[int, int]:
-    given = read_list(item, "quantiles", _INTERVAL)
-    are_two = len(given) == 2 and all(map(is_integer, given)) and item["kind"] == "quantiles"
-    if not are_two or not 0 <= given[0] < given[1] < loss.n_outputs:
-        fail(
-            _INTERVAL, "quantiles", "the numbers of two quantiles in ascending order, of intervals of that kind", given
-        )
-    return given[0], given[1]
+    numbers = read_list(item, "quantiles", _INTERVAL)
+    are_two = len(numbers) == 2 and all(map(is_integer, numbers)) and item["kind"] == "quantiles"
+    if not are_two or not 0 <= numbers[0] < numbers[1] < loss.n_outputs:
+        expected = "the numbers of two quantiles in ascending order, of intervals of that kind"
+        fail(_INTERVAL, "quantiles", expected, numbers)
+    return numbers[0], numbers[1]
 
 
 def _groups(item: object, otherwise: float, *, may_be_negative: bool) -> Lookup:
@@ -466,8 +464,8 @@ def _groups(item: object, otherwise: float, *, may_be_negative: bool) -> Lookup:
     if len(distances) != len(values):
         fail(where, "distances", "a number for each value", distances)
     numbers = tuple(_distance(value, "distances", may_be_negative=may_be_negative) for value in distances)
-    own = tuple(map(int, values)) if is_boolean else tuple(values)
-    return Lookup(DISTANCE, column, kind, own, numbers, otherwise)
+    physical = tuple(map(int, values)) if is_boolean else tuple(values)
+    return Lookup(DISTANCE, column, kind, physical, numbers, otherwise)
 
 
 # --- joins ------------------------------------------------------------------------------------------------------------
@@ -492,7 +490,7 @@ def _joins_fields(joins: Sequence[TableJoin]) -> list[dict[str, Any]]:
 
 
 def _aggregation_fields(aggregation: Aggregation) -> dict[str, Any]:
-    values = {name: {"function": each.function, "column": each.column} for name, each in aggregation.values.items()}
+    values = {name: {"function": value.function, "column": value.column} for name, value in aggregation.values.items()}
     time = {} if aggregation.time is None else {"time": aggregation.time, "before": aggregation.is_before}
     types = {name: kind.name for name, kind in aggregation.types.items()}
     return {"by": list(aggregation.by), "values": values, **time, **({"types": types} if types else {})}
@@ -516,7 +514,7 @@ def _join(item: object, where: str) -> TableJoin:
         fail(where, "table", "a name", table)
     if not isinstance(on, list) or not on:
         fail(where, "on", "a list of columns of a key", on)
-    if not isinstance(columns, dict) or not all(isinstance(own, str) for own in columns.values()):
+    if not isinstance(columns, dict) or not all(isinstance(original, str) for original in columns.values()):
         fail(where, "columns", "an object of names", columns)
     keys = tuple(_join_key(key, where) for key in on)
     if "aggregation" not in item:
@@ -533,16 +531,16 @@ def _aggregation(item: object, where: str) -> Aggregation:
     if not isinstance(item, dict):
         fail(where, "aggregation", "an object", item)
     check_keys(item, _AGGREGATION_FIELDS, where)
-    by, given, time, is_before = item.get("by"), item.get("values"), item.get("time"), item.get("before", False)
+    by, items, time, is_before = item.get("by"), item.get("values"), item.get("time"), item.get("before", False)
     if not isinstance(by, list) or not by or not all(isinstance(name, str) for name in by):
         fail(where, "by", "a list of names", by)
-    if not isinstance(given, dict):
-        fail(where, "values", "an object", given)
+    if not isinstance(items, dict):
+        fail(where, "values", "an object", items)
     if not (time is None or isinstance(time, str)):
         fail(where, "time", "a name", time)
     if not isinstance(is_before, bool) or (is_before and time is None):
         fail(where, "before", "true or false, and true only beside a time", is_before)
-    values = {name: _aggregated_value(value, where) for name, value in given.items()}
+    values = {name: _aggregated_value(value, where) for name, value in items.items()}
     if time is None and any(value.function == "last" for value in values.values()):
         fail(where, "time", "the column of times that last needs", None)
     return Aggregation(tuple(by), values, time, is_before, _aggregated_types(item.get("types", {}), values, where))
@@ -564,7 +562,7 @@ def _aggregated_value(item: object, where: str) -> Value:
     check_keys(item, _VALUE_FIELDS, where)
     function, name = item.get("function"), item.get("column")
     if function not in FUNCTIONS:
-        fail(where, "function", " or ".join(f'"{each}"' for each in FUNCTIONS), function)
+        fail(where, "function", " or ".join(f'"{known}"' for known in FUNCTIONS), function)
     if not isinstance(name, str) or (function == COUNT) != (name == ""):
         fail(where, "column", "a name, which only a count has none of", name)
     return Value(str(function), name)
@@ -646,27 +644,27 @@ def _read_training(item: object) -> TrainingRecord:
     return TrainingRecord(**read)
 
 
-def _history(given: object) -> pl.DataFrame:
-    names = list(given) if isinstance(given, dict) else []
+def _history(item: object) -> pl.DataFrame:
+    names = list(item) if isinstance(item, dict) else []
     if names[:1] != ["round"] or len(names) < 2:
-        fail(_TRAINING, "history", 'an object of "round" and of metrics, a list each', given)
-    frame = _frame("history", given, dict.fromkeys(names, pl.Float64()) | {"round": pl.Int64()})  # type: ignore[arg-type]
+        fail(_TRAINING, "history", 'an object of "round" and of metrics, a list each', item)
+    frame = _frame("history", item, dict.fromkeys(names, pl.Float64()) | {"round": pl.Int64()})  # type: ignore[arg-type]
     rounds = frame["round"].to_list()
     if not rounds or rounds != list(range(rounds[0], rounds[0] + len(rounds))) or rounds[0] < 1:
         fail(f"{_TRAINING}, history", "round", "ascending numbers from 1", rounds)
     return frame
 
 
-def _leaderboard(given: object) -> pl.DataFrame:
-    names = list(given) if isinstance(given, dict) else []
+def _leaderboard(item: object) -> pl.DataFrame:
+    names = list(item) if isinstance(item, dict) else []
     if names[:1] != ["trial"] or names[2:] != list(_BEHIND):
-        fail(_TRAINING, "leaderboard", 'an object of "trial", a metric and the other columns, a list each', given)
+        fail(_TRAINING, "leaderboard", 'an object of "trial", a metric and the other columns, a list each', item)
     types = {"trial": pl.String(), names[1]: pl.Float64(), **_BEHIND}
-    return _frame("leaderboard", given, types)  # type: ignore[arg-type]
+    return _frame("leaderboard", item, types)  # type: ignore[arg-type]
 
 
-def _frame(key: str, given: Mapping[str, Any], types: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    columns = {name: read_list(given, name, f"{_TRAINING}, {key}") for name in types}
+def _frame(key: str, item: Mapping[str, Any], types: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    columns = {name: read_list(item, name, f"{_TRAINING}, {key}") for name in types}
     if len(set(map(len, columns.values()))) > 1:
         fail(_TRAINING, key, "columns of the same length", {name: len(values) for name, values in columns.items()})
     return pl.DataFrame([_series(key, name, values, types[name]) for name, values in columns.items()])

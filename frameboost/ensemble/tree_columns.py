@@ -104,8 +104,8 @@ class TreeColumns:
         of_all = {field: tuple(values.tolist()) for field, values in columns.items()}
         trees, start = [], 0
         for end, output in zip(np.cumsum(self.sizes).tolist(), self.output.tolist(), strict=True):
-            own = tuple([self.linear.get(node) for node in range(start, end)]) if self.linear else ()
-            linear = own if any(own) else ()
+            linear = tuple([self.linear.get(node) for node in range(start, end)]) if self.linear else ()
+            linear = linear if any(linear) else ()
             trees.append(
                 Tree(**{field: values[start:end] for field, values in of_all.items()}, output=output, linear=linear)
             )
@@ -119,9 +119,9 @@ class TreeColumns:
         return starts
 
     def children(self) -> IntArray:
-        """Return the left and the right child of each node, by their places among all nodes: int64 (nodes, 2).
+        """Return the left and the right child of each node, by their indices among all nodes: int64 (nodes, 2).
 
-        Those of leaves stand for nothing.
+        Those of leaves are meaningless.
         """
         root = np.repeat(self.roots, self.sizes)
         return np.stack([self.nodes["left"] + root, self.nodes["right"] + root], axis=1)
@@ -135,10 +135,10 @@ class TreeColumns:
 
     def depths(self) -> list[int]:
         """Return the depth of each tree: 0 of one leaf."""
-        tree, found = np.repeat(np.arange(len(self)), self.sizes), np.zeros(len(self), dtype=np.int64)
+        tree, depths = np.repeat(np.arange(len(self)), self.sizes), np.zeros(len(self), dtype=np.int64)
         for depth, level in enumerate(self.levels(self.children())):
-            found[tree[level]] = depth
-        return list(map(int, found))
+            depths[tree[level]] = depth
+        return list(map(int, depths))
 
     def node_values(self) -> NodeValues:
         """Return the values of the nodes."""
@@ -186,32 +186,32 @@ class TreeColumns:
 
     def renumbered(self, codes: Mapping[int, IntArray]) -> TreeColumns:
         """Return the trees with other codes of categories: ``codes`` has, by feature, the new one of each old one."""
-        found, sizes = self.categories.copy(), self.categories_size
+        categories, sizes = self.categories.copy(), self.categories_size
         feature = np.repeat(self.nodes["feature"][self.categories_at], sizes)
         for number, new in codes.items():
-            is_own = feature == number
-            found[is_own] = new[found[is_own]]
-        in_order = np.lexsort((found, np.repeat(np.arange(len(sizes)), sizes)))  # of each node ascending
-        return replace(self, categories=found[in_order])
+            is_of_feature = feature == number
+            categories[is_of_feature] = new[categories[is_of_feature]]
+        in_order = np.lexsort((categories, np.repeat(np.arange(len(sizes)), sizes)))  # of each node ascending
+        return replace(self, categories=categories[in_order])
 
     # --- trees one by one ---------------------------------------------------------------------------------------------
 
     def _thresholds(self) -> npt.NDArray[np.object_]:
-        found = self.nodes["threshold"].astype(object)
-        found[np.isnan(self.nodes["threshold"])] = None
-        found[self.integer_at] = self.integers
-        return found
+        thresholds = self.nodes["threshold"].astype(object)
+        thresholds[np.isnan(self.nodes["threshold"])] = None
+        thresholds[self.integer_at] = self.integers
+        return thresholds
 
     def _categories(self) -> npt.NDArray[np.object_]:
-        found = np.full(len(self.nodes["feature"]), None)
+        categories = np.full(len(self.nodes["feature"]), None)
         ends = np.cumsum(self.categories_size).tolist()
         for node, start, end in zip(self.categories_at.tolist(), [0, *ends], ends, strict=False):
-            found[node] = tuple(self.categories[start:end].tolist())
-        return found
+            categories[node] = tuple(self.categories[start:end].tolist())
+        return categories
 
 
 class ColumnTrees(Sequence[Tree]):
-    """The trees of columns that obey all rules, made when one is first asked for: files and scoring need columns only.
+    """The trees of columns that obey all rules, made when one is first read: files and scoring need columns only.
 
     It equals a tuple of the same trees.
     """
@@ -264,16 +264,16 @@ def are_linear(trees: Sequence[Tree]) -> bool:
 def _split_thresholds(
     thresholds: Iterator[Any], is_inner: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.float64], IntArray, list[int]]:
-    """Return the thresholds of nodes that are floats, NaN elsewhere; where the others are, and these."""
-    asked, usual = list(compress(thresholds, is_inner.tolist())), {float, type(None)}
+    """Return the thresholds of nodes that are floats, NaN elsewhere; the indices of the others, and their values."""
+    of_inner, usual = list(compress(thresholds, is_inner.tolist())), {float, type(None)}
     integers: dict[int, int] = {}
-    if not set(map(type, asked)) <= usual:
+    if not set(map(type, of_inner)) <= usual:
         indices = np.flatnonzero(is_inner).tolist()
-        integers = {at: value for at, value in zip(indices, asked, strict=True) if type(value) not in usual}
-        asked = [None if at in integers else value for at, value in zip(indices, asked, strict=True)]
-    found = np.full(len(is_inner), np.nan)
-    found[is_inner] = np.array(asked, dtype=np.float64)  # None becomes NaN
-    return found, _integers(list(integers)), list(integers.values())
+        integers = {at: value for at, value in zip(indices, of_inner, strict=True) if type(value) not in usual}
+        of_inner = [None if at in integers else value for at, value in zip(indices, of_inner, strict=True)]
+    floats = np.full(len(is_inner), np.nan)
+    floats[is_inner] = np.array(of_inner, dtype=np.float64)  # None becomes NaN
+    return floats, _integers(list(integers)), list(integers.values())
 
 
 def _flags(of_trees: Sequence[tuple[bool, ...]]) -> npt.NDArray[np.uint8]:
@@ -281,13 +281,13 @@ def _flags(of_trees: Sequence[tuple[bool, ...]]) -> npt.NDArray[np.uint8]:
 
 
 def _linear(trees: Sequence[Tree]) -> dict[int, LinearLeaf]:
-    found: dict[int, LinearLeaf] = {}
+    leaves: dict[int, LinearLeaf] = {}
     start = 0
     for tree in trees:
         if tree.linear:
-            found |= {start + node: leaf for node, leaf in tree.linear_leaves().items()}
+            leaves |= {start + node: leaf for node, leaf in tree.linear_leaves().items()}
         start += len(tree)
-    return found
+    return leaves
 
 
 def _integers(values: Sequence[int]) -> IntArray:

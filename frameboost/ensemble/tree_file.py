@@ -35,15 +35,15 @@ _INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 _FIELDS = ("feature", "threshold", "categories", "missing_left", "left", "right", "gain", "cover", "value")
 
 
-def read_trees(given: TreeColumns | Sequence[object], features: Sequence[Feature], n_outputs: int) -> Sequence[Tree]:
+def read_trees(items: TreeColumns | Sequence[object], features: Sequence[Feature], n_outputs: int) -> Sequence[Tree]:
     """Return the trees of either form, of which all are checked."""
-    if not isinstance(given, TreeColumns):
-        return tuple(read_tree(item, i, features, n_outputs) for i, item in enumerate(given))
-    if not are_plain(given, features, n_outputs):
-        return tuple(check_tree(tree, i, features, n_outputs) for i, tree in enumerate(given.trees()))
-    if not given.linear:
-        return ColumnTrees(given)
-    trees = given.trees()
+    if not isinstance(items, TreeColumns):
+        return tuple(read_tree(item, i, features, n_outputs) for i, item in enumerate(items))
+    if not are_plain(items, features, n_outputs):
+        return tuple(check_tree(tree, i, features, n_outputs) for i, tree in enumerate(items.trees()))
+    if not items.linear:
+        return ColumnTrees(items)
+    trees = items.trees()
     for i, tree in enumerate(trees):
         _check_linear(tree, features, f"damaged model, tree {i}")
     return trees
@@ -108,7 +108,7 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
 
 
 def check_tree(tree: Tree, number: int, features: Sequence[Feature], n_outputs: int) -> Tree:
-    """Return a tree that was read from columns, looked at node by node as `read_tree` does."""
+    """Return a tree that was read from columns, checked node by node as `read_tree` does."""
     fields = tree_fields(tree, n_outputs) | ({"output": tree.output} if tree.output else {})
     return read_tree(_as_parsed(fields), number, features, n_outputs)
 
@@ -121,7 +121,7 @@ def _as_parsed(value: Any) -> Any:
 
 
 def _is_plain(columns: Mapping[str, list[Any]], features: Sequence[Feature]) -> bool:
-    """Whether a tree obeys all rules and has splits by floats only, in a third of the time of a look at each node.
+    """Whether a tree obeys all rules and has splits by floats only, in a third of the time of a check of each node.
 
     If not, it may still be right; `_read_nodes` finds the node that is not.
     """
@@ -131,8 +131,8 @@ def _is_plain(columns: Mapping[str, list[Any]], features: Sequence[Feature]) -> 
         return False
     if min(feature) < LEAF or max(feature) >= len(features):
         return False
-    inner = [node for node, asked in enumerate(feature) if asked != LEAF]
-    leaves = [node for node, asked in enumerate(feature) if asked == LEAF]
+    inner = [node for node, number in enumerate(feature) if number != LEAF]
+    leaves = [node for node, number in enumerate(feature) if number == LEAF]
     lefts, rights = [left[node] for node in inner], [right[node] for node in inner]
     return (
         "with_missing" not in columns
@@ -152,32 +152,32 @@ def _is_plain(columns: Mapping[str, list[Any]], features: Sequence[Feature]) -> 
 def _read_nodes(columns: dict[str, list[Any]], features: Sequence[Feature], output: int, where: str) -> Tree:
     """Return the tree with those nodes, each of which is checked by itself."""
 
-    def each(field: str, wanted: str, is_valid: Callable[[Any], bool]) -> list[Any]:
+    def checked(field: str, expected: str, is_valid: Callable[[Any], bool]) -> list[Any]:
         for node, value in enumerate(columns[field]):
             if not is_valid(value):
-                fail(f"{where}, node {node}", field, wanted, value)
+                fail(f"{where}, node {node}", field, expected, value)
         return columns[field]
 
-    feature = each("feature", f"{LEAF} or a feature's number", lambda v: is_integer(v) and LEAF <= v < len(features))
-    missing_left = each("missing_left", "true or false", lambda v: isinstance(v, bool))
+    feature = checked("feature", f"{LEAF} or a feature's number", lambda v: is_integer(v) and LEAF <= v < len(features))
+    missing_left = checked("missing_left", "true or false", lambda v: isinstance(v, bool))
     for field in ("gain", "cover", "value"):
         if not _are_finite_floats(columns[field]):
-            columns[field] = list(map(float, each(field, "a finite number", is_finite)))
+            columns[field] = list(map(float, checked(field, "a finite number", is_finite)))
     sums = {field: tuple(columns[field]) for field in ("gain", "cover", "value")}
     with_missing = (
-        each("with_missing", "true or false", lambda v: isinstance(v, bool)) if "with_missing" in columns else []
+        checked("with_missing", "true or false", lambda v: isinstance(v, bool)) if "with_missing" in columns else []
     )
     _check_children(columns, feature, where)
     threshold, categories = [], []
     of_nodes = zip(feature, columns["threshold"], columns["categories"], missing_left, sums["gain"], strict=True)
-    for node, (asked, t, c, is_left, gain) in enumerate(of_nodes):
-        if asked == LEAF and (t is not None or c is not None or is_left or gain):
+    for node, (number, t, c, is_left, gain) in enumerate(of_nodes):
+        if number == LEAF and (t is not None or c is not None or is_left or gain):
             raise ModelFileError(
                 f"{where}, node {node}: a leaf has no threshold, no categories, no missing_left and no gain"
             )
-        threshold.append(_threshold(t, features[asked], where, node) if asked != LEAF else None)
-        categories.append(_categories(c, features[asked], where, node) if asked != LEAF else None)
-        if asked != LEAF and t is None and c is None and is_left:
+        threshold.append(_threshold(t, features[number], where, node) if number != LEAF else None)
+        categories.append(_categories(c, features[number], where, node) if number != LEAF else None)
+        if number != LEAF and t is None and c is None and is_left:
             raise ModelFileError(f"{where}, node {node}: a split on whether the value is present sends missing right")
         if with_missing and with_missing[node] and c is None:
             raise ModelFileError(f'{where}, node {node}: only a split by categories may have "with_missing"')
@@ -203,10 +203,10 @@ def _check_children(columns: Mapping[str, list[Any]], feature: Sequence[int], wh
     """Make sure that the nodes form one tree: each but the root has one parent, which comes before it."""
     size = len(feature)
     parents = [0] * size
-    for node, asked in enumerate(feature):
+    for node, number in enumerate(feature):
         for side in ("left", "right"):
             child = columns[side][node]
-            if asked == LEAF:
+            if number == LEAF:
                 if child != LEAF or isinstance(child, bool):
                     fail(f"{where}, node {node}", side, f"{LEAF} in a leaf", child)
             elif not is_integer(child) or not node < child < size:
@@ -243,8 +243,8 @@ def _categories(value: object, feature: Feature, where: str, node: int) -> tuple
         and sorted(set(value)) == value
     )
     if not valid:
-        wanted = f"sorted, distinct numbers below {size}, on a feature with categories"
-        fail(f"{where}, node {node}", "categories", wanted, value)
+        expected = f"sorted, distinct numbers below {size}, on a feature with categories"
+        fail(f"{where}, node {node}", "categories", expected, value)
     return tuple(value)  # type: ignore[arg-type]
 
 
@@ -344,9 +344,9 @@ def _read_integers(item: Mapping[str, Any]) -> list[int]:
 
 
 def are_plain(trees: TreeColumns, features: Sequence[Feature], n_outputs: int) -> bool:
-    """Whether all trees obey all rules, looked at by numpy, all nodes at once: in a twentieth of the time.
+    """Whether all trees obey all rules, checked by numpy, all nodes at once: in a twentieth of the time.
 
-    If not, a tree may still be right by the look at each node, as `read_tree` has it, which says which one is wrong.
+    If not, a tree may still be right by the check of each node, as `read_tree` does, which names the wrong one.
     """
     feature = trees.nodes["feature"]
     if not len(feature) or feature.min() < LEAF or feature.max() >= len(features):
@@ -374,14 +374,14 @@ def _are_trees(trees: TreeColumns) -> bool:
 
 
 def _are_splits(trees: TreeColumns) -> bool:
-    """Whether leaves ask nothing, and flags are set where they may be."""
+    """Whether leaves have no conditions, and flags are set where they may be."""
     is_leaf, missing_left = trees.nodes["feature"] == LEAF, trees.nodes["missing_left"]
     by_categories = _marked(trees, trees.categories_at)
-    asks = ~np.isnan(trees.nodes["threshold"]) | _marked(trees, trees.integer_at) | by_categories
+    has_condition = ~np.isnan(trees.nodes["threshold"]) | _marked(trees, trees.integer_at) | by_categories
     return not (
-        (asks & is_leaf).any()
+        (has_condition & is_leaf).any()
         or (trees.nodes["gain"] != 0)[is_leaf].any()
-        or (missing_left & ~asks).any()  # a split on whether the value is present sends missing right
+        or (missing_left & ~has_condition).any()  # a split on whether the value is present sends missing right
         or ("with_missing" in trees.nodes and (trees.nodes["with_missing"] & ~by_categories).any())
     )
 
@@ -389,14 +389,14 @@ def _are_splits(trees: TreeColumns) -> bool:
 def _have_thresholds_of_types(trees: TreeColumns, features: Sequence[Feature]) -> bool:
     """Whether the types of the features hold the thresholds."""
     has_float = ~np.isnan(trees.nodes["threshold"])
-    feature = trees.nodes["feature"][has_float]
-    kinds = [each.type for each in features]
-    if not np.array([kind.is_float and not kind.is_categorical for kind in kinds])[feature].all():
+    number = trees.nodes["feature"][has_float]
+    kinds = [feature.type for feature in features]
+    if not np.array([kind.is_float and not kind.is_categorical for kind in kinds])[number].all():
         return False
-    of_integers = trees.nodes["feature"][trees.integer_at].tolist()
+    numbers = trees.nodes["feature"][trees.integer_at].tolist()
     bounds = [(1, 0) if kind.bounds is None or kind.is_categorical else kind.bounds for kind in kinds]
     return not has_float[trees.integer_at].any() and all(
-        bounds[asked][0] <= value <= bounds[asked][1] for asked, value in zip(of_integers, trees.integers, strict=True)
+        bounds[number][0] <= value <= bounds[number][1] for number, value in zip(numbers, trees.integers, strict=True)
     )
 
 
@@ -404,23 +404,23 @@ def _have_categories(trees: TreeColumns, features: Sequence[Feature]) -> bool:
     """Whether splits on features with categories name sorted, distinct ones of them, and no other splits do."""
     is_inner = trees.nodes["feature"] != LEAF
     by_categories = _marked(trees, trees.categories_at)
-    is_categorical = np.array([each.type.is_categorical for each in features])[trees.nodes["feature"]] & is_inner
+    is_categorical = np.array([f.type.is_categorical for f in features])[trees.nodes["feature"]] & is_inner
     if not np.array_equal(by_categories, is_categorical) or (trees.categories_size < 1).any():
         return False
     if not len(trees.categories):
         return True
     ends = np.cumsum(trees.categories_size)
     starts = ends - trees.categories_size
-    n_known = np.array([len(each.categories) for each in features])[trees.nodes["feature"][trees.categories_at]]
+    n_known = np.array([len(f.categories) for f in features])[trees.nodes["feature"][trees.categories_at]]
     ascends = np.diff(trees.categories, prepend=-1) > 0
     ascends[starts] = trees.categories[starts] >= 0
     return bool(ascends.all() and (trees.categories[ends - 1] < n_known).all())
 
 
 def _marked(trees: TreeColumns, nodes: npt.NDArray[np.int64]) -> BoolArray:
-    found = np.zeros(len(trees.nodes["feature"]), dtype=np.bool_)
-    found[nodes] = True
-    return found
+    marks = np.zeros(len(trees.nodes["feature"]), dtype=np.bool_)
+    marks[nodes] = True
+    return marks
 
 
 # --- linear leaves ----------------------------------------------------------------------------------------------------

@@ -64,13 +64,13 @@ class Aggregation:
     values
         What is aggregated, by the name of the result.
     time
-        The column of times by which a row is the last; rows without a time are then left out. None where no rows are
-        told apart by time. Of several rows at the latest time, ``last`` is the largest value.
+        The column of times by which a row is the last; rows without a time are then left out. None where times do not
+        matter. Of several rows at the latest time, ``last`` is the largest value.
     is_before
         Whether only the rows before the time of each fact count. The key then ends in that time.
     types
         The types of the columns that are aggregated, by name; files of older versions have none. Databases differ in
-        where they sort NaN and text, so both are aggregated in a form that tells.
+        where they sort NaN and text, so both are aggregated in a form that sorts alike.
     """
 
     by: tuple[str, ...]
@@ -91,14 +91,14 @@ class Aggregation:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns of the result's key: the time stands for that of the fact."""
+        """The columns of the result's key, in which the time is that of the fact."""
         return (*self.by, self.time) if self.is_before and self.time is not None else self.by
 
 
 # --- `frameboost.aggregate` -------------------------------------------------------------------------------------------
 
 _TO_ADD = ("number", "boolean")
-# Columns of running aggregates, which no table has: the time of the row that was found, and numbers of values.
+# Columns of running aggregates, which no table has: the time of the matched row, and numbers of values.
 _MATCHED, _VALUES_COUNTED = "\0found", "\0counted "
 
 
@@ -175,16 +175,16 @@ def aggregate(
 def _functions(columns: object) -> dict[str, tuple[str, ...]]:
     if not isinstance(columns, Mapping | None):
         raise ParameterError(f"columns must be a dict of columns to functions, not {shown(columns)}")
-    found = {}
-    for name, given in (columns or {}).items():
-        functions = tuple(given) if isinstance(given, list | tuple) else (given,)
+    functions_of = {}
+    for name, value in (columns or {}).items():
+        functions = tuple(value) if isinstance(value, list | tuple) else (value,)
         for function in functions:
             if function not in FUNCTIONS[1:]:
                 raise ParameterError(
                     f"columns asks for {shown(function)} of {shown(name)}; there are {listed(FUNCTIONS[1:])}"
                 )
-        found[name] = functions
-    return found
+        functions_of[name] = functions
+    return functions_of
 
 
 def _checked_types(source: LocalSource, keys: Sequence[str], values: Mapping[str, Value]) -> dict[str, FeatureType]:
@@ -235,15 +235,15 @@ def _of_relation(source: RelationSource, aggregation: Aggregation, pairs: Relati
     rows = source.relation.query("many", rows_sql(aggregation, "many", are_text, DUCKDB))
     assert rows is not None
     if pairs is not None:
-        left = [quote_identifier(name) for name in aggregation.key]
-        facts = pairs.relation.query("facts", facts_sql(aggregation, "facts", left, are_text, DUCKDB))
+        left_keys = [quote_identifier(name) for name in aggregation.key]
+        facts = pairs.relation.query("facts", facts_sql(aggregation, "facts", left_keys, are_text, DUCKDB))
         assert facts is not None
         rows = rows.union(facts)
     results = {name: quote_identifier(name) for name in aggregation.values}
-    found = rows.query("events", aggregates_sql(aggregation, "events", DUCKDB, results))
-    assert found is not None
+    grouped = rows.query("events", aggregates_sql(aggregation, "events", DUCKDB, results))
+    assert grouped is not None
     renamed = [f"{KEY.format(k)} AS {quote_identifier(name)}" for k, name in enumerate(aggregation.key, start=1)]
-    return RelationSource(found.project(", ".join([*renamed, *results.values()])))
+    return RelationSource(grouped.project(", ".join([*renamed, *results.values()])))
 
 
 def _of_frame(frame: pl.LazyFrame, aggregation: Aggregation) -> pl.LazyFrame:
@@ -274,7 +274,7 @@ def _before(frame: pl.LazyFrame, aggregation: Aggregation, pairs: pl.LazyFrame) 
     """Return the aggregates of the rows before each time, as running ones at the latest row before it.
 
     A customer's orders at days 1, 4 and 4 of 10, 20 and 30 have the running counts 1 at day 1 and 3 at day 4; at day 4
-    a fact finds the row of day 1, and at day 5 that of day 4.
+    a fact is joined to the row of day 1, and at day 5 to that of day 4.
     """
     assert aggregation.time is not None
     keys, time = list(aggregation.by), aggregation.time
@@ -291,24 +291,24 @@ def _before(frame: pl.LazyFrame, aggregation: Aggregation, pairs: pl.LazyFrame) 
         ),
         column(time).alias(_MATCHED),
     )
-    found = pairs.sort(time).join_asof(
+    matched = pairs.sort(time).join_asof(
         running.sort(time), on=time, by=keys, strategy="backward", allow_exact_matches=False, check_sortedness=False
     )
-    return found.filter(pl.col(_MATCHED).is_not_null()).select(*keys, time, *aggregation.values)
+    return matched.filter(pl.col(_MATCHED).is_not_null()).select(*keys, time, *aggregation.values)
 
 
 def _at_one_time(aggregation: Aggregation) -> dict[str, pl.Expr]:
-    """Return what is aggregated of the rows of one time, from which `_running_expr` makes running aggregates."""
-    found = {}
+    """Return the aggregates of the rows of one time, from which `_running_expr` makes running aggregates."""
+    exprs = {}
     for name, value in aggregation.values.items():
         values = column(value.column)
         if value.function == COUNT:
-            found[name] = pl.len().cast(pl.Int64)
+            exprs[name] = pl.len().cast(pl.Int64)
         elif value.function in ("sum", "mean"):
-            found |= {name: values.cast(pl.Float64).sum(), f"{_VALUES_COUNTED}{name}": values.count().cast(pl.Int64)}
+            exprs |= {name: values.cast(pl.Float64).sum(), f"{_VALUES_COUNTED}{name}": values.count().cast(pl.Int64)}
         else:
-            found[name] = values.min() if value.function == "min" else values.max()
-    return found
+            exprs[name] = values.min() if value.function == "min" else values.max()
+    return exprs
 
 
 def _running_expr(name: str, value: Value) -> pl.Expr:
@@ -453,22 +453,22 @@ def _before_sql(aggregation: Aggregation, events: str, dialect: Dialect, names: 
 
 
 def _parts(aggregation: Aggregation, dialect: Dialect) -> dict[str, tuple[str, str]]:
-    """Return what is aggregated of the events of one time, and how it runs on, by name; "" for what is looked up."""
-    found = {_N: (f"SUM({_IS_ROW})", "SUM")}
+    """Return the aggregates of the events of one time and their running functions, by name; "" for a lookup."""
+    parts = {_N: (f"SUM({_IS_ROW})", "SUM")}
     for value in aggregation.values.values():
         if value.function == COUNT:
             continue
         number = aggregation.columns.index(value.column) + 1
         column = VALUE.format(number)
         if value.function in ("sum", "mean"):
-            found[_SUM.format(number)] = f"SUM({dialect.cast(column, 'float64')})", "SUM"
-            found[_COUNTED.format(number)] = f"COUNT({column})", "SUM"
+            parts[_SUM.format(number)] = f"SUM({dialect.cast(column, 'float64')})", "SUM"
+            parts[_COUNTED.format(number)] = f"COUNT({column})", "SUM"
         elif value.function == "last":
-            found[f"last_{number}"] = f"MAX({column})", ""
+            parts[f"last_{number}"] = f"MAX({column})", ""
         else:
             function = value.function.upper()
-            found[f"{value.function}_{number}"] = f"{function}({column})", function
-    return found
+            parts[f"{value.function}_{number}"] = f"{function}({column})", function
+    return parts
 
 
 def _running(value: Value, aggregation: Aggregation, dialect: Dialect) -> str:

@@ -71,11 +71,11 @@ def join(
         What the names of the columns that ``right`` adds begin with in the join: with ``"weather."`` its ``temp`` is
         ``weather.temp``. A key on which a later dimension is joined is named with its prefix too.
     name : str, optional
-        What messages and queries call the dimension; by default the table or view that a relation is, or the alias
-        that it was given, or else its number. Of other rows than those of a table, such as some of them, queries need
-        the name of a table that has them (``Model.query(tables=...)``).
+        The name of the dimension in messages and queries; by default the table or view that a relation reads, or its
+        alias, or else its number. Of other rows than those of a table, such as some of them, queries need the name of
+        a table that has them (``Model.query(tables=...)``).
     before : str, optional
-        Of aggregates, the column of the facts' own times: each fact sees only the rows before its time, so that nothing
+        Of aggregates, the column of the facts' times: each fact sees only the rows before its time, so that nothing
         of the future leaks into training.
 
     Returns
@@ -89,7 +89,7 @@ def join(
         If a column of the key is not in a table, has another type in the other, or if a column of ``right`` is in
         ``left`` too. Where the data is read, if a key has several rows in ``right``, with some of these keys.
     ParameterError
-        If ``on`` is given with ``left_on`` or ``right_on``, or these name different numbers of columns.
+        If ``on`` is passed with ``left_on`` or ``right_on``, or these name different numbers of columns.
 
     Examples
     --------
@@ -149,9 +149,9 @@ class Star:
         [('SEA', 'JFK', 433, 13)]
         """
         table = right.source if isinstance(right, Aggregates) else right
-        own_name = name or (right.name if isinstance(right, Aggregates) else table_name(right))
-        own_name = own_name or DIMENSION_NAME.format(len(self._dimensions) + 1)
-        source = _of_kind(open_source(table, "right", once=False), self._facts, own_name)
+        dimension_name = name or (right.name if isinstance(right, Aggregates) else table_name(right))
+        dimension_name = dimension_name or DIMENSION_NAME.format(len(self._dimensions) + 1)
+        source = _of_kind(open_source(table, "right", once=False), self._facts, dimension_name)
         if isinstance(right, Aggregates):
             right = replace(right, source=source)
             left_names, right_names = _keys_of_aggregates(right.aggregation, on, left_on, right_on, before)
@@ -159,8 +159,8 @@ class Star:
             if before is not None:
                 raise ParameterError("before is for a table that fb.aggregate makes one row a key of")
             left_names, right_names = _keys(on, left_on, right_on)
-        types = key_types(self._tables_with(left_names), source, left_names, right_names, own_name)
-        parents = {self._tables_of[each] for each in left_names}
+        types = key_types(self._tables_with(left_names), source, left_names, right_names, dimension_name)
+        parents = {self._tables_of[key] for key in left_names}
         parent = parents.pop() if len(parents) == 1 else None
         aggregation, rows_for = None, None
         if isinstance(right, Aggregates):
@@ -170,9 +170,13 @@ class Star:
                     raise DataError(f"with before, the columns {listed(left_names)} must be those of the facts")
                 rows_for = partial(_aggregated_before, right, left_names, right_names, types)
             source = aggregated(right, None) if rows_for is None else rows_for(self._facts)
-        columns = {prefix + own: own for own in source.names() if own not in right_names}
-        self._refuse_repeated(columns, own_name, prefix)
-        added = Dimension(own_name, source, left_names, right_names, types, columns, parent, aggregation, rows_for)
+        columns = {
+            prefix + column_name: column_name for column_name in source.names() if column_name not in right_names
+        }
+        self._refuse_repeated(columns, dimension_name, prefix)
+        added = Dimension(
+            dimension_name, source, left_names, right_names, types, columns, parent, aggregation, rows_for
+        )
         return Star(self._facts, (*self._dimensions, added))
 
     def _tables_with(self, names: Sequence[str]) -> LocalSource:
@@ -184,15 +188,15 @@ class Star:
     def _refuse_repeated(self, columns: dict[str, str], name: str, prefix: str) -> None:
         # DuckDB ignores the case of names; a star of frames may be scored there.
         folds = str.lower if isinstance(self._facts, RelationSource) else str
-        known = {folds(each): number for each, number in self._tables_of.items()}
-        for joined, own in columns.items():
+        known = {folds(joined): number for joined, number in self._tables_of.items()}
+        for joined, original in columns.items():
             if folds(joined) in known:
                 number = known[folds(joined)]
                 other = "the facts" if number == FACTS else self._dimensions[number].name
                 way = f"prefix={shown(f'{name}.')}" if not prefix else "another prefix"
                 raise DataError(
-                    f"column {shown(own)} of {name} would be a second {shown(joined)} beside that of {other}; give "
-                    f"{way}, or leave it out of {name}"
+                    f"column {shown(original)} of {name} would be a second {shown(joined)} beside that of {other}; "
+                    f"give {way}, or leave it out of {name}"
                 )
 
     def pipe(self, function: Callable[Concatenate[Star, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -233,7 +237,7 @@ class Star:
         facts, dimensions = self._facts, self._dimensions
         if check:
             facts = _once(facts)
-            dimensions = tuple(replace(each, source=_once_for(facts, each)) for each in dimensions)
+            dimensions = tuple(replace(dimension, source=_once_for(facts, dimension)) for dimension in dimensions)
             _check_keys(dimensions)
         if isinstance(facts, RelationSource):
             return star_relation(facts, dimensions)
@@ -272,13 +276,13 @@ def _keys(on: On, left_on: On, right_on: On) -> tuple[tuple[str, ...], tuple[str
     """Return the columns of the key in both tables."""
     if on is not None and (left_on is not None or right_on is not None):
         raise ParameterError("on names the columns of the key in both tables; give it, or left_on and right_on")
-    given = {"on": on} if on is not None else {"left_on": left_on, "right_on": right_on}
-    found = [_names(argument, value) for argument, value in given.items()]
-    if len(found[0]) != len(found[-1]):
+    arguments = {"on": on} if on is not None else {"left_on": left_on, "right_on": right_on}
+    keys = [_names(argument, value) for argument, value in arguments.items()]
+    if len(keys[0]) != len(keys[-1]):
         raise ParameterError(
-            f"left_on names {counted(len(found[0]), 'column')} and right_on {len(found[1])}; a key has as many in both"
+            f"left_on names {counted(len(keys[0]), 'column')} and right_on {len(keys[1])}; a key has as many in both"
         )
-    return found[0], found[-1]
+    return keys[0], keys[-1]
 
 
 def _keys_of_aggregates(
@@ -361,36 +365,38 @@ def key_types(
 ) -> tuple[pl.DataType, ...]:
     """Return the types in which the columns of a key are compared.
 
-    ``left`` are the tables joined so far, ``right`` is the table that messages call ``name``.
+    ``left`` are the tables joined so far, ``right`` is the table to join, ``name`` its name in messages.
 
     Raises
     ------
     DataError
         If a column is not there, or the values of two columns can't be equal.
     """
-    known, own = left.types(), right.types()
+    left_types, right_types = left.types(), right.types()
     for key in left_on:
-        if key not in known:
+        if key not in left_types:
             raise DataError(
-                f"key column {shown(key)} is not among the columns that {name} is joined to: {listed(known)}"
+                f"key column {shown(key)} is not among the columns that {name} is joined to: {listed(left_types)}"
             )
     for key in right_on:
-        if key not in own:
-            raise DataError(f"key column {shown(key)} is not in {name}, which has {listed(own)}")
+        if key not in right_types:
+            raise DataError(f"key column {shown(key)} is not in {name}, which has {listed(right_types)}")
     types = []
-    for one, other in zip(left_on, right_on, strict=True):
-        compared = join_type(known[one], own[other])
+    for left_key, right_key in zip(left_on, right_on, strict=True):
+        left_type, right_type = left_types[left_key], right_types[right_key]
+        compared = join_type(left_type, right_type)
         if compared is None:
             raise DataError(
-                f"key {shown(one)} has type {left.type_names()[one]}, and {shown(other)} of {name} has type "
-                f"{right.type_names()[other]}; cast one of them to the type of the other{_way(known[one], own[other])}"
+                f"key {shown(left_key)} has type {left.type_names()[left_key]}, and {shown(right_key)} of {name} has "
+                f"type {right.type_names()[right_key]}; cast one of them to the type of the other"
+                f"{_way(left_type, right_type)}"
             )
         types.append(compared)
     return tuple(types)
 
 
 def _way(left: FeatureType | None, right: FeatureType | None) -> str:
-    """Return why one column of a key may have floats in place of integers, if one has."""
+    """Return why one column of a key may have floats instead of integers, if one has."""
     kinds = [kind.name if kind is not None and kind.family == "number" else "" for kind in (left, right)]
     if any(kind.startswith("float") for kind in kinds) and any(kind.startswith(("int", "uint")) for kind in kinds):
         return " (pandas makes integers floats where one is missing; its astype('Int64') makes them integers again)"
@@ -402,11 +408,11 @@ def check_unique(dimension: Dimension) -> None:
 
     Rows in whose key a value is NULL join no facts, and may be many.
     """
-    found = _several(dimension.source, dimension.right_on)
-    if not found:
+    repeated = _several(dimension.source, dimension.right_on)
+    if not repeated:
         return
-    keys = [f"{', '.join(map(shown, key))} ({counted(n, 'row')})" for *key, n in found[:_MAX_NAMED]]
-    more = " and others" if len(found) > _MAX_NAMED else ""
+    keys = [f"{', '.join(map(shown, key))} ({counted(n, 'row')})" for *key, n in repeated[:_MAX_NAMED]]
+    more = " and others" if len(repeated) > _MAX_NAMED else ""
     columns = listed(dimension.right_on)
     by = shown(dimension.right_on[0] if len(dimension.right_on) == 1 else list(dimension.right_on))
     raise DataError(

@@ -64,7 +64,7 @@ class Dimension:
     key_types
         The polars types in which the columns of the key are compared.
     columns
-        The columns that the table adds: its own names, by the names in the join. The key is not among them.
+        The columns that the table adds: their names in the table, by the names in the join. The key is not among them.
     parent
         The number of the table that has ``left_on``: `FACTS`, a dimension before this one (a snowflake), or None where
         the columns are of several tables.
@@ -89,25 +89,25 @@ class Dimension:
 
 
 def needed(dimensions: Sequence[Dimension], names: Collection[str] | None) -> list[Dimension]:
-    """Return the dimensions that some columns of the join come from, in order, and those with their keys; None: all."""
+    """Return the dimensions with some columns of the join, in order, and those with their keys; None: all."""
     if names is None:
         return list(dimensions)
-    wanted, found = set(names), list[Dimension]()
+    columns, chosen = set(names), list[Dimension]()
     for dimension in reversed(dimensions):
-        if not wanted.isdisjoint(dimension.columns):
-            found.insert(0, dimension)
-            wanted.update(dimension.left_on)
-    return found
+        if not columns.isdisjoint(dimension.columns):
+            chosen.insert(0, dimension)
+            columns.update(dimension.left_on)
+    return chosen
 
 
 def with_key_copied(dimensions: Sequence[Dimension], name: str, copy: str) -> list[Dimension]:
     """Return the dimensions with a copy of a column in their keys, so that the column itself may be changed."""
     return [
         replace(
-            each, left_on=tuple(copy if left == name else left for left in each.left_on),
-            written_on=each.written_on or each.left_on,
+            dimension, left_on=tuple(copy if left == name else left for left in dimension.left_on),
+            written_on=dimension.written_on or dimension.left_on,
         )
-        for each in dimensions
+        for dimension in dimensions
     ]  # fmt: skip
 
 
@@ -130,7 +130,7 @@ class StarFrame(FrameSource):
     dimensions: tuple[Dimension, ...] = field(kw_only=True)
 
     def map(self, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> FrameSource:
-        """See `FrameSource.map`; what reads columns of the facts alone leaves a star."""
+        """See `FrameSource.map`; after a function of the facts' columns alone it is still a star."""
         try:
             facts = function(self.facts)
             facts.collect_schema()
@@ -149,15 +149,15 @@ class StarFrame(FrameSource):
 
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> FrameSource:
         """See `FrameSource.where`; a star of the facts for which it holds."""
-        kept = super().where(predicate, is_column=is_column, negated=negated)
-        if isinstance(kept, StarFrame):
-            return kept
-        facts = kept.frame.select(map(column, self.facts.collect_schema().names()))
+        rows = super().where(predicate, is_column=is_column, negated=negated)
+        if isinstance(rows, StarFrame):
+            return rows
+        facts = rows.frame.select(map(column, self.facts.collect_schema().names()))
         return star_frame(replace(self.fact_rows(), frame=facts), self.dimensions)
 
     def with_codes(self, name: str, labels: Sequence[str]) -> FrameSource:
         """See `FrameSource.with_codes`; dimensions are joined by the labels, not by their codes."""
-        if not any(name in each.left_on for each in self.dimensions) or name not in self.fact_rows().names():
+        if not any(name in dimension.left_on for dimension in self.dimensions) or name not in self.fact_rows().names():
             return super().with_codes(name, labels)
         copy = free_name(KEY_COPY, self.names())
         facts = self.fact_rows().map(lambda frame: frame.with_columns(column(name).alias(copy)))
@@ -173,8 +173,8 @@ def star_frame(facts: FrameSource, dimensions: Sequence[Dimension]) -> StarFrame
     categorical = {
         name
         for dimension in dimensions
-        for name, own in dimension.columns.items()
-        if own in dimension.source.categorical
+        for name, original in dimension.columns.items()
+        if original in dimension.source.categorical
     }
     return StarFrame(
         joined(facts.frame, dimensions), categorical=facts.categorical | categorical, facts=facts.frame,
@@ -187,8 +187,8 @@ def joined(facts: pl.LazyFrame, dimensions: Sequence[Dimension], names: Collecti
     frame = facts
     for dimension in needed(dimensions, names):
         keys = key_names(dimension)
-        own = dimension_frame(dimension)
-        frame = frame.with_columns(key_exprs(dimension)).join(own, on=keys, how="left", maintain_order="left")
+        added = dimension_frame(dimension)
+        frame = frame.with_columns(key_exprs(dimension)).join(added, on=keys, how="left", maintain_order="left")
         frame = frame.drop(keys)
     return frame
 
@@ -199,12 +199,12 @@ def key_exprs(dimension: Dimension) -> list[pl.Expr]:
 
 
 def dimension_frame(dimension: Dimension) -> pl.LazyFrame:
-    """Return the key of a dimension, as `key_exprs` has it, and the columns that it adds, by their names in the join.
+    """Return the key of a dimension, as in `key_exprs`, and the columns that it adds, by their names in the join.
 
     Its rows are those of the table, in order.
     """
     assert isinstance(dimension.source, FrameSource)
-    added = [column(own).alias(name) for name, own in dimension.columns.items()]
+    added = [column(original).alias(name) for name, original in dimension.columns.items()]
     return dimension.source.frame.select(*_compared(dimension, dimension.right_on), *added)
 
 
@@ -253,9 +253,9 @@ class StarRelation(RelationSource):
         try:
             return self.with_fact_rows(self.fact_rows().where(predicate, is_column=is_column, negated=negated))
         except ParameterError:  # it needs attributes
-            kept = super().where(predicate, is_column=is_column, negated=negated)
-        own = (quote_identifier(name) for name in self.facts.columns)
-        return self.with_fact_rows(kept.derived(kept.relation.project(", ".join(own))))
+            rows = super().where(predicate, is_column=is_column, negated=negated)
+        names = (quote_identifier(name) for name in self.facts.columns)
+        return self.with_fact_rows(rows.derived(rows.relation.project(", ".join(names))))
 
     def labels(self, name: str, most: int) -> list[str]:
         """See `RelationSource.labels`; those of a column of the facts are read without a join."""
@@ -269,7 +269,7 @@ class StarRelation(RelationSource):
         if name not in self.facts.columns:
             return super().with_codes(name, labels)
         facts, dimensions = self.fact_rows(), self.dimensions
-        if any(name in each.left_on for each in dimensions):
+        if any(name in dimension.left_on for dimension in dimensions):
             copy = free_name(KEY_COPY, self.names())
             with_copy = facts.relation.project(f"*, {quote_identifier(name)} AS {quote_identifier(copy)}")
             facts, dimensions = facts.derived(with_copy), tuple(with_key_copied(dimensions, name, copy))
@@ -278,7 +278,7 @@ class StarRelation(RelationSource):
 
 def star_relation(facts: RelationSource, dimensions: Sequence[Dimension]) -> StarRelation:
     """Return a star; its keys must have been checked."""
-    tables = [facts, *(each.source for each in dimensions if isinstance(each.source, RelationSource))]
+    tables = [facts, *(d.source for d in dimensions if isinstance(d.source, RelationSource))]
     return StarRelation(
         joined_relation(facts.relation, dimensions), any(table.is_copy for table in tables),
         facts.relation if facts.origin is None else facts.origin,
@@ -294,7 +294,7 @@ def joined_relation(
     The rows are numbered and sorted, as a join may return them in any order, and samples are drawn by their order.
     """
     row = quote_identifier(_ROW)
-    found = facts.project(f"*, ROW_NUMBER() OVER () AS {row}")
+    relation = facts.project(f"*, ROW_NUMBER() OVER () AS {row}")
     for dimension in needed(dimensions, names):
         assert isinstance(dimension.source, RelationSource)
         keys = [
@@ -302,11 +302,14 @@ def joined_relation(
             for left, right in zip(dimension.left_on, dimension.right_on, strict=True)
         ]
         added = (
-            f", {_RIGHT}.{quote_identifier(own)} AS {quote_identifier(name)}" for name, own in dimension.columns.items()
+            f", {_RIGHT}.{quote_identifier(original)} AS {quote_identifier(name)}"
+            for name, original in dimension.columns.items()
         )
-        both = found.set_alias(_LEFT).join(dimension.source.relation.set_alias(_RIGHT), " AND ".join(keys), how="left")
-        found = both.project(f"{_LEFT}.*{''.join(added)}")
-    return found.order(row).project(f"* EXCLUDE {row}")
+        both = relation.set_alias(_LEFT).join(
+            dimension.source.relation.set_alias(_RIGHT), " AND ".join(keys), how="left"
+        )
+        relation = both.project(f"{_LEFT}.*{''.join(added)}")
+    return relation.order(row).project(f"* EXCLUDE {row}")
 
 
 # --- the joins as a model holds them: enough to write them into a query -----------------------------------------------
@@ -328,11 +331,11 @@ class TableJoin:
     Attributes
     ----------
     table
-        The name of the dimension, and of its table in a query unless another is given.
+        The name of the dimension, and by default of its table in a query.
     keys
         The columns of the key.
     columns
-        The columns that the table adds: its own names, by the names in the join.
+        The columns that the table adds: their names in the table, by the names in the join.
     aggregation
         How its rows are made of a table with many rows a key, if they are; ``keys`` then has the names of the result.
     """
