@@ -37,7 +37,7 @@ def load(path: str | Path) -> Model:
     Raises
     ------
     ModelFileError
-        If the file is not a model, or is damaged; the message says where.
+        If the file is not a model, or is damaged; the message has the path in it.
     OSError
         If it can't be read.
 
@@ -60,7 +60,7 @@ def load(path: str | Path) -> Model:
 
 
 def open_model(path: str | Path, categories: Categories | None = None) -> Model:
-    """Read a model from a file of frameboost, XGBoost, LightGBM or CatBoost; its content says which.
+    """Read a model from a file of frameboost, XGBoost, LightGBM or CatBoost, which is recognised by its content.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def open_model(path: str | Path, categories: Categories | None = None) -> Model:
     Raises
     ------
     ModelFileError
-        If it is none of them, or damaged; the message says where.
+        If it is none of them, or damaged; the message has the path in it.
     ParameterError
         If the model has something that frameboost lacks.
     OSError
@@ -150,7 +150,7 @@ def from_xgboost(model: Any) -> Model:
     - *Numbers*, of any type, under the booster's ``feature_names``; without names they are ``f0``, ``f1`` and so on.
       XGBoost rounds every number to float32 before it compares. Thresholds are adjusted so that a float64 goes to the
       same side without rounding (``x < 0.5`` becomes ``x < 0.49999998509883881``).
-    - *Booleans*, for feature type ``i``, which XGBoost gives to Boolean columns. (If a split makes no sense for
+    - *Booleans*, for feature type ``i``, which Boolean columns have in XGBoost. (If a split makes no sense for
       Booleans, the feature is a number.)
     - *Categories*: strings, if the model has their names, as XGBoost 3.1 and later keep them when trained on a pandas
       or polars frame. (From pandas frames XGBoost 3.2 damages names that are not ASCII: check ``Model.trees``.)
@@ -171,7 +171,7 @@ def from_xgboost(model: Any) -> Model:
         With a loss of the same name. If frameboost cannot train the objective, the loss has only its link, and the
         name begins with ``xgboost:`` (``xgboost:custom`` for an estimator whose objective is a function; a booster does
         not say that it had one). Gains and covers are XGBoost's. The value of an inner node is the mean of the leaves
-        below it, because XGBoost does not keep the node's own leaf weight.
+        below it, because XGBoost does not store the node's leaf weight.
 
     Raises
     ------
@@ -260,8 +260,8 @@ def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
     """Return a model of CatBoost's as a model of frameboost's that predicts the same.
 
     Every row ends in the same leaves, and margins differ by rounding in the last bits only. Predictions are the
-    probabilities of ``CatBoostClassifier``, and the result of ``predict`` for other models. Columns are found by
-    CatBoost's names, which are ``"0"``, ``"1"`` and so on if it was given none. Classes are numbered in the order of
+    probabilities of ``CatBoostClassifier``, and the result of ``predict`` for other models. Columns are looked up by
+    CatBoost's names, which are ``"0"``, ``"1"`` and so on if it had none. Classes are numbered in the order of
     ``classes_``.
 
     An unknown category goes to the side of the categories that a split does not name, and so does NULL. (CatBoost has

@@ -1,7 +1,7 @@
 """Public functions: checks of their arguments by name before they start, and what is closed when they return.
 
-An argument's name means the same in every public function: ``weight`` is always a column. So its check stands once, in
-`BY_NAME`, and the decorator `checked` applies it. A decorated function with an argument that has no check fails when
+An argument's name means the same in every public function: ``weight`` is always a column. So its check is written once,
+in `BY_NAME`, and the decorator `checked` applies it. A decorated function with an argument that has no check fails when
 its module is imported.
 
 A public function may call others. What any of them opens for the whole call, such as a table of rows that are read
@@ -100,7 +100,7 @@ def column(argument: str, value: object) -> None:
 
 
 def _way_of_values(argument: str, value: object) -> str:
-    """Return the end of a message about the values of a column in place of its name."""
+    """Return the end of a message about the values of a column that were passed instead of its name."""
     if argument == "target" and (hasattr(value, "__array__") or isinstance(value, list)):
         return (
             "; add the values to the data as a column and give its name, or give X and y to an estimator, as in "
@@ -179,7 +179,7 @@ def whole(low: int, high: int | None = None) -> Check:
 
 
 def rows(argument: str, value: object) -> None:
-    """Require a number of rows, or an open connection of DuckDB, which knows it."""
+    """Require a number of rows, or an open connection of DuckDB, which has it."""
     if isinstance(value, duckdb.DuckDBPyConnection):
         return
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not 0 <= int(value) < 2**63:
@@ -307,9 +307,9 @@ BY_NAME: Mapping[str, Check] = {
 
 
 def checked(
-    passed_to: Callable[..., object] | None = None, /, **own: Check
+    passed_to: Callable[..., object] | None = None, /, **checks: Check
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that checks a function's arguments, by ``own`` checks or by `BY_NAME`.
+    """Return a decorator that checks a function's arguments, by ``checks`` or by `BY_NAME`.
 
     None passes where it is the default. Missing and unknown arguments are left to Python. Those that a ``**`` argument
     takes for another function, ``passed_to``, are checked as that function's.
@@ -328,19 +328,19 @@ def checked(
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         declared = inspect.signature(function).parameters.values()
-        taken = {p.name for p in declared} | {"self"}
+        names = {p.name for p in declared} | {"self"}
         others = [] if passed_to is None else inspect.signature(passed_to).parameters.values()
-        named = [p for p in (*declared, *(p for p in others if p.name not in taken)) if p.name != "self"]
+        named = [p for p in (*declared, *(p for p in others if p.name not in names)) if p.name != "self"]
         named = [p for p in named if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        checks = {p.name: own.get(p.name) or BY_NAME[p.name] for p in named}
+        check_of = {p.name: checks.get(p.name) or BY_NAME[p.name] for p in named}
         may_be_none = {p.name for p in named if p.default is None}
         positional = [p.name for p in declared if p.kind is p.POSITIONAL_OR_KEYWORD]
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             for name, value in (*zip(positional, args, strict=False), *kwargs.items()):
-                if name in checks and not (value is None and name in may_be_none):
-                    checks[name](name, value)
+                if name in check_of and not (value is None and name in may_be_none):
+                    check_of[name](name, value)
             if _outermost.get() is not None:
                 return function(*args, **kwargs)
             outermost = _Call()
@@ -363,11 +363,11 @@ def checked(
 
 
 class _Call(ExitStack):
-    """What an outermost public call has opened, and what it knows already, by key."""
+    """What an outermost public call has opened, and its cached results, by key."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.known: dict[object, Any] = {}
+        self.results: dict[object, Any] = {}
 
     def end(self) -> None:
         """Close what has been opened; Ctrl-C may come between any two statements, and even before the first."""
@@ -412,7 +412,7 @@ def once_in_call(key: object, make: Callable[[], R]) -> R:
     call = _outermost.get()
     if call is None:
         return make()
-    if key not in call.known:
-        call.known[key] = make()
-    found: R = call.known[key]
-    return found
+    if key not in call.results:
+        call.results[key] = make()
+    result: R = call.results[key]
+    return result

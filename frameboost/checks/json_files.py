@@ -135,22 +135,22 @@ def check_keys(item: Mapping[str, Any], known: Sequence[str], where: str) -> Non
             raise ModelFileError(f"{where}: unknown field {shown_json(key)}")
 
 
-def fail(where: str, key: str, wanted: str, found: object) -> NoReturn:
-    """Raise `ModelFileError`: the field must be ``wanted``."""
-    raise ModelFileError(f'{where}: "{key}" must be {wanted}, not {shown_json(found)}')
+def fail(where: str, key: str, expected: str, value: object) -> NoReturn:
+    """Raise `ModelFileError`: the field must be ``expected``."""
+    raise ModelFileError(f'{where}: "{key}" must be {expected}, not {shown_json(value)}')
 
 
-def shown_json(found: object) -> str:
+def shown_json(value: object) -> str:
     """Return a value as JSON, cut to the length of a message, in time that does not grow with the value."""
-    if isinstance(found, str):
-        text = json.dumps(found[:_LONGEST], ensure_ascii=not found.isprintable())
-    elif isinstance(found, list | dict) and len(found) > _LONGEST:
-        return f"a list of {len(found):,} entries" if isinstance(found, list) else f"an object of {len(found):,} fields"
-    elif isinstance(found, int) and abs(found) >= 10**_LONGEST:
+    if isinstance(value, str):
+        text = json.dumps(value[:_LONGEST], ensure_ascii=not value.isprintable())
+    elif isinstance(value, list | dict) and len(value) > _LONGEST:
+        return f"a list of {len(value):,} entries" if isinstance(value, list) else f"an object of {len(value):,} fields"
+    elif isinstance(value, int) and abs(value) >= 10**_LONGEST:
         return f"a number of more than {_LONGEST} digits"
     else:
         try:
-            text = json.dumps(found, ensure_ascii=False)  # may be infinite: 1e999 is read as infinity
+            text = json.dumps(value, ensure_ascii=False)  # may be infinite: 1e999 is read as infinity
         except RecursionError:
             return "lists in lists without end"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
@@ -275,14 +275,14 @@ class _Reader:
         return self.number(marker)
 
     def object(self, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         count = self.count() if self.follows("#") else None
-        while (count is None and not self.follows("}")) or (count is not None and len(found) < count):
+        while (count is None and not self.follows("}")) or (count is not None and len(fields) < count):
             key = self.string()
-            if key in found:
+            if key in fields:
                 self.fail("an object has a field twice")
-            found[key] = self.value(depth + 1)
-        return found
+            fields[key] = self.value(depth + 1)
+        return fields
 
     def array(self, depth: int) -> list[Any] | npt.NDArray[Any]:
         if self.follows("$"):
@@ -293,10 +293,10 @@ class _Reader:
             return numbers if self.arrays else numbers.tolist()
         if self.follows("#"):
             return [self.value(depth + 1) for _ in range(self.count())]
-        found = []
+        items = []
         while not self.follows("]"):
-            found.append(self.value(depth + 1))
-        return found
+            items.append(self.value(depth + 1))
+        return items
 
     def string(self) -> str:
         try:
@@ -325,9 +325,9 @@ class _Reader:
 
     def follows(self, marker: str) -> bool:
         """Skip a marker if it is next; return whether it was."""
-        found = self.data[self.at : self.at + 1] == marker.encode()
-        self.at += found
-        return found
+        is_next = self.data[self.at : self.at + 1] == marker.encode()
+        self.at += is_next
+        return is_next
 
     def take(self, size: int) -> bytes:
         if size > len(self.data) - self.at:

@@ -1,6 +1,6 @@
 """Text for people: values and names on one line and cut to a length, without what commands a terminal.
 
-And `warn`, which gives a message as a warning.
+And `warn`, which issues a message as a warning.
 """
 
 from __future__ import annotations
@@ -71,18 +71,18 @@ def listed(names: Iterable[object], most: int | None = _MAX_NAMES) -> str:
     >>> listed("abc"), listed(range(12)), listed([])
     ("'a', 'b', 'c'", '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more', '')
     """
-    found = list(names)
-    text = ", ".join(map(shown, islice(found, most)))
-    return text if most is None or len(found) <= most else f"{text} and {len(found) - most:,} more"
+    values = list(names)
+    text = ", ".join(map(shown, islice(values, most)))
+    return text if most is None or len(values) <= most else f"{text} and {len(values) - most:,} more"
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """Return the count and what is counted, in the plural unless there is one.
+def counted(count: int, singular: str, plural: str | None = None) -> str:
+    """Return the count and the noun, in the plural unless the count is 1.
 
     >>> counted(1, "tree"), counted(1000, "tree"), counted(2, "leaf", "leaves")
     ('1 tree', '1,000 trees', '2 leaves')
     """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def reason(error: BaseException) -> str:
@@ -100,7 +100,9 @@ def did_you_mean(name: object, names: Iterable[str], meanings: Mapping[str, str]
     """
     if not isinstance(name, str) or len(name) > 4 * _LONGEST:
         return ""
-    by_lower = {other.lower(): meant for other, meant in ({n: n for n in names} | dict(meanings or {})).items()}
+    by_lower = {
+        other.lower(): suggestion for other, suggestion in ({n: n for n in names} | dict(meanings or {})).items()
+    }
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f"; did you mean {shown(by_lower[near[0]])}?" if near else ""
 

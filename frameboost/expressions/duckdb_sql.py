@@ -1,6 +1,6 @@
 """SQL for DuckDB: identifiers, literals, physical values, tests for missing values, and the statements in ``sql/``.
 
-Every name and value that enters a query of training is quoted here. Scoring in other databases has its own literals in
+Every name and value that enters a query of training is quoted here. Scoring in other databases has the literals of
 `frameboost.dialects`; DuckDB's dialect takes them from here.
 """
 
@@ -82,7 +82,7 @@ def string_literal(value: str) -> str:
 
 
 def literal(kind: FeatureType, value: Physical) -> str:
-    """Return a physical value as a literal of the column's own type, or of one that compares exactly with it.
+    """Return a physical value as a literal of the column's type, or of a type that compares exactly with it.
 
     >>> literal(FeatureType("decimal(9,2)"), 1250), literal(FeatureType("date"), 19_000)
     ("CAST('12.50' AS DECIMAL(9, 2))", "DATE '2022-01-08'")
@@ -110,7 +110,7 @@ def _date_literal(days: int) -> str:
         return f"DATE '{'-' if days < 0 else ''}infinity'"
     try:
         return f"DATE '{(_EPOCH + dt.timedelta(days)).date().isoformat()}'"
-    except OverflowError:  # outside the years 1 to 9999 that Python knows
+    except OverflowError:  # outside Python's years 1 to 9999
         return f"(DATE '1970-01-01' + CAST({days} AS INTEGER))"
 
 

@@ -157,15 +157,15 @@ class Expression:
         return _parsed(self.text)
 
     def to_sql(self, columns: Mapping[str, str], writer: SqlWriter = DUCKDB_WRITER) -> str:
-        """Return the expression as SQL, by default DuckDB's, every name replaced by the SQL given for it."""
+        """Return the expression as SQL, by default DuckDB's, every name replaced by its SQL in ``columns``."""
         return self.fold(_InSql(columns, writer))
 
     def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
-        """Return the expression for polars, every name replaced by the expression given (by default its column)."""
+        """Return the expression for polars, every name replaced by that of ``columns`` (by default its column)."""
         return self.fold(_InPolars(columns or {name: pl.col(name) for name in self.columns}))
 
     def renamed(self, names: Mapping[str, str]) -> Expression:
-        """Return the expression with names replaced by those given for them; other names stay."""
+        """Return the expression with the names of ``names`` replaced; other names stay."""
         if all(names.get(name, name) == name for name in self.columns):
             return self
         from sqlglot import exp
@@ -180,7 +180,7 @@ class Expression:
 
     @cached_property
     def is_condition(self) -> bool:
-        """Whether the expression is Boolean rather than a number; `ParameterError` where one stands for the other."""
+        """Whether the expression is Boolean rather than a number; `ParameterError` where one is used as the other."""
         return self.fold(_IsCondition(self.text))
 
     def required_number(self, what: str) -> Expression:
@@ -364,7 +364,7 @@ class _InSql:
 
 
 class _IsCondition:
-    """Checks types: databases differ in the number that a condition is, so none may stand where a number must."""
+    """Checks types: databases differ in the number that a condition is, so none may be used as a number."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -391,12 +391,12 @@ class _IsCondition:
         self._require(False, arguments, function)
         return function in _COMPARISONS
 
-    def _require(self, wanted: bool, found: Iterable[bool], function: str) -> None:
-        if any(is_condition is not wanted for is_condition in found):
-            takes, has = ("a condition", "a number") if wanted else ("a number", "a condition")
+    def _require(self, takes_conditions: bool, are_conditions: Iterable[bool], function: str) -> None:
+        if any(is_condition is not takes_conditions for is_condition in are_conditions):
+            takes, has = ("a condition", "a number") if takes_conditions else ("a number", "a condition")
             raise ParameterError(
                 f"the expression {shown(self._text)} has {has} in {function}, which takes {takes}; write "
-                + ("a comparison" if wanted else "CASE WHEN ... THEN 1 ELSE 0 END")
+                + ("a comparison" if takes_conditions else "CASE WHEN ... THEN 1 ELSE 0 END")
             )
 
 
@@ -479,9 +479,9 @@ def value_of(expression: Expression, numbers: Mapping[str, float]) -> float | No
     """
     try:
         return float(_program(expression)(numbers))
-    except (ArithmeticError, ValueError, LookupError):  # what Python has no number for, or may round otherwise
-        found = pl.select(expression.to_polars({name: pl.lit(value) for name, value in numbers.items()})).item()
-        return None if found is None else float(found)
+    except (ArithmeticError, ValueError, LookupError):  # values that Python lacks, or may round otherwise
+        result = pl.select(expression.to_polars({name: pl.lit(value) for name, value in numbers.items()})).item()
+        return None if result is None else float(result)
 
 
 @lru_cache(maxsize=256)
@@ -544,19 +544,19 @@ def split_aggregates(text: str) -> tuple[dict[str, tuple[str, str]], str]:
     from sqlglot import exp
 
     tree = _parsed(text).copy()
-    found: dict[str, tuple[str, str]] = {}
+    aggregates: dict[str, tuple[str, str]] = {}
     kinds = [getattr(exp, name) for name in _AGGREGATES]
     outermost = [n for n in tree.find_all(*kinds) if not n.find_ancestor(*kinds)]
     if not outermost:
         raise ParameterError(f"the metric {shown(text)} is not an aggregate; write SUM(...), AVG(...), MIN or MAX")
     for node in outermost:
-        name = f"aggregate_{len(found)}"
+        name = f"aggregate_{len(aggregates)}"
         if isinstance(node, exp.Count) and not isinstance(node.this, exp.Star):
             raise ParameterError(f"the metric {shown(text)} counts values; only COUNT(*) can be used")
         more = [value for key, value in node.args.items() if key not in ("this", "big_int")]
         if any(more) or isinstance(node.this, exp.Distinct):
             raise ParameterError(f"the metric {shown(text)} has an aggregate of something else than one expression")
-        found[name] = (
+        aggregates[name] = (
             _AGGREGATES[type(node).__name__],
             "1" if isinstance(node, exp.Count) else node.this.sql("duckdb"),
         )
@@ -565,4 +565,4 @@ def split_aggregates(text: str) -> tuple[dict[str, tuple[str, str]], str]:
             tree = column
         else:
             node.replace(column)
-    return found, tree.sql(dialect="duckdb")
+    return aggregates, tree.sql(dialect="duckdb")

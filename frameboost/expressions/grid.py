@@ -173,8 +173,8 @@ def _magnitude(expression: Expression) -> Expression:
 
 def largest_magnitudes(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, float]:
     """Return the largest magnitude of each expression over all rows; 0 over no rows."""
-    found = rows.aggregate({name: Aggregate("max", _magnitude(term)) for name, term in terms.items()})
-    return {name: value or 0.0 for name, value in found.items()}
+    magnitudes = rows.aggregate({name: Aggregate("max", _magnitude(term)) for name, term in terms.items()})
+    return {name: value or 0.0 for name, value in magnitudes.items()}
 
 
 def grid_offsets(largest: Mapping[str, float], count: int) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 - `loss`: what a loss consists of, and the terms that it may have
 - `built_in`: the table of losses by XGBoost's names, where a new one goes
-- `custom`: a user's own loss, ``fb.Objective``, and losses of imported models
+- `custom`: losses that users write, ``fb.Objective``, and losses of imported models
 - `outputs`: predictions, margins, classes, probabilities, quantiles and intervals of a model
 - `offset`: columns that are added to the margins
 """

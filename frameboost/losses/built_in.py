@@ -6,7 +6,7 @@ case there. Engines, dialects and the model file need nothing.
 
 Conventions of the formulas:
 
-- A comment gives the loss l(y, ŷ) of one row; y is ``label``, ŷ is ``margin``, or ``margin_0``, ``margin_1``, ... .
+- A comment is the loss l(y, ŷ) of one row; y is ``label``, ŷ is ``margin``, or ``margin_0``, ``margin_1``, ... .
 - Gradient and hessian are ∂l/∂ŷ and ∂²l/∂ŷ², without the row's weight. Where XGBoost's hessian is not ∂²l/∂ŷ², or has a
   floor, so has the one here.
 - An expression may use what `frameboost.expressions.expression.Expression` allows. Constants are put in by ``!r``,
@@ -60,8 +60,8 @@ __all__ = [
 _NEAREST = 1e-6
 # Metrics of counts have the same floor.
 _SMALLEST_MEAN = 1e-16
-# Terms in a chain of additions, each in parentheses of its own in SQL. SQLite's parser runs out of its stack at 90 of
-# them, sqlglot's at 493.
+# Terms in a chain of additions, each with its parentheses in SQL. SQLite's parser runs out of its stack at 90 of them,
+# sqlglot's at 493.
 _LONGEST_CHAIN = 64
 
 
@@ -141,13 +141,13 @@ def _squared_error(scale_pos_weight: float) -> Loss:
 
 
 def _squared_log_error() -> Loss:
-    # l = ½(ln(ŷ + 1) − ln(y + 1))², with margins kept above −1
-    kept = "GREATEST(margin, -1 + 1e-6) + 1"
+    # l = ½(ln(ŷ + 1) − ln(y + 1))², with margins clipped to above −1
+    clipped = "GREATEST(margin, -1 + 1e-6) + 1"
     return Loss(
         "reg:squaredlogerror",
         _derivatives(
-            f"(LN({kept}) - LN(label + 1)) / ({kept})",
-            f"GREATEST((LN(label + 1) - LN({kept}) + 1) / (({kept}) * ({kept})), 1e-6)",
+            f"(LN({clipped}) - LN(label + 1)) / ({clipped})",
+            f"GREATEST((LN(label + 1) - LN({clipped}) + 1) / (({clipped}) * ({clipped})), 1e-6)",
         ),
         (_IDENTITY,), "rmsle", start=Start("newton"), **_labels("numbers greater than -1"),
     )  # fmt: skip
@@ -210,12 +210,12 @@ def _gamma(scale_pos_weight: float) -> Loss:
 
 def _tweedie(tweedie_variance_power: float) -> Loss:
     # l = −y e^((1−ρ)ŷ) / (1 − ρ) + e^((2−ρ)ŷ) / (2 − ρ)
-    one, two = f"{1 - tweedie_variance_power!r}", f"{2 - tweedie_variance_power!r}"
+    first_power, second_power = f"{1 - tweedie_variance_power!r}", f"{2 - tweedie_variance_power!r}"
     return Loss(
         "reg:tweedie",
         _derivatives(
-            f"EXP({two} * margin) - label * EXP({one} * margin)",
-            f"{two} * EXP({two} * margin) - label * {one} * EXP({one} * margin)",
+            f"EXP({second_power} * margin) - label * EXP({first_power} * margin)",
+            f"{second_power} * EXP({second_power} * margin) - label * {first_power} * EXP({first_power} * margin)",
         ),
         (_exponential(),), f"tweedie-nloglik@{tweedie_variance_power:g}", margin_of=_log,
         score_range=(0.0, math.inf), spread=_power_of_mean(tweedie_variance_power / 2),
@@ -227,8 +227,8 @@ def _tweedie(tweedie_variance_power: float) -> Loss:
 
 
 def _logit(probability: float) -> float:
-    kept = min(max(probability, _NEAREST), 1.0 - _NEAREST)
-    return -math.log(1.0 / kept - 1.0)
+    clipped = min(max(probability, _NEAREST), 1.0 - _NEAREST)
+    return -math.log(1.0 / clipped - 1.0)
 
 
 def _scaled_positives(gradient: str, hessian: str, scale_pos_weight: float) -> tuple[str, str]:
@@ -304,7 +304,7 @@ def _softmax(name: str, num_class: int) -> Loss:
 def _nested_sum(terms: Sequence[str]) -> str:
     """Return a sum of many terms in parentheses that parsers can read: halves, until they are chains of 64 or fewer.
 
-    Floats are added in the order that the text says, in every engine and database; 64 terms or fewer are one chain.
+    Floats are added in the order of the text, in every engine and database; 64 terms or fewer are one chain.
     """
     if len(terms) <= _LONGEST_CHAIN:
         return " + ".join(terms)
@@ -509,7 +509,7 @@ def _by_sign(values: tuple[float, float]) -> str:
 # are orthogonal in all three distributions.
 #
 # The logarithm of a spread can move far in one step, so hessians are the Fisher information with one expectation in it
-# replaced by what was observed: 1 + z² in place of 2, (y + m) / 2 in place of m. With R the mean z² of a leaf's rows,
+# replaced by what was observed: 1 + z² instead of 2, (y + m) / 2 instead of m. With R the mean z² of a leaf's rows,
 # the step of ln σ is then
 #
 #     −G/H = (R − 1) / (R + 1) = tanh(½ ln R),
@@ -519,7 +519,7 @@ def _by_sign(values: tuple[float, float]) -> str:
 # Standard deviations from the mean beyond which a row pulls no more at the spread: gradients are summed on one grid for
 # all rows, where a single z² of 1e16 would leave no digits for the others.
 FURTHEST = 100.0
-# ln α of the negative binomial is kept within ± this: from all but Poisson to a variance of 22,026 squared means.
+# ln α of the negative binomial is clipped to ± this: from all but Poisson to a variance of 22,026 squared means.
 _WIDEST = 10.0
 # Where the series of ln Γ and of its derivative begin: their first omitted terms are below 1e-12 there.
 _SHIFT = 8

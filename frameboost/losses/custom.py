@@ -1,4 +1,4 @@
-"""Losses that are not in the table: a user's own, ``fit(objective=Objective(...))``, and those of imported models."""
+"""Losses that are not in the table: those that users write, ``fit(objective=Objective(...))``, and imported ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROW = ("label", "margin", "weight")
 
 @dataclass(frozen=True)
 class Objective:
-    """A loss of your own: its derivatives in the margin, as SQL that gives the same numbers in every engine.
+    """A loss that you write: its derivatives in the margin, as SQL that has the same values in every engine.
 
     Parameters
     ----------

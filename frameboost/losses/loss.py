@@ -77,7 +77,7 @@ class OverQuery:
     - ``sum``, ``min``, ``max`` of ``value``;
     - ``running``: the prefix sum of ``value`` by ``order``, which is distinct within a query.
 
-    Sums are exact: values are rounded to a grid first, unless ``on_grid`` says that they lie on one.
+    Sums are exact: values are rounded to a grid first, unless they are ``on_grid`` already.
     """
 
     function: Literal["rank", "sum", "min", "max", "running"]
@@ -229,11 +229,11 @@ class Loss:
     score_range
         The open interval in which ``base_score`` must lie.
     classes
-        How many classes the labels 0, 1, ... stand for; 0 for a regression.
+        The number of classes, whose labels are 0, 1, ...; 0 for a regression.
     roles
         Further columns that it reads, by role: ``upper``, ``qid``.
     definition
-        The entry in the model file, of a user's own loss and of an imported model's.
+        The entry in the model file of an `Objective` and of an imported model's loss.
     is_trainable
         Whether its derivatives are known; those of an imported model's loss may not be.
     labels

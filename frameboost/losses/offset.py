@@ -105,12 +105,12 @@ class Offset:
 
 
 def offset_of(loss: Loss, arguments: Mapping[str, str | Sequence[str] | None]) -> Offset | None:
-    """Return the offset that ``base_margin`` or ``exposure`` names; None if neither is given.
+    """Return the offset that ``base_margin`` or ``exposure`` names; None if both are None.
 
     Raises
     ------
     ParameterError
-        If both are given, base margins are not one for each margin, or the loss has no log link for the exposure.
+        If both are named, base margins are not one for each margin, or the loss has no log link for the exposure.
     """
     base_margin, exposure = arguments.get("base_margin"), arguments.get(EXPOSURE)
     if base_margin is not None and exposure is not None:
@@ -136,13 +136,13 @@ def offset_of(loss: Loss, arguments: Mapping[str, str | Sequence[str] | None]) -
 def _exposed(loss: Loss) -> list[int]:
     """Return the margins of which the prediction is the exponential, up to a factor: those with a log link.
 
-    A user's own link is any expression, so the predictions are looked at: if the margin is larger by 1, they are e
+    A link may be any expression of the user, so predictions are compared: if the margin is larger by 1, they are e
     times as large, or do not depend on it.
     """
     if loss.classes or loss.link_terms:
         return []
     points = [0.3, -1.1, 1.7]
-    found = []
+    exposed = []
     for k in range(loss.n_outputs):
         scaled = False
         for link in loss.links:
@@ -162,5 +162,5 @@ def _exposed(loss: Loss) -> list[int]:
             if not scaled:
                 break
         if scaled:
-            found.append(k)
-    return found
+            exposed.append(k)
+    return exposed

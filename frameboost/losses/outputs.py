@@ -1,6 +1,6 @@
 """The outputs of a model, as expressions over its margins: `OUTPUTS`.
 
-An output of intervals may read a number besides, which is looked up by a column (`Lookup`).
+An output of intervals may also read the number of a lookup by a column (`Lookup`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOMENTS = ("mean", "std")
 
 @dataclass(frozen=True)
 class Output:
-    """An output of a model: expressions over its margins, and over a number that is looked up by a column.
+    """An output of a model: expressions over its margins, and over the number of a lookup by a column.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Output:
     names
         What each value is called where the values are columns; none where they are numbered.
     lookup
-        The number that is looked up.
+        The lookup, if the output has one.
     """
 
     margins: tuple[str, ...]
@@ -78,7 +78,7 @@ class Output:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of what is known of a row before the stages: the margins, then the number that is looked up."""
+        """The names of a row's values before the stages: the margins, then the number of the lookup."""
         return self.margins if self.lookup is None else (*self.margins, self.lookup.name)
 
     @property
@@ -111,7 +111,7 @@ class Output:
 
 
 def leaf_output(n_trees: int) -> Output:
-    """Return the output ``leaf``: the numbers of the leaves that a row reaches, each tree's in place of a margin."""
+    """Return the output ``leaf``: the numbers of the leaves that a row reaches, with each tree's as a margin."""
     margins = margin_names(n_trees)
     return Output(margins, (), tuple(Expression(margin, (margin,)) for margin in margins), is_class=True)
 
@@ -125,11 +125,11 @@ def output_of(
     Parameters
     ----------
     calibration
-        A link from the margin to the prediction that replaces the loss's own.
+        A link from the margin to the prediction that replaces that of the loss.
     labels
         The labels of the classes; none where they are numbered.
     interval
-        What the model knows of its prediction intervals.
+        The kind and the distances of the model's prediction intervals.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def _sorted_quantiles(loss: Loss) -> Output:
 
 
 def _sorting_network(n: int) -> Iterator[list[tuple[int, int]]]:
-    """Yield the layers of Batcher's sorting network (Knuth, volume 3, algorithm 5.2.2M): places to compare and swap.
+    """Yield the layers of Batcher's sorting network (Knuth, volume 3, algorithm 5.2.2M): indices to compare and swap.
 
     >>> list(_sorting_network(3))
     [[(0, 2)], [(0, 1)], [(1, 2)]]
@@ -243,7 +243,7 @@ def _largest(loss: Loss, best: Expression) -> tuple[Mapping[str, Expression], ..
 # --- intervals --------------------------------------------------------------------------------------------------------
 
 # Prediction intervals are conformity scores, and the ends of the interval, as expressions over the margins. A row's
-# score says how far its label is from what the model says. The interval of a new row has all labels of a score up to a
+# score is how far its label is from the prediction. The interval of a new row has all labels of a score up to a
 # distance, which is a quantile of the scores of rows that the trees have not seen (`frameboost.model.conformal`):
 #
 # =============  ========================  ======================================
@@ -266,7 +266,7 @@ ENDS = ("lower", "upper")
 
 @dataclass(frozen=True)
 class Interval:
-    """What a model knows of its prediction intervals.
+    """The kind and the distances of a model's prediction intervals.
 
     Attributes
     ----------
@@ -357,7 +357,7 @@ def interval_ends(
     distance
         The distance; None where it is called ``distance`` in the expressions.
     narrows
-        Whether a distance may be below 0, so that the ends have to be kept from passing each other.
+        Whether a distance may be below 0, so that the ends must be prevented from passing each other.
     """
     d = DISTANCE if distance is None else f"({distance!r})" if distance < 0 else repr(distance)
     read: tuple[str, ...] = (*loss.margins, DISTANCE)
@@ -391,9 +391,9 @@ def _low_and_high(loss: Loss, quantiles: tuple[int, ...]) -> tuple[str, str]:
     return f"LEAST({pair})", f"GREATEST({pair})"
 
 
-# --- numbers that are looked up by a column ---------------------------------------------------------------------------
+# --- lookups of a number by a column ----------------------------------------------------------------------------------
 
-# What a column may be by which a number is looked up: its values are names, not amounts.
+# The types of the column of a lookup: its values are names, not amounts.
 LOOKUP_TYPES = ("string", "codes", "boolean")
 
 
@@ -410,7 +410,7 @@ class Lookup:
     type
         Its type: ``string``, ``codes`` (integers) or ``boolean``.
     values
-        The values that have a number of their own, in ascending order; of a Boolean column 0 and 1.
+        The values that have a number, in ascending order; of a Boolean column 0 and 1.
     numbers
         Their numbers.
     otherwise
@@ -430,9 +430,9 @@ class Lookup:
         return Feature(self.column, self.type, self.values if self.type.is_categorical else ())
 
     def by_number(self) -> dict[float, list[str | int]]:
-        """Return the values of each number that is not that of the others."""
-        found: dict[float, list[str | int]] = {}
+        """Return the values of each number but ``otherwise``."""
+        values_by_number: dict[float, list[str | int]] = {}
         for value, number in zip(self.values, self.numbers, strict=True):
             if number != self.otherwise:
-                found.setdefault(number, []).append(value)
-        return found
+                values_by_number.setdefault(number, []).append(value)
+        return values_by_number

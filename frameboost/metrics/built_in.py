@@ -96,9 +96,9 @@ def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[st
     row = row.format(at=0.5 if at is None else at, slope=parameters["huber_slope"], above=alpha, below=1 - alpha)
     if len(loss.labels) > 1:  # the mean over all targets
         pairs = zip(loss.labels, prediction_names(len(loss.labels)), strict=True)
-        one = Expression(row, ("label", "prediction"))
-        each = [f"({one.renamed({'label': label, 'prediction': p}).text})" for label, p in pairs]
-        row = f"({' + '.join(each)}) / {len(each)}"
+        row_metric = Expression(row, ("label", "prediction"))
+        terms = [f"({row_metric.renamed({'label': label, 'prediction': p}).text})" for label, p in pairs]
+        row = f"({' + '.join(terms)}) / {len(terms)}"
     return Metric(_named(name, at), of_mean.format(mean=_mean(row)))
 
 
@@ -121,9 +121,9 @@ def _mlogloss(name: str, at: float | None, loss: Loss, parameters: Mapping[str, 
 def _merror(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
     names = prediction_names(loss.classes)
     # A tie is predicted as the first class.
-    found = " ".join(f"WHEN {p} >= largest_prediction THEN {k}" for k, p in enumerate(names))
+    classes = " ".join(f"WHEN {p} >= largest_prediction THEN {k}" for k, p in enumerate(names))
     largest = Expression(f"GREATEST({', '.join(names)})", names)
-    return Metric(name, _mean(f"CASE WHEN label = CASE {found} END THEN 0 ELSE 1 END"),
+    return Metric(name, _mean(f"CASE WHEN label = CASE {classes} END THEN 0 ELSE 1 END"),
                   terms={"largest_prediction": largest})  # fmt: skip
 
 
@@ -226,25 +226,25 @@ def why_not_finite(name: str) -> str:
     return "" if cause is None else f", as {cause}"
 
 
-def larger_is_better(name: str, wanted: Any = None) -> bool:
-    """Whether larger values of the metric of that name are better; ``wanted`` are the user's metrics."""
-    for item in [] if wanted is None else metrics_of(wanted):
+def larger_is_better(name: str, eval_metric: Any = None) -> bool:
+    """Whether larger values of the metric of that name are better; ``eval_metric`` is that of the user."""
+    for item in [] if eval_metric is None else metrics_of(eval_metric):
         if isinstance(item, Metric) and item.name == name:
             return item.maximize
     return re.split("[@-]", name)[0] in _MAXIMISED or name == "interval-regression-accuracy"
 
 
-def get_metrics(wanted: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[AnyMetric]:
-    """Return the metrics that the user wants, one or several, by name or as `Metric`; None is the loss's own.
+def get_metrics(eval_metric: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[AnyMetric]:
+    """Return the user's metrics, one or several, by name or as `Metric`; None is the default of the loss.
 
     Raises
     ------
     ParameterError
         If there is no such metric, or it does not go with the loss.
     """
-    if wanted is None:
-        wanted = loss.metric
-    metrics = [_metric(item, loss, parameters) for item in metrics_of(wanted)]
+    if eval_metric is None:
+        eval_metric = loss.metric
+    metrics = [_metric(item, loss, parameters) for item in metrics_of(eval_metric)]
     names = [metric.name for metric in metrics]
     for name in names:
         if names.count(name) > 1:
@@ -252,15 +252,17 @@ def get_metrics(wanted: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[
     return metrics
 
 
-def metrics_of(wanted: Any) -> list[Any]:
-    """Return what the user gives as ``eval_metric``, one or several, as a list.
+def metrics_of(eval_metric: Any) -> list[Any]:
+    """Return the user's ``eval_metric``, one or several, as a list.
 
     Raises
     ------
     ParameterError
         If there is none.
     """
-    items = [wanted] if isinstance(wanted, str | Metric) or not is_iterable(wanted) else list(wanted)
+    items = (
+        [eval_metric] if isinstance(eval_metric, str | Metric) or not is_iterable(eval_metric) else list(eval_metric)
+    )
     if not items:
         raise ParameterError("eval_metric is an empty list; name at least one metric")
     return items

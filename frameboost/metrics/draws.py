@@ -32,7 +32,7 @@ def adds_up(metric: Metric | CurveMetric) -> bool:
 
 
 def row_counts(drawn: Iterable[npt.NDArray[np.int64]], units: npt.NDArray[np.int64], n_units: int) -> Floats:
-    """Return how often each draw has each row, a line a draw, given the units that it drew and the unit of each row.
+    """Return how often each draw has each row, a line a draw, by the units that it drew and the unit of each row.
 
     >>> row_counts([np.array([1, 1])], np.array([0, 1, 1]), 2).tolist()
     [[0.0, 2.0, 2.0]]
@@ -94,8 +94,8 @@ def _areas(metric: CurveMetric, rows: RowsInMemory, counts: Floats) -> Floats:
             totals[side] = above[:, -1]
             total = np.repeat(totals[side], len(starts))
             columns |= {side: sums.ravel(), f"{side}_above": (above - sums).ravel(), f"{side}_total": total}
-        found = pl.DataFrame(columns).select(area=metric.area.to_polars(), total=metric.total.to_polars())
-        area, whole = (found[name].to_numpy().reshape(len(counts), -1) for name in ("area", "total"))
+        values_of_scores = pl.DataFrame(columns).select(area=metric.area.to_polars(), total=metric.total.to_polars())
+        area, whole = (values_of_scores[name].to_numpy().reshape(len(counts), -1) for name in ("area", "total"))
         share = totals["positive"] if metric.by_share and len(metric.scores) > 1 else np.ones(len(counts))
         with np.errstate(divide="ignore", invalid="ignore"):  # of a draw of one class, which has no curve
             weighted += share * area.sum(axis=1) / whole[:, 0]

@@ -76,31 +76,31 @@ class Metric:
         """The aggregates by generated names, each a function and its argument, and the arithmetic around them."""
         from frameboost.expressions.expression import split_aggregates
 
-        found, outer = split_aggregates(self.sql)
+        aggregates, outer = split_aggregates(self.sql)
         try:
-            whole = Expression(outer, tuple(found))
+            whole = Expression(outer, tuple(aggregates))
         except ParameterError as error:
             raise ParameterError(
                 f"the metric {shown(self.sql)} is more than arithmetic of SUM, AVG, MIN, MAX and COUNT(*) over all rows"
             ) from error
         if whole.is_condition:
             raise ParameterError(f"metric {shown(self.name)}, {shown(self.sql)}, is true or false, not a number")
-        return found, whole
+        return aggregates, whole
 
     @cached_property
     def _parts(self) -> tuple[dict[str, tuple[str, Expression]], Expression]:
         """`_split` with the arguments parsed, and with a count beside each average."""
         aggregates, outer = self._split
         inside = f"in metric {shown(self.name)}, what is aggregated,"
-        found = {
+        parts = {
             name: (function, Expression(text, self.columns).required_number(inside))
             for name, (function, text) in aggregates.items()
         }
         for name, (function, text) in aggregates.items():
             if function == "avg":  # of the values that there are, as in SQL
                 present = Expression(f"CASE WHEN ({text}) IS NULL THEN 0 ELSE 1 END", self.columns)
-                found[f"{name}_count"] = ("sum", present)
-        return found, outer
+                parts[f"{name}_count"] = ("sum", present)
+        return parts, outer
 
     def evaluate(self, rows: Rows) -> float:
         """Return the metric over the rows at their current margins; its sums are exact."""
@@ -114,8 +114,8 @@ class Metric:
                 values[name] = float(rows.n_rows)
             elif function == "avg":
                 values[name] = values[name] / values[f"{name}_count"] if values[f"{name}_count"] else math.nan
-        found = value_of(outer, values)
-        return math.nan if found is None else found  # as of a CASE without ELSE
+        value = value_of(outer, values)
+        return math.nan if value is None else value  # as of a CASE without ELSE
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class CurveMetric:
         weighted_sum, weights = 0.0, 0.0
         for score, positive, negative in self.scores:
             sides = rounded(rows, {"positive": positive, "negative": negative})
-            found = rows.aggregate({name: Aggregate("sum", side) for name, side in sides.items()})
-            totals = {f"{name}_total": value or 0.0 for name, value in found.items()}
+            sums = rows.aggregate({name: Aggregate("sum", side) for name, side in sides.items()})
+            totals = {f"{name}_total": value or 0.0 for name, value in sums.items()}
             by_score = rows.by_score(score, sides["positive"], sides["negative"])
             area = exact_sum(by_score, {"area": self.area})["area"]
             share = totals["positive_total"] if self.by_share and len(self.scores) > 1 else 1.0

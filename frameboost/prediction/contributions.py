@@ -37,16 +37,16 @@ def contribution_frame(ensemble: Ensemble, data: Any, output: int | str | None, 
     check_bias(ensemble.features)
     source, types, outputs = _read(ensemble, data, output)
     names = [*ensemble.feature_names, BIAS]
-    found = [_contributions(ensemble, source, types, number, approx=approx) for number in outputs]
-    if len(found) == 1:
-        frame = pl.DataFrame(dict(zip(names, found[0].T, strict=True)))
+    contributions = [_contributions(ensemble, source, types, number, approx=approx) for number in outputs]
+    if len(contributions) == 1:
+        frame = pl.DataFrame(dict(zip(names, contributions[0].T, strict=True)))
         return frame if ensemble.offset is None else frame.with_columns(pl.col(BIAS).fill_nan(None))
-    n_rows, n_outputs, n_values = len(found[0]), len(found), len(names)
+    n_rows, n_outputs, n_values = len(contributions[0]), len(contributions), len(names)
     return pl.DataFrame({
         "row": np.repeat(np.arange(n_rows, dtype=np.uint32), n_outputs * n_values),
         "output": _named(ensemble, outputs).gather(np.tile(np.repeat(np.arange(n_outputs), n_values), n_rows)),
         "feature": pl.Series(names * (n_rows * n_outputs), dtype=pl.String),
-        "value": pl.Series(np.stack(found, axis=1).ravel(), nan_to_null=ensemble.offset is not None),
+        "value": pl.Series(np.stack(contributions, axis=1).ravel(), nan_to_null=ensemble.offset is not None),
     })  # fmt: skip
 
 
@@ -54,12 +54,12 @@ def interaction_frame(ensemble: Ensemble, data: Any, output: int | str | None) -
     """Return a row for each pair of features of each row of the data, and one for the bias."""
     check_bias(ensemble.features)
     source, types, outputs = _read(ensemble, data, output)
-    found = [_interactions(ensemble, source, types, number) for number in outputs]
-    if len(found) == 1:
-        return found[0]
+    frames = [_interactions(ensemble, source, types, number) for number in outputs]
+    if len(frames) == 1:
+        return frames[0]
     return pl.concat(
         part.insert_column(1, _named(ensemble, [number]).new_from_index(0, len(part)))
-        for number, part in zip(outputs, found, strict=True)
+        for number, part in zip(outputs, frames, strict=True)
     ).sort("row", maintain_order=True)
 
 
@@ -74,10 +74,10 @@ def _contributions(
 ) -> npt.NDArray[np.float64]:
     """Return the contributions of all features to a margin, and its mean, in shape (rows, features + 1)."""
     contributions, codes, slopes, added = _compiled(ensemble, source, types, number, on_grid=approx)
-    found = contributions.steps(codes) if approx else contributions.shap(codes)
+    of_arrays = contributions.steps(codes) if approx else contributions.shap(codes)
     names = ensemble.feature_names
     whole = np.zeros((len(codes), len(names) + 1))
-    whole[:, [names.index(feature.name) for feature in contributions.arrays.features]] = found
+    whole[:, [names.index(feature.name) for feature in contributions.arrays.features]] = of_arrays
     whole[:, :-1] += slopes
     whole[:, -1] = contributions.bias + added
     return whole
@@ -110,11 +110,11 @@ def _read(
 ) -> tuple[LocalSource, Mapping[str, FeatureType], list[int]]:
     """Return the rows, the types of the features, and the numbers of the margins to explain."""
     require_numba("explain")
-    several = output is None and ensemble.n_outputs > 1
-    outputs = list(range(ensemble.n_outputs)) if several else [ensemble.margin_number(output)]
+    all_outputs = output is None and ensemble.n_outputs > 1
+    outputs = list(range(ensemble.n_outputs)) if all_outputs else [ensemble.margin_number(output)]
     source = open_rows(data, ensemble.read_features)
     types = ensemble.find_in(source)
-    if several or ensemble.offset is not None:  # several passes over the same rows
+    if all_outputs or ensemble.offset is not None:  # several passes over the same rows
         source = FrameSource(source.to_frame(ensemble.read_names).collect().lazy())
     return source, types, outputs
 
@@ -171,8 +171,8 @@ def shap_explanation(ensemble: Ensemble, data: Any, output: int | str | None, *,
     rows = source.to_frame(ensemble.read_names).collect()  # once, as a relation may have another order the next time
     contributions = contribution_frame(ensemble, rows, output, approx=approx)
     rows = rows.select(map(column, names))
-    several = output is None and ensemble.n_outputs > 1
-    if not several:
+    all_outputs = output is None and ensemble.n_outputs > 1
+    if not all_outputs:
         values = contributions.to_numpy()
     else:
         values = contributions["value"].to_numpy().reshape(len(rows), ensemble.n_outputs, len(names) + 1)
@@ -183,7 +183,9 @@ def shap_explanation(ensemble: Ensemble, data: Any, output: int | str | None, *,
         data=np.column_stack([_as_number(values).to_numpy() for values in rows]),
         display_data=np.array([_as_shown(values) for values in rows], dtype=object).T,
         feature_names=names,
-        output_names=[str(name) for name in ensemble.output_labels or range(ensemble.n_outputs)] if several else None,
+        output_names=[str(name) for name in ensemble.output_labels or range(ensemble.n_outputs)]
+        if all_outputs
+        else None,
     )
 
 

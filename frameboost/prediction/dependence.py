@@ -42,7 +42,7 @@ def partial_dependence_frame(
 
     `frameboost.Model.partial_dependence` describes the arguments.
     """
-    ensemble, wanted = predictor.ensemble, predictor.ensemble.output(output)
+    ensemble, chosen_output = predictor.ensemble, predictor.ensemble.output(output)
     names = ensemble.feature_names
     chosen = [features] if isinstance(features, str) else list(features)
     if len(chosen) > 2 or len(set(chosen)) < len(chosen):
@@ -54,7 +54,7 @@ def partial_dependence_frame(
             raise ParameterError(
                 f"the feature is itself named {shown(_PREDICTION)}, as the column of the means is; rename it"
             )
-    given = _grids(chosen, grid)
+    grids = _grids(chosen, grid)
     source = open_rows(data, ensemble.read_features)
     types = ensemble.find_in(source)
     frame = source.to_frame(ensemble.read_names).collect()
@@ -63,14 +63,14 @@ def partial_dependence_frame(
     axes = []
     for name in chosen:
         column, feature = frame[name].alias(_VALUES), ensemble.features[names.index(name)]
-        values = _user_grid(given[name], column, name) if name in given else _default_grid(column, feature)
+        values = _user_grid(grids[name], column, name) if name in grids else _default_grid(column, feature)
         if values.is_empty():
             raise DataError(f"feature {shown(name)} has no value in any row; give a grid")
         axes.append(pl.DataFrame({name: values}))
     points = axes[0] if len(axes) == 1 else axes[0].join(axes[1], how="cross", maintain_order="left_right")
-    of_each = _responses(predictor, frame, types, points, wanted)
-    means = [np.mean(predictions, axis=0).tolist() for predictions in of_each]
-    dtype = pl.Float64() if len(wanted.values) == 1 else pl.Array(pl.Float64, len(wanted.values))
+    responses = _responses(predictor, frame, types, points, chosen_output)
+    means = [np.mean(predictions, axis=0).tolist() for predictions in responses]
+    dtype = pl.Float64() if len(chosen_output.values) == 1 else pl.Array(pl.Float64, len(chosen_output.values))
     return points.with_columns(pl.Series(_PREDICTION, means, dtype=dtype))
 
 
@@ -111,7 +111,7 @@ def individual_dependence(
     ParameterError
         If the model has no such feature.
     """
-    ensemble, wanted = predictor.ensemble, predictor.ensemble.output(output)
+    ensemble, chosen_output = predictor.ensemble, predictor.ensemble.output(output)
     names = ensemble.feature_names
     for name in features:
         if name not in names:
@@ -124,10 +124,12 @@ def individual_dependence(
     grid = pl.DataFrame({features[0]: axes[0]})
     if len(features) == 2:
         grid = grid.join(pl.DataFrame({features[1]: axes[1]}), how="cross", maintain_order="left_right")
-    numbers = range(len(wanted.values)) if number is None else [number]
+    numbers = range(len(chosen_output.values)) if number is None else [number]
     rows = source.to_frame(ensemble.read_names).collect()
-    by_row = (found.reshape(len(frame), -1) for found in _responses(predictor, rows, types, grid, wanted))
-    cube = np.stack([found[:, numbers] for found in by_row])
+    by_row = (
+        predictions.reshape(len(frame), -1) for predictions in _responses(predictor, rows, types, grid, chosen_output)
+    )
+    cube = np.stack([predictions[:, numbers] for predictions in by_row])
     labels = grid.rename(dict(zip(grid.columns, ("value", "other")[: len(features)], strict=True)))
     numbered = pl.DataFrame({"row": np.arange(len(frame), dtype=np.uint32)})
     outputs = pl.DataFrame({"output": np.array(numbers, dtype=np.uint32)})
@@ -137,7 +139,7 @@ def individual_dependence(
 
 
 def _grids(features: Sequence[str], grid: Any) -> Mapping[str, Any]:
-    """Return the values that the user gives, by feature: of two features a dict."""
+    """Return the user's values by feature: of two features a dict."""
     if grid is None:
         return {}
     if len(features) == 1 and not isinstance(grid, Mapping):
@@ -175,8 +177,8 @@ def _responses(
     value = output_expr(output, [pl.col(margin) for margin in output.margins])
     if arrays.is_linear:  # numbers are read besides codes
         for row in grid.iter_slices(1):
-            given = [pl.lit(values).first().alias(values.name) for values in row.iter_columns()]
-            sums = predictor.with_offset(frame, predictor.sums(frame.lazy().with_columns(given), types, bases))
+            constants = [pl.lit(value).first().alias(value.name) for value in row.iter_columns()]
+            sums = predictor.with_offset(frame, predictor.sums(frame.lazy().with_columns(constants), types, bases))
             yield pl.DataFrame(dict(zip(output.margins, sums, strict=True))).select(value).to_series().to_numpy()
         return
     codes = arrays.codes(frame.lazy(), types).copy()

@@ -28,7 +28,7 @@ _MAX_ARRAY = 1 << 13
 
 
 def few_outputs(output: Output, margins: Sequence[Sequence[float]]) -> pl.Series | None:
-    """Return what the output says of rows with these margins; None if they must be computed by columns.
+    """Return the output for rows with these margins; None if it must be computed by columns.
 
     The bits are those of `frameboost.compile.polars.output_expr`.
 

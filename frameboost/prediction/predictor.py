@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Predictor"]
 
 
-# The outputs whose values are worked out by one expression of polars, which is kept.
+# The outputs whose values are computed by one expression of polars, which is cached.
 _MAX_AT_ONCE = 16
 
 
@@ -72,7 +72,7 @@ class _FrameColumns(NamedTuple):
 class Predictor:
     """Scores rows in Python.
 
-    The trees are compiled when they are first needed, in three forms, each of which is kept: flat arrays, byte trees
+    The trees are compiled when they are first needed, in three forms, each of which is cached: flat arrays, byte trees
     and polars expressions. A model makes its predictor anew when it is copied or unpickled. Where numba is not
     installed, numpy walks the flat arrays to the same predictions, more slowly.
 
@@ -84,7 +84,7 @@ class Predictor:
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.ensemble = ensemble
-        # What the last call prepared: most calls have columns of the same types and want the same output.
+        # What the last call prepared: most calls have columns of the same types and the same output.
         self._outputs: dict[str, Output] = {}
         self._last_scorer: tuple[tuple[FeatureType, ...], ByteScorer] | None = None
         self._last_frame: _FrameColumns | None = None
@@ -189,7 +189,7 @@ class Predictor:
         return self._values(self._outputs[output], self._inputs(self._outputs[output], data))
 
     def _inputs(self, output: Output, data: Any) -> list[Any]:
-        """Return the margins of each row, and the number that the output looks up, if any."""
+        """Return the margins of each row, and the number of the output's lookup, if any."""
         lookup, features = output.lookup, self.ensemble.read_features
         if lookup is None:
             return self._margins(data)
@@ -213,7 +213,7 @@ class Predictor:
             yield self._values(output, self.with_offset(frame, sums))
 
     def _values(self, output: Output, margins: Sequence[Any]) -> pl.Series:
-        """Return an output of rows with these margins, the last of which is the number that it looks up, if any."""
+        """Return an output of rows with these margins, the last of which is the number of its lookup, if any."""
         may_be_null = self.ensemble.offset is not None
         if output.is_margin and not may_be_null:
             return pl.Series("prediction", margins[0])
@@ -290,24 +290,24 @@ class Predictor:
             return list(sums)
         exprs = [(k, expr.alias(str(k))) for k, expr in enumerate(offset.exprs()) if expr is not None]
         added = rows.select(expr for _, expr in exprs)
-        return [added[str(k)] + pl.Series(each) if str(k) in added.columns else each for k, each in enumerate(sums)]
+        return [added[str(k)] + pl.Series(total) if str(k) in added.columns else total for k, total in enumerate(sums)]
 
     def sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[Any]) -> list[Any]:
         """Return each output's base plus the values of each row's leaves, without offset; columns have these types."""
         if self._is_linear:
             if has_numba():
                 return self._linear_scorer.margins(frame, types, bases, kept_workers())
-            leaves = frame.select(each.alias(str(k)) for k, each in enumerate(self._margin_exprs([0.0] * len(bases))))
+            leaves = frame.select(expr.alias(str(k)) for k, expr in enumerate(self._margin_exprs([0.0] * len(bases))))
             return [base + sums.to_numpy() for base, sums in zip(bases, leaves.collect(), strict=True)]
         if self.byte_trees is not None:
             return self._scorer(self.byte_trees, types).margins(frame, bases, kept_workers())
         return self.arrays.margins(self.arrays.codes(frame, types), bases)
 
     def _margins_of_frame(self, frame: pl.DataFrame) -> list[Any] | None:
-        """Return the margins of a frame whose types say how it is read; None of others, and without byte trees.
+        """Return the margins of a frame that is read by its types alone; None of others, and without byte trees.
 
-        Frames with the same columns share a scorer. Of thousands of columns, to ask for all types takes longer than to
-        score some rows, so that from the second such frame on only those are looked at that trees use.
+        Frames with the same columns share a scorer. Of thousands of columns, to read all types takes longer than to
+        score some rows, so from the second such frame on only those of the columns that trees use are read.
         """
         if self.byte_trees is None:
             return None
@@ -382,7 +382,7 @@ _WORDS = {"string": "strings", "codes": "integers", "boolean": "Booleans"}
 
 
 def _check_lookup(source: Source, lookup: Lookup) -> None:
-    """Raise `DataError` if the column is not in the data, or has values of another type than those looked up."""
+    """Raise `DataError` if the column is not in the data, or has another type than the values of the lookup."""
     if lookup.column not in source.names():
         raise DataError(f"the data lacks column {shown(lookup.column)}, by whose value the model's interval differs")
     kind = source.types()[lookup.column]

@@ -3,8 +3,8 @@
 Both are XGBoost's (src/tree/hist/evaluate_splits.h, EnumerateOneHot and EnumeratePart). Either way some categories are
 *named*, and everything else goes to the other side: the missing values, and categories without rows in the node.
 
-*One category against the rest*, for features of fewer than ``max_cat_to_onehot`` categories: each category on its own
-goes right, with the missing values on either side.
+*One category against the rest*, for features of fewer than ``max_cat_to_onehot`` categories: one category goes right,
+with the missing values on either side.
 
 *Sorted partition*, for all others: categories are sorted by their weight as leaves, and the candidates are the prefixes
 of that order from either end. With λ = 0, and nothing missing, four categories of a node with G = 1 and H = 10:
@@ -28,7 +28,7 @@ step  goes right  goes left   gain
 ====  ==========  ==========  ==================  ====================================
 
 The named ones are in bold. The split is position 2, missing left: the two lowest, a and d, go right. Naming b and c
-instead would be the same split, so half of the steps are enough where everything has a place in the order.
+instead would be the same split, so half of the steps are enough where everything has a position in the order.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ __all__ = [
 
 # The side that the named categories go to; missing values go to the other. At equal gains the first of these is taken.
 NAMED_RIGHT, NAMED_LEFT = 0, 1
-# The ends of an order that are found by insertion, in time proportional to their length times its insertions; for
-# longer ones everything is sorted.
+# The longest ends of an order that are sorted by insertion, in time proportional to their length times its insertions;
+# for longer ones everything is sorted.
 _MAX_INSERTED = 256
 # The rows of `category_room`: codes, and the two ends of their order.
 _CODES, _LOWEST, _HIGHEST = range(3)
@@ -67,7 +67,7 @@ _CODES, _LOWEST, _HIGHEST = range(3)
 def category_room(n_categories):  # type: ignore[no-untyped-def]
     """Return memory for the search in so many categories: int64 (3, categories) and float64 (2, categories).
 
-    A node has a search for each categorical feature, in which memory of its own would take longer than ten categories.
+    A node has a search for each categorical feature, in which to allocate memory would take longer than ten categories.
     """
     return np.empty((3, n_categories), dtype=np.int64), np.empty((2, n_categories))
 
@@ -128,7 +128,7 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
         the ascending order, the lower code comes first among equal weights. Only two short ends are sorted: of 100,000
         categories a full sort would take longer than the rest of the search.
     """
-    (codes, lowest, highest), (weight, kept) = room
+    (codes, lowest, highest), (weight, keys) = room
     most = min(most, n)
     for i in range(n):
         code = codes[i]
@@ -145,12 +145,12 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
             highest[i] = lowest[n - 1 - i]
         return lowest[:most], highest[:most]
     for i in range(n):
-        if i < most or weight[i] < kept[most - 1]:  # which is seldom so
-            _insert(weight[i], codes[i], kept, lowest, min(i, most), most)
+        if i < most or weight[i] < keys[most - 1]:  # which is seldom so
+            _insert(weight[i], codes[i], keys, lowest, min(i, most), most)
     for i in range(n):
         key = -weight[n - 1 - i]
-        if i < most or key < kept[most - 1]:
-            _insert(key, codes[n - 1 - i], kept, highest, min(i, most), most)
+        if i < most or key < keys[most - 1]:
+            _insert(key, codes[n - 1 - i], keys, highest, min(i, most), most)
     return lowest[:most], highest[:most]
 
 
@@ -209,7 +209,7 @@ def named_categories(  # type: ignore[no-untyped-def]
     histogram
         float64 (categories + 1, 2), the missing bin last.
     position, missing_left
-        What `scan_categories` has found.
+        The results of `scan_categories`.
     max_cat_to_onehot, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     """
@@ -293,7 +293,7 @@ def scan_categories(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Find a node's best split on one categorical feature.
 
-    Ties go to the lowest category on its own, to the smallest set, then to the set that goes right.
+    Ties go to the lowest single category, to the smallest set, then to the set that goes right.
 
     Parameters
     ----------
@@ -322,8 +322,8 @@ def scan_categories(  # type: ignore[no-untyped-def]
         reg_lambda, reg_alpha, max_delta_step, min_child_weight,
     )  # fmt: skip
     missing_G, missing_H = histogram[-1, 0], histogram[-1, 1]
-    sides = 1 if one_hot and steps == n else 2  # without missing values, a category on its own only goes right
-    found, position, best_side, gain, best_GL, best_HL = False, 0, NAMED_RIGHT, least, 0.0, 0.0
+    sides = 1 if one_hot and steps == n else 2  # without missing values, a single category only goes right
+    has_split, position, best_side, gain, best_GL, best_HL = False, 0, NAMED_RIGHT, least, 0.0, 0.0
     lower, upper = -np.inf, np.inf
     if bounds is not None:
         lower, upper = bounds[node, 0], bounds[node, 1]
@@ -354,8 +354,8 @@ def scan_categories(  # type: ignore[no-untyped-def]
                     reg_lambda, reg_alpha, max_delta_step, min_child_weight,
                 )  # fmt: skip
             if gained > gain:
-                found, position, best_side, gain, best_GL, best_HL = True, step, side, gained, GL, HL
-    return found, position, 1 - best_side, gain, best_GL, best_HL
+                has_split, position, best_side, gain, best_GL, best_HL = True, step, side, gained, GL, HL
+    return has_split, position, 1 - best_side, gain, best_GL, best_HL
 
 
 def categorical_split(
@@ -368,7 +368,7 @@ def categorical_split(
     node: Stats,
     penalties: Penalties,
 ) -> Split:
-    """Return the split that `scan_categories` found."""
+    """Return the split of `scan_categories`."""
     p = penalties
     named = named_categories(
         histogram, position, missing_left, p.max_cat_to_onehot,

@@ -1,7 +1,7 @@
 """Kernels that choose each open node's split: a scan of every feature's histogram, node by node.
 
 Equal gains are tied to the lowest feature, then the lowest threshold (for categories see `scan_categories`), then to
-missing going right: candidates are scanned in that order, and the first of equals is kept.
+missing going right: candidates are scanned in that order, and the first of equals wins.
 
 A numeric feature takes prefix sums over its histogram, and the gain at each cut. A histogram of four bins and the
 missing one, whose rows sum to G = −4 and H = 7; λ = 1:
@@ -26,8 +26,8 @@ position  (GL, HL)  gain with missing right                gain with missing lef
 4         (-3, 6)   9/7 + 1/2 - 2 = -0.21                  0 (no row is left for the right child)
 ========  ========  =====================================  ========================================
 
-The split is at position 2, so bins 0 and 1 go left, and missing goes left, too. Position 4, past the last bin, asks
-whether there is a value at all.
+The split is at position 2, so bins 0 and 1 go left, and missing goes left, too. Position 4, past the last bin, is the
+split on whether there is a value at all.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def scan_histograms(  # type: ignore[no-untyped-def]
         float64 (nodes, 2): the least and the largest weight in each node, infinite without constraints. Both are None
         where no weight of the tree is bounded (see `frameboost.splits.split.SplitLimits.bounding`).
     has_two_bins
-        Whether many features have two bins, for which there is a shortcut; None in place of False, for which kernels
-        are compiled without it.
+        Whether many features have two bins, for which there is a shortcut; None instead of False, for which kernels are
+        compiled without it.
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     best
@@ -110,40 +110,40 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                 continue
             histogram = sums[offsets[feature] : offsets[feature + 1]]
             if is_categorical is not None and is_categorical[feature]:
-                found = scan_categories(
+                candidate = scan_categories(
                     histogram, room, G, H, parent, bounds, node, max_cat_to_onehot, max_cat_threshold, cat_smooth,
                     reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
                 )  # fmt: skip
-                _keep(found, feature, best[node], stats[node])
+                _keep(candidate, feature, best[node], stats[node])
                 continue
             if monotone is not None:
                 direction = monotone[feature]
                 if direction != 0 or max_delta_step != 0.0 or lower > -np.inf or upper < np.inf:
-                    found = scan_bounded_numbers(
+                    candidate = scan_bounded_numbers(
                         histogram, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step,
                         min_child_weight, stats[node, 0], left, gains, positions,
                     )  # fmt: skip
-                    _keep(found, feature, best[node], stats[node])
+                    _keep(candidate, feature, best[node], stats[node])
                     continue
             if has_two_bins is not None and len(histogram) == 3 and histogram[2, 0] == 0.0 and histogram[2, 1] == 0.0:
-                # `scan_numbers` finds the same split, but takes longer to start than this one gain takes.
+                # `scan_numbers` returns the same split, but takes longer to start than this one gain takes.
                 GL, HL = histogram[0, 0], histogram[0, 1]
                 gain = split_gain(GL, HL, G, H, parent, reg_lambda, reg_alpha, min_child_weight)
                 if gain > stats[node, 0]:
                     _keep((True, 1, 0, gain, GL, HL), feature, best[node], stats[node])
                 continue
-            found = scan_numbers(
+            candidate = scan_numbers(
                 histogram, G, H, parent, reg_lambda, reg_alpha, min_child_weight, stats[node, 0], left, gains, positions
             )
-            _keep(found, feature, best[node], stats[node])
+            _keep(candidate, feature, best[node], stats[node])
 
 
 @kernel(inline="always")
-def _keep(found, feature, best, stats):  # type: ignore[no-untyped-def]
+def _keep(candidate, feature, best, stats):  # type: ignore[no-untyped-def]
     """Write a feature's split, if it has one, as that of the node."""
-    if found[0]:
-        best[0], best[1], best[2] = feature, found[1], found[2]
-        stats[0], stats[1], stats[2] = found[3], found[4], found[5]
+    if candidate[0]:
+        best[0], best[1], best[2] = feature, candidate[1], candidate[2]
+        stats[0], stats[1], stats[2] = candidate[3], candidate[4], candidate[5]
 
 
 @kernel
@@ -151,14 +151,14 @@ def _find_share(  # type: ignore[no-untyped-def]
     histograms, indices, offsets, is_categorical, allowed, monotone, bounds, has_two_bins, max_cat_to_onehot,
     max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count, share,
 ):  # fmt: skip
-    own = slice(len(indices) * share // count, len(indices) * (share + 1) // count)
-    own_bounds = bounds
+    nodes = slice(len(indices) * share // count, len(indices) * (share + 1) // count)
+    node_bounds = bounds
     if bounds is not None:
-        own_bounds = bounds[own]
+        node_bounds = bounds[nodes]
     scan_histograms(
-        histograms, indices[own], offsets, is_categorical, allowed[own], 0, monotone, own_bounds, has_two_bins,
+        histograms, indices[nodes], offsets, is_categorical, allowed[nodes], 0, monotone, node_bounds, has_two_bins,
         max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
-        best[own], stats[own],
+        best[nodes], stats[nodes],
     )  # fmt: skip
 
 
@@ -223,17 +223,17 @@ def _may_score(left, n, added_G, added_H, G, H, least, reg_lambda, min_child_wei
     """Return whether one of the same left sums may score ``least`` or more.
 
     With a = HL+λ and b = HR+λ, GL²/a + GR²/b ≥ s only where GL²·b + GR²·a ≥ s·a·b: to compare these takes no division,
-    which is most of the time that a gain takes. A penalty α makes scores less. What both sides are rounded by is less
-    than 2⁻⁴⁸ of them, and what is lost below the smallest float less than 1e-290.
+    which is most of the time that a gain takes. A penalty α makes scores less. Both sides are rounded by less than 2⁻⁴⁸
+    of them, and underflow loses less than 1e-290.
     """
-    found, least = False, least * (1.0 - 2.0**-48)
+    may_score, least = False, least * (1.0 - 2.0**-48)
     for i in range(n):
         GL, HL = left[0, i] + added_G, left[1, i] + added_H
         GR, HR = G - GL, H - HL
         a, b = HL + reg_lambda, HR + reg_lambda
         is_heavy = (min_child_weight <= HL) & (min_child_weight <= HR)
-        found |= is_heavy & (GL * GL * b + GR * GR * a + 1e-290 >= least * a * b)
-    return found
+        may_score |= is_heavy & (GL * GL * b + GR * GR * a + 1e-290 >= least * a * b)
+    return may_score
 
 
 @kernel
@@ -250,12 +250,12 @@ def _bounded_gains(  # type: ignore[no-untyped-def]
 
 
 @kernel(no_cpython_wrapper=True)
-def _keep_largest(gains, n, side, found):  # type: ignore[no-untyped-def]
-    """Return the largest of the gains of a side, its number from 1 on and the side, or what was ``found`` before.
+def _keep_largest(gains, n, side, previous):  # type: ignore[no-untyped-def]
+    """Return the largest of the gains of a side, its number from 1 on and the side, or the ``previous`` largest.
 
-    Equal gains are tied to the lowest number, then to what was found before.
+    Equal gains are tied to the lowest number, then to the previous one.
     """
-    most, number, best_side = found
+    most, number, best_side = previous
     for i in range(n):
         if gains[i] > most or (gains[i] == most and i + _ONE < number):
             most, number, best_side = gains[i], i + _ONE, side
@@ -290,13 +290,13 @@ def scan_numbers(  # type: ignore[no-untyped-def]
         and G and H of the left child.
     """
     n = _prefix_sums(histogram, left, positions)
-    found = least, np.uint64(0), np.int64(0)
+    largest = least, np.uint64(0), np.int64(0)
     for side in range(_sides(histogram)):
         added_G, added_H = side * histogram[-1, 0], side * histogram[-1, 1]
-        if _may_score(left, n, added_G, added_H, G, H, parent + found[0], reg_lambda, min_child_weight):
+        if _may_score(left, n, added_G, added_H, G, H, parent + largest[0], reg_lambda, min_child_weight):
             _unbounded_gains(left, n, added_G, added_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains)
-            found = _keep_largest(gains, n, side, found)
-    return _candidate(histogram, left, positions, found)
+            largest = _keep_largest(gains, n, side, largest)
+    return _candidate(histogram, left, positions, largest)
 
 
 @kernel
@@ -316,22 +316,22 @@ def scan_bounded_numbers(  # type: ignore[no-untyped-def]
         The parameter of that name.
     """
     n = _prefix_sums(histogram, left, positions)
-    found = least, np.uint64(0), np.int64(0)
+    largest = least, np.uint64(0), np.int64(0)
     for side in range(_sides(histogram)):
         _bounded_gains(
             left, np.uint64(0), n, side * histogram[-1, 0], side * histogram[-1, 1], G, H, parent, direction, lower,
             upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
         )  # fmt: skip
-        found = _keep_largest(gains, n, side, found)
+        largest = _keep_largest(gains, n, side, largest)
     if direction != 0:
-        # One more candidate, which no direction holds for: present values left, missing ones right.
+        # One more candidate, without a direction: present values left, missing ones right.
         _bounded_gains(
             left, n, n + _ONE, 0.0, 0.0, G, H, parent, np.int8(0), lower, upper,
             reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
         )  # fmt: skip
-        if gains[n] > found[0]:
-            found = gains[n], n + _ONE, np.int64(0)
-    return _candidate(histogram, left, positions, found)
+        if gains[n] > largest[0]:
+            largest = gains[n], n + _ONE, np.int64(0)
+    return _candidate(histogram, left, positions, largest)
 
 
 @kernel(inline="always")
@@ -341,9 +341,9 @@ def _sides(histogram):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _candidate(histogram, left, positions, found):  # type: ignore[no-untyped-def]
-    """Return the candidate that `_keep_largest` has found, as `scan_numbers` does."""
-    gain, number, missing_left = found
+def _candidate(histogram, left, positions, largest):  # type: ignore[no-untyped-def]
+    """Return the result of `_keep_largest` as `scan_numbers` returns it."""
+    gain, number, missing_left = largest
     if number == 0:
         return False, 0, 0, 0.0, 0.0, 0.0
     best = number - _ONE
@@ -359,9 +359,9 @@ def subtract_slots(histograms, indices, parents, item, slots):  # type: ignore[n
     """Do what `subtract_from_parents` does for one child, in a slice of its sums in a row: g and h of a slot, ..."""
     # The sums are on the exact grid (see `frameboost.expressions.grid`), so the difference is exact, too.
     if parents[item] >= 0:
-        own, parent = histograms[indices[item]].ravel()[slots], histograms[parents[item]].ravel()[slots]
-        for i in range(len(own)):
-            parent[i] -= own[i]
+        child, parent = histograms[indices[item]].ravel()[slots], histograms[parents[item]].ravel()[slots]
+        for i in range(len(child)):
+            parent[i] -= child[i]
 
 
 @kernel
@@ -374,7 +374,7 @@ _subtracting = outlined(_subtract_one)
 
 @kernel
 def subtract_from_parents(team, histograms, indices, parents):  # type: ignore[no-untyped-def]
-    """Turn the histograms of parents into those of the other child, in place.
+    """Turn the histograms of parents into those of the other child, in the same memory.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class SplitLimits:
 class Split(NamedTuple):
     """The best split of an open node.
 
-    A row of a numeric feature goes left where its bin's code is less than ``bin``. In the feature's own values that is
+    A row of a numeric feature goes left where its bin's code is less than ``bin``. In the feature's values that is
     ``value < threshold``; ``threshold`` is None where ``bin`` is past the last bin, and every present value goes left.
 
     A row of a categorical feature goes to the side that missing values do not go to where its code is in ``categories``

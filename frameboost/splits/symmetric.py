@@ -108,17 +108,17 @@ def split_level(  # type: ignore[no-untyped-def]
             goes_left[code] = code < position
         goes_left[-1] = missing_left != 0
     for k in range(len(indices)):
-        own, G, H = histograms[indices[k], first:last], 0.0, 0.0
+        histogram, G, H = histograms[indices[k], first:last], 0.0, 0.0
         for code in range(len(goes_left)):
             if goes_left[code]:
-                G += own[code, 0]
-                H += own[code, 1]
+                G += histogram[code, 0]
+                H += histogram[code, 1]
         stats[k, 1], stats[k, 2] = G, H
 
 
 @kernel(no_cpython_wrapper=True)
 def _divisible(histograms, indices, start, end, bounds, penalties):  # type: ignore[no-untyped-def]
-    """Return the nodes that a split can give two children of enough weight, and G, H and the score of each node.
+    """Return the nodes that a split can divide into two children of enough weight, and G, H and the score of each node.
 
     The others add no gain. Sums are on grids, so H is what the H of two children add up to, bit for bit.
     """

@@ -1,7 +1,7 @@
 """The kernels that choose the split of nodes of trees with vector leaves: one tree for several outputs.
 
-A candidate's gain is the sum over the outputs of score(left) + score(right) − score(parent), each by the output's own G
-and H (Zhang & Jung 2021, "GBDT-MO"). As in XGBoost, a child whose H of an output is below
+A candidate's gain is the sum over the outputs of score(left) + score(right) − score(parent), each by the output's G and
+H (Zhang & Jung 2021, "GBDT-MO"). As in XGBoost, a child whose H of an output is below
 ``min_child_weight`` has weight 0 and score 0 in that output, and may have weights in others.
 
 Example with two outputs, λ = 0 and ``min_child_weight`` 1: G = (−2, 1) and H = (2, 0.5) on the left, G = (1, 1) and
@@ -10,7 +10,7 @@ and 0 + 1/2 − 4/2.5 of the second, whose left child is too light: 1.567 in all
 
 Categories are sorted along the axis on which their weights differ most: the first principal component of the vectors of
 weights, each weighted by its H, by power iteration (Golub & Van Loan, section 8.2). For one output that is the order by
-weight. XGBoost 3.4 sorts them by their products with the node's own weights instead, which are 0 in the first tree.
+weight. XGBoost 3.4 sorts them by their products with the node's weights instead, which are 0 in the first tree.
 """
 
 from __future__ import annotations
@@ -95,11 +95,16 @@ def scan_outputs(  # type: ignore[no-untyped-def]
             first, last = offsets[feature], offsets[feature + 1] - 1
             if is_categorical is not None and is_categorical[feature]:
                 settings = max_cat_to_onehot, max_cat_threshold, cat_smooth
-                found = _scan_categories(sums, first, last, totals, settings, penalties, gains[node], space)
+                candidate = _scan_categories(sums, first, last, totals, settings, penalties, gains[node], space)
             else:
-                found = _scan_numbers(sums, first, last, totals, penalties, gains[node], space)
-            if found[0] > gains[node]:
-                gains[node], best[node, 0], best[node, 1], best[node, 2] = found[0], feature, found[1], found[2]
+                candidate = _scan_numbers(sums, first, last, totals, penalties, gains[node], space)
+            if candidate[0] > gains[node]:
+                gains[node], best[node, 0], best[node, 1], best[node, 2] = (
+                    candidate[0],
+                    feature,
+                    candidate[1],
+                    candidate[2],
+                )
 
 
 @kernel(no_cpython_wrapper=True)
@@ -116,10 +121,10 @@ def _totals(sums, end):  # type: ignore[no-untyped-def]
 @kernel(inline="always")
 def _has_rows(sums, slot):  # type: ignore[no-untyped-def]
     """Return whether the bin of a slot has rows with gradients in some output."""
-    found = False
+    has_rows = False
     for k in range(len(sums)):
-        found |= (sums[k, slot, 1] != 0.0) | (sums[k, slot, 0] != 0.0)
-    return found
+        has_rows |= (sums[k, slot, 1] != 0.0) | (sums[k, slot, 0] != 0.0)
+    return has_rows
 
 
 @kernel(no_cpython_wrapper=True)
@@ -310,10 +315,10 @@ def _find_share(  # type: ignore[no-untyped-def]
     histograms, indices, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains, count, share,
 ):  # fmt: skip
-    own = slice(len(indices) * share // count, len(indices) * (share + 1) // count)
+    nodes = slice(len(indices) * share // count, len(indices) * (share + 1) // count)
     scan_outputs(
-        histograms, indices[own], offsets, is_categorical, allowed[own], max_cat_to_onehot, max_cat_threshold,
-        cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best[own], gains[own],
+        histograms, indices[nodes], offsets, is_categorical, allowed[nodes], max_cat_to_onehot, max_cat_threshold,
+        cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best[nodes], gains[nodes],
     )  # fmt: skip
 
 
