@@ -139,7 +139,7 @@ def _unknown(parser: Parser, words: Sequence[str]) -> str:
     known = sorted(set(re.findall(r"--[a-z][-a-z]*", parser.format_help())))
     near = []
     if "--learning-rate" in known:
-        try:  # which knows other libraries' names of parameters
+        try:  # which translates other libraries' names of parameters
             Parameters.from_keywords({option.lstrip("-").replace("-", "_"): None})
         except ParameterError as error:
             named = re.search(r"; (?:here it is called|did you mean) '(\w+)'", str(error))

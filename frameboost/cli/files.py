@@ -70,10 +70,10 @@ def check_table_out(options: argparse.Namespace) -> None:
 
 def check_data(options: argparse.Namespace) -> None:
     """Raise `UsageError` if the arguments that name the rows do not go together."""
-    several = len(options.data) > 1
-    if several and options.table is not None:
+    are_several = len(options.data) > 1
+    if are_several and options.table is not None:
         raise UsageError("--table is for one DuckDB file, not for several files")
-    if _STDIN in options.data and several:
+    if _STDIN in options.data and are_several:
         raise UsageError("'-', standard input, is one table; it does not go with files")
 
 
@@ -135,7 +135,7 @@ def check_keep(keep: list[str], known: list[str]) -> None:
 
 
 def write_model(model: Model, path: str) -> None:
-    """Write a model as the path's ending says (see `Model.save`), or as JSON to standard output."""
+    """Write a model in the format of the path's suffix (see `Model.save`), or as JSON to standard output."""
     if path == STDOUT:
         write_output(path, with_training(model.to_json(), model.ensemble.training))
     else:

@@ -346,7 +346,7 @@ def _print_rows(model: Model, frame: pl.DataFrame, options: argparse.Namespace, 
         parts, values = contributions.row(number, named=True), frame.row(number, named=True)
         bias = parts.pop("bias")
         most = sorted(parts, key=lambda name: -abs(parts[name]))[: options.top]
-        kept = "".join(f", {name} {values[name]}" for name in options.keep or [])
+        kept_values = "".join(f", {name} {values[name]}" for name in options.keep or [])
         rest = sum(parts.values()) - sum(parts[name] for name in most)
         named = {name: ("NULL" if values[name] is None else str(values[name]), parts[name]) for name in most}
         lines = {"(mean)": ("", bias)} | named | ({"(others)": ("", rest)} if len(most) < len(parts) else {})
@@ -355,7 +355,7 @@ def _print_rows(model: Model, frame: pl.DataFrame, options: argparse.Namespace, 
             "value": [value for value, _ in lines.values()],
             "contribution": [part for _, part in lines.values()],
         })  # fmt: skip
-        title = f"row {number}{kept}: {predicted}margin{of_output} {margins[number]:.6g}"
+        title = f"row {number}{kept_values}: {predicted}margin{of_output} {margins[number]:.6g}"
         print_table(table, title, bars="contribution")
         if number + 1 < len(frame):
             print()

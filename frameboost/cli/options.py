@@ -1,7 +1,7 @@
 """The options of commands, made of the signatures and docstrings of the public functions that they call.
 
-A function says of each parameter what it is called, which type and which default it has, and what it means
-(`add_options`). A command names the parameters that are options, and what differs on a command line: text where Python
+A function has the name, the type, the default and the meaning of each parameter (`add_options`). A command names the
+parameters that are options, and what differs on a command line: text where Python
 takes an object, files where it takes frames. `arguments` passes the options on.
 """
 
@@ -171,8 +171,8 @@ def one_or_several(text: str) -> str | list[str]:
     >>> one_or_several("a"), one_or_several("a,b")
     ('a', ['a', 'b'])
     """
-    several = names(text)
-    return several[0] if len(several) == 1 else several
+    parts = names(text)
+    return parts[0] if len(parts) == 1 else parts
 
 
 COLUMNS: Mapping[str, Any] = {"type": names, "action": "extend", "metavar": "COLUMNS"}

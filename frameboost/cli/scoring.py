@@ -73,7 +73,7 @@ def _frame(model: Model, options: argparse.Namespace) -> pl.LazyFrame:
     read = _read(model, options.output)
     source = open_rows(read_data(options), read)
     offset = model.ensemble.started_from(options.base_margin)
-    offset.find_in(source)  # here, as batches do not tell which value is wrong
+    offset.find_in(source)  # here, as an error of a batch does not name the wrong value
     if isinstance(source, FrameSource):
         return source.frame
     known = source.names()
@@ -138,14 +138,14 @@ class _PredictionStream:
     def _scored_batch(self, rows: pl.DataFrame) -> pl.DataFrame:
         predicted = self._model.predict(rows, self._output, base_margin=self._base_margin)  # type: ignore[arg-type]
         columns = _as_columns(predicted.rename(self._name))
-        kept = rows if self._keep is None else rows.select(map(column, self._keep))
+        kept_rows = rows if self._keep is None else rows.select(map(column, self._keep))
         for new in columns:
-            if new.name in kept.columns:
+            if new.name in kept_rows.columns:
                 raise ParameterError(
                     f"the data has a column {shown(new.name)} already; give the predictions another --name, or "
                     "leave that column out of --keep"
                 )
-        return kept.with_columns(columns) if kept.columns else pl.DataFrame(columns)
+        return kept_rows.with_columns(columns) if kept_rows.columns else pl.DataFrame(columns)
 
 
 def _as_columns(predicted: pl.Series) -> list[pl.Series]:
@@ -155,8 +155,8 @@ def _as_columns(predicted: pl.Series) -> list[pl.Series]:
     if not isinstance(predicted.dtype, pl.Array):
         return [predicted]
     width = predicted.dtype.size
-    several = [predicted.arr.get(i) for i in range(width)]
-    return [part.rename(predicted.name if width == 1 else f"{predicted.name}_{i}") for i, part in enumerate(several)]
+    outputs = [predicted.arr.get(i) for i in range(width)]
+    return [part.rename(predicted.name if width == 1 else f"{predicted.name}_{i}") for i, part in enumerate(outputs)]
 
 
 # --- sql --------------------------------------------------------------------------------------------------------------

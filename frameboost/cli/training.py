@@ -149,7 +149,7 @@ def _train(options: argparse.Namespace) -> None:
         print_facts(facts | {"seconds": f"{seconds:.1f}", "file": file_fact(options.out)})
 
 
-# --- what a training says at its end ----------------------------------------------------------------------------------
+# --- what a training prints at its end --------------------------------------------------------------------------------
 
 
 def _facts(model: Model, planned: FitPlan, options: argparse.Namespace) -> dict[str, str]:
@@ -184,7 +184,7 @@ def _reason(model: Model, planned: FitPlan, options: argparse.Namespace) -> str:
     if len(targets) > 1:
         return f"as the targets {listed(targets)} are {adjective}"
     what = f"is {adjective}" if adjective else f"has {len(model.classes):,} labels"
-    if model.ensemble.training.hint:  # which the fit has found by its own look at the labels
+    if model.ensemble.training.hint:  # of the fit, from the labels
         what = "is 0 or 1; --objective binary:logistic would predict the probability of 1"
     return f"as target {shown(targets[0])} {what}"
 

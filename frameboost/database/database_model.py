@@ -253,7 +253,7 @@ class DatabaseModel:
 
         Each node is a row: ``id``, ``tree``, ``node``, ``output``, ``feature`` (NULL in a leaf), a column of thresholds
         for each type of features (such as ``threshold_float64``), the ids of the children, ``left``, ``right`` and
-        ``missing``, and ``value``. Each category of a split is a row of its own: ``named_by``, ``category``. Base
+        ``missing``, and ``value``. Each category of a split is a separate row: ``named_by``, ``category``. Base
         margins and offsets are in the query, not in the table.
 
         Examples
@@ -306,7 +306,7 @@ class DatabaseModel:
         keep
             Other columns to return; with ``top``, of types that GROUP BY takes.
         top
-            If given, reason codes: columns ``reason_1``, ``contribution_1``, ... up to ``top`` have the names and the
+            For reason codes: columns ``reason_1``, ``contribution_1``, ... up to ``top`` have the names and the
             contributions of the features with the largest absolute contributions; ties go to the first in the model's
             order. By default a column for each feature, and ``"bias"``.
         output
@@ -473,14 +473,14 @@ class DatabaseModel:
             dbt's materialization: ``"view"``, ``"table"``, ``"ephemeral"``, ``"incremental"``, or one of an adapter. By
             default a view, or a table if the query is larger than a view may be.
         unique_key, where
-            Of ``"incremental"``, one or both. ``unique_key``: the columns that tell rows apart; a later run replaces
+            Of ``"incremental"``, one or both. ``unique_key``: the columns of the rows' key; a later run replaces
             the rows that it scores again. ``where``: a condition on the rows that a later run scores, SQL that may have
             Jinja in it: ``"loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})"``.
 
         Raises
         ------
         ParameterError
-            As `query`; if dbt does not take a name; if a view is asked for and the query is larger than one may be; if
+            As `query`; if dbt does not take a name; if it is to be a view and the query is larger than one may be; if
             an incremental model has neither ``unique_key`` nor ``where``, so that each run would append all rows.
 
         Examples
@@ -500,7 +500,7 @@ class DatabaseModel:
         joined = {secrets.token_hex(16): table for table in (self.star.table_names if self.star else ())}
         check_dbt_names("tables", *joined.values())
         star = None if self.star is None else self.star.called({table: name for name, table in joined.items()})
-        condition = f"{secrets.token_hex(16)} IS NULL"  # stands for the condition on the rows of later runs
+        condition = f"{secrets.token_hex(16)} IS NULL"  # replaced by the condition on the rows of later runs
         text = replace(self, star=star)._statement(
             Destination(), stand_in, QueryOptions(keep, where=condition, output=output, form=form)
         )
@@ -523,7 +523,7 @@ class DatabaseModel:
 
     def _sql_model(self, output: str) -> SqlModel:
         """Return the input of the SQL compilers for one output."""
-        if output == "leaf":  # each tree is a margin of its own, with node numbers for leaf values
+        if output == "leaf":  # each tree is a separate margin, with node numbers for leaf values
             numbers = [[replace(tree, value=tuple(map(float, range(len(tree)))), linear=())]
                        for tree in self.ensemble.trees]  # fmt: skip
             zeros = [0.0] * len(numbers)
@@ -588,11 +588,11 @@ class DatabaseModel:
         return {column.feature.name: column for column in self._columns_beside(self.ensemble.offset.features)}
 
     def _column_beside(self, feature: Feature) -> FeatureColumn:
-        """Return the column that a number is looked up by, which may be a feature's too."""
+        """Return the column of a lookup, which may be a feature's too."""
         return self._columns_beside([feature])[0]
 
     def _columns_beside(self, features: Sequence[Feature]) -> tuple[FeatureColumn, ...]:
-        """Return columns that are read beside those of the features, and that the database can tell from these."""
+        """Return columns that are read beside those of the features, with names that the database distinguishes."""
         names = {feature.name for feature in features}
         every = [*(feature for feature in self.ensemble.features if feature.name not in names), *features]
         known = {f.name: self.column_names[f.name] for f in every if f.name in self.column_names}
@@ -605,7 +605,7 @@ def read_columns(model: DatabaseModel, output: str) -> list[FeatureColumn]:
     Raises
     ------
     ParameterError
-        If there is no such output; if the database can't have such a column, or can't tell it from a feature's.
+        If there is no such output; if the database can't have such a column, or takes its name for a feature's.
     """
     lookup = None if output == "leaf" else model.ensemble.output(output).lookup
     read = {**model._offset_columns(), **{column.feature.name: column for column in model.columns}}

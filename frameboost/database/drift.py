@@ -97,10 +97,10 @@ def _of_feature(frame: pl.DataFrame, feature: Feature, n_bins: int) -> list[tupl
     rows: list[tuple[Any, ...]] = [(name, MISSING, None, None, None, values.null_count())]
     if kind.is_categorical:
         counts = present.value_counts(name="rows").sort(["rows", "value"], descending=[True, False])
-        kept = counts.head(n_bins - 1).rows()
-        rows += [(name, i, None, None, json.dumps(value), count) for i, (value, count) in enumerate(kept)]
-        others = int(counts["rows"].sum()) - sum(count for _, count in kept)
-        return [*rows, (name, len(kept), None, None, None, others)]
+        largest = counts.head(n_bins - 1).rows()
+        rows += [(name, i, None, None, json.dumps(value), count) for i, (value, count) in enumerate(largest)]
+        others = int(counts["rows"].sum()) - sum(count for _, count in largest)
+        return [*rows, (name, len(largest), None, None, None, others)]
     (bins,) = with_thresholds([propose_bins(feature, present, n_bins)])
     codes = present.to_frame().select(code_expr(pl.col("value"), kind, bins.cuts, bins.missing).alias("bin"))
     counted = dict(codes.group_by("bin").len().rows())

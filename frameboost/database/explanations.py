@@ -140,12 +140,12 @@ def _reasons_query(
     columns = renamed(columns, stages.rename_lost())
     writer = TreeWriter(filled_columns(chain.from_iterable(steps), columns, stages, integers=False), dialect)
     sums = {i: writer.margin(0.0, trees) for i, trees in enumerate(steps) if trees}
-    kept = stages.keep or []
+    keep = stages.keep or []
     row, number, feature, contribution, rank = stages.reserve(5)
     values = dict(zip(sums, stages.reserve(len(sums)), strict=True))
     worked_out = [*(f"{sums[i]} AS {name}" for i, name in values.items()), f"{dialect.statements.row_number} AS {row}"]
-    stages.check(len(kept) + len(worked_out))
-    stages.reduce(f"SELECT {', '.join([*kept, *worked_out])}\n{stages.source()}", kept, [*values.values(), row])
+    stages.check(len(keep) + len(worked_out))
+    stages.reduce(f"SELECT {', '.join([*keep, *worked_out])}\n{stages.source()}", keep, [*values.values(), row])
     names = [[str(i), dialect.string(column.feature.name)] for i, column in enumerate(columns)]
     listed = dialect.constant_rows(names, [number, feature])
     value = dialect.number(0.0)
@@ -153,7 +153,7 @@ def _reasons_query(
         whens = " ".join(f"WHEN {i} THEN {ROW}.{name}" for i, name in values.items())
         value = f"CASE {_FEATURE}.{number} {whens} ELSE {value} END"
     selected = [
-        *(f"{ROW}.{name} AS {name}" for name in [*kept, row]),
+        *(f"{ROW}.{name} AS {name}" for name in [*keep, row]),
         *(f"{_FEATURE}.{name} AS {name}" for name in (number, feature)),
     ]
     stages.replace(
@@ -163,7 +163,7 @@ def _reasons_query(
     )
     size = dialect.call("ABS", [contribution])
     stages.replace(
-        f"SELECT {', '.join([*kept, row, feature, contribution])}, "
+        f"SELECT {', '.join([*keep, row, feature, contribution])}, "
         f"ROW_NUMBER() OVER (PARTITION BY {row} ORDER BY {size} DESC, {number} ASC) AS {rank}\n{stages.source()}",
         [row, feature, contribution, rank],
     )
@@ -172,8 +172,8 @@ def _reasons_query(
         for k in range(1, top + 1)
         for name, value in (("reason", feature), ("contribution", contribution))
     ]
-    stages.check(len(kept) + len(reasons))
-    by, of_row = grouped(kept, f"{rank} = 1", dialect)
+    stages.check(len(keep) + len(reasons))
+    by, of_row = grouped(keep, f"{rank} = 1", dialect)
     order = f"\nORDER BY {row} ASC" if dialect.statements.keeps_order else ""
     return stages.finish(
         f"SELECT {', '.join([*stages.kept_columns(of_row), *reasons])}\n{stages.source()}\nWHERE {rank} <= {top}\n"

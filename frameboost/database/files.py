@@ -100,7 +100,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENING = re.compile(r"\{(?=[{%#])")
 # Materializations of dbt that are not those of a model.
 _NOT_OF_MODELS = frozenset(["clone", "function", "seed", "snapshot", "test", "unit"])
-# Databases whose adapters append rows whatever the unique key is, unless they are told to merge.
+# Databases whose adapters append rows whatever the unique key is, unless their strategy is to merge.
 _APPENDING = frozenset(["athena", "spark", "trino"])
 
 
@@ -113,7 +113,7 @@ class Materialization:
     kind
         The name in dbt.
     unique_key
-        The columns that tell rows apart.
+        The columns of the rows' key.
     where
         A condition on the rows of later runs: SQL that may have Jinja in it.
     """
@@ -192,7 +192,7 @@ class DbtQuery:
     refs
         The dbt models that are joined to that, by the quoted tables that they are in the query.
     condition
-        A condition on the rows, which stands for `Materialization.where`.
+        A condition on the rows, as a placeholder of `Materialization.where`.
     """
 
     text: str
@@ -247,7 +247,7 @@ def _in_jinja(text: str) -> str:
 def _jinja_string(text: str) -> str:
     r"""Return a string within Jinja's tags.
 
-    dbt has a parser of its own for files with few tags, which takes what is between the quotes as it is. So a string
+    dbt has a separate parser for files with few tags, which takes what is between the quotes as it is. So a string
     is written without escapes if it can be, and otherwise as a sum, which that parser leaves to Jinja.
 
     >>> print(_jinja_string("orders"), _jinja_string('"id"'), _jinja_string("it's {{ é"))
@@ -286,7 +286,7 @@ def _escape(character: str) -> str:
 def _description(name: str, head: str, columns: Mapping[str, str], dialect: Dialect) -> str:
     """Return the YAML description, of which dbt renders the strings with Jinja.
 
-    The query writes names in quotes, so dbt's tests must too: dbt quotes a name only if told to, and does not double a
+    The query writes names in quotes, so dbt's tests must too: dbt quotes a name only by option, and does not double a
     quote within.
     """
     about = " ".join(line.removeprefix("-- ").strip() for line in head.splitlines()[:2])

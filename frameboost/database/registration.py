@@ -154,10 +154,10 @@ def _schema(con: duckdb.DuckDBPyConnection, path: Sequence[str], name: str) -> t
     if not path:
         return database, schema
     known = con.execute("SELECT database_name, schema_name FROM duckdb_schemas()").fetchall()
-    meant = [(database, path[0]), (path[0], "main")] if len(path) == 1 else [tuple(path)]
-    for one in meant:
+    candidates = [(database, path[0]), (path[0], "main")] if len(path) == 1 else [tuple(path)]
+    for candidate in candidates:
         for other in known:
-            if list(map(_key, one)) == list(map(_key, other)):
+            if list(map(_key, candidate)) == list(map(_key, other)):
                 return other
     raise ParameterError(f"name={shown(name)} is in no schema that the connection knows; create that schema first")
 
@@ -170,7 +170,7 @@ def _key(name: str) -> bytes:
 
 
 def _named(con: duckdb.DuckDBPyConnection, name: str) -> list[_Function]:
-    """Return the functions of that name in all databases; table functions have a namespace of their own."""
+    """Return the functions of that name in all databases; table functions have a separate namespace."""
     rows = con.execute(
         "SELECT DISTINCT database_name, schema_name, function_name, function_type = 'macro', function_oid, "
         "COALESCE(comment, '') FROM duckdb_functions() WHERE lower(function_name) = lower(?) "
@@ -209,8 +209,8 @@ def _rank(path: Sequence[tuple[str, ...]], target: _QualifiedName) -> int | None
     """Return the position of a name's schema on the search path, or None."""
     spelled = [tuple(map(_key, parts)) for parts in path]
     schema = tuple(map(_key, (target.database, target.schema)))
-    meant = (schema, schema[:1], schema[1:])
-    return next((i for i, parts in enumerate(spelled) if parts in meant), None)
+    spellings = (schema, schema[:1], schema[1:])
+    return next((i for i, parts in enumerate(spelled) if parts in spellings), None)
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,7 @@ def _create_udf(con: duckdb.DuckDBPyConnection, name: str, create: Callable[[str
 
 def _make_free(con: duckdb.DuckDBPyConnection, name: str, udfs: Sequence[_Function]) -> None:
     """Remove the udf of that name, if there is one."""
-    for udf in [each.at.name for each in udfs] or [name]:
+    for udf in [function.at.name for function in udfs] or [name]:
         try:
             _remove_udf(con, udf)
         except duckdb.InvalidInputException as error:  # not made on this connection

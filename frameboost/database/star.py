@@ -1,7 +1,7 @@
 """The tables of a model that was trained on a star, as one source of a query.
 
-A query of such a model scores the facts, with LEFT JOINs of what it reads of their keys. Trees that ask about one
-dimension only can be scored once a row of it, and joined as their sum (``form="by_key"``).
+A query of such a model scores the facts, with LEFT JOINs of the dimensions that it reads. Trees that read one dimension
+only can be scored once a row of it, and joined as their sum (``form="by_key"``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["StarTables", "Tables", "star_tables"]
 Tables = Mapping[str, str] | Literal["joined"]
 # SQL over the columns of a dimension, by the name of its column in the join; by the dimension's number.
 _Scores = Mapping[int, Mapping[str, str]]
-# Aliases within the derived table, and its own; and what sums of trees are called.
+# Aliases within the derived table, and its alias; and the names of the sums of trees.
 _FACTS, _DIMENSION, _JOINED = "facts", "dimension_", "joined"
 _SCORE = "frameboost_score_{}_{}"
 
@@ -81,7 +81,7 @@ class StarTables:
     def _names(self, columns: Mapping[str, str]) -> dict[str, str]:
         """Return what columns of the facts and of the join are called that are not called as in training.
 
-        A column of a dimension keeps its name in the join, whatever ``columns`` calls it in its own table; in a
+        A column of a dimension keeps its name in the join, whatever its name in its table is (``columns``); in a
         database that can't have the name (``weather.temp`` in BigQuery) it is named by its table's number.
         """
         names = dict(columns)
@@ -174,14 +174,14 @@ class StarTables:
     # --- scores by key ------------------------------------------------------------------------------------------------
 
     def score_by_key(self, model: SqlModel) -> tuple[SqlModel, StarTables]:
-        """Return the model without the trees that ask about one dimension only, and tables with the sums of those.
+        """Return the model without the trees that read one dimension only, and tables with the sums of those.
 
         A margin starts from its base and these sums, of which each is a column of the join. Leaf values are on a grid
         (see `frameboost.trees.leaf_grid`), so the margin has the same bits. Where a fact has no row in a dimension, all
         attributes are missing, and the sum is a constant. Aggregates are left alone.
 
-        Say trees 1 and 3 ask about planes, tree 2 about planes and weather. Then ``planes`` becomes ``(SELECT *, tree 1
-        + tree 3 AS frameboost_score_1_1 FROM planes)``, and the margin ``base + COALESCE(frameboost_score_1_1, c) +
+        Say trees 1 and 3 read planes, tree 2 planes and weather. Then ``planes`` becomes ``(SELECT *, tree 1 + tree 3
+        AS frameboost_score_1_1 FROM planes)``, and the margin ``base + COALESCE(frameboost_score_1_1, c) +
         tree 2``.
 
         Raises
@@ -227,7 +227,7 @@ class StarTables:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """What stands behind LEFT JOIN: a table or a query, the columns of its key, and what it adds, by name."""
+    """The right side of a LEFT JOIN: a table or a query, the columns of its key, and those that it adds, by name."""
 
     table: str
     keys: list[str]
@@ -237,7 +237,7 @@ class _Side:
 def star_tables(
     ensemble: Ensemble, dialect: Dialect, columns: Mapping[str, str] | None, tables: Tables | None
 ) -> StarTables | None:
-    """Return the tables that queries of a model of a star join; None if ``tables`` says "joined".
+    """Return the tables that queries of a model of a star join; None if ``tables`` is "joined".
 
     Raises
     ------

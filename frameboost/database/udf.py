@@ -24,7 +24,7 @@ __all__ = ["udf_of"]
 
 
 def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) -> Callable[[str], object]:
-    """Return a function that makes the model a udf of the connection, under a name that it is given.
+    """Return a function of a name that makes the model a udf of the connection under this name.
 
     DuckDB calls the udf from several threads.
     """
@@ -40,9 +40,9 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
     # DuckDB casts narrower columns. For a type that it lacks it hands over another one: microseconds with a time zone
     # instead of milliseconds.
     types = [str(DUCKDB.type_of(feature.type.widened)) for feature in features]
-    taken = {feature.name: _delivered(type_name) for feature, type_name in zip(features, types, strict=True)}
+    batch_types = {feature.name: _delivered(type_name) for feature, type_name in zip(features, types, strict=True)}
     # A batch has only 2,048 rows, so all setup is done once, here. DuckDB calls the function from its own threads.
-    margins_of = _scorer(predictor, taken)
+    margins_of = _scorer(predictor, batch_types)
     inputs_of = [pl.col(name) for name in returned.inputs]
     offset = predictor.ensemble.offset
     starts = [] if offset is None else [None if name is None else inputs_of[k] for k, name in enumerate(offset.columns)]
@@ -56,7 +56,7 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
     look_up = None if lookup is None else _look_up(lookup, names.index(lookup.column))
 
     def score(*batches: Any) -> Any:
-        inputs = margins_of(batches[: len(taken)])
+        inputs = margins_of(batches[: len(batch_types)])
         if indices:
             rows = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[at])) for name, at in indices.items()])
             inputs = predictor.with_offset(rows, inputs)
@@ -75,7 +75,7 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
 
 
 def _look_up(lookup: Lookup, index: int) -> Callable[[Sequence[Any]], pl.Series]:
-    """Return a function that looks a number up by the batch of an index."""
+    """Return a function of all batches that returns the lookup's numbers by the batch of an index."""
     value = lookup_expr(lookup)
     return lambda batches: pl.Series(lookup.column, pl.from_arrow(batches[index])).to_frame().select(value).to_series()
 
@@ -85,11 +85,11 @@ def _type(output: Output) -> str:
     if output.names:
         check_labels(output.names, DUCKDB)
         return f"STRUCT({', '.join(f'{quote_identifier(name)} DOUBLE' for name in output.names)})"
-    one = "DOUBLE"
+    type_name = "DOUBLE"
     if output.is_class:
         labels = {type(label) for label in output.labels.values()}
-        one = "VARCHAR" if str in labels else "BOOLEAN" if bool in labels else "BIGINT"
-    return one if len(output.values) == 1 else f"{one}[]"
+        type_name = "VARCHAR" if str in labels else "BOOLEAN" if bool in labels else "BIGINT"
+    return type_name if len(output.values) == 1 else f"{type_name}[]"
 
 
 def _delivered(type_name: str) -> FeatureType:

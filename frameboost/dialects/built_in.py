@@ -1,6 +1,6 @@
 """The dialects by name.
 
-``docs/dialects.md`` has the rules and what was tried, ``docs/vendors.md`` what the vendors' documentation says.
+``docs/dialects.md`` has the rules and what was tested, ``docs/vendors.md`` the vendors' documentation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def get_dialect(name: str, limits: Mapping[str, int | None] | None = None) -> Dialect:
-    """Return the dialect of that name, with a user's limits in place of those that they name.
+    """Return the dialect of that name, in which a user's limits replace those of the same name.
 
     Raises
     ------

@@ -88,7 +88,7 @@ class Literals:
     Attributes
     ----------
     string_prefix, escapes
-        What stands before a quoted string, and what is written for characters inside, besides ``''`` for a quote: what
+        What precedes a quoted string, and what is written for characters inside, besides ``''`` for a quote: what
         would end the string, or what the database or a client of it replaces in any text, in strings as well.
     encoded
         Characters that are no part of a quoted string, and how a string that has some is written, by its bytes ``{v}``
@@ -171,7 +171,7 @@ class ColumnTypes:
     ----------
     columns
         The SQL type by the name of a feature type, or by its family; a feature type that is not listed has none.
-        ``decimal`` has places for ``{p}`` (precision) and ``{s}`` (scale). Without ``duration``, durations are 64-bit
+        ``decimal`` is a template of ``{p}`` (precision) and ``{s}`` (scale). Without ``duration``, durations are 64-bit
         integers in the units of the feature's type.
     casts
         Types that have another name in CAST.
@@ -195,7 +195,7 @@ class ColumnTypes:
 
 
 def guarded_exp(high: str, low: str) -> str:
-    """Return the template of EXP where overflow is an error: of an argument that is kept between two literals.
+    """Return the template of EXP where overflow is an error: of an argument that is clipped to two literals.
 
     709.78 and −745.13 are where the range of float64 ends.
     """
@@ -232,7 +232,7 @@ class Expressions:
         One of two values, ``{t}`` and ``{e}``, by a condition ``{c}``, the second where it is NULL.
     case_skips_unmet_whens
         Whether CASE is evaluated by vectors of rows, and a WHEN that no row of a vector satisfies is skipped. Then
-        scoring is faster where rows that take the same branches stand together (``form="sorted"``).
+        scoring is faster where rows that take the same branches are adjacent (``form="sorted"``).
     longest_sum
         Terms that a sum has without parentheses; None for balanced sums in parentheses.
     uncompiled
@@ -247,7 +247,7 @@ class Expressions:
     array
         A list of the numbers ``{v}``; None where a column holds but one.
     element
-        Item number ``{i}``, from 0, of such a list; given where that is a fast way to look a leaf up.
+        Item number ``{i}``, from 0, of such a list, where that is a fast way to look a leaf up.
     struct
         A record of the fields ``{v}``, each written as ``'name': value``; None where there is none or it is not used.
     lambda_
@@ -302,13 +302,13 @@ class Statements:
     first_of_name_wins
         Whether of two columns of one name in a subquery or a new table the first one keeps the name.
     alias
-        What stands between a table and its alias.
+        The text between a table and its alias.
     aliases_hide_columns
-        Whether a name that a SELECT gives to a value stands for that value wherever else in the SELECT it is used.
+        Whether the alias of a value in a SELECT means that value wherever else in the SELECT it is used.
     star_names_tables
         Whether all columns of a table that is joined are named with their table where another has a column of the name.
     joins_to_nulls
-        What ends a SELECT with a LEFT JOIN so that it has NULLs where no row is found.
+        The end of a SELECT with a LEFT JOIN so that it has NULLs where no row matches.
     count
         The number of rows, and what adds one where ``{c}`` holds, both in 64 bits.
     row_number
@@ -317,17 +317,17 @@ class Statements:
         The value of ``{x}`` in the row of a group where ``{c}`` holds, of any type; None to group by ``{x}`` instead,
         where columns of most types may be grouped by.
     keeps_order
-        Whether the rows of a table have an order of their own, in which ``row_number`` counts them.
+        Whether the rows of a table have an order, in which ``row_number`` counts them.
     fenced_stage
-        A common table expression ``{name}`` of SELECT ``{select}`` whose values are worked out once, where the database
-        would otherwise put their expressions wherever their names stand.
+        A common table expression ``{name}`` of SELECT ``{select}`` whose values are computed once, where the database
+        would otherwise substitute their expressions for their names.
     define_table, create_index
         Statements of ``{name}`` and ``{columns}``, and ``{index}``; None where tables are not made by a statement
         alone, and where they need no index to be joined.
     index_in_schema
-        Whether it is the index, not the table, whose name says in which schema it is.
+        Whether the name of the index, not of the table, has the schema.
     insert_row
-        A row of ``{v}`` for INSERT, where it is a SELECT of its own; None where rows are listed after VALUES.
+        A row of ``{v}`` for INSERT, where it is a separate SELECT; None where rows are listed after VALUES.
     create_view, create_table
         Statements of ``{name}`` and ``{query}``.
     selects_into
@@ -463,9 +463,9 @@ class Dialect:
         limits: Mapping[str, int | None] | None = None,
         parser: str = "",
     ) -> Dialect:
-        """Return a dialect that is as this one but for the given fields of each part.
+        """Return a dialect that differs from this one in these fields of each part.
 
-        ``types`` has column types that differ, by feature type; None says that there is none.
+        ``types`` has column types that differ, by feature type; None where the database has none.
 
         Examples
         --------
@@ -526,12 +526,12 @@ class Dialect:
         return opening + "".join(escapes.get(character, character) for character in name) + closing
 
     def quote_path(self, name: str) -> str:
-        """Return a table name that may be qualified by dots, each part quoted; a part may come in quotes of its own."""
+        """Return a table name that may be qualified by dots, each part quoted; a part may be in quotes already."""
         return ".".join(map(self.quote, self.parts_of(name)))
 
     @staticmethod
     def parts_of(name: str) -> list[str]:
-        """Return the parts of a table name that may be qualified by dots; a part may come in quotes of its own."""
+        """Return the parts of a table name that may be qualified by dots; a part may be in quotes already."""
         if not isinstance(name, str):
             raise ParameterError(f"the name of a table must be a string, not {shown(name)}")
         return path_parts(name)
@@ -610,7 +610,7 @@ class Dialect:
     def _moment(self, kind: FeatureType, value: int) -> str | OutOfRange:
         """Return a date or a time as a literal, rounded up to the database's fractions of a second.
 
-        A threshold t asks ``x < t``, so the first value from t on that the column can have says the same.
+        A threshold t means ``x < t``, so the first value from t on that the column can have means the same.
         """
         literals = self.literals
         template = {"date": literals.date, "timestamp": literals.timestamp, "timestamptz": literals.timestamptz}[
@@ -682,7 +682,7 @@ class Dialect:
         return f"({self.sum(terms[:middle])}\n + {self.sum(terms[middle:])})"
 
     def total(self, terms: Sequence[str]) -> str:
-        """Return the same sum where it stands alone."""
+        """Return the same sum where it is a whole expression."""
         text = self.sum(terms)
         return text if self.expressions.longest_sum is None or len(terms) == 1 else text[1:-1]
 

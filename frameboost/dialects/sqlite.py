@@ -20,7 +20,7 @@ from frameboost.dialects.dialect import (
 __all__ = ["SQLITE"]
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "codes")
-# What lies between these is read with an error far below half a unit in the last place.
+# Numbers between these are read with an error far below half a unit in the last place.
 _SMALLEST, _LARGEST = 1e-20, 1e20
 _FEW_DIGITS = 3
 _STEP = 60
@@ -91,7 +91,7 @@ SQLITE = _SQLite(
         keeps_order=True,
         # Others are flattened into the query; since 3.35. https://www.sqlite.org/lang_with.html
         fenced_stage=MATERIALIZED,
-        # The schema stands before the index. https://www.sqlite.org/lang_createindex.html
+        # The schema precedes the index. https://www.sqlite.org/lang_createindex.html
         create_index=INDEX, index_in_schema=True,
     ),
     limits=Limits(

@@ -60,7 +60,7 @@ ATHENA = TRINO.child(
     "athena",
     # 255 bytes in Glue. https://docs.aws.amazon.com/athena/latest/ug/tables-databases-columns-names.html
     names={"longest": 255, "in_bytes": True},
-    # A table is made with a place in S3. https://docs.aws.amazon.com/athena/latest/ug/ctas-considerations-limitations.html
+    # A table is made with a path in S3. https://docs.aws.amazon.com/athena/latest/ug/ctas-considerations-limitations.html
     statements={"define_table": None},
     limits={
         # https://docs.aws.amazon.com/athena/latest/ug/service-limits.html

@@ -90,7 +90,7 @@ FABRIC = TSQL.child(
     # https://learn.microsoft.com/en-us/fabric/data-warehouse/tables
     names={"any_case": False},
     literals={
-        # Strings are UTF-8, in both collations, so bytes compare as they stand. https://learn.microsoft.com/en-us/fabric/data-warehouse/collation
+        # Strings are UTF-8, in both collations, so bytes compare as they are. https://learn.microsoft.com/en-us/fabric/data-warehouse/collation
         "string_prefix": "", "escapes": {c: f"' + CHAR({ord(c)}) + '" for c in "\n\r\0"} | {"$(": "$' + '("},
         # No DATETIMEOFFSET, and 6 digits of a second. https://learn.microsoft.com/en-us/fabric/data-warehouse/data-types
         "timestamp": "CAST('{v}' AS DATETIME2(6))", "timestamptz": "CAST('{v}' AS DATETIME2(6))", "digits": 6,

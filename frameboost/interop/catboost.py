@@ -4,7 +4,7 @@ Differences to frameboost, and how each is translated:
 
 - Splits are ``float32(x) > border``, and *yes* goes right. That is ``x < u``, *yes* left, with u the smallest float64
   that rounds to a float32 above the border. NaN goes left, or right if trained with ``nan_mode="Max"``.
-- A categorical split compares with one hash; *yes* goes right. The model does not keep the categories' names.
+- A categorical split compares with one hash; *yes* goes right. The model does not store the categories' names.
 - A leaf holds the values of all outputs; here each output has its own trees.
 """
 
@@ -362,7 +362,7 @@ def _categorical(name: str, hashes: set[int], known: Iterable[Any] | None, index
 
 
 def category_hash(category: Physical) -> int:
-    """Return the signed 32-bit hash that stands for a category in CatBoost's models.
+    """Return the signed 32-bit hash of a category in CatBoost's models.
 
     Raises
     ------
@@ -426,9 +426,11 @@ def _loss(document: Mapping[str, Any], n_outputs: int) -> tuple[Loss, dict[str, 
     if name in (*_COUNTERPARTS, "MultiClass", "MultiClassOneVsAll", "RMSEWithUncertainty", "Focal"):
         if n_outputs > 1 or name not in _COUNTERPARTS:
             raise ModelFileError(f"damaged CatBoost model: the loss {shown(name)} does not go with {n_outputs} outputs")
-        counterpart, taken = _COUNTERPARTS[name]
+        counterpart, options_by_name = _COUNTERPARTS[name]
         try:
-            return native_loss(counterpart, {ours: float(options.get(*theirs)) for ours, theirs in taken.items()})
+            return native_loss(
+                counterpart, {ours: float(options.get(*theirs)) for ours, theirs in options_by_name.items()}
+            )
         except (FrameboostError, TypeError, ValueError) as error:
             raise ModelFileError(
                 f"damaged CatBoost model: the loss {shown(name)} has parameters {shown_json(options)}"

@@ -137,7 +137,7 @@ def above_float32(thresholds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64
 
 
 def native_loss(name: str, parameters: dict[str, Any]) -> tuple[Loss, dict[str, Any]]:
-    """Return frameboost's own loss of that name, and its parameters as a model file holds them.
+    """Return frameboost's loss of that name, and its parameters as in a model file.
 
     Raises
     ------
@@ -310,8 +310,8 @@ def shortest(value: float) -> float:
 def logit32(probabilities: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Return ln(p / (1 − p)) as XGBoost computes it: p is clipped to a millionth from 0 and from 1."""
     one = np.float32(1)
-    kept = np.clip(probabilities, _NEAREST_TO_0_AND_1, one - _NEAREST_TO_0_AND_1)
-    return np.asarray(-np.log(one / kept - one), dtype=np.float32)
+    clipped = np.clip(probabilities, _NEAREST_TO_0_AND_1, one - _NEAREST_TO_0_AND_1)
+    return np.asarray(-np.log(one / clipped - one), dtype=np.float32)
 
 
 def log32(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

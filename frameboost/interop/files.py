@@ -54,14 +54,14 @@ def comes_from(value: object, library: str) -> bool:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a file; raise `IsADirectoryError` that says so if the path is of a folder."""
+    """Return the content of a file; raise `IsADirectoryError` if the path is of a folder."""
     if Path(path).is_dir():
         raise IsADirectoryError(f"{shown(str(path))} is a folder; give a model file that is in it")
     return Path(path).read_bytes()
 
 
 def bytes_of_file(model: Any, library: str) -> bytes | None:
-    """Return the bytes of a file, given its path or its content; None for any other kind of object.
+    """Return the bytes of a file, by its path or its content; None for any other kind of object.
 
     Parameters
     ----------

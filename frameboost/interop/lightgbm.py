@@ -311,9 +311,9 @@ def _loss(file: _File) -> tuple[Loss, dict[str, Any]]:
         return foreign_loss(f"lightgbm:{name}", margins), {}
     if name not in _COUNTERPARTS:
         raise ParameterError(f"the LightGBM model has the objective {shown(name)}, which is not known here")
-    counterpart, taken = _COUNTERPARTS[name]
+    counterpart, options_by_name = _COUNTERPARTS[name]
     return native_loss(counterpart, {ours: _number(file.parameters, theirs, _DEFAULTS[theirs])
-                              for ours, theirs in taken.items()})  # fmt: skip
+                              for ours, theirs in options_by_name.items()})  # fmt: skip
 
 
 def _sigmoid(steepness: float, margin: str) -> str:
@@ -389,7 +389,7 @@ def _parsed(data: bytes) -> _File:
     Raises
     ------
     ModelFileError
-        Which says what is wrong, and where.
+        With the fault and the line.
     """
     try:
         lines = [line.rstrip("\r") for line in data.decode("utf-8").split("\n")]

@@ -4,7 +4,7 @@ Differences to frameboost, and how each is translated:
 
 - Splits are ``x <= t``, which is ``x < u`` with u the next float64 above t. All but histogram gradient boosting convert
   x to float32 first; then u is the smallest float64 that rounds to a float32 above t.
-- `GradientBoostingRegressor` and `GradientBoostingClassifier` send NaN right; the others where the split says.
+- `GradientBoostingRegressor` and `GradientBoostingClassifier` send NaN right; the others to the split's missing side.
 - Forests and single trees predict means or class shares, without a link. Each leaf is divided by the number of trees;
   class shares such that votes that tie have equal sums, of which the first class counts.
 - A leaf may hold several values (targets, or more than two classes). Here each output has its own trees.
@@ -180,9 +180,9 @@ def _votes(shares: Sequence[npt.NDArray[np.float64]], members: Sequence[Any]) ->
         needed = total // np.maximum(np.gcd.reduce(rows, axis=1), 1) if is_exact else np.array([_MAX_PARTS])
         denominator = reduce(math.lcm, np.unique(needed).tolist(), denominator)
         if denominator * n > _MAX_PARTS:
-            return [np.floor(each / n / _VOTE) * _VOTE for each in shares]
+            return [np.floor(shares_of_tree / n / _VOTE) * _VOTE for shares_of_tree in shares]
     unit = math.floor(1 / (denominator * n) / _VOTE) * _VOTE
-    return [np.round(each * denominator, 9) * unit for each in shares]
+    return [np.round(shares_of_tree * denominator, 9) * unit for shares_of_tree in shares]
 
 
 def _class_shares(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

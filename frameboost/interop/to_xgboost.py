@@ -30,7 +30,7 @@ def to_xgboost(ensemble: Ensemble) -> str:
 
     XGBoost computes in float32. Give it the features as numbers: Booleans as 0 and 1, decimals by their value, dates
     and times as days or units since 1970-01-01, durations in their units, codes as they are. String categories are
-    written with their names; give them as a Categorical of pandas or polars, or as their positions in
+    written with their names; pass them as a Categorical of pandas or polars, or as their indices in
     ``Feature.categories``, as those of other types. NULL and NaN are missing.
 
     - Values that a float32 holds exactly (integers up to 2^24, say) reach the same leaves.
@@ -51,7 +51,7 @@ def to_xgboost(ensemble: Ensemble) -> str:
     Raises
     ------
     ParameterError
-        If XGBoost lacks something that the model has: a loss of the user's own or of another library's, a calibration,
+        If XGBoost lacks something that the model has: a loss that the user wrote or of another library, a calibration,
         an offset, zeros that are missing, codes below 0 or from 2^24, two thresholds of a feature that are the same
         float32, leaf values beyond a float32.
 
@@ -192,15 +192,15 @@ def _conditions(feature: Feature, number: int, trees: Sequence[Tree]) -> dict[Ph
     used = {t for tree in trees for f, t in zip(tree.feature, tree.threshold, strict=True)
             if f == number and t is not None}  # fmt: skip
     conditions: dict[Physical, float] = {}
-    taken: dict[float, Physical] = {}
+    threshold_of: dict[float, Physical] = {}
     for threshold in sorted(used):
         value = _condition(feature, threshold)
-        if value in taken:
+        if value in threshold_of:
             raise ParameterError(
-                f"feature {shown(feature.name)} has thresholds {shown(taken[value])} and {shown(threshold)}, which "
-                "are the same in XGBoost, whose numbers are float32"
+                f"feature {shown(feature.name)} has thresholds {shown(threshold_of[value])} and {shown(threshold)}, "
+                "which are the same in XGBoost, whose numbers are float32"
             )
-        conditions[threshold], taken[value] = value, threshold
+        conditions[threshold], threshold_of[value] = value, threshold
     return conditions
 
 

@@ -3,7 +3,7 @@
 A file is JSON or UBJSON, of which all that is read is checked. Differences to frameboost, and how each is translated:
 
 - Splits are ``float32(x) < t``, that is ``x < u`` with u the smallest float64 that rounds to t or above.
-- Categories are codes, of which a split names those that go right. XGBoost 3.1 and later keep their names.
+- Categories are codes, of which a split names those that go right. XGBoost 3.1 and later store their names.
 - A leaf may hold a vector; here each output has its own trees.
 - Base scores are on the scale of the prediction; here they are margins.
 """
@@ -100,17 +100,17 @@ def _ensemble(data: bytes, is_custom: bool = False, n_rounds: int | None = None)
         raise ParameterError("a model of gblinear has no trees")
     if name not in ("gbtree", "dart"):
         raise ParameterError(f"XGBoost's booster {shown(name)} is not known here")
-    held = _read_object(_read_object(booster, "gbtree") if "gbtree" in booster else booster, "model")
+    model_object = _read_object(_read_object(booster, "gbtree") if "gbtree" in booster else booster, "model")
     n_features, n_outputs = _count_features(learner), _count_outputs(learner)
-    items = read_list(held, "trees", _DAMAGED)
+    items = read_list(model_object, "trees", _DAMAGED)
     trees = [_read_tree(item, i, n_features, n_outputs) for i, item in enumerate(items)]
-    side_by_side = max(1, _read_count(_read_object(held, "gbtree_model_param"), "num_parallel_tree", 1))
+    side_by_side = max(1, _read_count(_read_object(model_object, "gbtree_model_param"), "num_parallel_tree", 1))
     # Checked first, because a damaged file may declare very many outputs.
-    in_rounds = _rounds(held, trees, n_outputs, side_by_side)
+    in_rounds = _rounds(model_object, trees, n_outputs, side_by_side)
     loss, parameters, base_margins = _read_objective(learner, is_custom)
-    features, indices = _read_features(learner, held, trees)
+    features, indices = _read_features(learner, model_object, trees)
     # The weights of dart are beside the trees up to XGBoost 3.4, and in the trees' object later.
-    weights = _weights(booster if "weight_drop" in booster else held, len(trees))
+    weights = _weights(booster if "weight_drop" in booster else model_object, len(trees))
     if weights is not None:
         parameters["booster"] = "dart"
     parameters["num_parallel_tree"] = side_by_side
@@ -123,17 +123,17 @@ def _ensemble(data: bytes, is_custom: bool = False, n_rounds: int | None = None)
     return checked_ensemble(loss, parameters, features, base_margins, ours)
 
 
-def _weights(held: Mapping[str, Any], n_trees: int) -> list[float] | None:
-    if "weight_drop" not in held:
+def _weights(holder: Mapping[str, Any], n_trees: int) -> list[float] | None:
+    if "weight_drop" not in holder:
         return None
-    weights = _read_numbers(held["weight_drop"], "weight_drop") if held["weight_drop"] else ()
+    weights = _read_numbers(holder["weight_drop"], "weight_drop") if holder["weight_drop"] else ()
     if len(weights) != n_trees:
         _refuse(f'"weight_drop" has {len(weights)} numbers, for {n_trees} trees')
     return list(map(float, weights))
 
 
 def _rounds(
-    held: Mapping[str, Any], trees: Sequence[_SavedTree], n_outputs: int, side_by_side: int
+    model_object: Mapping[str, Any], trees: Sequence[_SavedTree], n_outputs: int, side_by_side: int
 ) -> list[tuple[int, int]]:
     """Return (tree, output) pairs in the order of an ensemble: by round, within a round by output.
 
@@ -141,7 +141,7 @@ def _rounds(
     """
     if not trees:
         raise ModelFileError("the model has no trees")
-    outputs = _integers(held, "tree_info", len(trees), "").tolist()
+    outputs = _integers(model_object, "tree_info", len(trees), "").tolist()
     widths = {tree.values.shape[1] for tree in trees}
     if len(widths) > 1:
         _refuse("some of its trees have one value in a leaf, and some several")
@@ -243,8 +243,8 @@ def _categorical(name: str, codes: list[int], category_names: list[Any] | None) 
         return Feature(name, FeatureType("codes"), tuple(codes)), {code: index for index, code in enumerate(codes)}
     if codes and codes[-1] >= len(category_names):
         _refuse(f"feature {shown(name)} has {len(category_names)} categories, and a split by number {codes[-1]}")
-    feature, found = category_codes(category_names, name)
-    return feature, dict(enumerate(found))
+    feature, codes_of_names = category_codes(category_names, name)
+    return feature, dict(enumerate(codes_of_names))
 
 
 def _category_names(model: Mapping[str, Any], names: Sequence[str]) -> dict[int, list[Any]]:
@@ -353,33 +353,33 @@ def _read_tree(item: object, number: int, n_features: int, n_outputs: int) -> _S
     if vector > 1 and vector != n_outputs:
         _refuse(f"its leaves have {vector} values, for {n_outputs} outputs", where)
     left, right = (_integers(item, f"{side}_children", size, where) for side in ("left", "right"))
-    kept = _in_order(left, right, where)
+    reached = _in_order(left, right, where)
     index = np.full(size + 1, LEAF)  # the last entry is for the children of leaves, -1
-    index[kept] = np.arange(len(kept))
-    is_leaf = left[kept] == LEAF
-    feature = np.where(is_leaf, LEAF, _integers(item, "split_indices", size, where)[kept])
+    index[reached] = np.arange(len(reached))
+    is_leaf = left[reached] == LEAF
+    feature = np.where(is_leaf, LEAF, _integers(item, "split_indices", size, where)[reached])
     if (feature >= n_features).any() or (feature[~is_leaf] < 0).any():
         _refuse(f"it asks about a feature that is none of the {n_features}", where)
     # Before XGBoost 3.2, trees with leaf vectors had neither of these.
     gain, cover = (
-        _floats(item, key, size, where)[kept] if key in item or vector == 1 else np.zeros(len(kept), np.float32)
+        _floats(item, key, size, where)[reached] if key in item or vector == 1 else np.zeros(len(reached), np.float32)
         for key in ("loss_changes", "sum_hessian")
     )
     threshold = _floats(item, "split_conditions", size, where)
     values = _vectors(item, vector, left, right, where) if vector > 1 else threshold[:, None]
-    if not all(np.isfinite(a).all() for a in (gain, cover, values[kept][is_leaf])):
+    if not all(np.isfinite(a).all() for a in (gain, cover, values[reached][is_leaf])):
         _refuse("its leaves, gains and covers must be finite", where)
     chosen = _categories(item, size, where)
     return _SavedTree(
-        left=index[left[kept]],
-        right=np.where(is_leaf, LEAF, index[np.where(is_leaf, LEAF, right[kept])]),
+        left=index[left[reached]],
+        right=np.where(is_leaf, LEAF, index[np.where(is_leaf, LEAF, right[reached])]),
         feature=feature,
-        threshold=threshold[kept],
+        threshold=threshold[reached],
         chosen={int(index[node]): codes for node, codes in chosen.items() if index[node] >= 0 and left[node] != LEAF},
-        missing_left=_integers(item, "default_left", size, where)[kept].astype(np.bool_) & ~is_leaf,
+        missing_left=_integers(item, "default_left", size, where)[reached].astype(np.bool_) & ~is_leaf,
         gain=np.where(is_leaf, np.float32(0), gain),
         cover=cover,
-        values=values[kept],
+        values=values[reached],
     )
 
 
@@ -474,7 +474,7 @@ def _translated(
         missing_left=tuple(missing_left),
         left=tuple(tree.left.tolist()),
         right=tuple(tree.right.tolist()),
-        # A tree for all outputs becomes one tree for each, whose gains and covers add up to its own.
+        # A tree for all outputs becomes one tree for each, whose gains and covers add up to those of the tree.
         gain=tuple((tree.gain.astype(np.float64) / n_outputs).tolist()),
         cover=tuple((tree.cover.astype(np.float64) / n_outputs).tolist()),
         value=tuple(_means(tree, of_output.tolist())),
@@ -559,7 +559,7 @@ def _read_objective(
     """Return the loss, the training parameters that the document has, and the base margin of each output.
 
     The loss has only a link, and no gradients, if frameboost cannot train it: for objectives and parameters that it
-    does not have, and for a user's own function (``is_custom``), whose document names only the objective of the link.
+    does not have, and for a function of the user (``is_custom``), whose document names only the objective of the link.
 
     Raises
     ------
@@ -631,12 +631,12 @@ def _base_margins(of_model: Mapping[str, Any], name: str, n_outputs: int) -> tup
 def _read_parameters(objective: Mapping[str, Any], name: str) -> tuple[dict[str, Any], bool]:
     """Return the objective's parameters, and whether they are all that frameboost needs to train it."""
     holder, names = OBJECTIVE_PARAMETERS.get(name, ("", ()))
-    held = _read_object(objective, holder, "objective") if holder in objective else {}
-    parameters = {key: _READERS.get(key, _number)(held[key], key) for key in names if key in held}
+    values = _read_object(objective, holder, "objective") if holder in objective else {}
+    parameters = {key: _READERS.get(key, _number)(values[key], key) for key in names if key in values}
     if name == "count:poisson" and "max_delta_step" not in parameters:
         parameters["max_delta_step"] = _POISSON_STEP
     # Before XGBoost 2 pairs were drawn at random; such documents have another object.
-    same = held.get("lambdarank_pair_method", "topk") == "topk" and held.get("lambdarank_unbiased", "0") in ("0", 0)
+    same = values.get("lambdarank_pair_method", "topk") == "topk" and values.get("lambdarank_unbiased", "0") in ("0", 0)
     return {
         key: value for key, value in parameters.items() if value is not None
     }, same and "lambda_rank_param" not in objective
@@ -678,7 +678,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
 
 # --- checked fields of the document -----------------------------------------------------------------------------------
 
-# The first bytes of XGBoost's own binary format, the default before XGBoost 1.6.
+# The first bytes of XGBoost's binary format, the default before XGBoost 1.6.
 _OLD_BINARY = b"binf"
 
 

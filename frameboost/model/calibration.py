@@ -22,7 +22,7 @@ METHODS = ("platt", "isotonic")
 
 Floats = npt.NDArray[np.float64]
 
-# Of more knots than this, evenly spaced ones are kept, so that the SQL stays short.
+# Of more knots than this, evenly spaced ones are used, so that the SQL stays short.
 _MAX_KNOTS = 256
 _STEPS, _PRECISION = 100, 1e-12
 

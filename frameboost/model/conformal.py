@@ -75,8 +75,8 @@ def conformed_ensemble(predictor: Predictor, data: Any, target: str, coverage: f
         group_type(groups, frame.schema[groups])
     rows = score_rows(predictor, frame, target, None, "margin")
     _check_labels(ensemble.loss, pl.Series("label", rows.labels), target)
-    of_each = rows.predictions.reshape(len(rows.labels), -1).T
-    scores = conformity_scores(ensemble.loss, list(of_each), rows.labels, coverage)
+    predictions = rows.predictions.reshape(len(rows.labels), -1).T
+    scores = conformity_scores(ensemble.loss, list(predictions), rows.labels, coverage)
     by = None if groups is None else frame[groups]
     return replace(ensemble, interval=conformal_interval(ensemble.loss, scores, coverage, by))
 
@@ -121,7 +121,7 @@ def conformity_scores(loss: Loss, margins: Sequence[Floats], labels: Floats, cov
     rows = pl.DataFrame({"label": labels, **dict(zip(loss.margins, margins, strict=True))})
     scores = rows.select(score_of(loss, kind, quantiles).to_polars()).to_series().to_numpy().copy()
     scores[np.isnan(scores)] = math.inf  # of a prediction that is infinite
-    # p + abs(y - p) may round to less than y, and a row at the end of its own interval would be outside.
+    # p + abs(y - p) may round to less than y, and a row at the end of its interval would be outside.
     ends = interval_ends(loss, kind, quantiles, narrows=True)
     steps = np.spacing(np.abs(scores))
     for _ in range(_MAX_STEPS):
@@ -135,12 +135,12 @@ def conformity_scores(loss: Loss, margins: Sequence[Floats], labels: Floats, cov
 
 
 def _holds(ends: Ends, rows: pl.DataFrame, distances: Floats) -> npt.NDArray[np.bool_]:
-    """Return whether each row's label is in its interval of a given distance."""
+    """Return whether each row's label is in its interval of that distance."""
     columns = rows.with_columns(pl.Series(DISTANCE, distances))
     for stage in ends.stages:
         columns = columns.with_columns(value.to_polars().alias(name) for name, value in stage.items())
-    held = (ends.lower.to_polars() <= pl.col("label")) & (pl.col("label") <= ends.upper.to_polars())
-    return columns.select(held.alias("held")).to_series().to_numpy()
+    holds = (ends.lower.to_polars() <= pl.col("label")) & (pl.col("label") <= ends.upper.to_polars())
+    return columns.select(holds.alias("held")).to_series().to_numpy()
 
 
 def chosen_quantiles(loss: Loss, coverage: float) -> tuple[int, ...]:
@@ -160,15 +160,15 @@ def chosen_quantiles(loss: Loss, coverage: float) -> tuple[int, ...]:
 
 
 def conformal_interval(loss: Loss, scores: Floats, coverage: float, groups: pl.Series | None = None) -> Interval:
-    """Return what a model knows of its intervals, from scores of rows that its trees have not seen.
+    """Return the intervals of a model, from scores of rows that its trees have not seen.
 
     Parameters
     ----------
     loss
         The model's.
     scores
-        Float64 (rows,), of `conformity_scores`; those of several models, each of rows that it has not seen, may be put
-        together (cross-conformal, Vovk 2015), for which the coverage is found in practice, but not promised.
+        Float64 (rows,), of `conformity_scores`; those of several models, each of rows that it has not seen, may be
+        joined (cross-conformal, Vovk 2015), for which the coverage is observed in practice, but not guaranteed.
     coverage
         Between 0 and 1.
     groups
@@ -201,18 +201,18 @@ def _by_group(scores: Floats, coverage: float, groups: pl.Series, otherwise: flo
     needed = rows_needed(coverage)
     values = groups.cast(kind.to_polars())
     rows = pl.DataFrame({"group": values, "score": scores}).drop_nulls("group")
-    of_each = rows.group_by("group").agg("score").filter(pl.col("score").list.len() >= needed).sort("group")
-    if of_each.is_empty():
+    group_rows = rows.group_by("group").agg("score").filter(pl.col("score").list.len() >= needed).sort("group")
+    if group_rows.is_empty():
         raise DataError(
             f"no value of groups column {shown(groups.name)} has the {counted(needed, 'row')} that coverage="
             f"{coverage:g} takes"
         )
-    if len(of_each) > MAX_GROUPS:
+    if len(group_rows) > MAX_GROUPS:
         raise DataError(
-            f"groups column {shown(groups.name)} has {len(of_each):,} values; give one of at most {MAX_GROUPS:,}"
+            f"groups column {shown(groups.name)} has {len(group_rows):,} values; give one of at most {MAX_GROUPS:,}"
         )
-    known = of_each["group"].to_list()
-    numbers = tuple(conformal_distance(its.to_numpy(), coverage) for its in of_each["score"])
+    known = group_rows["group"].to_list()
+    numbers = tuple(conformal_distance(group_scores.to_numpy(), coverage) for group_scores in group_rows["score"])
     labels = tuple(map(int, known)) if kind.family == "boolean" else tuple(known)
     return Lookup(DISTANCE, groups.name, kind, labels, numbers, otherwise)
 

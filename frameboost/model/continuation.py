@@ -1,7 +1,7 @@
 """Training continuation (``init_model``): new trees on top of those of a trained ensemble.
 
 The ensemble's margins become columns of the data, which training starts from. Afterwards the new trees are appended to
-the ensemble's own. What is added to its margins (see `frameboost.losses.offset`) is added in training as well.
+those of the ensemble. Its offset (see `frameboost.losses.offset`) is added in training as well.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
     Raises
     ------
     ParameterError
-        If the ensemble is another library's and has splits that fit does not know.
+        If the ensemble is another library's and has splits that fit does not make.
     DataError
         If a feature of the ensemble is not in the data, or has another type than in training.
     """
@@ -48,19 +48,19 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
         raise ParameterError(
             "init_model comes from another library, and treats missing values or codes as fit does not"
         )
-    given = find_features(source, initial.features)
+    types = find_features(source, initial.features)
     categorical = {feature.name for feature in initial.features if feature.type != feature.type.values}
     if isinstance(source, FrameSource):  # numbers of another container are the categories that they were
         source = replace(source, categorical=source.categorical | categorical)
         categorical = set()
     for feature in initial.features:
-        if given[feature.name] != feature.type.values or feature.name in categorical:
+        if types[feature.name] != feature.type.values or feature.name in categorical:
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
                 "the model to train on from; give it the same type"
             )
-    taken = {name.lower() for name in source.names()}
-    names = [f"{_free('margin_of_init_model', taken)}_{i}" for i in range(initial.n_outputs)]
+    names_in_use = {name.lower() for name in source.names()}
+    names = [f"{_free('margin_of_init_model', names_in_use)}_{i}" for i in range(initial.n_outputs)]
     trees_of = initial.trees_by_output()
     parts = [(base, trees, initial.features) for base, trees in zip(initial.base_margins, trees_of, strict=True)]
     if isinstance(source, FrameSource):
@@ -75,8 +75,8 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
     return source.derived(source.relation.project(f"*, {more}")), names
 
 
-def _free(name: str, taken: set[str]) -> str:
-    while any(other.startswith(name) for other in taken):
+def _free(name: str, names: set[str]) -> str:
+    while any(other.startswith(name) for other in names):
         name += "_"
     return name
 
@@ -113,10 +113,12 @@ def _of_both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, A
     """Return the parameters of the second trees, without those of leaves and constraints that the first do not have."""
     both = dict(second)
     if any(first.get(name) != second.get(name) for name in _OF_LEAVES):
-        both = {name: its for name, its in both.items() if name not in _OF_LEAVES}
+        both = {name: value for name, value in both.items() if name not in _OF_LEAVES}
     monotone = first.get("monotone_constraints") or {}
-    kept = {name: its for name, its in (second.get("monotone_constraints") or {}).items() if monotone.get(name) == its}
-    both["monotone_constraints"] = kept or None
+    monotone_in_both = {
+        name: value for name, value in (second.get("monotone_constraints") or {}).items() if monotone.get(name) == value
+    }
+    both["monotone_constraints"] = monotone_in_both or None
     if first.get("interaction_constraints") != second.get("interaction_constraints"):
         both["interaction_constraints"] = None
     return both

@@ -39,8 +39,8 @@ from frameboost.runtime.installed import require_numba
 
 __all__ = ["REPORT_WRITERS", "Model", "predictor_of"]
 
-# The function that writes a report. Reports are made of charts, which take models, so that they stand above this class;
-# `frameboost`, which stands above both, puts it here.
+# The function that writes a report. Reports are made of charts, which take models, so they are in a layer above this
+# class; `frameboost`, which is above both, sets it.
 REPORT_WRITERS: list[Callable[..., None]] = []
 
 
@@ -84,9 +84,9 @@ class Model:
         hint: str = "",
         leaderboard: pl.DataFrame | None = None,
     ) -> None:
-        given = {"history": history, "best_round": best_round, "best_score": best_score, "hint": hint or None,
+        fields = {"history": history, "best_round": best_round, "best_score": best_score, "hint": hint or None,
                  "leaderboard": leaderboard}  # fmt: skip
-        known: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        known: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
         self._ensemble = replace(ensemble, training=TrainingRecord(**known)) if known else ensemble
 
     @cached_property
@@ -339,7 +339,7 @@ class Model:
         Parameters
         ----------
         data
-            Anything that `frameboost.fit` takes, a row as a dict, or several as a list of dicts. Features are found by
+            Anything that `frameboost.fit` takes, a row as a dict, or several as a list of dicts. Features are read by
             name. A number may have another numeric type than in training, and a time another unit; they are compared
             exactly. Times that are all at midnight, as pandas has dates, are read as dates where the model has dates.
         output
@@ -354,7 +354,7 @@ class Model:
             Columns of base margins, one for each output, by other names than in training. A model that was trained with
             ``base_margin`` or ``exposure`` takes the columns from the data by itself (`offset`). Where one is NULL
             or NaN, or an exposure is not above 0, the prediction is NULL. Without them in training, as in models of
-            other libraries, the columns take the place of `Model.base_margin`.
+            other libraries, the columns replace `Model.base_margin`.
 
         Returns
         -------
@@ -431,7 +431,7 @@ class Model:
         base_margin
             Columns of base margins by other names than in training, as in `predict`; ``columns`` renames them too.
         limits
-            Limits in place of the dialect's, such as ``{"text": 2_000_000}`` where an administrator has raised one;
+            Limits that replace the dialect's, such as ``{"text": 2_000_000}`` where an administrator has raised one;
             None for no limit. They are ``text`` and ``view`` (bytes of a query, and of a statement that makes a view),
             ``depth``, ``case_depth``, ``stack``, ``stages``, ``columns``, ``elements`` and ``terms``, as in the table
             of ``docs/dialects.md``.
@@ -440,7 +440,7 @@ class Model:
             as these, by dimension. Queries have the joins in them, and score the facts; with ``"joined"`` they score a
             table that has all columns.
         paramstyle
-            How the driver that runs the text writes parameters, where it is given some: it then takes a ``%`` (psycopg,
+            How the driver that runs the text writes parameters, where it gets some: it then takes a ``%`` (psycopg,
             pymysql: ``"format"``, ``"pyformat"``) or a ``:x`` (``sqlalchemy.text``: ``"sqlalchemy"``) in a category or
             a name for one of them, so that these are escaped. Files (`to_sql`, `to_dbt`) are not changed.
 
@@ -543,14 +543,14 @@ class Model:
             model, over the table ``trees``. ``"auto"``: the first of these that the database's limits allow, in DuckDB
             the fastest of ``"case"``, ``"staged"`` and two more forms. ``"lists"``: the nodes as lists, which are
             planned in a thirtieth of the time. ``"sorted"``: ``"case"`` over rows sorted by steps of the four features
-            most asked about, which takes half the time for a million rows; the result has the rows' own order.
-            ``"by_key"``, of a star: trees that ask about one dimension only are scored once a row of it and joined as
+            used most, which takes half the time for a million rows; the result has the original order of the rows.
+            ``"by_key"``, of a star: trees that read one dimension only are scored once a row of it and joined as
             their sum, other trees as ``"auto"`` does; it needs ``keep``.
         trees
             The table that the statements of `DatabaseModel.table_statements` fill.
         rows
             About how many rows there are to score, by which ``form="auto"`` chooses in DuckDB; or the connection that
-            has the table, whose planner knows it. By default some hundred thousand, and never ``"sorted"``.
+            has the table, whose planner has an estimate. By default some hundred thousand, and never ``"sorted"``.
 
         Raises
         ------
@@ -701,7 +701,7 @@ class Model:
         DataError
             As `predict`.
         ParameterError
-            If a feature is itself named ``"bias"``; if both ``approx`` and ``interactions`` are asked for, or both
+            If a feature is itself named ``"bias"``; if both ``approx`` and ``interactions`` are passed, or both
             ``interactions`` and ``form="shap"``; if SHAP is not installed.
 
         Examples
@@ -747,7 +747,7 @@ class Model:
         feature
             One of the model's features, or a list of two.
         grid
-            Values of the feature, of two a dict by feature; None stands for a missing one. By default all categories of
+            Values of the feature, of two a dict by feature; None is a missing one. By default all categories of
             a string, and otherwise the column's distinct values, or 20 values at evenly spaced ranks if there are more.
         output
             As for `predict`: ``"mean"`` or ``"margin"``.
@@ -761,7 +761,7 @@ class Model:
         Raises
         ------
         DataError
-            As `predict`; if the data has no rows, or no grid is given and the feature has no value.
+            As `predict`; if the data has no rows, or there is no ``grid`` and the feature has no value.
         ParameterError
             If the model has no such feature, the feature is named ``"prediction"``, or the column cannot hold a value
             of the grid.
@@ -855,7 +855,7 @@ class Model:
     ) -> None:
         """Write a report of the model and of how it does on these rows: one HTML file, which needs no network.
 
-        It says what the model is, how good it is, where it is bad, which features matter and how the model responds to
+        It shows what the model is, how good it is, where it is bad, which features matter and how the model responds to
         them, whether it is calibrated, how far the rows are from those of training, and has the learning curves, the
         SQL, the parameters and the hash of the model file. It needs ``pip install 'frameboost[report]'``.
 
@@ -869,7 +869,7 @@ class Model:
         path
             The file.
         target, weight, group, label_upper_bound, base_margin
-            As for `evaluate`. Without ``target`` the report says nothing of how good the model is.
+            As for `evaluate`. Without ``target`` the report has no measures of the model's quality.
         groups
             A column of rows that belong together, such as those of a customer: the intervals of metrics are then by
             the bootstrap over its values, otherwise over rows (in ranking over queries).
@@ -965,7 +965,7 @@ class Model:
 
         ``predict(data, output="interval")`` then has their ends, as have the SQL and the polars expression. If these
         rows and the new ones are exchangeable, the interval holds the label of a new row with a probability of at least
-        ``coverage``, whatever the model is worth; ``docs/intervals.md`` says what is not promised. Intervals are the
+        ``coverage``, however good the model is; ``docs/intervals.md`` has what is not guaranteed. Intervals are the
         prediction ± a distance (split conformal); for ``count:poisson``, ``reg:gamma``, ``reg:tweedie`` and
         ``dist:*`` ± a multiple of what the loss takes for the standard deviation there, and not outside of what labels
         can be; for ``reg:quantileerror`` with
@@ -1081,7 +1081,7 @@ class Model:
 
     @cached_property
     def _digest(self) -> bytes:
-        """The SHA-256 of the model file, which is kept, as the text of a large model is megabytes."""
+        """The SHA-256 of the model file, which is cached, as the text of a large model is megabytes."""
         return sha256(self.to_json().encode("utf-8")).digest()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -1093,7 +1093,7 @@ class Model:
     def to_json(self) -> str:
         """Return the text of the model file (``docs/model-file.md``); equal models have equal texts.
 
-        It says what the model is. `save` adds how it was trained: `history`, `best_iteration`, `leaderboard`.
+        It has all that scores. `save` adds how it was trained: `history`, `best_iteration`, `leaderboard`.
 
         Examples
         --------
@@ -1137,7 +1137,7 @@ class Model:
         Raises
         ------
         ParameterError
-            If XGBoost lacks something that the model has: a user's own loss, a calibration, an offset, thresholds that
+            If XGBoost lacks something that the model has: an `Objective`, a calibration, an offset, thresholds that
             are equal as float32.
 
         Examples

@@ -284,7 +284,7 @@ def _history(history: pl.DataFrame, best_round: int | None) -> str:
     drawn = drawn.filter(pl.col("set").is_in(list(colours)))
     first, last = min(drawn["round"]), max(drawn["round"])
     low, high = min(drawn["value"]), max(drawn["value"])
-    place = drawn.select(
+    positions = drawn.select(
         "set",
         "value",
         x=2 + (_WIDTH - 4) * (pl.col("round") - first) / max(1, last - first),
@@ -292,7 +292,7 @@ def _history(history: pl.DataFrame, best_round: int | None) -> str:
     )
     paths, ends = [], []
     for rows, colour in reversed(colours.items()):
-        line = place.filter(set=rows)
+        line = positions.filter(set=rows)
         every = line.gather_every(max(1, len(line) // _POINTS))
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in every.select("x", "y").rows())
         paths.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')

@@ -2,9 +2,9 @@
 
 The first table has exact equivalents only: XGBoost's parameters, the keywords of its estimators, and LightGBM's
 parameters with their aliases. A value is passed on as it is, but None is the default, and
--1 or 0 threads are all cores. LightGBM's and scikit-learn's names of `max_leaves` also bring what these libraries grow
-such trees with: leaf by leaf, and no limit of depth unless one is given. The second table has names of things that work
-in another way here; each is refused with a sentence.
+-1 or 0 threads are all cores. LightGBM's and scikit-learn's names of `max_leaves` also set how these libraries grow
+such trees: leaf by leaf, and without a limit of depth by default. The second table has names of things that work in
+another way here; each is refused with a sentence.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     ParameterError
-        If one parameter is given by two names, or a name means something else.
+        If one parameter has two names, or a name means something else.
 
     Examples
     --------
@@ -91,8 +91,8 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
     >>> under_our_names({"num_leaves": 31})
     {'max_leaves': 31, 'grow_policy': 'lossguide', 'max_depth': 0}
     """
-    found: dict[str, Any] = {}
-    given_as: dict[str, str] = {}
+    parameters: dict[str, Any] = {}
+    written_as: dict[str, str] = {}
     for name, value in keywords.items():
         if name in DIFFERENT:
             raise ParameterError(f"unknown parameter {shown(name)}: it {DIFFERENT[name]}")
@@ -101,12 +101,12 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if ours == "n_jobs" and type(value) is int and (value == -1 or (value == 0 and name != ours)):
             value = None  # all cores
-        if ours in found:
-            both = f"{given_as[ours]}={shown(found[ours])} and {name}={shown(value)}"
+        if ours in parameters:
+            both = f"{written_as[ours]}={shown(parameters[ours])} and {name}={shown(value)}"
             raise ParameterError(f"{both} are one parameter, {ours}; give it once")
-        found[ours], given_as[ours] = value, name
-    if given_as.get("max_leaves") in _LEAF_BY_LEAF:
-        found.setdefault("grow_policy", "lossguide")
-        if found.get("max_depth") in (None, -1):  # -1 is LightGBM's word for no limit
-            found["max_depth"] = 0
-    return found
+        parameters[ours], written_as[ours] = value, name
+    if written_as.get("max_leaves") in _LEAF_BY_LEAF:
+        parameters.setdefault("grow_policy", "lossguide")
+        if parameters.get("max_depth") in (None, -1):  # -1 is LightGBM's word for no limit
+            parameters["max_depth"] = 0
+    return parameters

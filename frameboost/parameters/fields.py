@@ -25,8 +25,8 @@ def declared(default: Any, doc: str, *, low: float | None = None, above: float |
                read: Callable[[object], Any] | None = None) -> Any:  # fmt: skip
     """Declare a parameter: its default, its documentation, its range (``above`` and ``below`` are exclusive).
 
-    For a parameter that is no scalar, ``kind`` says what values it takes, and ``read`` checks a value and returns it as
-    the model file holds it, of dicts and lists.
+    For a parameter that is no scalar, ``kind`` describes its values, and ``read`` checks a value and returns it as in
+    the model file, of dicts and lists.
     """
     metadata = {
         "doc": doc,
@@ -179,10 +179,10 @@ def interaction_sets(value: object) -> list[list[str]] | None:
 
 def quantiles(value: object) -> tuple[float, ...]:
     """Return the quantiles of ``quantile_alpha``, one or several."""
-    several = list(value) if is_iterable(value) and not isinstance(value, str | bytes) else [value]
-    alphas = [_as_number(alpha, float) for alpha in several]
+    values = list(value) if is_iterable(value) and not isinstance(value, str | bytes) else [value]
+    alphas = [_as_number(alpha, float) for alpha in values]
     inside = [float(alpha) for alpha in alphas if alpha is not None and 0 < alpha < 1]
-    if not several or len(inside) < len(several) or inside != sorted(set(inside)):
+    if not values or len(inside) < len(values) or inside != sorted(set(inside)):
         raise ParameterError(
             f"quantile_alpha must be a number between 0 and 1, or several in ascending order, not {shown(value)}"
         )

@@ -252,7 +252,7 @@ class Parameters:
 
     @classmethod
     def from_keywords(cls, keywords: dict[str, Any]) -> Parameters:
-        """Return the parameters given by keyword, or raise `ParameterError` that suggests the nearest name."""
+        """Return the parameters of these keywords, or raise `ParameterError` that suggests the nearest name."""
         known = {item.name for item in fields(cls)}
         for name in keywords:
             if name not in known:
@@ -336,7 +336,7 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
 
 @cache
 def _hints() -> dict[str, Any]:
-    """Return the parameters' types by name: evaluated once, as they are asked for in every fit."""
+    """Return the parameters' types by name: evaluated once, as every fit reads them."""
     return typing.get_type_hints(Parameters)
 
 

@@ -11,7 +11,7 @@ numbers of a polars frame that a function of `frameboost.evaluation` or a method
 
 What charts share:
 
-- `inputs`: the model and its rows: checked, sampled, scored, in values that Vega-Lite knows
+- `inputs`: the model and its rows: checked, sampled, scored, in values that Vega-Lite reads
 - `theme`: colours, sizes, axes and tooltips
 - `names`: names and categories as text of charts, and charts in HTML
 """

@@ -76,7 +76,7 @@ def partial_dependence(
     feature
         A feature of the model, or two.
     ice
-        The number of rows, at most 200 (of many categories fewer), whose own predictions are drawn too (individual
+        The number of rows, at most 200 (of many categories fewer), whose predictions are drawn too (individual
         conditional expectation, ICE).
     output
         ``"mean"`` or ``"margin"``, as for `frameboost.Model.predict`.
@@ -136,7 +136,7 @@ def _on_one(
     long = long.filter(pl.col("output").is_in(outputs))
     shown = vega_values(long["value"], kind)
     is_missing = long["value"].is_null() | (long["value"].is_nan() if long["value"].dtype.is_float() else False)
-    long = long.with_columns(shown).filter(shown.is_not_null() | is_missing)  # infinities have no place on an axis
+    long = long.with_columns(shown).filter(shown.is_not_null() | is_missing)  # infinities have no position on an axis
     ice = min(ice, MAX_POINTS // max(1, long["value"].n_unique() + 1))
     means = long.group_by("value", "output", maintain_order=True).agg(_MEAN)
     curves = long.filter(pl.col("row").is_in(sampled(long.select(pl.col("row").unique().sort()), ice)["row"].to_list()))

@@ -26,7 +26,7 @@ def drift(
 ) -> alt.LayerChart:
     """Return a chart of the population stability index (PSI) of each feature in each period.
 
-    A PSI below 0.1 says that a feature's values are distributed much as in training, one above 0.25 that they are not.
+    A PSI below 0.1 means that a feature's values are distributed much as in training, one above 0.25 that they are not.
     The feature that has the highest is on top. Periods of few rows have a high index by chance alone: about the number
     of bins divided by the number of rows.
 

@@ -1,4 +1,4 @@
-"""What charts are made of: a model, rows that are read, scored and sampled, values that Vega-Lite knows.
+"""What charts are made of: a model, rows that are read, scored and sampled, values that Vega-Lite reads.
 
 `chart` decorates each function that draws: its arguments are checked before it starts, and all text of what it returns
 is such as Vega takes.
@@ -134,8 +134,8 @@ def thinned(frame: pl.DataFrame, x: str, y: str, most: int) -> pl.DataFrame:
         span = np.ptp(values) or 1.0
         length[1:] += np.abs(np.diff(values)) / span
     along = np.cumsum(length)
-    kept = np.unique(np.searchsorted(along, np.linspace(0.0, along[-1], most - 1, endpoint=False)))
-    return frame[np.unique(np.append(np.minimum(kept, len(frame) - 1), len(frame) - 1))]
+    indices = np.unique(np.searchsorted(along, np.linspace(0.0, along[-1], most - 1, endpoint=False)))
+    return frame[np.unique(np.append(np.minimum(indices, len(frame) - 1), len(frame) - 1))]
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

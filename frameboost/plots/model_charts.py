@@ -82,8 +82,8 @@ def learning_curves(model: Model | pl.DataFrame) -> alt.VConcatChart:
     metrics = long["metric"].unique(maintain_order=True).to_list()
     rounds = np.unique(long["round"].to_numpy())
     most = max(2, MAX_POINTS // (len(sets) * len(metrics)) - 1)
-    kept = rounds[np.unique(np.linspace(0, len(rounds) - 1, min(most, len(rounds))).round().astype(int))]
-    few = long.filter(pl.col("round").is_in(kept.tolist()))
+    shown_rounds = rounds[np.unique(np.linspace(0, len(rounds) - 1, min(most, len(rounds))).round().astype(int))]
+    few = long.filter(pl.col("round").is_in(shown_rounds.tolist()))
     return alt.vconcat(*(_panel(few.filter(metric=name), name, sets, best) for name in metrics))
 
 
@@ -152,11 +152,11 @@ def importance(
     ParameterError
         If there is no such kind.
     """
-    found = model.importance(kind)
-    largest = float(found["importance"].max() or 0.0)  # type: ignore[arg-type]
-    title = _TITLES[kind] + (f"; {top} of {len(found):,} features" if len(found) > top else "")
+    importances = model.importance(kind)
+    largest = float(importances["importance"].max() or 0.0)  # type: ignore[arg-type]
+    title = _TITLES[kind] + (f"; {top} of {len(importances):,} features" if len(importances) > top else "")
     bars: alt.Chart = (
-        alt.Chart(found.head(top), width=WIDTH, height={"step": 20})
+        alt.Chart(importances.head(top), width=WIDTH, height={"step": 20})
         .mark_bar(color=BLUE)
         .encode(
             x=quantity(alt.X, "importance", title, zero=True, axis=number_axis(format=number_format(largest))),
@@ -207,32 +207,32 @@ def tree(model: Model, number: int = 0, *, depth: int = 4) -> alt.LayerChart:
     x: dict[str, Any] = {"scale": alt.Scale(domain=[-0.5, slots - 0.5], nice=False), "axis": None}
     y: dict[str, Any] = {"scale": alt.Scale(domain=[levels - 0.5, -0.5], nice=False), "axis": None}
 
-    def place(*fields: str) -> dict[str, Any]:
+    def position(*fields: str) -> dict[str, Any]:
         return {
             "x": alt.X(field=fields[0], type="quantitative", **x),
             "y": alt.Y(field=fields[1], type="quantitative", **y),
         }
 
     line = alt.Chart(ends).mark_rule(color=GREY).encode(
-        **place("x0", "y0"), x2=alt.X2(field="x"), y2=alt.Y2(field="y"),
+        **position("x0", "y0"), x2=alt.X2(field="x"), y2=alt.Y2(field="y"),
         strokeWidth=alt.StrokeWidth(
             field="missing", type="ordinal", title="missing values go", legend=alt.Legend(orient="bottom"),
             scale=alt.Scale(domain=["here", "to the other side"], range=[3.5, 1.2]),
         ),
     )  # fmt: skip
     sides = alt.Chart(ends).mark_text(fontSize=10, lineBreak="\n", fill="white", stroke="white", strokeWidth=4)
-    answers = {"text": alt.Text(field="answer", type="nominal"), **place("middle", "height")}
+    answers = {"text": alt.Text(field="answer", type="nominal"), **position("middle", "height")}
     halo, side = sides.encode(**answers), alt.Chart(ends).mark_text(fontSize=10, color="black").encode(**answers)
     boxes = alt.Chart(nodes).mark_rect(width=box, height=_BOX_HEIGHT, cornerRadius=5, strokeWidth=1.5, fill="white")
     colour = alt.Stroke(
         field="kind", type="nominal", title=None,
         scale=alt.Scale(domain=["split", "leaf", "more"], range=[BLUE, ORANGE, GREY]), legend=None,
     )  # fmt: skip
-    shapes = boxes.encode(**place("x", "y"), stroke=colour, tooltip=_tooltip())
+    shapes = boxes.encode(**position("x", "y"), stroke=colour, tooltip=_tooltip())
     labels = [
         alt.Chart(nodes.filter(pl.col("text").str.count_matches("\n") == breaks))
         .mark_text(fontSize=11, lineBreak="\n", baseline="middle", dy=-6.5 * breaks, color="black")
-        .encode(**place("x", "y"), text=alt.Text(field="text", type="nominal"), tooltip=_tooltip())
+        .encode(**position("x", "y"), text=alt.Text(field="text", type="nominal"), tooltip=_tooltip())
         for breaks in (1, 2)
     ]
     frameless = alt.ViewBackground(stroke=None)
@@ -245,7 +245,7 @@ def _tooltip() -> list[alt.Tooltip]:
 
 
 def tree_layout(tree: Tree, features: tuple[Feature, ...], depth: int) -> pl.DataFrame:
-    """Return the nodes of a tree down to a depth, with their places and texts.
+    """Return the nodes of a tree down to a depth, with their positions and texts.
 
     Returns
     -------
@@ -310,7 +310,7 @@ def _condition(tree: Tree, node: int, features: tuple[Feature, ...], most: int) 
 
 
 def _question(tree: Tree, node: int, features: tuple[Feature, ...], most: int, longest: int) -> str:
-    """Return what is asked of the feature's present values; those that answer yes go left."""
+    """Return the condition on the feature's present values; those for which it is true go left."""
     feature = features[tree.feature[node]]
     threshold, codes = tree.threshold[node], tree.categories[node]
     if threshold is not None:

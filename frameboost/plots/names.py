@@ -3,9 +3,9 @@
 Vega-Lite and Vega put text into expressions and into objects of JavaScript, not always with escapes: a backslash in a
 title or a feature named ``constructor`` is an error, and an SVG with a character that XML lacks ends the process.
 
-Altair writes a chart's JSON into script elements as it is, so that a name could end the element. Charts are Altair's
-own objects, which users combine, save and show in notebooks in many ways. All of these go through one table of
-templates in Altair, so that is where JSON is escaped: what is drawn stays the same, of other charts too.
+Altair writes a chart's JSON into script elements as it is, so that a name could end the element. Charts are objects of
+Altair, which users combine, save and show in notebooks in many ways. All of these go through one table of templates in
+Altair, so that is where JSON is escaped: the drawing stays the same, of other charts too.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def drawable(part: Any, *, is_title: bool = False) -> Any:
 
 def _drawable_column(column: pl.Series) -> pl.Series:
     texts = {text: drawable_text(text) for text in column.unique().drop_nulls()}
-    changed = {text: its for text, its in texts.items() if its != text}
+    changed = {text: drawn for text, drawn in texts.items() if drawn != text}
     return column.replace(list(changed), list(changed.values())) if changed else column
 
 
@@ -91,7 +91,7 @@ def with_drawable_text(draw: Callable[P, C]) -> Callable[P, C]:
 
 
 def in_script(json_text: str) -> str:
-    r"""Return JSON that may stand within a script element: no text in it ends the element or begins a comment.
+    r"""Return JSON that is safe within a script element: no text in it ends the element or begins a comment.
 
     >>> print(in_script('{"a": "</script><!--"}'))
     {"a": "\u003c/script>\u003c!--"}

@@ -119,7 +119,7 @@ def precision_recall(model: Model, data: Any, target: str, *, weight: str | None
 
 @chart(target=column)
 def gains(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
-    """Return a chart of the share of positives that is found among the rows of the highest scores.
+    """Return a chart of the share of positives that are among the rows of the highest scores.
 
     Dashed is what rows in any order would find. Of more than two classes there is a curve for each of the first eight
     against all others. A curve is drawn with at most 500 points. Arguments are as in `roc`.
@@ -184,7 +184,7 @@ def _curves(
 
 
 def _scores(model: Model, data: Any, target: str, weight: str | None, what: str) -> tuple[ScoredRows, str]:
-    """Return labels and scores whose order tells how likely a class is, and what the scores are called."""
+    """Return labels and scores that rise with the probability of a class, and the name of the scores."""
     require_one_target(model, what)
     output = scores_for_ranking(model.ensemble.loss, what)
     return scored(model, data, target, weight, output), "prediction" if output == "mean" else output
@@ -193,7 +193,7 @@ def _scores(model: Model, data: Any, target: str, weight: str | None, what: str)
 def _unit_square(
     frame: pl.DataFrame, names: list[str], fields: tuple[str, str], titles: tuple[str, str], base: pl.DataFrame
 ) -> alt.LayerChart:
-    """Return lines within the unit square, over dashed lines of what is reached without a model."""
+    """Return lines within the unit square, over dashed lines of the result without a model."""
     scale = alt.Scale(domain=[0, 1], nice=False)
     x = quantity(alt.X, fields[0], titles[0], scale=scale)
     y = quantity(alt.Y, fields[1], titles[1], scale=scale)
@@ -263,11 +263,11 @@ def threshold_costs(
     if model.ensemble.loss.n_outputs > 1:
         raise ParameterError(f"threshold_costs is for models of one output, not for {shown(model.objective)}")
     rows, score = _scores(model, data, target, weight, "threshold_costs")
-    one = next(iter(rows.each_class(target)))
+    binary = next(iter(rows.each_class(target)))
     costs = threshold_curves.threshold_costs(
-        one.labels, one.scores, one.weights, false_positive=false_positive, false_negative=false_negative
+        binary.labels, binary.scores, binary.weights, false_positive=false_positive, false_negative=false_negative
     )
-    total = float(one.weights.sum())
+    total = float(binary.weights.sum())
     best = costs.sort("cost", maintain_order=True).row(0, named=True)
     few = thinned(costs.filter(pl.col("threshold").is_finite()), "threshold", "cost", _MAX_POINTS)
     parts = {
@@ -414,14 +414,14 @@ def calibration(
             "outputs"
         )
     rows = scored(model, data, target, weight, "probability" if loss.classes else "mean")
-    several = (
+    class_scores = (
         [(class_name(c.name), (c.labels, c.scores, c.weights)) for c in rows.each_class(target)]
         if loss.classes
         else [("prediction", (rows.labels, rows.predictions, rows.weights))]
     )
-    names = shown_classes([name for name, _ in several])
+    names = shown_classes([name for name, _ in class_scores])
     curves, histograms = [], []
-    for name, (labels, scores, weights) in several[: len(names)]:
+    for name, (labels, scores, weights) in class_scores[: len(names)]:
         points = calibration_curve(labels, scores, weights, bins=bins, strategy=strategy)
         curves.append(points.with_columns(name=pl.lit(name)))
         histograms.append(prediction_histogram(scores, weights).with_columns(name=pl.lit(name)))

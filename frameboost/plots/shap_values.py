@@ -158,11 +158,11 @@ def _piled(long: pl.DataFrame) -> pl.DataFrame:
     span = float(long["contribution"].max() - long["contribution"].min()) or 1.0  # type: ignore[operator, arg-type]
     cell = (pl.col("contribution") / span * _CELLS).floor()
     piled = long.with_columns(cell=cell).with_columns(
-        place=pl.int_range(pl.len()).over("feature", "cell"), size=pl.len().over("feature", "cell")
+        index=pl.int_range(pl.len()).over("feature", "cell"), size=pl.len().over("feature", "cell")
     )
     largest = float(piled["size"].max() or 1)  # type: ignore[arg-type]
-    centred = (pl.col("place") - (pl.col("size") - 1) / 2) * 2 / max(largest, 12.0)
-    return piled.with_columns(offset=centred).drop("cell", "place", "size")
+    centred = (pl.col("index") - (pl.col("size") - 1) / 2) * 2 / max(largest, 12.0)
+    return piled.with_columns(offset=centred).drop("cell", "index", "size")
 
 
 # --- by the value of a feature ----------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Colours, sizes and axes of the charts.
 
-The colours of classes are Okabe and Ito's ("Color Universal Design", 2008), which colour-blind people can tell apart,
-in an order in which neighbours differ in lightness too; lines have a dash pattern each, so that they can be told apart
-in black and white. Amounts have the colours of viridis, whose lightness rises evenly.
+The colours of classes are Okabe and Ito's ("Color Universal Design", 2008), which colour-blind people distinguish, in
+an order in which neighbours differ in lightness too; lines have a dash pattern each, so that they differ in black and
+white. Amounts have the colours of viridis, whose lightness rises evenly.
 
 All of it is set in the marks and encodings of a chart, not in its configuration, which Altair allows only in the
 outermost chart: charts can be put beside each other (``a | b``) and configured by who uses them.
@@ -42,7 +42,7 @@ def number_axis(largest: float = 0.0, **more: Any) -> alt.Axis:
 
 
 def quantity(channel: type, field: str, title: str | None, *, zero: bool = False, **more: Any) -> Any:
-    """Return the encoding of a number by a channel (`altair.X`, `altair.Y`); the axis includes 0 only if asked to."""
+    """Return the encoding of a number by a channel (`altair.X`, `altair.Y`); the axis includes 0 only if ``zero``."""
     shown = {"scale": alt.Scale(zero=zero, nice=True), "axis": number_axis()} | more
     return channel(field=field, type="quantitative", title=title, **shown)
 
@@ -70,7 +70,7 @@ def number_format(largest: float) -> str:
 def colour_of(field: str, names: Sequence[str], title: str | None, **more: Any) -> alt.Color:
     """Return the colour of each of the names, in their order.
 
-    With ``rest``, the name that stands for all others, that one is grey; more arguments are those of `altair.Color`.
+    The name ``rest``, of all others together, is grey; more arguments are those of `altair.Color`.
     """
     rest = more.pop("rest", None)
     colours = [DIM if name == rest else _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)]

@@ -27,7 +27,7 @@ functions that turn physical values into something else:
 - `frameboost.schema.polars_columns.physical_expr`, `frameboost.expressions.duckdb_sql.physical_sql`: from the column;
 - `frameboost.expressions.duckdb_sql.literal`, `frameboost.dialects.dialect.Dialect.literal` and
   `frameboost.compile.polars`: as a literal;
-- `frameboost.binning.given_cuts`: from a cut that the user gives in Python.
+- `frameboost.binning.given_cuts`: from a user's cut in Python.
 
 `tests/compile/test_every_type.py` runs over every row: a type that lacks a branch fails there.
 """
@@ -67,7 +67,7 @@ class _Row:
     Attributes
     ----------
     family
-        Types of one family may stand in for each other when scoring.
+        Types of one family may replace each other when scoring.
     polars
         The polars type whose values have this physical form.
     physical
@@ -81,7 +81,7 @@ class _Row:
     bounds
         The smallest and the largest physical value, None for floats and strings.
     scale
-        What one physical unit stands for.
+        The value of one physical unit.
     unit
         Of a time: ``"ms"``, ``"us"`` or ``"ns"``.
     widened
@@ -240,7 +240,7 @@ class FeatureType:
 
     @property
     def family(self) -> str:
-        """What may stand in for what when scoring: ``number boolean date timestamp timestamptz duration string``."""
+        """One of ``number boolean date timestamp timestamptz duration string``; types of one replace each other."""
         return _row(self.name).family
 
     @property
@@ -357,8 +357,8 @@ class FeatureType:
         if isinstance(value, float) and math.isinf(value):
             return value if self.is_float else None
         number = kind.as_fraction(value)
-        found = self.at_least(number)
-        return found if found not in (None, math.inf, -math.inf) and self.as_fraction(found) == number else None
+        nearest = self.at_least(number)
+        return nearest if nearest not in (None, math.inf, -math.inf) and self.as_fraction(nearest) == number else None
 
     def decimal(self, value: int) -> Decimal:
         """Return the number of a physical value of a decimal type, with all digits."""
@@ -432,7 +432,7 @@ class Feature:
     Attributes
     ----------
     name
-        The column's name, as it stands in the frame or table.
+        The column's name in the frame or table.
     type
         The column's type in training.
     categories

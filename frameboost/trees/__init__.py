@@ -1,6 +1,6 @@
 """Trees, whatever they are trained by or read from.
 
-- `tree`: a tree as parallel arrays; leaves with slopes; trees that ask the same questions
+- `tree`: a tree as parallel arrays; leaves with slopes; trees with the same splits
 - `leaf_grid`: leaf values rounded so that scores are exact in any order
 - `node_means`: the mean below each node, which contributions start from
 """

@@ -65,7 +65,7 @@ class NodeValues(NamedTuple):
 
 
 def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
-    """Return the base margins and the trees with their values rounded; each output has a grid of its own."""
+    """Return the base margins and the trees with their values rounded; each output has a separate grid."""
     nodes = NodeValues.of(trees)
     steps = _steps_of_outputs(base_margins, nodes, largest_values(nodes, trees))
     while wider := _too_narrow(base_margins, nodes, trees, steps):
@@ -125,8 +125,8 @@ def largest_leaves(nodes: NodeValues) -> list[float]:
     if not len(nodes.sizes):
         return []
     starts = np.cumsum(nodes.sizes) - nodes.sizes
-    found: list[float] = np.maximum.reduceat(np.where(nodes.is_leaf, np.abs(nodes.value), 0.0), starts).tolist()
-    return found
+    magnitudes: list[float] = np.maximum.reduceat(np.where(nodes.is_leaf, np.abs(nodes.value), 0.0), starts).tolist()
+    return magnitudes
 
 
 def largest_values(nodes: NodeValues, trees: Sequence[Tree]) -> list[float]:

@@ -1,6 +1,6 @@
 """A regression tree as parallel arrays, in which it is stored, scored and compiled.
 
-A tree that asks ``x < 2``, and right of it whether a category is code 0 or 3 (missing goes right):
+A tree that splits on ``x < 2``, and right of it on whether a category is code 0 or 3 (missing goes right):
 
 ====  =======  =========  ==========  ============  ====  =====  =====
 node  feature  threshold  categories  missing_left  left  right  value
@@ -43,7 +43,7 @@ _SMALLEST_NORMAL = 2.0**-1022
 class Tree:
     """One tree. Entry i of every tuple is node i's; node 0 is the root, and children come after their parent.
 
-    A split has one of three forms. A row whose value is missing (NULL or NaN) goes where ``missing_left`` says; others:
+    A split has one of three forms. A row whose value is missing (NULL or NaN) goes by ``missing_left``; others:
 
     - ``threshold[i]`` is a value: left if the feature is less than it, else right.
     - ``categories[i]`` are codes: to the side that missing values do *not* go to if the feature's category is one of
@@ -72,7 +72,7 @@ class Tree:
     output
         Index of the margin that the leaves add to; 0 if the model has one.
     with_missing
-        Whether the named categories go with missing values; ``()`` stands for nowhere.
+        Whether the named categories go with missing values; ``()`` if they do nowhere.
     linear
         The linear values of leaves that have slopes, None in all other nodes; ``()`` if no leaf has any.
     """
@@ -111,7 +111,7 @@ class Tree:
         return {node: leaf for node, leaf in enumerate(self.linear) if leaf is not None}
 
     def used_features(self) -> set[int]:
-        """Return the features that splits ask about, or slopes are of."""
+        """Return the features that splits or slopes read."""
         slopes = (term.feature for leaf in self.linear_leaves().values() for term in leaf.terms)
         return {*self.feature, *slopes} - {LEAF}
 
@@ -166,21 +166,21 @@ class Tree:
 
     def leaves_in_order(self) -> list[int]:
         """Return the leaves from left to right."""
-        found, open_nodes = [], [0]
+        leaves, open_nodes = [], [0]
         while open_nodes:
             node = open_nodes.pop()
             if self.is_leaf(node):
-                found.append(node)
+                leaves.append(node)
             else:
                 open_nodes += (self.right[node], self.left[node])
-        return found
+        return leaves
 
 
 def shared_splits(trees: Sequence[Tree]) -> list[list[int]]:
     """Return the numbers of trees of several outputs with equal splits, group by group.
 
-    A tree of one leaf asks nothing, and a row's value in a linear leaf is not looked up: both are in no group. Nor are
-    trees of one output only: few of a model are equal by chance.
+    A tree of one leaf has no split, and the value of a linear leaf is computed from the row: both are in no group. Nor
+    are trees of one output only: few of a model are equal by chance.
 
     >>> splits = {"feature": (0, -1, -1), "categories": (None,) * 3, "missing_left": (False,) * 3, "left": (1, -1, -1),
     ...           "right": (2, -1, -1), "gain": (1.0, 0.0, 0.0), "cover": (2.0, 1.0, 1.0)}
@@ -245,9 +245,9 @@ class LinearTerm(NamedTuple):
 
 
 class LinearLeaf(NamedTuple):
-    """The value of a leaf for rows in which none of some features is missing; other rows get the leaf's own value.
+    """The value of a leaf for rows in which none of some features is missing; other rows get the leaf's plain value.
 
-    Every sum of constants and terms is exact. A leaf reads a number x on a grid of its own, u = clip(round(x − centre,
+    Every sum of constants and terms is exact. A leaf reads a number x on a separate grid, u = clip(round(x − centre,
     to a multiple of step), low, high). Say G is the step of the leaf values: where a slope is a multiple of G / step,
     the product b·u is a multiple of G. Such products have no more than 53 bits, so a float64 holds them, and sums of
     them, exactly: in any order, and whether or not a processor fuses multiplication and addition. No back end needs to
@@ -290,8 +290,8 @@ class LinearLeaf(NamedTuple):
     def rounded(self, step: float) -> LinearLeaf:
         """Return the leaf with a constant and slopes that make all of its values multiples of ``step``."""
         terms = [
-            LinearTerm(each.feature, _nearest(each.slope, max(step / each.step, _SMALLEST_NORMAL)), *each[2:])
-            for each in self.terms
+            LinearTerm(term.feature, _nearest(term.slope, max(step / term.step, _SMALLEST_NORMAL)), *term[2:])
+            for term in self.terms
         ]
         return LinearLeaf(_nearest(self.constant, step), tuple(terms))
 
@@ -306,7 +306,7 @@ def refuse_linear(what: str, *, is_linear: bool) -> None:
 
 
 def may_have_slope(feature: Feature) -> bool:
-    """Whether leaves may have slopes of the feature: one of floats or of integers that a float64 can tell apart."""
+    """Whether leaves may have slopes of the feature: one of floats or of integers that are exact in float64."""
     kind = feature.type
     is_number = kind.is_float or (kind.is_integer and kind.name not in ("int128", "uint128"))
     return is_number and not kind.is_categorical and not feature.zero_is_missing
