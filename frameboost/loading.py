@@ -206,7 +206,7 @@ def from_lightgbm(model: Any) -> Model:
     Every row ends in the same leaves, and margins differ by rounding in the last bits only. As in ``Booster.predict``,
     trees after the best iteration of early stopping are left out.
 
-    Columns are found by LightGBM's feature names, in which every space is an underscore. A column of pandas categories
+    Columns are read by LightGBM's feature names, in which every space is an underscore. A column of pandas categories
     is a column of strings (or integers) here. Other categories are integers: LightGBM truncates a fraction, while here
     1.5 is an unknown category. The labels of ``LGBMClassifier`` are numbered in the order of its ``classes_``. The
     cover of a node is its number of rows, as in LightGBM's ``pred_contrib``. Linear leaves (``linear_tree``) read
@@ -282,7 +282,7 @@ def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
     ModelFileError
         If the JSON is damaged, or is not a model of CatBoost's.
     ParameterError
-        If it is another kind of object or is not fitted; if the categories of a column are not given, or lack one that
+        If it is another kind of object or is not fitted; if the categories of a column are not passed, or lack one that
         a split compares with; if the model has splits on statistics of categories (train with ``one_hot_max_size`` of
         at least the number of categories).
 
@@ -311,7 +311,7 @@ def from_sklearn(estimator: Any) -> Model:
     """Return a model of scikit-learn's as a model of frameboost's that predicts the same.
 
     Every row ends in the same leaves, and margins differ by rounding in the last bits only. For forests and trees the
-    margin is the prediction itself. Columns are found by ``feature_names_in_``; without names they are ``x0``, ``x1``
+    margin is the prediction itself. Columns are read by ``feature_names_in_``; without names they are ``x0``, ``x1``
     and so on. A classifier's classes are numbered in the order of its ``classes_``. (Where two classes are
     equally likely to the last bit, the first counts; `GradientBoostingClassifier` takes the second.)
 

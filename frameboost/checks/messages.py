@@ -58,8 +58,8 @@ def shown_path(path: str) -> str:
 
     >>> shown_path("2013.parquet")
     "'2013.parquet'"
-    >>> found = shown_path("/data" * 20 + "/2013.parquet")
-    >>> len(found), found[:8], found[-14:]
+    >>> path = shown_path("/data" * 20 + "/2013.parquet")
+    >>> len(path), path[:8], path[-14:]
     (80, "'...ta/d", "/2013.parquet'")
     """
     return shown(path if len(path) <= _LONGEST - 2 else "..." + path[5 - _LONGEST :])

@@ -30,7 +30,7 @@ __all__ = ["SHOWN", "Batch", "DuckDBSession", "OwnDatabaseSession", "read_batche
 # The name under which statements read arrays in memory: a variable of the function that runs them, which DuckDB scans.
 SHOWN = "frameboost_rows_in_memory"
 
-# Prefixes of the tables that sessions could not drop. A connection sees only its own temporary tables, so a later
+# Prefixes of the tables that sessions could not drop. A connection has only the temporary tables made on it, so a later
 # session drops those it finds, and needs not know which connection it is on.
 _left_behind: set[str] = set()
 _ATTEMPTS = 10

@@ -451,7 +451,7 @@ def open_rows(
         source = _of_dicts(data, types)
     elif (files := TableFiles.of(data)) is not None:
         source = _typed_files(files, types, argument)
-    elif isinstance(data, pl.LazyFrame):  # `open_source` looks at its plan, for fits that divide it
+    elif isinstance(data, pl.LazyFrame):  # `open_source` reads its plan, for fits that divide it
         source = FrameSource(data)
     else:
         source = open_source(data, argument)

@@ -55,7 +55,7 @@ def check_header(path: str, kind: str, names: Sequence[str], source: str | bytes
 
 
 def problem_of_text(path: str, kind: str, content: bytes | None = None, *, is_short: bool = False) -> str | None:
-    r"""Return what is wrong with a file of text, and in which line, where polars does not; None if nothing is found.
+    r"""Return what is wrong with a file of text, and in which line, where polars does not; None if nothing is.
 
     >>> problem_of_text("-", "csv", b"x,y\n1,2\n1,2,3\n"), problem_of_text("-", "csv", b"x,y\n1,\xff\n")
     ('line 3 has 3 fields, and the header has 2', 'line 2 is not UTF-8')

@@ -69,7 +69,7 @@ def _target_and_partial(path: str | Path) -> tuple[Path, Path]:
 
 @contextmanager
 def _errors_of(path: str | Path) -> Iterator[None]:
-    """Raise the operating system's errors with the user's path in place of the temporary one."""
+    """Raise the operating system's errors with the user's path instead of the temporary one."""
     try:
         yield
     except OSError as error:

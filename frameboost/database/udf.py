@@ -41,7 +41,7 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
     # instead of milliseconds.
     types = [str(DUCKDB.type_of(feature.type.widened)) for feature in features]
     batch_types = {feature.name: _delivered(type_name) for feature, type_name in zip(features, types, strict=True)}
-    # A batch has only 2,048 rows, so all setup is done once, here. DuckDB calls the function from its own threads.
+    # A batch has only 2,048 rows, so all setup is done once, here. DuckDB calls the function from its threads.
     margins_of = _scorer(predictor, batch_types)
     inputs_of = [pl.col(name) for name in returned.inputs]
     offset = predictor.ensemble.offset

@@ -5,7 +5,7 @@ Differences to frameboost, and how each is translated:
 - Splits are ``float32(x) > border``, and *yes* goes right. That is ``x < u``, *yes* left, with u the smallest float64
   that rounds to a float32 above the border. NaN goes left, or right if trained with ``nan_mode="Max"``.
 - A categorical split compares with one hash; *yes* goes right. The model does not store the categories' names.
-- A leaf holds the values of all outputs; here each output has its own trees.
+- A leaf holds the values of all outputs; here each output has separate trees.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Differences to frameboost, and how each is translated:
 - `GradientBoostingRegressor` and `GradientBoostingClassifier` send NaN right; the others to the split's missing side.
 - Forests and single trees predict means or class shares, without a link. Each leaf is divided by the number of trees;
   class shares such that votes that tie have equal sums, of which the first class counts.
-- A leaf may hold several values (targets, or more than two classes). Here each output has its own trees.
+- A leaf may hold several values (targets, or more than two classes). Here each output has separate trees.
 """
 
 from __future__ import annotations

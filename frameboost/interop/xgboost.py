@@ -4,7 +4,7 @@ A file is JSON or UBJSON, of which all that is read is checked. Differences to f
 
 - Splits are ``float32(x) < t``, that is ``x < u`` with u the smallest float64 that rounds to t or above.
 - Categories are codes, of which a split names those that go right. XGBoost 3.1 and later store their names.
-- A leaf may hold a vector; here each output has its own trees.
+- A leaf may hold a vector; here each output has separate trees.
 - Base scores are on the scale of the prediction; here they are margins.
 """
 
@@ -119,7 +119,10 @@ def _ensemble(data: bytes, is_custom: bool = False, n_rounds: int | None = None)
         weight = 1.0 if weights is None else weights[number]
         ours.append(_translated(trees[number], features, indices, output, weight))
     if n_rounds is not None:
-        ours = _first_trees(ours, n_rounds * n_outputs * side_by_side)
+        count = n_rounds * n_outputs * side_by_side
+        if count > len(ours):
+            _refuse(f"its best round would have {count} trees, and there are {len(ours)}")
+        ours = ours[:count]
     return checked_ensemble(loss, parameters, features, base_margins, ours)
 
 
@@ -157,12 +160,6 @@ def _rounds(
             f"its {len(trees)} trees are not whole rounds of {side_by_side} for each of {n_outputs} outputs in turn"
         )
     return pairs
-
-
-def _first_trees(trees: list[Tree], count: int) -> list[Tree]:
-    if count > len(trees):
-        _refuse(f"its best round would have {count} trees, and there are {len(trees)}")
-    return trees[:count]
 
 
 # --- features ---------------------------------------------------------------------------------------------------------

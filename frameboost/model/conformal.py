@@ -1,4 +1,4 @@
-"""Conformal prediction: intervals with a promised coverage, from the scores of rows that the trees have not seen.
+"""Conformal prediction: intervals with a guaranteed coverage, from the scores of rows that the trees have not seen.
 
 The interval reaches as far as the ⌈(n + 1) · coverage⌉-th smallest of n scores (Vovk, Gammerman & Shafer 2005; Lei,
 G'Sell, Rinaldo, Tibshirani & Wasserman 2018, section 2.2; of quantiles Romano, Patterson & Candès 2019). If the n rows
@@ -105,7 +105,7 @@ def conformity_scores(loss: Loss, margins: Sequence[Floats], labels: Floats, cov
     labels
         Float64 (rows,).
     coverage
-        The promised coverage, by which two of several quantiles are chosen.
+        The coverage, by which two of several quantiles are chosen.
 
     Returns
     -------
@@ -255,7 +255,7 @@ def conformal_distance(scores: Floats, coverage: float) -> float:
 
 
 def rows_needed(coverage: float) -> int:
-    """Return the number of rows from which on a coverage can be promised: coverage / (1 - coverage), rounded up.
+    """Return the number of rows from which on a coverage can be guaranteed: coverage / (1 - coverage), rounded up.
 
     >>> rows_needed(0.9), rows_needed(0.95), rows_needed(0.5)
     (9, 19, 1)

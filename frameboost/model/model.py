@@ -1085,7 +1085,7 @@ class Model:
         return sha256(self.to_json().encode("utf-8")).digest()
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy or pickle does not contain what is worked out anew, such as the predictor's compiled trees.
+        # A copy or pickle does not contain what is computed anew, such as the predictor's compiled trees.
         return {"_ensemble": self._ensemble}
 
     # --- files --------------------------------------------------------------------------------------------------------

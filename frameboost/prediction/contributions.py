@@ -181,16 +181,14 @@ def shap_explanation(ensemble: Ensemble, data: Any, output: int | str | None, *,
         values=values[:, :-1],
         base_values=values[:, -1],
         data=np.column_stack([_as_number(values).to_numpy() for values in rows]),
-        display_data=np.array([_as_shown(values) for values in rows], dtype=object).T,
+        display_data=np.array(
+            [(v.cast(pl.String) if v.dtype.is_temporal() else v).to_list() for v in rows], dtype=object
+        ).T,
         feature_names=names,
         output_names=[str(name) for name in ensemble.output_labels or range(ensemble.n_outputs)]
         if all_outputs
         else None,
     )
-
-
-def _as_shown(values: pl.Series) -> list[Any]:
-    return (values.cast(pl.String) if values.dtype.is_temporal() else values).to_list()
 
 
 def _as_number(values: pl.Series) -> pl.Series:

@@ -250,7 +250,7 @@ class PackedTrees:
     """Trees of more than 255 nodes, packed for rows that walk them side by side.
 
     A byte numbers the nodes of a top of a few levels only. Below it rows walk, a level at a time for a whole block of
-    rows. A node is a word of 64 bits, siblings are next to each other, and a leaf is its own child, so a step is the
+    rows. A node is a word of 64 bits, siblings are adjacent, and the left child of a leaf is itself, so a step is the
     same arithmetic in each row, ``node = left + (code >= bound)``, and compiles to SIMD instructions. Every five steps,
     rows that have arrived are left out. A missing code is 255 and goes right; where it should go left, 1 is added to
     all codes modulo 256, and to the bound.
@@ -533,7 +533,9 @@ class BatchScorer:
         """
         n_rows = len(batches[0])
         codes = self._trees.empty_codes(n_rows)
-        arrays = {index: _contiguous(batches[index]) for index, _ in self._read}  # alive until the kernel is done
+        columns = {index: batches[index] for index, _ in self._read}
+        # Alive until the kernel is done.
+        arrays = {i: c.chunk(0) if c.num_chunks == 1 else c.combine_chunks() for i, c in columns.items()}
         buffers = [(*_addresses(arrays[index]), is_integer) for index, is_integer in self._read]
         code_buffers(np.array(buffers, dtype=np.int64).reshape(-1, 4), self._edges, n_rows, MISSING, codes)
         if self._in_frames:
@@ -542,10 +544,6 @@ class BatchScorer:
         margins = [np.full(n_rows, base) for base in self._base_margins]
         self._trees.add_leaves(codes, margins)
         return margins
-
-
-def _contiguous(batch: Any) -> Any:
-    return batch.chunk(0) if batch.num_chunks == 1 else batch.combine_chunks()
 
 
 def _addresses(array: Any) -> tuple[int, int, int]:

@@ -88,7 +88,7 @@ class TreeWriter:
     ) -> dict[int, str]:
         """Return the subtrees at ``roots``, with a WHEN for each split on a path in one CASE.
 
-        ELSE continues to the child whose own CASEs nest deeper, and the other child is behind THEN. So the depth of
+        ELSE continues to the child whose CASEs nest deeper, and the other child is behind THEN. So the depth of
         CASEs is the tree's Horton-Strahler number, at most log2 of the number of leaves. A chain of splits ``x < 1``,
         ``x < 2``, ``x < 3`` is ``CASE WHEN x < 1 THEN a WHEN x < 2 THEN b WHEN x < 3 THEN c ELSE d END``. ``ends`` are
         nodes that end the tree, with their values.

@@ -236,7 +236,7 @@ def find_columns(
     Raises
     ------
     ParameterError
-        If the database has no such names or column types, cannot tell the names apart, or ``names`` has a name that is
+        If the database has no such names or column types, takes two names for one, or ``names`` has a name that is
         no feature's.
     """
     names = {} if names is None else names

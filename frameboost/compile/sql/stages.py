@@ -134,7 +134,7 @@ class Stages:
         return [self._dialect.quote(f"{self._prefix}{self._count - count + i + 1}") for i in range(count)]
 
     def number_rows(self, name: str) -> None:
-        """Add a stage of the columns that are read and kept, and the number of each row under the given name."""
+        """Add a stage of the columns that are read and kept, and the number of each row under this name."""
         columns = [*self.reads, f"{self._dialect.statements.row_number} AS {name}"]
         self.replace(f"SELECT {', '.join(columns)}\n{self.source()}", [name])
 
@@ -168,7 +168,7 @@ class Stages:
         self.reads = list(columns)
 
     def select(self, values: Mapping[str, str], into: str = "") -> str:
-        """Return the query that ends in the columns that are kept and values under the given names.
+        """Return the query that ends in the columns that are kept and these values by name.
 
         ``into`` is a clause before FROM. Where all columns are kept, the values replace those of their names.
         """
