@@ -313,7 +313,7 @@ def _holds(frame: pl.LazyFrame, condition: pl.Expr) -> bool:
 # --- relations whose rows are the same each time, as they are or copied -----------------------------------------------
 
 # A fit reads a relation's labels, its cuts and its codes in several statements. A relation with ``random()``, a
-# sample, a file that somebody rewrites or a table of another server would answer each of them with other rows. So
+# sample, a file that somebody rewrites or a table of another server would return other rows to each of them. So
 # unless its plan and its text show that it can't, all of it is read once, into a temporary table of its connection,
 # which DuckDB spills to disk, and which is dropped when the public function returns.
 #

@@ -107,7 +107,7 @@ class _Node:
 
     values: list[float]
     weight: float
-    question: Mapping[str, Any] | None = None
+    condition: Mapping[str, Any] | None = None
     left: int = -1
     right: int = -1
 
@@ -119,14 +119,14 @@ def _tree(nodes: Sequence[_Node], output: int, n_outputs: int, scale: float, whe
     def look_up(index: int) -> SplitNode | LeafNode:
         node = nodes[index]
         value = node.values[output] * scale
-        if node.question is None:
+        if node.condition is None:
             return LeafNode(value, node.weight)
-        return SplitNode(left=node.left, right=node.right, **node.question, cover=node.weight, value=value)
+        return SplitNode(left=node.left, right=node.right, **node.condition, cover=node.weight, value=value)
 
     return build_tree(0, look_up, output)
 
 
-def _question(split: Any, columns: _Columns, where: str) -> dict[str, Any]:
+def _condition(split: Any, columns: _Columns, where: str) -> dict[str, Any]:
     kind = split.get("split_type") if isinstance(split, dict) else None
     if kind == "FloatFeature":
         column = columns.get(("float", _read_whole(split, "float_feature_index", where)))
@@ -147,35 +147,35 @@ def _question(split: Any, columns: _Columns, where: str) -> dict[str, Any]:
 def _symmetric(tree: Any, columns: _Columns, where: str) -> list[_Node]:
     """Return the nodes of a symmetric tree, level by level.
 
-    All nodes of a level have one split. Bit i of a leaf's number is the answer to split i: with two splits, leaf 2
-    (binary 10) has answered no to split 0 and yes to split 1.
+    All nodes of a level have one split. Bit i of a leaf's number is whether the condition of split i holds: with two
+    splits, leaf 2 (binary 10) is where split 0 does not hold and split 1 does.
     """
-    questions = [_question(split, columns, where) for split in _read_list(tree, "splits", where)]
-    values, depth = _read_numbers(tree, "leaf_values", where), len(questions)
+    conditions = [_condition(split, columns, where) for split in _read_list(tree, "splits", where)]
+    values, depth = _read_numbers(tree, "leaf_values", where), len(conditions)
     if depth > _MAX_LEVELS or not values or len(values) % 2**depth:
         raise ModelFileError(f"{where}: it has {len(values)} leaf values, which do not go with {depth} splits")
     weights = _read_numbers(tree, "leaf_weights", where) if tree.get("leaf_weights") else [1.0] * 2**depth
     if len(weights) != 2**depth:
         raise ModelFileError(f"{where}: it has {len(weights)} leaf weights, not {2**depth}")
     size = len(values) // 2**depth
-    # From the leaves up. A node's number within its level has the answers so far as bits.
+    # From the leaves up. A node's number within its level has the sides so far as bits.
     levels = [[_Node(values[i * size : (i + 1) * size], weight) for i, weight in enumerate(weights)]]
     for level in reversed(range(depth)):
         below = levels[0]
         first = 2 ** (level + 1) - 1  # the number of the first node of the level below
         levels.insert(0, [
-            _above(below[i], below[i + 2**level], questions[level], first + i, first + i + 2**level)
+            _above(below[i], below[i + 2**level], conditions[level], first + i, first + i + 2**level)
             for i in range(2**level)
         ])  # fmt: skip
     return [node for nodes in levels for node in nodes]
 
 
-def _above(left: _Node, right: _Node, question: Mapping[str, Any], left_index: int, right_index: int) -> _Node:
+def _above(left: _Node, right: _Node, condition: Mapping[str, Any], left_index: int, right_index: int) -> _Node:
     """Return the parent of two nodes, with the weighted mean of their values as its value."""
     weight = left.weight + right.weight
     share = left.weight / weight if weight else 0.5
     values = [a * share + b * (1 - share) for a, b in zip(left.values, right.values, strict=False)]
-    return _Node(values, weight, question, left_index, right_index)
+    return _Node(values, weight, condition, left_index, right_index)
 
 
 def _asymmetric(tree: Any, columns: _Columns, where: str) -> list[_Node]:
@@ -190,7 +190,7 @@ def _asymmetric(tree: Any, columns: _Columns, where: str) -> list[_Node]:
         item = items[index]
         if index in children:
             left, right = children[index]
-            nodes[index] = _above(nodes[left], nodes[right], _question(item["split"], columns, where), left, right)
+            nodes[index] = _above(nodes[left], nodes[right], _condition(item["split"], columns, where), left, right)
         else:
             value = item.get("value") if isinstance(item, dict) else None
             weight = item.get("weight", 1.0) if isinstance(item, dict) else None

@@ -240,16 +240,16 @@ def _tree(
         return LeafNode(value / share, tree.leaf_count[number], linear)
 
     def look_up(number: int) -> SplitNode | LeafNode:
-        question: dict[str, Any] | bool = True
+        condition: dict[str, Any] | bool = True
         while number >= 0:
-            question = _question(tree, number, columns[tree.split_feature[number]], where)
-            if not isinstance(question, bool):
+            condition = _condition(tree, number, columns[tree.split_feature[number]], where)
+            if not isinstance(condition, bool):
                 break
-            number = (tree.left_child if question else tree.right_child)[number]
-        if isinstance(question, bool):
+            number = (tree.left_child if condition else tree.right_child)[number]
+        if isinstance(condition, bool):
             return leaf(~number)
         return SplitNode(
-            tree.split_feature[number], tree.left_child[number], tree.right_child[number], **question,
+            tree.split_feature[number], tree.left_child[number], tree.right_child[number], **condition,
             gain=tree.split_gain[number], cover=tree.internal_count[number],
             value=tree.internal_value[number] / share,
         )  # fmt: skip
@@ -257,7 +257,7 @@ def _tree(
     return build_tree(0 if tree.split_feature else -1, look_up, output)
 
 
-def _question(tree: _SavedTree, number: int, column: _Column, where: str) -> dict[str, Any] | bool:
+def _condition(tree: _SavedTree, number: int, column: _Column, where: str) -> dict[str, Any] | bool:
     """Return the fields of a `SplitNode`, or the side (True: left) that all rows go to."""
     kind, threshold = tree.decision_type[number], tree.threshold[number]
     if kind & _CATEGORICAL:

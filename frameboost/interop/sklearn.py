@@ -201,14 +201,14 @@ def _tree(nodes: Any, values: npt.NDArray[np.float64], output: int, *, follows_m
     def look_up(number: int) -> SplitNode | LeafNode:
         while (left := int(nodes.children_left[number])) >= 0:
             right = int(nodes.children_right[number])
-            question: dict[str, Any] = {}
+            condition: dict[str, Any] = {}
             if nodes.threshold[number] < math.inf:
-                question = {"threshold": float(thresholds[number]), "missing_left": bool(missing_left[number])}
+                condition = {"threshold": float(thresholds[number]), "missing_left": bool(missing_left[number])}
             elif missing_left[number]:
                 number = left
                 continue
             return SplitNode(
-                int(nodes.feature[number]), left, right, **question, cover=float(weight[number]),
+                int(nodes.feature[number]), left, right, **condition, cover=float(weight[number]),
                 value=float(values[number]), gain=float(impurity[number] - impurity[left] - impurity[right]),
             )  # fmt: skip
         return LeafNode(float(values[number]), float(weight[number]))
@@ -256,17 +256,17 @@ def _histogram_tree(
         while not (node := nodes[number])["is_leaf"]:
             feature, missing_left = order[node["feature_idx"]], bool(node["missing_go_to_left"])
             if node["is_categorical"]:
-                question = _split_categories(codes[feature], sets[node["bitset_idx"]], missing_left=missing_left)
+                condition = _split_categories(codes[feature], sets[node["bitset_idx"]], missing_left=missing_left)
             else:
-                question = at_most(float(node["num_threshold"]), missing_left=missing_left)
-            if not isinstance(question, bool):
+                condition = at_most(float(node["num_threshold"]), missing_left=missing_left)
+            if not isinstance(condition, bool):
                 # Only leaves are multiplied by the learning rate and renewed; inner nodes keep their first value.
                 value = float(node["value"]) * learning_rate
                 return SplitNode(
-                    feature, int(node["left"]), int(node["right"]), **question, gain=float(node["gain"]),
+                    feature, int(node["left"]), int(node["right"]), **condition, gain=float(node["gain"]),
                     cover=float(node["count"]), value=value if math.isfinite(value) else 0.0,
                 )  # fmt: skip
-            number = int(node["left" if question else "right"])
+            number = int(node["left" if condition else "right"])
         return LeafNode(float(node["value"]), float(node["count"]))
 
     return build_tree(0, look_up, output)

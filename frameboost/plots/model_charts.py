@@ -302,14 +302,14 @@ def _text(tree: Tree, node: int, features: tuple[Feature, ...], *, split: bool) 
             below += [] if tree.is_leaf(at) else [tree.left[at], tree.right[at]]
         return f"... {leaves} leaves\n{cover}"
     name = shortened(features[tree.feature[node]].name, _LONGEST)
-    return f"{name}\n{_question(tree, node, features, _MAX_CATEGORIES, _LONGEST)}\n{cover}"
+    return f"{name}\n{_condition_text(tree, node, features, _MAX_CATEGORIES, _LONGEST)}\n{cover}"
 
 
 def _condition(tree: Tree, node: int, features: tuple[Feature, ...], most: int) -> str:
-    return f"{features[tree.feature[node]].name} {_question(tree, node, features, most, 1_000)}"
+    return f"{features[tree.feature[node]].name} {_condition_text(tree, node, features, most, 1_000)}"
 
 
-def _question(tree: Tree, node: int, features: tuple[Feature, ...], most: int, longest: int) -> str:
+def _condition_text(tree: Tree, node: int, features: tuple[Feature, ...], most: int, longest: int) -> str:
     """Return the condition on the feature's present values; those for which it is true go left."""
     feature = features[tree.feature[node]]
     threshold, codes = tree.threshold[node], tree.categories[node]

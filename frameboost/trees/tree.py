@@ -152,13 +152,13 @@ class Tree:
         """Return a node of each level if the tree is symmetric (complete, with one split for each level), else None."""
         levels, level = [], [0]
         while not self.is_leaf(level[0]):
-            if any(self._question(node) != self._question(level[0]) for node in level):
+            if any(self._condition(node) != self._condition(level[0]) for node in level):
                 return None
             levels.append(level[0])
             level = [child for node in level for child in (self.left[node], self.right[node])]
         return levels if all(self.is_leaf(node) for node in level) else None
 
-    def _question(self, node: int) -> tuple[object, ...]:
+    def _condition(self, node: int) -> tuple[object, ...]:
         return (
             self.feature[node], self.threshold[node], self.categories[node], self.missing_left[node],
             self.with_missing[node],

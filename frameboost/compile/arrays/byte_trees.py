@@ -7,11 +7,11 @@ it pays up to about a hundred leaves a tree. Of larger trees only the top is vis
 `PackedTrees`).
 
 For example the tree ``x < 3 ? (y < 5 ? a : b) : c`` has in preorder node 0 (x), 1 (y), 2 (a), 3 (b), 4 (c), and two
-questions: node 0 with children 1 and 4, node 1 with children 2 and 3. Three rows (x, y) = (1, 9), (7, 0), (2, 4) move
+inner nodes: node 0 with children 1 and 4, node 1 with children 2 and 3. Three rows (x, y) = (1, 9), (7, 0), (2, 4) move
 
     start       0 0 0
-    question 0  1 4 1
-    question 1  3 4 2    so their leaves are b, c, a.
+    node 0      1 4 1
+    node 1      3 4 2    so their leaves are b, c, a.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 @dataclass(frozen=True)
-class _Questions:
+class _InnerNodes:
     """The inner nodes of one output's trees, the arguments of `frameboost.compile.arrays.score_kernels.add_leaves`.
 
     Of deep trees they are those of the top; ``walk`` has the further arguments of `add_deep_leaves`.
@@ -92,11 +92,11 @@ class _Questions:
 
     def add_leaves(self, codes: Codes, tables: npt.NDArray[np.bool_], margins: FloatArray) -> None:
         """Add the leaf values of rows, by their codes."""
-        questions = self.starts, self.number, self.column, self.bound, self.also, self.right, self.table, tables
+        inner_nodes = self.starts, self.number, self.column, self.bound, self.also, self.right, self.table, tables
         if self.walk:
-            add_deep_leaves(codes, *questions, *self.walk, self.value, margins)  # type: ignore[call-arg]
+            add_deep_leaves(codes, *inner_nodes, *self.walk, self.value, margins)  # type: ignore[call-arg]
         else:
-            add_leaves(codes, *questions, self.value, margins)
+            add_leaves(codes, *inner_nodes, self.value, margins)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class ByteTrees:
     arrays: TreeArrays
     columns: tuple[tuple[int, int], ...]
     tables: npt.NDArray[np.bool_]
-    outputs: tuple[_Questions, ...]
+    outputs: tuple[_InnerNodes, ...]
 
     @classmethod
     def compile(cls, arrays: TreeArrays, n_outputs: int) -> ByteTrees | None:
@@ -143,7 +143,7 @@ class ByteTrees:
         table_of[categorical] = np.arange(len(categorical))
         tables = _tables_of_bytes(arrays, categorical)
         builder = _Builder(arrays, columns, table_of, is_deep=is_deep)
-        outputs = [builder.questions(np.flatnonzero(arrays.outputs == k)) for k in range(n_outputs)]
+        outputs = [builder.inner_nodes(np.flatnonzero(arrays.outputs == k)) for k in range(n_outputs)]
         return cls(arrays, tuple(columns), tables, tuple(outputs))
 
     def empty_codes(self, n_rows: int) -> Codes:
@@ -167,7 +167,7 @@ class _Builder:
         self._packed = PackedTrees.compile(arrays, *self._conditions) if is_deep else None
         self._levels = _TOP_LEVELS if is_deep else _MAX_NODES
 
-    def questions(self, trees: IntArray) -> _Questions:
+    def inner_nodes(self, trees: IntArray) -> _InnerNodes:
         """Return the inner nodes of those trees."""
         arrays = self._arrays
         node, number, right, starts, ends = _in_preorder(arrays, trees, self._levels)
@@ -179,17 +179,17 @@ class _Builder:
         else:
             value = self._packed.value
             walk = self._packed.from_nodes(arrays.roots[trees], ends)
-        return _Questions(
+        return _InnerNodes(
             starts, number.astype(np.uint8), column, bound.astype(np.uint8), also.astype(np.uint8),
             right.astype(np.uint8), table, value, walk
         )  # fmt: skip
 
 
 def _in_preorder(arrays: TreeArrays, trees: IntArray, n_levels: int) -> tuple[IntArray, ...]:
-    """Return the questions of trees in preorder, so that a left child has the next number.
+    """Return the inner nodes of trees in preorder, so that a left child has the next number.
 
-    These are for each question its node, its number in the tree, and the number of its right child; then where each
-    tree's questions start, and for each tree and number the node that ends the tree there, `_NO_NODE` in questions.
+    These are their nodes, their numbers in the tree, and the numbers of their right children; then where those of each
+    tree start, and for each tree and number the node that ends the tree there, `_NO_NODE` in inner nodes.
     All nodes of a level, of all trees, are numbered at once.
     """
     feature, left, right = arrays.feature, arrays.left, arrays.right

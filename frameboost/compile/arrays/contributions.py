@@ -98,7 +98,7 @@ class Contributions:
         """Return the Shapley values, (rows, features)."""
         out = np.zeros(codes.shape)
         a = self.arrays
-        arguments = (codes, a.roots, self.sizes, a.missing, self._questions(), a.value, self.links, self.rule)
+        arguments = (codes, a.roots, self.sizes, a.missing, self._conditions_of(), a.value, self.links, self.rule)
         _over_rows(len(codes), lambda first, last: add_shap(*arguments, first, last, out))
         return out
 
@@ -111,7 +111,7 @@ class Contributions:
         n_rows, n_features = codes.shape
         out = np.zeros((n_rows, n_features, n_features))
         a = self.arrays
-        arguments = (codes, a.roots, self.sizes, a.missing, self._questions(), a.value, self.links, self.rule)
+        arguments = (codes, a.roots, self.sizes, a.missing, self._conditions_of(), a.value, self.links, self.rule)
         _over_rows(n_rows, lambda first, last: add_interactions(*arguments, first, last, out))
         diagonal = np.arange(n_features)
         out[:, diagonal, diagonal] = self.shap(codes) - out.sum(axis=2)
@@ -121,7 +121,7 @@ class Contributions:
         """Return Saabas' contributions, (rows, features): exact, as `mean` is on a grid."""
         out = np.zeros(codes.shape)
         a = self.arrays
-        arguments = (codes, a.roots, a.missing, self._questions(), self.mean)
+        arguments = (codes, a.roots, a.missing, self._conditions_of(), self.mean)
         _over_rows(len(codes), lambda first, last: add_steps(*arguments, first, last, out))
         return out
 
@@ -136,7 +136,7 @@ class Contributions:
             )
         return out
 
-    def _questions(self) -> tuple[npt.NDArray[np.generic], ...]:
+    def _conditions_of(self) -> tuple[npt.NDArray[np.generic], ...]:
         a = self.arrays
         return a.feature, a.bound, a.missing_left, a.table_at, a.tables, a.left, a.right
 

@@ -173,7 +173,7 @@ class TreeArrays:
         for output, base in enumerate(base_margins):
             roots = self.roots[self.outputs == output]
             total = np.full(len(codes), base)
-            add = partial(sum_leaves, codes, *self._questions(roots), self.value)  # type: ignore[call-arg]
+            add = partial(sum_leaves, codes, *self._conditions_of(roots), self.value)  # type: ignore[call-arg]
             if in_parallel:
                 self._over_rows(len(codes), add, total)
             else:
@@ -184,14 +184,14 @@ class TreeArrays:
     def leaves(self, codes: npt.NDArray[np.unsignedinteger], *, in_parallel: bool = True) -> npt.NDArray[np.int32]:
         """Return int32 (rows, trees): each row's leaf, by its number within the tree."""
         out = np.empty((len(codes), len(self.roots)), dtype=np.int32)
-        find = partial(find_leaves, codes, *self._questions(self.roots))
+        find = partial(find_leaves, codes, *self._conditions_of(self.roots))
         if in_parallel:
             self._over_rows(len(codes), find, out)
         else:
             find(0, len(codes), out)  # type: ignore[call-arg]
         return out
 
-    def _questions(self, roots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.generic], ...]:
+    def _conditions_of(self, roots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.generic], ...]:
         return (
             roots, self.feature, self.bound, self.missing, self.missing_left,
             self.table_at, self.tables, self.left, self.right,

@@ -105,16 +105,16 @@ def add_leaves(  # type: ignore[no-untyped-def]
     codes
         uint8 (columns, rows), with rows up to a multiple of 64, whose codes do not count beyond those of ``margins``.
     starts
-        int64 (trees + 1,): the first question (inner node) of each tree in the next arrays, and their number.
+        int64 (trees + 1,): the first inner node of each tree in the next arrays, and their number.
     number, right
-        uint8 (questions,): the number of the node, and of its right child; its left child has the next number
+        uint8 (inner nodes,): the number of the node, and of its right child; its left child has the next number
         (preorder). Nodes come before their children.
     column
-        int64 (questions,): the row of ``codes`` that the node compares.
+        int64 (inner nodes,): the row of ``codes`` that the node compares.
     bound, also
-        uint8 (questions,): a code below ``bound``, or equal to ``also``, goes left.
+        uint8 (inner nodes,): a code below ``bound``, or equal to ``also``, goes left.
     table
-        int64 (questions,): `NO_TABLE`, or the row of ``tables`` that says instead which codes go left.
+        int64 (inner nodes,): `NO_TABLE`, or the row of ``tables`` that says instead which codes go left.
     tables
         bool (tables, 256).
     value
@@ -136,17 +136,17 @@ def add_leaves(  # type: ignore[no-untyped-def]
 
 @kernel
 def _ask(codes, start, size, first, last, number, column, bound, also, right, table, tables, node):  # type: ignore[no-untyped-def]
-    """Write to ``node`` where the rows from ``start`` on get by the questions ``first`` to ``last - 1`` of a tree."""
+    """Write to ``node`` where the rows from ``start`` on get by the inner nodes ``first`` to ``last - 1`` of a tree."""
     node[:] = 0
     flat, stride = codes.reshape(-1), np.uint64(codes.shape[1])
     blocks = (size + _BYTES - ONE) // _BYTES
-    for question in range(np.uint64(first), np.uint64(last)):
-        at = np.uint64(column[question]) * stride + start
-        here, left, other = number[question], np.uint8(number[question] + 1), right[question]
-        if table[question] == NO_TABLE:
-            move_bytes(flat, at, node, blocks, here, bound[question], also[question], left, other)
+    for inner in range(np.uint64(first), np.uint64(last)):
+        at = np.uint64(column[inner]) * stride + start
+        here, left, other = number[inner], np.uint8(number[inner] + 1), right[inner]
+        if table[inner] == NO_TABLE:
+            move_bytes(flat, at, node, blocks, here, bound[inner], also[inner], left, other)
         else:
-            goes_left = tables[table[question]]
+            goes_left = tables[table[inner]]
             for i in range(size):  # without branches and wider types the compiler vectorises the loop
                 child = left if goes_left[flat[at + i]] else other
                 node[i] = child if node[i] == here else node[i]

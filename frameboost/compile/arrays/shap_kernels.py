@@ -33,8 +33,8 @@ _BLOCK = 256
 
 
 @kernel(inline="always")
-def _goes_left(codes, row, node, missing, questions):  # type: ignore[no-untyped-def]
-    feature, bound, missing_left, table_at, tables, _left, _right = questions
+def _goes_left(codes, row, node, missing, conditions):  # type: ignore[no-untyped-def]
+    feature, bound, missing_left, table_at, tables, _left, _right = conditions
     code = codes[row, feature[node]]
     if table_at[node] != NO_TABLE:
         return is_named(tables, table_at[node], code)
@@ -131,19 +131,19 @@ def _fill_changes(root, size, above, slope, weights, change):  # type: ignore[no
 
 
 @kernel
-def _descend(codes, row, root, size, missing, questions, above, ratio, ones, product):  # type: ignore[no-untyped-def]
+def _descend(codes, row, root, size, missing, conditions, above, ratio, ones, product):  # type: ignore[no-untyped-def]
     """Write the path's product at each point to ``product``, and the index of `_fill_factors` of each edge to ``ones``.
 
     ``ones`` (int64) is 2 where o is 1, and only there.
     """
-    feature, _bound, _missing_left, _table_at, _tables, left, right = questions
+    feature, _bound, _missing_left, _table_at, _tables, left, right = conditions
     ones[0] = 2
     for q in range(product.shape[1]):
         product[0, q] = 1.0
     for i in range(size):
         if feature[root + i] == LEAF:
             continue
-        is_left = _goes_left(codes, row, root + i, missing, questions)
+        is_left = _goes_left(codes, row, root + i, missing, conditions)
         hot, cold = left[root + i] - root, right[root + i] - root
         if not is_left:
             hot, cold = cold, hot
@@ -156,7 +156,7 @@ def _descend(codes, row, root, size, missing, questions, above, ratio, ones, pro
 
 
 @kernel
-def add_shap(codes, roots, sizes, missing, questions, value, links, rule, first, last, out):  # type: ignore[no-untyped-def]
+def add_shap(codes, roots, sizes, missing, conditions, value, links, rule, first, last, out):  # type: ignore[no-untyped-def]
     """Add the Shapley values of rows ``first`` to ``last - 1``.
 
     Parameters
@@ -167,7 +167,7 @@ def add_shap(codes, roots, sizes, missing, questions, value, links, rule, first,
         int64 (trees,): where the nodes of each tree start, and how many it has; any of the trees, in any order.
     missing
         int64 (features,): the code of a missing value.
-    questions
+    conditions
         ``feature``, ``bound``, ``missing_left``, ``table_at``, ``tables``, ``left``, ``right`` of
         `frameboost.compile.arrays.flat_trees.TreeArrays`.
     value
@@ -180,7 +180,7 @@ def add_shap(codes, roots, sizes, missing, questions, value, links, rule, first,
     out
         float64 (rows, features), added to.
     """
-    feature, _bound, _missing_left, _table_at, _tables, left, right = questions
+    feature, _bound, _missing_left, _table_at, _tables, left, right = conditions
     parent, above, zero = links
     points, weights = rule
     n_points, largest = len(points), sizes.max()
@@ -196,7 +196,7 @@ def add_shap(codes, roots, sizes, missing, questions, value, links, rule, first,
             _fill_slopes(root, size, zero, points, slope)
             _fill_changes(root, size, above, slope, weights, change)
             for row in range(start, min(start + _BLOCK, last)):
-                _descend(codes, row, root, size, missing, questions, above, ratio, ones, product)
+                _descend(codes, row, root, size, missing, conditions, above, ratio, ones, product)
                 # From the leaves up, product becomes the sum over the leaves below, each times its value.
                 for i in range(size - 1, 0, -1):
                     if feature[root + i] == LEAF:
@@ -214,13 +214,13 @@ def add_shap(codes, roots, sizes, missing, questions, value, links, rule, first,
 
 
 @kernel
-def add_interactions(codes, roots, sizes, missing, questions, value, links, rule, first, last, out):  # type: ignore[no-untyped-def]
+def add_interactions(codes, roots, sizes, missing, conditions, value, links, rule, first, last, out):  # type: ignore[no-untyped-def]
     """Add the Shapley interaction values of rows ``first`` to ``last - 1``, for pairs of different features.
 
     Of a leaf they are c·(o_i − z_i)(o_j − z_j) ∫ Π_{k≠i,j} (z_k (1 − t) + o_k t) dt, and each of (i, j) and (j, i) gets
     half. The parameters are those of `add_shap`; ``out`` is float64 (rows, features, features), added to.
     """
-    feature = questions[0]
+    feature = conditions[0]
     parent, above, zero = links
     points, weights = rule
     n_points, largest = len(points), sizes.max()
@@ -235,7 +235,7 @@ def add_interactions(codes, roots, sizes, missing, questions, value, links, rule
             _fill_factors(root, size, above, zero, points, ratio)
             _fill_slopes(root, size, zero, points, slope)
             for row in range(start, min(start + _BLOCK, last)):
-                _descend(codes, row, root, size, missing, questions, above, ratio, ones, product)
+                _descend(codes, row, root, size, missing, conditions, above, ratio, ones, product)
                 for i in range(size):
                     if feature[root + i] != LEAF:
                         continue
@@ -272,19 +272,19 @@ def _distinct_edges(root, leaf, feature, parent, on_path):  # type: ignore[no-un
 
 
 @kernel
-def add_steps(codes, roots, missing, questions, mean, first, last, out):  # type: ignore[no-untyped-def]
+def add_steps(codes, roots, missing, conditions, mean, first, last, out):  # type: ignore[no-untyped-def]
     """Add, for each split that a row passes, how the mean changes to the split's feature (Saabas 2014).
 
     ``mean``, float64 (nodes,), is the tree's mean prediction below each node, and of a leaf its value; the other
     parameters are those of `add_shap`.
     """
-    feature, _bound, _missing_left, _table_at, _tables, left, right = questions
+    feature, _bound, _missing_left, _table_at, _tables, left, right = conditions
     for start in range(first, last, _BLOCK):
         for tree in range(len(roots)):
             for row in range(start, min(start + _BLOCK, last)):
                 node = roots[tree]
                 while feature[node] != LEAF:
-                    child = left[node] if _goes_left(codes, row, node, missing, questions) else right[node]
+                    child = left[node] if _goes_left(codes, row, node, missing, conditions) else right[node]
                     out[row, feature[node]] += mean[child] - mean[node]
                     node = child
 

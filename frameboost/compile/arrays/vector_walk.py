@@ -23,18 +23,18 @@ _BLOCK = 1 << 13
 
 def sum_leaves(codes: Codes, roots: IntArray, *arguments: Any) -> None:
     """See `frameboost.compile.arrays.score_kernels.sum_leaves`."""
-    *questions, value, first, last, margins = arguments
+    *conditions, value, first, last, margins = arguments
     for rows in _blocks(first, last):
         for root in roots:
-            margins[rows] += value[_leaves_of(codes[rows], root, *questions)]
+            margins[rows] += value[_leaves_of(codes[rows], root, *conditions)]
 
 
 def find_leaves(codes: Codes, roots: IntArray, *arguments: Any) -> None:
     """See `frameboost.compile.arrays.score_kernels.find_leaves`."""
-    *questions, first, last, out = arguments
+    *conditions, first, last, out = arguments
     for rows in _blocks(first, last):
         for tree, root in enumerate(roots):
-            out[rows, tree] = _leaves_of(codes[rows], root, *questions) - root
+            out[rows, tree] = _leaves_of(codes[rows], root, *conditions) - root
 
 
 def _blocks(first: int, last: int) -> Iterator[slice]:

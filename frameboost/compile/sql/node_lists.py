@@ -74,15 +74,15 @@ class NodeLists:
     def of(cls, model: SqlModel) -> NodeLists:
         """Return the lists of all trees of a model."""
         trees = model.tree_columns
-        questions = _Questions.of(model, trees)
+        conditions = _Conditions.of(model, trees)
         children = trees.children()
-        children[questions.yes_is_left] = children[questions.yes_is_left, ::-1]
+        children[conditions.yes_is_left] = children[conditions.yes_is_left, ::-1]
         order = np.concatenate(list(trees.levels(children)))
         is_inner = trees.nodes["feature"][order] != LEAF
         child = np.where(is_inner, len(trees) - 1 + 2 * np.cumsum(is_inner), np.arange(1, len(order) + 1))
-        number = np.where(is_inner, questions.threshold[order], trees.nodes["value"][order])
-        answers = ["CAST('-Infinity' AS DOUBLE)", *questions.answers]
-        return cls(model, answers, questions.answer[order], number, child)
+        number = np.where(is_inner, conditions.threshold[order], trees.nodes["value"][order])
+        answers = ["CAST('-Infinity' AS DOUBLE)", *conditions.answers]
+        return cls(model, answers, conditions.answer[order], number, child)
 
     def sql(self) -> dict[str, str]:
         """Return the lists as SQL, by their names."""
@@ -139,7 +139,7 @@ def _list(values: IntArray | FloatArray, kind: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Questions:
+class _Conditions:
     """The nodes' conditions, in arrays (nodes,).
 
     Attributes
@@ -160,7 +160,7 @@ class _Questions:
     yes_is_left: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, model: SqlModel, trees: TreeColumns) -> _Questions:
+    def of(cls, model: SqlModel, trees: TreeColumns) -> _Conditions:
         feature, missing_left = trees.nodes["feature"], trees.nodes["missing_left"].astype(np.bool_)
         threshold = trees.nodes["threshold"].copy()
         threshold[trees.integer_at] = np.array(trees.integers, dtype=np.float64)

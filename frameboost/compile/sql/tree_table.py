@@ -160,7 +160,7 @@ def _all_rows(
                 here = dict.fromkeys(("missing", "left", "right"), start + node)
                 rows.append({**row, **here, "value": tree.value[node]})
             else:
-                named, fields = _question(tree, node, start, columns[tree.feature[node]].feature, outside)
+                named, fields = _condition_fields(tree, node, start, columns[tree.feature[node]].feature, outside)
                 rows += [{"named_by": start + node, "category": category} for category in named]
                 rows.append({**row, **fields})
         start += len(tree)
@@ -172,7 +172,7 @@ def _category(feature: Feature, code: int) -> str:
     return str(feature.categories[code] if feature.type.name in ("string", "codes") else code)
 
 
-def _question(
+def _condition_fields(
     tree: Tree, node: int, start: int, feature: Feature, outside: Callable[[FeatureType, Physical], OutOfRange | None]
 ) -> tuple[list[str], dict[str, Physical]]:
     """Return the categories that an inner node names, and the columns of its row: feature, threshold, children."""
