@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked, when_call_returns
@@ -27,6 +27,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate
 from frameboost.fold_models import mean_of_folds, refuse_with_folds
 from frameboost.joins.star_sources import recorded_joins
+from frameboost.keywords import PlanOptions, TrainingParameters
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import Objective
 from frameboost.losses.loss import Loss, multi_target_loss
@@ -79,7 +80,7 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10,
     verbose: bool | None = None,
-    **parameters: Any,
+    **parameters: Unpack[TrainingParameters],
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database.
 
@@ -347,7 +348,7 @@ def _check_loss(
 
 
 @checked(fit)
-def plan(data: Any, target: str | Sequence[str], **options: Any) -> FitPlan:
+def plan(data: Any, target: str | Sequence[str], **options: Unpack[PlanOptions]) -> FitPlan:
     """Return what `fit` would do with the same arguments, and why: printed, a line for each decision.
 
     No row is read but for what tells types and labels, and no model is trained.

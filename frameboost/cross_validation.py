@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from frameboost.api import fit, plan_with
 from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.errors import ParameterError
 from frameboost.fold_models import fold_models, for_several_fits
+from frameboost.keywords import CvOptions
 from frameboost.metrics.built_in import larger_is_better
 
 __all__ = ["cv"]
@@ -26,7 +27,7 @@ def cv(
     time: str | None = None,
     seed: int = 0,
     early_stopping_rounds: int | None = None,
-    **options: Any,
+    **options: Unpack[CvOptions],
 ) -> pl.DataFrame:
     """Cross-validate: return metrics by round, averaged over the folds.
 
@@ -68,20 +69,20 @@ def cv(
     [1.12, 0.56]
     """
     named = {"seed": seed or None, "early_stopping_rounds": early_stopping_rounds}
-    options = for_several_fits({name: value for name, value in named.items() if value is not None} | options)
-    seed, early_stopping_rounds = options.pop("seed", 0), options.pop("early_stopping_rounds", None)
+    arguments = for_several_fits({name: value for name, value in named.items() if value is not None} | options)
+    seed, early_stopping_rounds = arguments.pop("seed", 0), arguments.pop("early_stopping_rounds", None)
     for name, value in (("seed", seed), ("early_stopping_rounds", early_stopping_rounds or 1)):
         BY_NAME[name](name, value)  # which may have come by another name
     for name in ("valid", "init_model", "callbacks", "checkpoint"):
-        if name in options:
+        if name in arguments:
             raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")
-    options = {"verbose": False, "train_metrics": True} | options | {"folds": folds, "seed": seed}
-    planned, train = plan_with(data, target, options)
+    arguments = {"verbose": False, "train_metrics": True} | arguments | {"folds": folds, "seed": seed}
+    planned, train = plan_with(data, target, arguments)
     histories = [model.history for model in fold_models(train, planned, time)]
     table = _summary(histories)
     if early_stopping_rounds is None:
         return table
-    return _stopped(table, early_stopping_rounds, options.get("eval_metric"))
+    return _stopped(table, early_stopping_rounds, arguments.get("eval_metric"))
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from tests.support.package import MODULES, PACKAGE, ROOT
 # From the public face down; a module may import from its own package, and from those below it.
 LAYERS = [
     "__main__", "cli", "frameboost", "namespace", "report", "plots", "sklearn", "tuning", "cross_validation", "api",
-    "fold_models", "planning", "loading", "model", "evaluation", "database", "prediction", "interop", "compile",
-    "training", "metrics", "engines", "splits", "ensemble", "losses", "parameters", "trees", "binning", "joins", "data",
-    "dialects", "runtime", "expressions", "schema", "checks", "errors", "version",
+    "keywords", "fold_models", "planning", "loading", "model", "evaluation", "database", "prediction", "interop",
+    "compile", "training", "metrics", "engines", "splits", "ensemble", "losses", "parameters", "trees", "binning",
+    "joins", "data", "dialects", "runtime", "expressions", "schema", "checks", "errors", "version",
 ]  # fmt: skip
 # What needs more than the package depends on: a distribution that is the extra of that name.
 OPTIONAL = {

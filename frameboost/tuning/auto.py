@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import polars as pl
 
@@ -23,6 +23,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.fold_models import for_several_fits
 from frameboost.joins.star_sources import recorded_joins
+from frameboost.keywords import AutoOptions
 from frameboost.metrics.built_in import metrics_of
 from frameboost.model.conformal import rows_needed
 from frameboost.model.model import Model
@@ -66,7 +67,7 @@ def auto(
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     verbose: bool | None = None,
-    **options: Any,
+    **options: Unpack[AutoOptions],
 ) -> Model:
     """Train a good model without choosing settings: search, stop early, and average over folds.
 
@@ -128,17 +129,17 @@ def auto(
     if time is not None and groups is not None:
         raise ParameterError("groups does not go with time: the rows that are held out are the last ones")
     rows_needed(coverage)  # raises before any work starts
-    options = for_several_fits(options)
-    _refuse(options)
+    arguments = for_several_fits(options)
+    _refuse(arguments)
     require_numba("auto")
-    planned, _ = plan_with(data, target, options | {"folds": groups or PLANS[quality].folds, "seed": seed})
-    is_assumed = options.get("objective") is None and _is_of_zeros_and_ones(cast("LocalSource", planned.data), target)
+    planned, _ = plan_with(data, target, arguments | {"folds": groups or PLANS[quality].folds, "seed": seed})
+    is_assumed = arguments.get("objective") is None and _is_of_zeros_and_ones(cast("LocalSource", planned.data), target)
     objective = _BINARY if is_assumed else planned.objective
-    features, roles = [feature.name for feature in planned.features], {name: options.get(name) for name in _ROLES}
+    features, roles = [feature.name for feature in planned.features], {name: arguments.get(name) for name in _ROLES}
     for name in ("exclude", "positive"):  # the features are named, and labels are numbers from here on
-        options.pop(name, None)
-    options |= {"objective": objective, "num_class": planned.settings.num_class, "features": features, "seed": seed}
-    plan = _plan(quality, options, may_have_slopes=_may_have_slopes(objective, target, options))
+        arguments.pop(name, None)
+    arguments |= {"objective": objective, "num_class": planned.settings.num_class, "features": features, "seed": seed}
+    plan = _plan(quality, arguments, may_have_slopes=_may_have_slopes(objective, target, arguments))
     columns = list(dict.fromkeys([*features, *planned.roles.values()]))
     rows = cast("LocalSource", planned.source)
     n_rows = _count_rows(rows)
@@ -148,20 +149,20 @@ def auto(
     judged = list(planned.target) if roles["label_upper_bound"] is None else []
     judged = _check_labels(rows, judged, n_rows)
     plan = plan.for_size(n_rows * len(features))
-    options = plan.bins(n_rows) | options
+    arguments = plan.bins(n_rows) | arguments
     if time is None:
         folds = _folds(rows, plan, groups or roles["group"], seed, columns)
     else:
         folds = [_last_fold(rows, time, roles["group"], columns)]
     _check_folds([fold.training for fold in folds], judged, planned.labels)
-    watched = options.get("eval_metric")
+    watched = arguments.get("eval_metric")
     metric = None if watched is None else metrics_of(watched)[-1]
-    at_once, own_threads = 1, bool(planned.engine.threads_set_by) or options.get("shards") is not None
+    at_once, own_threads = 1, bool(planned.engine.threads_set_by) or arguments.get("shards") is not None
     if not own_threads and n_rows * len(features) <= _MAX_VALUES_AT_ONCE:
-        at_once = max(1, min(options.get("n_jobs") or available_cores(), len(folds) - 1))
-    options["verbose"] = False
-    n_threads = options.pop("n_jobs", None) or available_cores() if at_once > 1 else None
-    train = partial(fit, target=target, **options)
+        at_once = max(1, min(arguments.get("n_jobs") or available_cores(), len(folds) - 1))
+    arguments["verbose"] = False
+    n_threads = arguments.pop("n_jobs", None) or available_cores() if at_once > 1 else None
+    train = partial(fit, target=target, **arguments)
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

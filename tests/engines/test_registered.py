@@ -50,6 +50,12 @@ def broken(install, module: str, value: str = "broken_engine:description") -> No
     install("broken-engine", {"broken": value}, broken_engine=module)
 
 
+def with_method(name: str, parameters: str, passed_on: str) -> str:
+    """Return the example as an engine ``broken`` with a method of these parameters, which calls that of its base."""
+    method = f"    def {name}(self, {parameters}): return super().{name}({passed_on})\n\n\n"
+    return EXAMPLE.replace('"counting"', '"broken"').replace("def open_counting", f"{method}def open_counting")
+
+
 def refusal(**options: object) -> str:
     with pytest.raises(fb.ParameterError) as error:
         fb.fit(FRAME, "y", **SHAPE | options)
@@ -146,12 +152,8 @@ def test_an_engine_without_the_methods_is_refused(install):
     ],
 )
 def test_an_engine_takes_the_parameters_of_its_contract(install, parameters, is_taken):
-    method = f"histograms(self, {parameters}):"
-    body = "return super().histograms(*arguments)" if "*arguments" in parameters else "pass"
-    if is_taken and "nodes" in parameters:
-        body = "return super().histograms(nodes, out, indices)"
-    start, end = EXAMPLE.index("def histograms"), EXAMPLE.index("def open_counting")
-    broken(install, f"{EXAMPLE[:start]}def {method} {body}\n\n\n{EXAMPLE[end:]}".replace('"counting"', '"broken"'))
+    passed_on = "*arguments" if "*arguments" in parameters else "nodes, out, indices"
+    broken(install, with_method("histograms", parameters, passed_on))
     if is_taken:
         assert fb.fit(FRAME, "y", engine="broken", **SHAPE) == fb.fit(FRAME, "y", **SHAPE)
         return
@@ -162,11 +164,7 @@ def test_an_engine_takes_the_parameters_of_its_contract(install, parameters, is_
 
 
 def test_a_shard_takes_what_is_asked_of_it(install):
-    base = "class CountingEngine(MemoryEngine):\n"
-    gradients = (
-        "    def compute_gradients(self, gradients, others): return super().compute_gradients(gradients, others)\n"
-    )
-    broken(install, EXAMPLE.replace('"counting"', '"broken"').replace(base, base + gradients))
+    broken(install, with_method("compute_gradients", "gradients, others", "gradients, others"))
     assert fb.fit(FRAME, "y", engine="broken", **SHAPE) == fb.fit(FRAME, "y", **SHAPE)
     assert refusal(engine="broken", shards=2) == (
         "engine 'broken' opened a CountingEngine, whose compute_gradients takes (gradients, others), not (gradients, "

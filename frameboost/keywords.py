@@ -1,0 +1,180 @@
+"""What the ``**`` arguments of `fit`, `cv`, `auto` and `plan` take, as editors and type checkers know it.
+
+``python -m tests.support.keywords`` writes this file from `Parameters`, their aliases, and the signature of `fit`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from frameboost.engines.dask.cluster import Dask
+from frameboost.engines.spark.cluster import Spark
+from frameboost.losses.custom import Objective
+from frameboost.metrics.metric import Metric
+from frameboost.model.model import Model
+from frameboost.training.evaluation_log import Callback
+
+__all__ = ["AutoOptions", "CvOptions", "PlanOptions", "TrainingParameters"]
+
+
+class _Parameters(TypedDict, total=False):
+    """Parameters that all of them take."""
+
+    n_estimators: int
+    learning_rate: float
+    max_learning_rate: float | None
+    max_depth: int
+    max_leaves: int
+    grow_policy: Literal["depthwise", "lossguide", "symmetric"]
+    min_child_weight: float
+    gamma: float
+    reg_lambda: float
+    reg_alpha: float
+    max_delta_step: float | None
+    max_bin: int
+    tree_method: Literal["auto", "hist", "approx", "exact"]
+    proposal: Literal["global", "local"]
+    base_score: float | None
+    monotone_constraints: Mapping[str, int] | None
+    interaction_constraints: Iterable[Iterable[str]] | None
+    max_cat_to_onehot: int
+    max_cat_threshold: int
+    cat_smooth: float
+    linear_tree: bool
+    linear_lambda: float
+    multi_strategy: Literal["one_output_per_tree", "multi_output_tree"]
+    subsample: float
+    sampling_method: Literal["uniform", "gradient_based"]
+    colsample_bytree: float
+    colsample_bylevel: float
+    colsample_bynode: float
+    booster: Literal["gbtree", "dart"]
+    rate_drop: float
+    one_drop: bool
+    skip_drop: float
+    sample_type: Literal["uniform", "weighted"]
+    normalize_type: Literal["tree", "forest"]
+    num_parallel_tree: int
+    scale_pos_weight: float
+    num_class: int | None
+    quantile_alpha: float | Iterable[float]
+    expectile_alpha: float
+    huber_slope: float
+    tweedie_variance_power: float
+    aft_loss_distribution: Literal["normal", "logistic", "extreme"]
+    aft_loss_distribution_scale: float
+    lambdarank_pair_method: Literal["topk"]
+    lambdarank_num_pair_per_sample: int | None
+    lambdarank_normalization: bool
+    lambdarank_score_normalization: bool
+    ndcg_exp_gain: bool
+    n_jobs: int | None
+    num_boost_round: int | None
+    num_round: int | None
+    num_rounds: int | None
+    n_rounds: int | None
+    nrounds: int | None
+    num_iterations: int | None
+    num_iteration: int | None
+    n_iter: int | None
+    num_tree: int | None
+    num_trees: int | None
+    max_iter: int | None
+    eta: float | None
+    shrinkage_rate: float | None
+    num_leaves: int | None
+    num_leaf: int | None
+    max_leaf: int | None
+    max_leaf_nodes: int | None
+    min_sum_hessian_in_leaf: float | None
+    min_sum_hessian_per_leaf: float | None
+    min_sum_hessian: float | None
+    min_hessian: float | None
+    min_split_loss: float | None
+    lambda_: float | None
+    lambda_l2: float | None
+    l2_regularization: float | None
+    alpha: float | None
+    lambda_l1: float | None
+    l1_regularization: float | None
+    max_tree_output: float | None
+    max_leaf_output: float | None
+    max_bins: int | None
+    bagging_fraction: float | None
+    sub_row: float | None
+    bagging: float | None
+    linear_trees: bool | None
+    feature_fraction: float | None
+    sub_feature: float | None
+    feature_fraction_bynode: float | None
+    sub_feature_bynode: float | None
+    random_state: int | None
+    random_seed: int | None
+    num_classes: int | None
+    monotone_constraint: Mapping[str, int] | None
+    monotonic_cst: Mapping[str, int] | None
+    interaction_cst: Iterable[Iterable[str]] | None
+    early_stopping_round: int | None
+    early_stopping: int | None
+    n_iter_no_change: int | None
+    nthread: int | None
+    nthreads: int | None
+    n_thread: int | None
+    num_thread: int | None
+    num_threads: int | None
+
+
+class TrainingParameters(_Parameters, total=False):
+    """Of `frameboost.fit`."""
+
+    seed: int
+    early_stopping_rounds: int | None
+
+
+class _Options(_Parameters, total=False):
+    """Arguments of `fit` that the others take."""
+
+    objective: str | Objective | None
+    positive: str | None
+    features: Any
+    exclude: Any
+    weight: str | None
+    base_margin: str | Sequence[str] | None
+    exposure: str | None
+    label_upper_bound: str | None
+    group: str | None
+    eval_metric: str | Metric | Iterable[str | Metric] | None
+    engine: str | Dask | Spark
+    shards: int | None
+    cuts: Mapping[str, Iterable[Any]] | None
+    checkpoint_every: int
+
+
+class CvOptions(_Options, total=False):
+    """Of `frameboost.cv`."""
+
+    train_metrics: bool
+    verbose: bool | None
+
+
+class AutoOptions(_Options, total=False):
+    """Of `frameboost.auto`."""
+
+    early_stopping_rounds: int | None
+
+
+class PlanOptions(_Options, total=False):
+    """Of `frameboost.plan`."""
+
+    seed: int
+    early_stopping_rounds: int | None
+    valid: Any
+    folds: int | str | None
+    time: str | None
+    train_metrics: bool
+    callbacks: Sequence[Callback]
+    init_model: Model | None
+    checkpoint: str | os.PathLike[str] | None
+    verbose: bool | None
