@@ -62,8 +62,7 @@ def _numba(request: EngineRequest) -> HistogramEngine:
     if isinstance(request.source, StarFrame) and request.storage is IN_MEMORY:
         from frameboost.engines.memory.star.engine import StarEngine
 
-        star = request.source, request.features, request.roles, request.workers
-        return StarEngine(*star, stores_gradients=request.parameters.subsample < 1)
+        return StarEngine(request.source, request.features, request.roles, request.workers)
     rows = request.frame(), request.features, request.roles, request.workers, request.storage
     if request.storage.in_files:
         from frameboost.engines.external_memory import ExternalMemoryEngine
