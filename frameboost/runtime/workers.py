@@ -14,12 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "ADDITIONS_PER_LEVEL",
     "ADDITIONS_PER_TASK",
     "CALLED_ROWS_PER_TASK",
-    "CODES_PER_TEAM",
-    "CODES_PER_TREE",
-    "MOVED_ROWS_PER_LEVEL",
     "MOVED_ROWS_PER_TASK",
     "NO_TEAM",
     "ROWS_PER_TASK",
@@ -187,8 +183,3 @@ ROWS_PER_TASK = 1 << 14
 MOVED_ROWS_PER_TASK = 1 << 17
 # Gradient pairs added to histograms, one per row and feature.
 ADDITIONS_PER_TASK = 1 << 20
-# Codes up to which a tree is grown in one call: several calls for each level take longer than the work.
-CODES_PER_TREE = 1 << 19
-# Codes from which on threads spin beside it to share its levels, and the least work of a level that they share, which
-# takes some ten microseconds: additions to histograms and slots to scan, and rows to move.
-CODES_PER_TEAM, ADDITIONS_PER_LEVEL, MOVED_ROWS_PER_LEVEL = 1 << 14, 1 << 13, 1 << 12

@@ -238,10 +238,10 @@ def test_only_the_smaller_siblings_histogram_is_built(monkeypatch):
     frame = pl.DataFrame({"x": rng.normal(size=400), "z": rng.normal(size=400), "y": rng.normal(size=400)})
     histograms, apply_splits, asked, children = MemoryEngine.histograms, MemoryEngine.apply_splits, [], [[0]]
 
-    def recording(self, nodes, *where):
+    def recording(self, nodes, out, indices):
         sizes = np.bincount(self.partition.of_rows())
         asked.append((list(nodes), dict(enumerate(sizes.tolist()))))
-        return histograms(self, nodes, *where)
+        return histograms(self, nodes, out, indices)
 
     def moving(self, splits):
         children.append([child for _, left, right in splits.values() for child in (left, right)])

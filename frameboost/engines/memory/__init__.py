@@ -9,6 +9,7 @@ What a fit with ``tree_method="hist"`` reads, from the top:
 - `partition`: which rows each node has
 - `gradients`: g and h on their grids
 - `trees`: a whole tree of few rows in one call
+- `limits`: where one thing or the other is done, with units and measurements
 
 Besides:
 

@@ -14,6 +14,13 @@ import numpy as np
 from frameboost.binning.arrays import Codes, interleave
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
+from frameboost.engines.memory.limits import (
+    MAX_CODES_OF_BUNDLE,
+    MAX_CODES_OF_FEATURE,
+    MAX_COMBINATIONS,
+    MIN_BUNDLED_ROWS,
+    MIN_SAVED,
+)
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team import outlined, share_out
 from frameboost.runtime.workers import VALUES_PER_TASK, Pieces, RowNumbers, Workers
@@ -90,11 +97,6 @@ def add_by_feature(team, sums, sources, targets, slots, histograms, indices):  #
 
 # --- features of few bins ---------------------------------------------------------------------------------------------
 
-# Codes of a bundle, which are bytes, and of a feature in one.
-_MAX_CODES, _MAX_OF_FEATURE = 256, 16
-# With fewer rows, or with fewer additions saved for each, the kernels take longer to compile.
-_MIN_ROWS, _MIN_SAVED = 1 << 15, 4
-
 
 def find_bundles(bins: Sequence[Bins], n_rows: int, without: Collection[int] = ()) -> list[list[int]]:
     """Return the features of each bundle, in order; features ``without`` are in none.
@@ -103,18 +105,18 @@ def find_bundles(bins: Sequence[Bins], n_rows: int, without: Collection[int] = (
     32.
     """
     found: list[list[int]] = []
-    size = _MAX_CODES + 1
+    size = MAX_CODES_OF_BUNDLE + 1
     for i, each in enumerate(bins):
         count = each.largest_code + 1
-        if i in without or count > _MAX_OF_FEATURE:
+        if i in without or count > MAX_CODES_OF_FEATURE:
             continue
-        if size * count > _MAX_CODES:
+        if size * count > MAX_CODES_OF_BUNDLE:
             found.append([])
             size = 1
         found[-1].append(i)
         size *= count
     found = [bundle for bundle in found if len(bundle) > 1]
-    pays = n_rows >= _MIN_ROWS and sum(map(len, found)) - len(found) >= _MIN_SAVED
+    pays = n_rows >= MIN_BUNDLED_ROWS and sum(map(len, found)) - len(found) >= MIN_SAVED
     return found if pays else []
 
 
@@ -245,10 +247,6 @@ class _Bundle:
         for pair in pairs[np.argsort(found[pairs])].tolist():
             self.combinations.append(np.append(self.combinations[pair // n_codes], first + pair % n_codes))
         return True
-
-
-# Combinations of a bundle. Twice as many make few more bundles of one, and histograms that no level 1 cache holds.
-MAX_COMBINATIONS = 128
 
 
 @kernel

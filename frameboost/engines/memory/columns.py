@@ -21,18 +21,12 @@ from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import take_codes
 from frameboost.engines.memory.bundles import BundledCodes, find_bundles
 from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
+from frameboost.engines.memory.limits import CODES_PER_TREE, COLUMNS_PER_COPY, MAX_FIRST_SPLITS, MAX_TWICE
 from frameboost.engines.memory.partition import RowPartition, take_rows
 from frameboost.engines.memory.sparse import SparseCodes, StoredCodes, complete_histograms
 from frameboost.engines.memory.star.keyed import KeyedColumns
 from frameboost.runtime.storage import returned
-from frameboost.runtime.workers import (
-    ADDITIONS_PER_TASK,
-    CALLED_ROWS_PER_TASK,
-    CODES_PER_TREE,
-    VALUES_PER_TASK,
-    RowNumbers,
-    Workers,
-)
+from frameboost.runtime.workers import ADDITIONS_PER_TASK, CALLED_ROWS_PER_TASK, VALUES_PER_TASK, RowNumbers, Workers
 from frameboost.schema.types import Feature
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
@@ -250,11 +244,6 @@ def _indices(features: Sequence[int], n_features: int) -> IntArray:
 # Writes the codes of a feature to an array of its own.
 WriteCodes = Callable[[int, Codes], None]
 
-# Bytes of codes up to which there is a copy by column.
-MAX_TWICE = 1 << 24
-# Of larger data columns are copied that nodes of many rows are split on: those of steps of so few splits, until one
-# column in six is.
-_FIRST_SPLITS, _COPIED = 4, 6
 # Features whose columns are written at once.
 _WIDTH = 8
 
@@ -369,7 +358,7 @@ class DenseCodes:
         if self.has_columns:
             yield self.columns, indices
             return
-        if len(features) <= _FIRST_SPLITS:
+        if len(features) <= MAX_FIRST_SPLITS:
             self._copy(set(indices[indices >= 0].tolist()))
         copied = self._copied[indices]
         yield self._copies, copied
@@ -385,7 +374,7 @@ class DenseCodes:
 
     def _forget_copies(self) -> None:
         n_features, n_rows = self.columns.shape
-        self._copies = np.empty((-(-n_features // _COPIED), n_rows), self.columns.dtype)
+        self._copies = np.empty((-(-n_features // COLUMNS_PER_COPY), n_rows), self.columns.dtype)
         self._copied = np.full(n_features + 1, -1)
 
 

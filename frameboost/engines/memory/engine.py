@@ -13,6 +13,7 @@ from frameboost.engines.contract import Capabilities, FeatureDraws, GrownNodes, 
 from frameboost.engines.frame import leaf_quantile
 from frameboost.engines.linear_contract import LeafGrid
 from frameboost.engines.memory.columns import BinnedColumns, is_small
+from frameboost.engines.memory.limits import MIN_SORTED
 from frameboost.engines.memory.linear import Numbers
 from frameboost.engines.memory.partition import RowPartition, SplitColumns, take_all
 from frameboost.engines.memory.rows import ArrayEngine
@@ -24,10 +25,7 @@ from frameboost.runtime.workers import ROWS_PER_TASK, VALUES_PER_TASK, RowNumber
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
 from frameboost.trees.tree import LinearLeaf
 
-__all__ = ["MIN_SORTED", "MemoryEngine"]
-
-# With fewer rows, their gradients and codes mostly stay in the processor's caches, and sorting does not pay.
-MIN_SORTED = 1 << 17
+__all__ = ["MemoryEngine"]
 
 
 class MemoryEngine(ArrayEngine):

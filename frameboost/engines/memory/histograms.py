@@ -12,21 +12,17 @@ from typing import Literal
 import numpy as np
 
 from frameboost.binning.arrays import Codes
+from frameboost.engines.memory.limits import MIN_BINS, MIN_ROWS
 from frameboost.runtime.intrinsics import AHEAD, STRIDE, WIDTH, add_pair, add_pairs, prefetch, prefetch_all
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team import outlined, share_out
 
-__all__ = [
-    "MIN_ROWS", "add_more", "add_rows", "build_histograms", "build_share", "clearing", "gh_totals", "may_block",
-]  # fmt: skip
+__all__ = ["add_more", "add_rows", "build_histograms", "build_share", "clearing", "gh_totals", "may_block"]
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 # Rows and features of a block.
 _ROWS, _FEATURES = np.uint64(2048), np.uint64(16)
 _WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE)
-# Blocks pay from so many rows of a node on, as 256 bins of each feature are cleared and merged, and from so many bins a
-# feature on average: 300 features of two bins fit into the L1 cache without blocks.
-MIN_ROWS, MIN_BINS = 1 << 12, 32
 
 
 @kernel

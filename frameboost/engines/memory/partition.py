@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from frameboost.binning.arrays import Codes
 from frameboost.engines.contract import GrownNodes
+from frameboost.engines.memory.limits import BLOCKS_PER_RUN, MAX_ROWS_IN_NUMPY, MIN_ROWS_OF_PART, ROWS_PER_BLOCK
 from frameboost.runtime.intrinsics import AHEAD, prefetch
 from frameboost.runtime.kernel import CompileLater, kernel
 from frameboost.runtime.team import outlined, share_out
@@ -734,15 +735,12 @@ def add_grown_leaves(  # type: ignore[no-untyped-def]
 # --- the same of few rows by numpy ------------------------------------------------------------------------------------
 
 
-# Each call takes some five microseconds longer, and the kernels together a second to compile: a fit of a hundred trees
-# takes some 50 ms longer. With more rows, threads share them.
-_MAX_ROWS = 1 << 16
 _compiling_later = CompileLater(shares_of, most=10)
 
 
 def are_in_numpy(n_rows: int) -> bool:
     """Whether numpy divides and moves the pieces of that many rows in a fit."""
-    return n_rows <= _MAX_ROWS and _compiling_later.spend(1)
+    return n_rows <= MAX_ROWS_IN_NUMPY and _compiling_later.spend(1)
 
 
 def one_share(nodes: IntArray, pieces: Pieces, n_nodes: int) -> Shares:
@@ -782,12 +780,6 @@ def sides_of(bins: IntArray, missing_left: BoolArray, n_codes: IntArray) -> tupl
 
 
 # --- rows of many nodes in blocks -------------------------------------------------------------------------------------
-
-
-# The margins of a block, 1 MB, are in the L2 cache, and those of a run of blocks in the L3 cache.
-ROWS_PER_BLOCK, BLOCKS_PER_RUN = 1 << 17, 8
-# With fewer rows of a part in a block, to cut parts takes longer than it saves.
-MIN_ROWS_OF_PART = 1 << 7
 
 
 class RowBlocks:

@@ -19,28 +19,27 @@ from frameboost.binning.arrays import SAMPLE_SIZE, Codes, RareValues, bin_array,
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.memory.bundles import ExclusiveBundles, bundle_exclusive
 from frameboost.engines.memory.histograms import clearing, gh_totals
+from frameboost.engines.memory.limits import (
+    MAX_DENSE_BYTES,
+    MAX_ENTRIES,
+    MIN_ALIKE,
+    MIN_BUNDLED_ENTRIES,
+    MIN_BUNDLED_ROWS,
+    MIN_DENSE_COLUMNS,
+    MIN_ENTRIES_OF_ROW,
+    MIN_SPARSE_COLUMNS,
+    MIN_SPARSE_VALUES,
+)
 from frameboost.runtime.intrinsics import AHEAD, add_pair, prefetch
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team import outlined, share_out
 from frameboost.runtime.workers import CALLED_ROWS_PER_TASK, VALUES_PER_TASK, Pieces, RowNumbers, Workers
 from frameboost.splits.split import FloatArray, IntArray
 
-__all__ = ["MAX_ENTRIES", "SparseCodes", "StoredCodes", "coded", "complete_histograms", "find_sparse"]
+__all__ = ["SparseCodes", "StoredCodes", "coded", "complete_histograms", "find_sparse"]
 
 # Some rows, ascending, None for all; and the codes of a feature in them.
 StoredCodes = Callable[[int, Bins], tuple[RowNumbers | None, Codes]]
-
-# A column is sparse if at most this share of the rows has another code than the most frequent one. To add an entry
-# takes two to three times as long as to add a code of a dense column, and it takes 8 bytes in place of 2.
-MAX_ENTRIES = 0.25
-# The share of the rows with one number of entries from which a loop over them is mostly predicted; and entries of a row
-# from which its end does not matter.
-_ALIKE, _FEW_ENTRIES = 0.9, 16
-# Fewer sparse columns, or values, are not worth finding the entries of each row.
-_MIN_COLUMNS = 8
-_MIN_VALUES = 1 << 17
-# With fewer entries in a row, or fewer rows, bundles are not looked for.
-_MIN_BUNDLED, _MIN_ROWS = 8, 1 << 15
 
 
 def find_sparse(
@@ -55,7 +54,7 @@ def find_sparse(
     That is the code of its most frequent value, if three quarters of the rows have that (see `rare_values`); else it is
     found by some rows, evenly spaced.
     """
-    if n_rows * len(bins) < _MIN_VALUES or len(bins) < _MIN_COLUMNS:
+    if n_rows * len(bins) < MIN_SPARSE_VALUES or len(bins) < MIN_SPARSE_COLUMNS:
         return {}
     step = max(1, n_rows // SAMPLE_SIZE)
 
@@ -71,7 +70,7 @@ def find_sparse(
 
     codes = workers.each(range(len(bins)), most_frequent, alone=n_rows < CALLED_ROWS_PER_TASK)
     found = {i: code for i, code in enumerate(codes) if code >= 0}
-    return found if len(found) >= _MIN_COLUMNS else {}
+    return found if len(found) >= MIN_SPARSE_COLUMNS else {}
 
 
 class SparseCodes:
@@ -151,7 +150,7 @@ class SparseCodes:
         columns = workers.each(range(len(self.features)), entries_of, alone=self._n_rows < 4 * CALLED_ROWS_PER_TASK)
         self.by_column = SparseColumns(self.features, common, columns, len(self._layout.bins), self._n_rows)
         per_row = sum(len(rows) for rows, _ in columns) // max(1, self._n_rows)
-        if per_row >= _MIN_BUNDLED and self._n_rows >= _MIN_ROWS:
+        if per_row >= MIN_BUNDLED_ENTRIES and self._n_rows >= MIN_BUNDLED_ROWS:
             most = per_row * 3 // 4
             slots = self.firsts, self.stops, self.common
             self.bundles = bundle_exclusive(columns, *slots, self._n_rows, most, workers)
@@ -189,9 +188,9 @@ class SparseCodes:
         n_entries = int(counts.sum(dtype=np.uint64))
         rows_of_count = np.bincount(counts.astype(np.uint32, copy=False), minlength=1)  # not of uint64
         most = int(rows_of_count.argmax())
-        are_alike = most > 0 and rows_of_count[most] >= _ALIKE * len(counts)
+        are_alike = most > 0 and rows_of_count[most] >= MIN_ALIKE * len(counts)
         self.steps = None
-        if not are_alike and n_entries < _FEW_ENTRIES * len(counts):
+        if not are_alike and n_entries < MIN_ENTRIES_OF_ROW * len(counts):
             rows = np.flatnonzero(counts)
             steps = np.diff(rows, prepend=0)
             self.steps = np.zeros(n_entries, np.min_scalar_type(steps.max(initial=0)))
@@ -224,11 +223,6 @@ def coded(bins: Bins, values: pl.Series) -> Codes:
 
 
 # --- the entries of each column ---------------------------------------------------------------------------------------
-
-
-# Bytes of dense columns, and their number where that many bytes are fewer columns.
-_DENSE_BYTES = 1 << 26
-_MIN_DENSE = 32
 
 
 class SparseColumns:
@@ -265,7 +259,7 @@ class SparseColumns:
         self._index_of = np.full(n_features, -1, dtype=np.int64)  # feature -> its column
         self._index_of[features] = range(len(features))
         dtype = np.result_type(np.uint8, *(codes.dtype for _, codes in columns), *map(np.min_scalar_type, common))
-        room = min(len(columns), max(_MIN_DENSE, _DENSE_BYTES // max(1, n_rows * dtype.itemsize)))
+        room = min(len(columns), max(MIN_DENSE_COLUMNS, MAX_DENSE_BYTES // max(1, n_rows * dtype.itemsize)))
         self._dense: Codes = np.empty((room, n_rows), dtype)
         self._kept: dict[int, int] = {}  # column -> its place in `_dense`; used last comes last
 

@@ -13,7 +13,8 @@ from frameboost.binning.bins import Bins
 from frameboost.binning.codes import sample_of
 from frameboost.data.sparse_matrix import SparseSource
 from frameboost.engines.memory.engine import MemoryEngine
-from frameboost.engines.memory.sparse import MAX_ENTRIES, coded
+from frameboost.engines.memory.limits import MAX_ENTRIES
+from frameboost.engines.memory.sparse import coded
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import RowNumbers, Workers
 from frameboost.schema.polars_columns import physical_values

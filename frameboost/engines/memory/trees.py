@@ -25,11 +25,12 @@ import numpy as np
 from frameboost.engines.contract import FeatureDraws, GrownNodes, TreeShape
 from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.memory.histograms import add_rows
+from frameboost.engines.memory.limits import ADDITIONS_PER_LEVEL, CODES_PER_TEAM, MOVED_ROWS_PER_LEVEL
 from frameboost.engines.memory.partition import GrownSplits, RowPartition, fill_side, number_rows, parting
 from frameboost.engines.memory.sampling import hash_of, keep_drawn
 from frameboost.runtime.kernel import CompileLater, kernel
 from frameboost.runtime.team import do_alone, outlined, share_out
-from frameboost.runtime.workers import ADDITIONS_PER_LEVEL, CODES_PER_TEAM, MOVED_ROWS_PER_LEVEL, Workers
+from frameboost.runtime.workers import Workers
 from frameboost.splits.categories import fill_named
 from frameboost.splits.gain import leaf_weight
 from frameboost.splits.search import scan_histograms, subtract_slots

@@ -20,9 +20,9 @@ def bins_of(counts: list[int]) -> list[Bins]:
 
 
 def test_bundles_have_as_many_codes_as_a_byte(monkeypatch):
-    monkeypatch.setattr(bundles, "_MIN_SAVED", 1)
+    monkeypatch.setattr(bundles, "MIN_SAVED", 1)
     counts = [10, 10, 2, 300, 2, 16, 17, 2, 2, 2, 2, 2, 2, 2, 2, 2]
-    n_rows = bundles._MIN_ROWS
+    n_rows = bundles.MIN_BUNDLED_ROWS
     assert find_bundles(bins_of(counts), n_rows) == [[0, 1, 2], [4, 5, 7, 8, 9], [10, 11, 12, 13, 14, 15]]
     assert find_bundles(bins_of(counts), n_rows, without={0, 1, *range(4, 16)}) == []
     assert find_bundles(bins_of(counts), n_rows - 1) == []
@@ -40,12 +40,15 @@ def test_trees_are_those_of_the_other_engine(monkeypatch, more):
     frame = frame.with_columns(pl.when(pl.int_range(n) % 7 > 0).then(pl.col("few2", "few5", "word")))
     frame = frame.with_columns(y=pl.col("few9") * pl.col("few3") + pl.col("many") + pl.col("few2").fill_null(3))
     options = {"n_estimators": 3, "max_depth": 4, "verbose": False} | more
-    monkeypatch.setattr(bundles, "_MIN_ROWS", 1)
+    monkeypatch.setattr(bundles, "MIN_BUNDLED_ROWS", 1)
     seen = []
     histograms = MemoryEngine.histograms
-    monkeypatch.setattr(
-        MemoryEngine, "histograms", lambda self, *a: (seen.append(self.binned.bundled), histograms(self, *a))
-    )
+
+    def recording(self, nodes, out, indices):
+        seen.append(self.binned.bundled)
+        histograms(self, nodes, out, indices)
+
+    monkeypatch.setattr(MemoryEngine, "histograms", recording)
     in_memory = fb.fit(frame, "y", engine="numba", **options)
     assert seen
     assert None not in seen

@@ -12,8 +12,9 @@ import frameboost as fb
 from frameboost.binning.arrays import bin_column, rare_values
 from frameboost.binning.codes import propose_bins
 from frameboost.engines.memory import columns, engine, sparse
-from frameboost.engines.memory.bundles import MAX_COMBINATIONS, bundle_exclusive
+from frameboost.engines.memory.bundles import bundle_exclusive
 from frameboost.engines.memory.columns import BinnedColumns
+from frameboost.engines.memory.limits import MAX_COMBINATIONS
 from frameboost.engines.memory.partition import RowPartition
 from frameboost.engines.memory.sparse import SparseColumns, coded, find_sparse
 from frameboost.runtime.workers import Workers
@@ -28,8 +29,8 @@ NONE = Stats(0.0, 0.0)
 @pytest.fixture
 def any_size(monkeypatch):
     """Let columns of few rows be sparse."""
-    monkeypatch.setattr(sparse, "_MIN_VALUES", 0)
-    monkeypatch.setattr(sparse, "_MIN_COLUMNS", 1)
+    monkeypatch.setattr(sparse, "MIN_SPARSE_VALUES", 0)
+    monkeypatch.setattr(sparse, "MIN_SPARSE_COLUMNS", 1)
     monkeypatch.setattr(columns, "CODES_PER_TREE", 0)  # small data has no sparse columns
 
 
@@ -39,9 +40,9 @@ def seen(monkeypatch):
     found = []
     histograms = engine.MemoryEngine.histograms
 
-    def look(self, *arguments):
+    def look(self, nodes, out, indices):
         found.append(self.binned.sparse)
-        return histograms(self, *arguments)
+        return histograms(self, nodes, out, indices)
 
     monkeypatch.setattr(engine.MemoryEngine, "histograms", look)
     return found
@@ -133,8 +134,8 @@ def test_dense_columns_come_in_batches(seed):
     features = np.array([0, 2, 3, 4, 6, 7, 8, 9, 11])
     parts = [(np.flatnonzero(column != 3).astype("u4"), column[column != 3]) for column in codes]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse, "_DENSE_BYTES", 4 * 30)
-        patch.setattr(sparse, "_MIN_DENSE", 1)
+        patch.setattr(sparse, "MAX_DENSE_BYTES", 4 * 30)
+        patch.setattr(sparse, "MIN_DENSE_COLUMNS", 1)
         columns = SparseColumns(features, np.full(9, 3), parts, 12, 30)
         for _ in range(4):
             wanted = rng.integers(0, 12, 10)
@@ -162,8 +163,8 @@ def test_rows_of_equally_many_entries_are_added_one_by_one():
 @pytest.fixture
 def bundled(monkeypatch):
     """Let features of few rows and entries be bundled."""
-    monkeypatch.setattr(sparse, "_MIN_BUNDLED", 1)
-    monkeypatch.setattr(sparse, "_MIN_ROWS", 0)
+    monkeypatch.setattr(sparse, "MIN_BUNDLED_ENTRIES", 1)
+    monkeypatch.setattr(sparse, "MIN_BUNDLED_ROWS", 0)
 
 
 def one_hot_frame(rng, n, sizes):
@@ -217,8 +218,8 @@ def test_histograms_of_bundles_are_those_of_dense_codes(seed, n_jobs):
     frame = one_hot_frame(rng, n, [5, 6, 9, 5])
     pairs = np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
     with closing(Workers(n_jobs)) as workers, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse, "_MIN_BUNDLED", 1)
-        patch.setattr(sparse, "_MIN_ROWS", 0)
+        patch.setattr(sparse, "MIN_BUNDLED_ENTRIES", 1)
+        patch.setattr(sparse, "MIN_BUNDLED_ROWS", 0)
         workers.smallest = lambda size: 7  # several shares
         plain = binned(frame, None, workers)
         common = {i: int(np.bincount(plain.columns[i]).argmax()) for i in range(24)}
@@ -287,8 +288,8 @@ def test_models_are_those_of_dense_columns(any_size, seen, monkeypatch, name):
     )
     target = frame.select(pl.sum_horizontal(pl.col("^x.*$").fill_null(3)) + pl.col("dense")).to_series()
     frame = frame.with_columns(y=target + pl.Series(rng.normal(size=n)))
-    monkeypatch.setattr(sparse, "_DENSE_BYTES", 2 * n)
-    monkeypatch.setattr(sparse, "_MIN_DENSE", 1)
+    monkeypatch.setattr(sparse, "MAX_DENSE_BYTES", 2 * n)
+    monkeypatch.setattr(sparse, "MIN_DENSE_COLUMNS", 1)
     monkeypatch.setattr(engine, "MIN_SORTED", 1 << 10)
     arguments = {"target": "y", "valid": 0.2, "n_estimators": 4} | SETTINGS[name]
     found = fb.fit(frame, **arguments)

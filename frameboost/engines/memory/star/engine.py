@@ -11,7 +11,8 @@ import polars as pl
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.memory.columns import BinnedColumns, is_small, propose_bins
-from frameboost.engines.memory.engine import MIN_SORTED, MemoryEngine
+from frameboost.engines.memory.engine import MemoryEngine
+from frameboost.engines.memory.limits import MIN_SORTED
 from frameboost.engines.memory.partition import RowPartition
 from frameboost.engines.memory.sparse import find_sparse
 from frameboost.engines.memory.star.keyed import KeyedColumns, chosen, most_keys

@@ -13,7 +13,17 @@ import numpy.typing as npt
 
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.memory.histograms import MIN_ROWS, clearing
+from frameboost.engines.memory.histograms import clearing
+from frameboost.engines.memory.limits import (
+    CODES_PER_TREE,
+    MAX_IN_CACHE,
+    MIN_ATTRIBUTES,
+    MIN_FACTS,
+    MIN_PER_KEY,
+    MIN_ROWS,
+    MIN_SCATTERED,
+    ROWS_PER_KEY,
+)
 from frameboost.engines.memory.partition import take_all
 from frameboost.engines.memory.star.tables import CodedTable
 from frameboost.runtime.intrinsics import (
@@ -28,22 +38,12 @@ from frameboost.runtime.intrinsics import (
 )
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team import outlined, share_out
-from frameboost.runtime.workers import CODES_PER_TREE, VALUES_PER_TASK, Pieces, RowNumbers, Workers
+from frameboost.runtime.workers import VALUES_PER_TASK, Pieces, RowNumbers, Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
 __all__ = ["KeyedColumns", "Records", "chosen", "most_keys", "write_records"]
 
 
-# With fewer facts, codes by fact are as fast.
-MIN_FACTS = 1 << 17
-# A row is added to one sum a dimension in place of one an attribute: of fewer attributes, to hardly fewer.
-MIN_ATTRIBUTES = 3
-# Facts for each key; and if their sums by key do not stay in the L2 cache, and facts are sorted by another key.
-MIN_PER_KEY, MIN_SCATTERED = 3, 16
-# Keys whose sums stay in the L2 cache.
-MAX_IN_CACHE = 1 << 15
-# Rows of a node for each key from which on they are added up by key.
-ROWS_PER_KEY = 1
 # Of the dimension that facts are sorted by: the rows of one key are side by side in every node.
 _NEVER = np.iinfo(np.int64).max
 

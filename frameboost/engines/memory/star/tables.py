@@ -20,6 +20,7 @@ from frameboost.binning.arrays import Codes, bin_column, gaps_by_cells
 from frameboost.binning.bins import Bins, gaps_of_distinct
 from frameboost.binning.codes import category_values, sample_of, with_one_zero
 from frameboost.binning.value_counts import count_distinct, in_numpy
+from frameboost.engines.memory.limits import MAX_PLACES, MAX_REFERRED
 from frameboost.engines.memory.partition import take_all
 from frameboost.joins.star_sources import FACTS, StarFrame, dimension_frame, joined, key_exprs, key_names, needed
 from frameboost.runtime.kernel import kernel
@@ -42,8 +43,6 @@ __all__ = [
 
 Rows = npt.NDArray[np.uint32]
 
-# A lookup table of integer keys may have so many places for each row of the two tables.
-_MAX_PLACES = 4
 _ROW = "\0row"
 
 
@@ -188,7 +187,7 @@ def _looked_up(keys: pl.Series, own: pl.Series, workers: Workers) -> Rows | None
     if physical.dtype not in (pl.Int64, pl.Int32, pl.Int16, pl.Int8) or not len(known):
         return None
     lowest, highest = int(known.min()), int(known.max())  # type: ignore[arg-type]
-    if highest - lowest >= _MAX_PLACES * (len(keys) + len(own)):
+    if highest - lowest >= MAX_PLACES * (len(keys) + len(own)):
         return None
     unknown = len(own)
     table = np.full(highest - lowest + 1, unknown, np.uint32)
@@ -235,8 +234,6 @@ def gaps_of(values: _Values, counts: IntArray, max_bin: int) -> _Values:
     return gaps_of_distinct(distinct if distinct.dtype.hasobject else with_one_zero(distinct), counts, max_bin)
 
 
-# Share of the rows of a dimension from which on those that no fact refers to are kept: to leave them out takes a copy.
-_MAX_REFERRED = 0.95
 # Columns of codes that are looked at before all are compared.
 _LOOKED_AT = 1 << 15
 
@@ -294,7 +291,7 @@ def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int, workers: 
     referred = np.flatnonzero(table.references)
     if len(referred) > most_keys < prod(bins[i].largest_code + 1 for i in features):
         return CodedTable(features, codes, table.rows, table.references)
-    are_all_kept = len(referred) >= _MAX_REFERRED * table.n_rows
+    are_all_kept = len(referred) >= MAX_REFERRED * table.n_rows
     kept = slice(None) if are_all_kept else referred
     codes, counts = codes[:, kept], table.references[kept]
     distinct = _distinct(codes)
