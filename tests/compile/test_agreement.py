@@ -70,15 +70,6 @@ def test_margins_are_bit_identical_everywhere(con, seed, type_names):
     assert_agreement(con, model, kinds, columns)
 
 
-@pytest.mark.slow
-@cases("type_name", TYPES)
-def test_each_type_agrees_on_all_its_odd_values(con, type_name):
-    rng = random.Random(type_name)
-    kind = FeatureType(type_name)
-    model = random_model([kind], ["x"], rng, n_trees=8, depth=4)
-    assert_agreement(con, model, [kind], {"x": random_values(kind, 60, rng)})
-
-
 @given(st.integers(0, 2**32), st.sampled_from([1.0, 30.0, 800.0]))
 @settings(max_examples=examples(8), deadline=None)
 def test_probabilities_agree_to_one_ulp(con, seed, scale):

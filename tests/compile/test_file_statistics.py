@@ -41,19 +41,15 @@ def rows_of(kind: str, values: tuple[float, float]) -> pl.DataFrame:
     )
 
 
-@pytest.fixture(params=VALUES)
-def values(request):
-    return VALUES[request.param]
-
-
-@pytest.fixture(params=["float64", "float32"])
-def written(request, tmp_path, values):
+@pytest.fixture(params=[*(("float64", values) for values in VALUES), ("float32", "below")], ids="-".join)
+def written(request, tmp_path):
     """A connection with a view of a file, its rows, and the model for them."""
-    rows = rows_of(request.param, values)
+    kind, values = request.param
+    rows = rows_of(kind, VALUES[values])
     rows.write_parquet(tmp_path / "rows.parquet")
     con = duckdb.connect()
     con.execute(f"CREATE VIEW rows AS FROM '{tmp_path}/rows.parquet'")
-    return con, rows, model_of(request.param)
+    return con, rows, model_of(kind)
 
 
 @pytest.mark.skipif(duckdb.__version__ == "2.0.0", reason="DuckDB 2.0.0 does not fold this comparison")

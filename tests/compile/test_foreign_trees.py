@@ -1,6 +1,6 @@
 """What only imported trees have: category codes, zeros treated as missing, categories sent with missing values.
 
-Expected values come from plain walks through the trees that are built here.
+Expected values come from plain walks through the trees that are built here (`tests.support.random_models`).
 """
 
 import json
@@ -21,7 +21,7 @@ from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 from tests.support.cases import cases
 from tests.support.models import model_of_parts
-from tests.support.random_models import to_duckdb
+from tests.support.random_models import naive_leaves, naive_margins, to_duckdb
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 CODES = [-3, -1, 0, 1, 2, 5, 7, 100, 2**24 + 1, 2**31, 2**53 - 1]
@@ -92,41 +92,6 @@ def foreign_model(rng: random.Random, n_trees: int = 15, depth: int = 5, feature
     return model_of_parts(LOSS, {}, features, base, trees)
 
 
-def leaf_of(model: fb.Model, tree: Tree, row: dict) -> int:
-    at = 0
-    while tree.feature[at] >= 0:
-        feature = model.ensemble.features[tree.feature[at]]
-        value = row[feature.name]
-        missing = value is None or value != value
-        missing = missing or (feature.zero_is_missing and abs(value) <= ALMOST_ZERO)
-        if tree.categories[at] is not None:
-            named = not missing and value in [feature.categories[code] for code in tree.categories[at]]
-            # with_missing: the named and the missing to one side, all others to the other.
-            with_missing = named or missing if tree.with_missing[at] else not named
-            left = with_missing == tree.missing_left[at]
-        elif missing:
-            left = tree.missing_left[at]
-        else:
-            left = tree.threshold[at] is None or value < tree.threshold[at]
-        at = tree.left[at] if left else tree.right[at]
-    return at
-
-
-def expected_leaves(model: fb.Model, rows: dict[str, list]) -> list[list[int]]:
-    names = list(rows)
-    plain = [dict(zip(names, values, strict=True)) for values in zip(*rows.values(), strict=True)]
-    return [[leaf_of(model, tree, row) for tree in model.ensemble.trees] for row in plain]
-
-
-def expected(model: fb.Model, rows: dict[str, list]) -> list[float]:
-    return [
-        math.fsum(
-            [model.base_margin, *(tree.value[leaf] for tree, leaf in zip(model.ensemble.trees, leaves, strict=True))]
-        )
-        for leaves in expected_leaves(model, rows)
-    ]
-
-
 def frame_of(rows: dict[str, list], features=FEATURES, codes=pl.Int64) -> pl.DataFrame:
     dtypes = {"codes": codes, "float64": pl.Float64, "float32": pl.Float32, "string": pl.String}
     return pl.DataFrame([pl.Series(f.name, rows[f.name], dtype=dtypes[f.type.name]) for f in features])
@@ -141,9 +106,9 @@ def in_polars(model: fb.Model, frame: pl.DataFrame) -> list[float]:
 def test_every_form_scores_like_a_plain_walk(seed):
     rng = random.Random(seed)
     model, rows = foreign_model(rng, depth=rng.randint(1, 6)), random_rows(300, rng)
-    frame, said = frame_of(rows), expected(model, rows)
+    frame, said = frame_of(rows), naive_margins(model, rows).tolist()
     assert len(set(said)) > 10
-    assert model.predict(frame, "leaf").to_numpy().tolist() == expected_leaves(model, rows)
+    assert model.predict(frame, "leaf").to_numpy().tolist() == naive_leaves(model, rows)
     assert model.predict(frame).to_list() == said
     assert in_polars(model, frame) == said
     con = duckdb.connect()
@@ -178,7 +143,7 @@ def test_symmetric_trees():
     trees = [symmetric([0, 1, 2]), symmetric([2, 3, 0, 4]), symmetric([1, 3, 1])]
     assert all(tree.levels() for tree in trees)
     model, rows = foreign_model(rng, trees=trees), random_rows(300, rng)
-    frame, said = frame_of(rows), expected(model, rows)
+    frame, said = frame_of(rows), naive_margins(model, rows).tolist()
     assert model.predict(frame).to_list() == in_polars(model, frame) == said
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
@@ -199,7 +164,7 @@ def test_foreign_trees_score_alike_in_every_database(warehouse, form):
             warehouse.run(statement)
     how = {"form": form, "trees": "trees" if form == "table" else None}
     found = sorted(tuple(row) for row in warehouse.rows(model.query("t", warehouse.name, keep=["id"], **how)))
-    assert [row[1] for row in found] == expected(model, held)
+    assert [row[1] for row in found] == naive_margins(model, held).tolist()
 
 
 def test_reasons_in_duckdb_are_those_of_explain():
@@ -211,8 +176,8 @@ def test_reasons_in_duckdb_are_those_of_explain():
     found = sorted(con.execute(model.database().explain_query("t", keep=["position"])).fetchall())
     explained = model.explain(frame, approx=True)
     np.testing.assert_array_equal([row[1:] for row in found], explained.to_numpy())
-    np.testing.assert_allclose(np.sum(explained.to_numpy(), axis=1), expected(model, rows), atol=1e-12)
-    np.testing.assert_allclose(np.sum(model.explain(frame).to_numpy(), axis=1), expected(model, rows), atol=1e-12)
+    np.testing.assert_allclose(np.sum(explained.to_numpy(), axis=1), naive_margins(model, rows), atol=1e-12)
+    np.testing.assert_allclose(np.sum(model.explain(frame).to_numpy(), axis=1), naive_margins(model, rows), atol=1e-12)
 
 
 # --- columns of other types -------------------------------------------------------------------------------------------
@@ -236,7 +201,7 @@ def test_codes_in_columns_of_any_numbers(dtype):
     fitting = [c for c in [*CODES, 4, 9] if pl.Series([c]).cast(dtype, strict=False).cast(pl.Int64).to_list() == [c]]
     rows = {"codes": [*fitting, None] * 3}
     assert len(fitting) > 5
-    frame, said = frame_of(rows, feature, dtype), expected(model, rows)
+    frame, said = frame_of(rows, feature, dtype), naive_margins(model, rows).tolist()
     assert model.predict(frame).to_list() == said
     assert in_polars(model, frame) == said
 
@@ -248,7 +213,7 @@ def test_floats_that_are_no_codes_are_unnamed_or_missing(dtype):
     model = foreign_model(rng, features=feature)
     odd = [0.5, 1.5, -0.5, math.inf, -math.inf, 1e300 if dtype == pl.Float64 else 1e30, -0.0]
     frame = pl.DataFrame({"codes": pl.Series([*odd, math.nan, None], dtype=dtype)})
-    said = expected(model, {"codes": [*odd, None, None]})
+    said = naive_margins(model, {"codes": [*odd, None, None]}).tolist()
     assert model.predict(frame).to_list() == said
     assert in_polars(model, frame) == said
 
@@ -260,7 +225,7 @@ def test_zeros_in_columns_of_any_numbers(dtype):
     model = foreign_model(rng, features=feature)
     values = [0, 1, 2, 100, None]
     frame = pl.DataFrame({"zeros": pl.Series(values).cast(dtype)})
-    said = expected(model, {"zeros": values})
+    said = naive_margins(model, {"zeros": values}).tolist()
     assert model.predict(frame).to_list() == said
     if dtype != pl.Decimal(9, 2):  # an expression asks for numbers that may be NaN
         assert in_polars(model, frame) == said
@@ -287,7 +252,7 @@ def test_a_model_comes_back(tmp_path):
     loaded = fb.load(tmp_path / "m.json")
     assert loaded == model and loaded.to_json() == model.to_json()
     assert loaded.ensemble.features == model.ensemble.features and loaded.ensemble.trees == model.ensemble.trees
-    assert loaded.predict(frame_of(rows)).to_list() == expected(model, rows)
+    assert loaded.predict(frame_of(rows)).to_list() == naive_margins(model, rows).tolist()
     assert loaded.trees.equals(model.trees)
     document = json.loads(model.to_json())
     for item, tree in zip(document["trees"], model.ensemble.trees, strict=True):
@@ -339,7 +304,7 @@ def test_the_document_is_a_model():
     assert json.loads(model.to_json()) == DOCUMENT
     rows = {"c": [3, 7, -1, None, 9, 3], "z": [0.0, 1.0, 0.0, 0.25, 0.0, None], "s": ["a", "b", None, "a", "b", "q"]}
     margins = [
-        math.fsum(model.ensemble.trees[0].value[leaf] for leaf in leaves) for leaves in expected_leaves(model, rows)
+        math.fsum(model.ensemble.trees[0].value[leaf] for leaf in leaves) for leaves in naive_leaves(model, rows)
     ]
     assert margins == [2.0, 2.0, 4.0, 1.0, 3.0, 2.0]
     frame = frame_of(rows, parts.features)

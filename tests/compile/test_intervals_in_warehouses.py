@@ -56,9 +56,8 @@ def test_intervals_have_the_same_bits(warehouse, groups):
 
 
 @pytest.mark.slow
-@cases("groups", [None, "shop", "floor"])
-def test_intervals_over_a_table_of_trees(warehouse, groups, tmp_path):
-    model = fb.fit(FRAME, "y", **SHAPE).conform(FRAME, "y", coverage=0.8, groups=groups)
+def test_intervals_over_a_table_of_trees(warehouse, tmp_path):
+    model = fb.fit(FRAME, "y", **SHAPE).conform(FRAME, "y", coverage=0.8, groups="shop")
     fill(warehouse, FRAME)
     warehouse.load_trees("trees", model, tmp_path)
     rows = found(warehouse, model, "interval", form="table", trees="trees")

@@ -144,7 +144,7 @@ def test_several_classes_as_a_view():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_views_and_queries_within_limits_of_ones_own_run(name, tmp_path):
-    warehouse, model = open_warehouse(name), over(30, 5)
+    warehouse, model = open_warehouse(name), over(12, 5)
     rng = random.Random(2)
     values = {f"x{i}": random_values(FeatureType(kind), 200, rng) for i, kind in enumerate(KINDS)}
     kept = [

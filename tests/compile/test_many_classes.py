@@ -27,17 +27,13 @@ def of_classes(n: int) -> tuple[fb.Model, np.ndarray]:
     return model, powers / powers.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.slow  # compiles a sum of 500 terms, and polars plans hundreds of fields of a struct
+@pytest.mark.slow  # polars plans hundreds of fields of a struct
 def test_hundreds_of_classes_in_polars_and_duckdb():
-    model, expected = of_classes(500)
-    model.expr()
+    model, expected = of_classes(200)
     con = duckdb.connect()
     con.register("t", ROWS)
-    queried = sorted(con.execute(model.query("t", keep=["id"])).fetchall())
-    np.testing.assert_allclose([row[1:] for row in queried], expected, rtol=1e-9)  # leaf values are on their grid
-    model, expected = of_classes(300)  # polars takes four times as long to plan 500
     found = ROWS.select(model.expr()).to_series().to_numpy()
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)  # leaf values are on their grid
     queried = sorted(con.execute(model.query("t", keep=["id"])).fetchall())
     np.testing.assert_allclose([row[1:] for row in queried], found, rtol=1e-14)
 

@@ -49,8 +49,8 @@ def expected_reasons(model: fb.Model, data: pl.DataFrame, top: int) -> list[tupl
 @pytest.mark.parametrize("name", ALL)
 def test_reasons_of_many_features(name, model, data):
     warehouse = open_warehouse(name)
-    # ClickHouse takes no longer texts, and Spark its time.
-    some, data = model[: {"clickhouse": 20, "spark": 2}.get(name, 50)], data[:N_ROWS]
+    # ClickHouse and Spark take their time.
+    some, data = model[: {"clickhouse": 8, "spark": 2}.get(name, 20)], data[:N_ROWS]
     fill(warehouse, data, some)
     found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"], top=3)))
     assert [tuple(row) for row in found] == expected_reasons(some, data, 3)
@@ -60,7 +60,7 @@ def test_reasons_of_many_features(name, model, data):
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_contributions_of_many_features(name, model, data):
     warehouse = open_warehouse(name)
-    some, data = model[: 20 if name == "clickhouse" else 50], data[:N_ROWS]
+    some, data = model[: 8 if name == "clickhouse" else 20], data[:N_ROWS]
     fill(warehouse, data, some)
     found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"])))
     assert [tuple(row[1:]) for row in found] == some.explain(data, approx=True).rows()

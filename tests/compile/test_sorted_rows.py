@@ -1,7 +1,6 @@
 """``form="sorted"``: rows sorted by steps of features get the same scores, bit for bit, in their order."""
 
 import math
-import random
 from dataclasses import replace
 
 import duckdb
@@ -13,7 +12,7 @@ import frameboost as fb
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
-from tests.support.random_models import TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
+from tests.support.random_models import to_duckdb
 
 
 @pytest.fixture(scope="module")
@@ -27,19 +26,6 @@ def bits(values) -> list[int]:
 
 def by_id(con, query) -> dict[str, list]:
     return con.sql(query).pl().to_dict(as_series=False)  # in the order of the rows
-
-
-@pytest.mark.slow
-@cases("n_trees", [1, 12])
-@cases("type_name", [*TYPES, "decimal(15,3)"])
-def test_every_type_on_all_its_odd_values(con, type_name, n_trees):
-    rng = random.Random(f"{type_name} {n_trees}")
-    kind = FeatureType(type_name)
-    model = random_model([kind], ["x"], rng, n_trees=n_trees, depth=4)
-    values = random_values(kind, 200, rng)
-    to_duckdb(con, pl.DataFrame([to_polars(kind, values, "x")]).with_row_index("id"), "t")
-    found = by_id(con, model.query("t", keep=["id"], output="margin", form="sorted"))
-    assert bits(found["prediction"]) == bits(naive_margins(model, {"x": values}))
 
 
 def test_rows_are_sorted_by_the_features_that_most_rows_are_asked_about():
@@ -124,10 +110,10 @@ def fitted() -> tuple[fb.Model, pl.DataFrame]:
     frame = pl.DataFrame(x, schema=[f"x{i}" for i in range(5)])
     frame = frame.with_columns(pl.Series("id", range(len(frame))), y=pl.Series(np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2]))
     features = [f"x{i}" for i in range(5)]
-    return fb.fit(frame[:5_000], "y", features=features, n_estimators=40, max_depth=5, verbose=False), frame
+    return fb.fit(frame[:5_000], "y", features=features, n_estimators=15, max_depth=5, verbose=False), frame
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 5_000, pytest.param(300_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [0, 1, 5_000, pytest.param(300_000, marks=pytest.mark.slow)])
 @cases("source", ["table", "frame", "view", "parquet"])
 def test_every_row_comes_once(con, fitted, tmp_path, size, source):
     model, frame = fitted
