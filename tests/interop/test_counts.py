@@ -123,8 +123,8 @@ def places(item, path=()):
 
 
 def some_values(place):
-    """Return five of the values, others at the next place: files have hundreds of places, most of a few kinds."""
-    return [VALUES[(5 * place + k) % len(VALUES)] for k in range(5)]
+    """Return three of the values, others at the next place: files have hundreds of places, most of a few kinds."""
+    return [VALUES[(5 * place + 4 * k) % len(VALUES)] for k in range(3)]
 
 
 def put(item, path, value):
@@ -196,7 +196,7 @@ def test_no_number_in_a_file_takes_more_than_the_file_does(name, tmp_path):
             assert tracemalloc.get_traced_memory()[1] - before < LARGEST, str(document)[:2_000]
     finally:
         tracemalloc.stop()
-    assert n_refused > 40 // step
+    assert n_refused > 24 // step
 
 
 # --- counts that a file may well have ---------------------------------------------------------------------------------

@@ -62,23 +62,23 @@ def assert_agrees(theirs, model, X, frame=None):
 
 
 @pytest.mark.slow
-@cases("nan_mode", ["Min", "Max", "Forbidden"])
-@pytest.mark.parametrize(("seed", "growth"), list(enumerate(GROWTH)))
-def test_rows_on_and_around_borders(seed, growth, nan_mode):
+@cases(("growth", "nan_mode"), some_pairs(GROWTH, ["Min", "Max", "Forbidden"]))
+def test_rows_on_and_around_borders(growth, nan_mode):
+    seed = GROWTH.index(growth)
     X, y = numbers(seed, missing=nan_mode != "Forbidden")
-    theirs = train("RMSE", X, y, nan_mode=nan_mode, grow_policy=growth, iterations=20)
+    theirs = train("RMSE", X, y, nan_mode=nan_mode, grow_policy=growth, iterations=10)
     model = from_catboost(theirs)
     assert model.features == ["0", "1", "2", "3", "4"]
     assert_agrees(theirs, model, np.concatenate([rows_near(model, 5, seed), X]))
 
 
 @pytest.mark.slow
-@cases("seed", range(15))
+@cases("seed", range(8))
 def test_borders_of_float32(seed):
     """Borders are put where training seldom has them, by way of the JSON, which CatBoost reads too."""
     rng = np.random.default_rng(seed)
     X, y = numbers(seed, missing=False)
-    theirs = train("RMSE", X * 10.0 ** rng.integers(-44, 30), y, iterations=30)
+    theirs = train("RMSE", X * 10.0 ** rng.integers(-44, 30), y)
     path = _path(theirs)
     again = catboost.CatBoost().load_model(str(path), format="json")
     model = from_catboost(path)
@@ -139,7 +139,7 @@ def targets(kind, y):
 
 
 @pytest.mark.slow
-@cases(("loss", "growth"), some_pairs(LOSSES, GROWTH))
+@cases(("loss", "growth"), some_pairs(LOSSES, GROWTH, 3))
 def test_losses(loss, growth):
     X, y = numbers(7)
     kind, prediction_type = LOSSES[loss]
@@ -217,11 +217,10 @@ def towns(seed, n=600):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("growth", GROWTH)
-@cases("seed", range(3))
+@cases(("seed", "growth"), list(enumerate(GROWTH)))
 def test_categories(seed, growth):
     frame, y = towns(seed)
-    theirs = train("RMSE", frame, y, cat_features=["town", "code", "same"], grow_policy=growth, iterations=20)
+    theirs = train("RMSE", frame, y, cat_features=["town", "code", "same"], grow_policy=growth)
     given = {"town": frame["town"].unique(), "code": pl.Series(frame["code"])}
     model = from_catboost(theirs, categories=given)
     assert [(f.name, f.type.name) for f in model.ensemble.features] == [

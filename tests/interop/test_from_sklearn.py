@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 import frameboost as fb
 from frameboost.loading import from_sklearn
 from tests.interop.agreement import assert_close, assert_consistent, assert_same_leaves, near
-from tests.support.cases import cases
+from tests.support.cases import cases, some_pairs
 
 # scikit-learn adds numbers up to see whether they are finite, which makes inf - inf of the largest ones.
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in reduce")
@@ -85,8 +85,11 @@ def labels(y, n_classes):
 
 
 @pytest.mark.slow
-@cases("loss", ["squared_error", "absolute_error", "huber", "quantile"])
-@cases("init", [None, "zero", DummyRegressor(strategy="median")])
+@cases(
+    ("loss", "init"),
+    [("squared_error", None), ("squared_error", "zero"), ("absolute_error", DummyRegressor(strategy="median")),
+     ("huber", None), ("huber", DummyRegressor(strategy="median")), ("quantile", "zero"), ("quantile", None)],
+)  # fmt: skip
 def test_gradient_boosting_regressor(loss, init):
     X, y = numbers(1)
     estimator = GradientBoostingRegressor(loss=loss, init=init, n_estimators=12, max_depth=4, random_state=0, alpha=0.7)
@@ -101,7 +104,7 @@ def test_gradient_boosting_regressor(loss, init):
 
 
 @pytest.mark.slow
-@cases("seed", range(10))
+@cases("seed", range(5))
 def test_thresholds_of_float32(seed):
     X, y = numbers(seed)
     X[:, 0] *= 10.0 ** np.random.default_rng(seed).integers(-40, 38)
@@ -113,8 +116,11 @@ def test_thresholds_of_float32(seed):
 
 
 @pytest.mark.slow
-@cases("init", [None, "zero", DummyClassifier(strategy="uniform")])
-@cases(("loss", "classes"), [("log_loss", 2), ("exponential", 2), ("log_loss", 3), ("log_loss", 4)])
+@cases(
+    ("loss", "classes", "init"),
+    [("log_loss", 2, None), ("log_loss", 2, DummyClassifier(strategy="uniform")), ("exponential", 2, None),
+     ("exponential", 2, "zero"), ("log_loss", 3, None), ("log_loss", 3, "zero")],
+)  # fmt: skip
 def test_gradient_boosting_classifier(loss, classes, init):
     X, y = numbers(3)
     y = labels(y, classes)
@@ -135,8 +141,10 @@ def test_gradient_boosting_classifier(loss, classes, init):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", [False, True])
-@cases("loss", ["squared_error", "absolute_error", "poisson", "gamma", "quantile"])
+@cases(
+    ("loss", "missing"),
+    some_pairs(["squared_error", "absolute_error", "poisson", "gamma", "quantile"], [False, True]),
+)
 def test_histogram_boosting_regressor(loss, missing):
     X, y = numbers(5, missing=missing)
     y = np.abs(y) + 0.1
@@ -255,10 +263,9 @@ REGRESSORS = [
 
 
 @pytest.mark.slow
-@cases("targets", [1, 2])
-@cases("estimator", REGRESSORS)
-@pytest.mark.parametrize("missing", [False, True])
-def test_regressors_of_means(estimator, targets, missing):
+@cases(("estimator", "of_data"), some_pairs(REGRESSORS, [(1, False), (1, True), (2, True), (2, False)]))
+def test_regressors_of_means(estimator, of_data):
+    targets, missing = of_data
     X, y = numbers(11, missing=missing)
     y = np.abs(y if targets == 1 else np.c_[y, X[:, 1]]) + 0.1
     model = from_sklearn(estimator.fit(X, y))
@@ -279,10 +286,9 @@ CLASSIFIERS = [
 
 
 @pytest.mark.slow
-@cases("classes", [2, 4])
-@cases("estimator", CLASSIFIERS)
-@pytest.mark.parametrize("missing", [False, True])
-def test_classifiers_of_shares(estimator, classes, missing):
+@cases(("estimator", "of_data"), some_pairs(CLASSIFIERS, [(2, False), (2, True), (3, True), (3, False)]))
+def test_classifiers_of_shares(estimator, of_data):
+    classes, missing = of_data
     X, y = numbers(13, missing=missing)
     y = labels(y, classes)
     model = from_sklearn(estimator.fit(X, y))
@@ -312,8 +318,8 @@ def test_gains_and_covers_are_those_of_scikit_learn():
     assert model.trees["cover"][0] == len(X)
 
 
-@pytest.mark.parametrize("n_trees", [20, 50, 100])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_trees", "n_classes"), [(50, 2), (20, 3)])
 def test_votes_that_tie_go_to_the_first_class(n_trees, n_classes):
     rng = np.random.default_rng(n_trees)
     X, rows = rng.normal(size=(200, 3)).round(1), rng.normal(size=(2000, 3)).round(1)

@@ -21,7 +21,7 @@ from frameboost.checks.json_files import read_ubjson
 from frameboost.ensemble.model_file import read_model
 from frameboost.interop.ensembles import float64_thresholds, nearest_float32
 from frameboost.loading import from_xgboost
-from tests.support.cases import cases
+from tests.support.cases import cases, some_pairs
 
 N = 300
 
@@ -160,7 +160,7 @@ def test_xgboost_agrees_on_numbers_around_every_threshold(tmp_path):
 
 
 @pytest.mark.slow
-@cases("seed", range(40))
+@cases("seed", range(20))
 def test_random_boosters_of_numbers(seed, tmp_path):
     rng = np.random.default_rng(seed)
     X = random_numbers(rng)
@@ -317,10 +317,15 @@ def test_a_loss_of_ones_own_is_read_by_its_link():
 
 
 @pytest.mark.slow
-@cases("objective", ["reg:squarederror", "binary:logistic", "count:poisson"])
-@cases("strategy", ["one_output_per_tree", "multi_output_tree"])
-@cases("parallel", [1, 2])
-def test_several_targets(objective, strategy, parallel, tmp_path):
+@cases(
+    ("objective", "trees"),
+    some_pairs(
+        ["reg:squarederror", "binary:logistic", "count:poisson"],
+        [("one_output_per_tree", 1), ("one_output_per_tree", 2), ("multi_output_tree", 2), ("multi_output_tree", 1)],
+    ),
+)
+def test_several_targets(objective, trees, tmp_path):
+    strategy, parallel = trees
     rng = np.random.default_rng(parallel)
     X = random_numbers(rng)
     Y = (np.nan_to_num(X)[:, :3] + rng.normal(size=(N, 3)) > 0).astype(float)
@@ -361,9 +366,15 @@ def test_leaves_of_several_values_as_older_versions_write_them():
 
 
 @pytest.mark.slow
-@cases("objective", ["reg:squarederror", "reg:logistic", "binary:logistic", "binary:logitraw",
-                                       "count:poisson", "reg:gamma", "reg:tweedie", "survival:cox"])  # fmt: skip
-@cases("score", ["5E-1", "[5E-1]", "0.25", "[1E-7]", "(9.9999E-1)", "1"])
+@cases(
+    ("objective", "score"),
+    some_pairs(
+        ["reg:squarederror", "reg:logistic", "binary:logistic", "binary:logitraw", "count:poisson", "reg:gamma",
+         "reg:tweedie", "survival:cox"],
+        ["5E-1", "[5E-1]", "0.25", "[1E-7]", "(9.9999E-1)", "1"],
+        3,
+    ),
+)  # fmt: skip
 def test_base_scores(objective, score):
     X, booster = trained_on(objective, {}, np.random.default_rng(0), base_score=0.5)
     document = document_of(booster)
@@ -417,7 +428,7 @@ def test_dart_as_newer_versions_write_it():
 
 
 @pytest.mark.slow  # six models in all engines
-@cases(("seed", "one_hot"), enumerate([1, 1, 100, 100, 1, 100]))
+@cases(("seed", "one_hot"), enumerate([1, 1, 100, 100]))
 def test_codes_of_categories(seed, one_hot, tmp_path):
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.integers(0, 40, N) * 3.0, rng.integers(0, 5, N), rng.normal(size=N)])
@@ -657,8 +668,9 @@ def test_every_field_is_checked():
     rows = pl.DataFrame({"c": ["x", "y", None, "new"], "x": [0.0, 1.0, None, 2.0]})
     n_refused = 0
     places = [path for path in paths(original) if path[0] != "version" and "attributes" not in path]
-    for path in places:
-        for put in (None, -1, 10**9, 2**70, 0.5, 1e39, "", "x", "7", [], [[]], {}, True, [1, "a"], math.nan, "\ud800"):
+    odd = (None, -1, 10**9, 2**70, 0.5, 1e39, "", "x", "7", [], [[]], {}, True, [1, "a"], math.nan, "\ud800")
+    for number, path in enumerate(places):
+        for put in odd[number % 3 :: 3]:
             document = json.loads(json.dumps(original))
             held = document
             for key in path[:-1]:
@@ -682,7 +694,7 @@ def test_every_field_is_checked():
             from_xgboost(as_bytes(document))
         except (fb.ModelFileError, fb.ParameterError):
             n_refused += 1
-    assert n_refused > 4 * len(places)
+    assert n_refused > 4 / 3 * len(places)
 
 
 @cases(
@@ -725,11 +737,11 @@ def test_damaged_ubjson():
     """No cut and no changed byte leads to anything but a refusal or a sound model."""
     _, booster = trained_on("binary:logistic", {}, np.random.default_rng(0), max_depth=1)
     data = bytes(booster.save_raw("ubj"))
-    for end in range(len(data)):
+    for end in range(0, len(data), 3):
         refused(data[:end])
     refused(data + b"x")
     rng = np.random.default_rng(0)
-    for _ in range(500):
+    for _ in range(200):
         broken = bytearray(data)
         for at in rng.integers(0, len(data), rng.integers(1, 4)):
             broken[at] = rng.integers(0, 256)
