@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -58,10 +59,16 @@ def layer(module: str) -> int:
     return LAYERS.index(module.split(".")[1] if "." in module else module)
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imported(path: Path) -> set[str]:
     """Return the modules that a file imports, at its top or within functions, by a statement or by name."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__"):
             assert isinstance(node.args[0], ast.Constant), f"{path}: import of a name that is not known before it runs"
             found.add(node.args[0].value)
@@ -119,7 +126,7 @@ def test_every_kernel_has_a_plain_twin():
     kernels = {
         node.name
         for path in MODULES.values()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in parsed(path).body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
         and any(ast.unparse(each).partition("(")[0] == "kernel" for each in node.decorator_list)
     }  # fmt: skip
@@ -139,7 +146,7 @@ def test_kernels_are_compiled_in_one_way():
 def test_engines_are_told_apart_in_one_place():
     engines = {"polars", "duckdb", "numba"}
     for name, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Compare) and name != "frameboost.engines.choose":
                 compared = {c.value for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, str)}
                 assert not compared & engines, f"{name}:{node.lineno}"

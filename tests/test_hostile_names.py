@@ -41,6 +41,7 @@ def is_shown(text: str) -> bool:
 # --- HTML and SVG -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_page_has_the_scripts_of_its_template_and_the_chart():
     harmless = Elements(fb.plots.importance(fb.fit(pl.DataFrame({"x": [1, 2], "y": [0.0, 1]}), "y")).to_html())
     for name, chart in hostile_charts().items():
@@ -55,6 +56,7 @@ def test_a_page_has_the_scripts_of_its_template_and_the_chart():
         assert name != "importance" or SCRIPT in {row["feature"] for rows in drawn["datasets"].values() for row in rows}
 
 
+@pytest.mark.slow
 def test_all_ways_to_html_escape(tmp_path):
     chart = hostile_charts()["importance"]
     chart.save(tmp_path / "chart.html")
@@ -100,6 +102,7 @@ def test_what_python_shows():
     assert is_shown(repr(star))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_terminal", [False, True])
 def test_what_the_command_line_prints(in_terminal, tmp_path, monkeypatch):
     of = hostile()

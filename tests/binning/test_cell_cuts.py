@@ -30,7 +30,7 @@ KINDS = {
 }
 
 
-@settings(deadline=None, max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(6), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 10**6), st.integers(2, 100), st.booleans())
 @pytest.mark.parametrize("kind", KINDS)
 def test_cuts_are_those_of_all_values_in_order(monkeypatch, kind, seed, max_bin, is_counted):

@@ -35,6 +35,7 @@ def next_decimal(number: float, n_digits: int) -> Decimal:
     return rounded if rounded > Decimal(number) else context.next_plus(rounded)
 
 
+@pytest.mark.slow
 @given(ANY, ANY)
 @settings(max_examples=400, deadline=None)
 def test_a_threshold_parts_its_neighbours_and_their_float32(one, other):
@@ -129,10 +130,10 @@ ENGINES = [*((name, "numba") for name in FITS), ("hist", "polars"), ("hist", "du
 @pytest.mark.parametrize(("name", "engine"), ENGINES)
 def test_copies_of_the_training_rows_reach_the_same_leaves(name, engine):
     dtype = pl.Float32 if ENGINES.index((name, engine)) % 3 == 1 else pl.Float64
-    frame = prices(600)
+    frame = prices(300)
     names = ["price", "z", "k"]
     model = fb.fit(
-        frame.with_columns(pl.col(names).cast(dtype)), "y", n_estimators=3, max_depth=8, engine=engine, max_bin=1000,
+        frame.with_columns(pl.col(names).cast(dtype)), "y", n_estimators=2, max_depth=6, engine=engine, max_bin=1000,
         **FITS[name],
     )  # fmt: skip
     text = frame.write_csv(float_precision=None)
@@ -157,6 +158,7 @@ def test_copies_of_the_training_rows_reach_the_same_leaves(name, engine):
         assert [p for *_, p in sorted(con.sql(query).fetchall())] == expected, form
 
 
+@pytest.mark.slow
 def test_rows_that_cuts_do_not_come_from_are_coded_as_they_are_scored(monkeypatch):
     monkeypatch.setattr(binning, "SAMPLE_LIMIT", 100)
     frame = prices()

@@ -8,6 +8,7 @@ import random
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -49,6 +50,9 @@ def small(**parameters) -> tuple[fb.Model, pl.DataFrame]:
     frame = pl.DataFrame({"x": [1, 2, 3, 4, None, 6], "s": ["a", "b", "a", None, "b", "c"],
                           "y": [0.0, 0.0, 8.0, 8.0, 3.0, 1.0]})  # fmt: skip
     return fb.fit(frame, "y", n_estimators=3, max_depth=2, min_child_weight=0, **parameters), frame
+
+
+of_defaults = cache(small)
 
 
 def named(names: list[str], seed: str = "names") -> tuple[fb.Model, pl.DataFrame]:
@@ -385,7 +389,7 @@ def test_the_description_quotes_columns_as_dbt_does(tmp_path):
 
 
 def incremental(folder: Path, **how) -> tuple[Project, fb.Model, pl.DataFrame]:
-    model, frame = small()
+    model, frame = of_defaults()
     model.database().to_dbt(folder, "scored", "orders", materialized="incremental", **how)
     return Project(folder, {"orders": "source_rows"}), model, frame
 
@@ -555,7 +559,7 @@ def test_types_that_no_udf_takes(type_name):
 @cases("type_name", [t for t in TYPES if t not in NO_UDF])
 def test_functions_of_every_type(type_name):
     rng, kind = random.Random(f"udf {type_name}"), FeatureType(type_name)
-    model = random_model([kind], ["x"], rng, n_trees=12, depth=4)
+    model = random_model([kind], ["x"], rng, n_trees=6, depth=3)
     frame = pl.DataFrame([to_polars(kind, random_values(kind, 200, rng), "x")])
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
@@ -615,7 +619,7 @@ def test_functions_of_every_output(objective, outputs):
         else:
             np.testing.assert_allclose(np.array(found["macro"]), expected, rtol=1e-14)
         types = {
-            form: con.execute(f"SELECT typeof({form}_{output}(x, z)) FROM t LIMIT 1").fetchone()[0]
+            form: con.execute(f"SELECT typeof({form}_{output}(x, z)) FROM t LIMIT 1").fetchall()[0][0]
             for form in ("macro", "udf")
         }
         assert (

@@ -171,7 +171,7 @@ def test_udfs_belong_to_the_connection_that_made_them(con):
 
 
 @pytest.mark.slow
-@cases("name", ["abs", "ABS", "sum", "row_number", "date_part", "if", "json_extract"])
+@cases("name", ["ABS", "sum", "row_number", "if", "json_extract"])
 def test_functions_of_duckdbs_own(con, name):
     for form in ("macro", "stored"):
         own = con.execute(

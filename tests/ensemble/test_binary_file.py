@@ -252,20 +252,19 @@ def test_a_cut_or_changed_file_is_refused_or_gives_a_working_model():
     for end in range(len(data)):
         refused(data[:end])
     for at in range(len(data)):
-        for byte in (0x7F if at % 2 else 1, 0xFF, rng.randrange(256)):
-            changed = data[:at] + bytes([byte]) + data[at + 1 :]
-            try:
-                ensemble = read_model(changed)
-            except ModelFileError as error:
-                assert re.match(r"(not a frameboost model|damaged model|the model file has version)", str(error))
-                n_refused += 1
-                continue
-            assert read_model(dump_binary(ensemble)) == ensemble
-            model = model_of_parts(ensemble.loss, {}, ensemble.features, ensemble.base_margins, ensemble.trees)
-            if [f.name for f in ensemble.features] == frame.columns:
-                expected = frame.select(model.expr()).to_series().to_numpy()
-                np.testing.assert_array_equal(model.predict(frame).to_numpy(), expected)
-    assert n_refused > 1000
+        byte = (0x7F if at % 2 else 1, 0xFF, rng.randrange(256))[at % 3]
+        try:
+            ensemble = read_model(data[:at] + bytes([byte]) + data[at + 1 :])
+        except ModelFileError as error:
+            assert re.match(r"(not a frameboost model|damaged model|the model file has version)", str(error))
+            n_refused += 1
+            continue
+        assert read_model(dump_binary(ensemble)) == ensemble
+        model = model_of_parts(ensemble.loss, {}, ensemble.features, ensemble.base_margins, ensemble.trees)
+        if [f.name for f in ensemble.features] == frame.columns:
+            expected = frame.select(model.expr()).to_series().to_numpy()
+            np.testing.assert_array_equal(model.predict(frame).to_numpy(), expected)
+    assert n_refused > 1000 / 3
 
 
 @pytest.mark.slow

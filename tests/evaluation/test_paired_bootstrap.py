@@ -38,7 +38,7 @@ def draws(resamples, seed=0, n=N):
 
 
 @pytest.mark.slow
-@cases(("target", "weight"), [("y", None), ("y", "w"), ("late", None), ("late", "w"), ("kind", None)])
+@cases(("target", "weight"), [("y", None), ("late", "w"), ("kind", None)])
 def test_each_draw_has_the_metrics_of_its_rows(rows, target, weight):
     models = pair(rows, target)
     found = compared(models, rows, target, weight=weight, resamples=6, seed=5)

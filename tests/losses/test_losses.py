@@ -402,7 +402,7 @@ def outputs_of(case: Case) -> list[str]:
 @cases("case", CASES)
 def test_predict_expr_and_sql_agree(case):
     rows = labelled_rows()
-    model = fit(case, rows)
+    model = fit(case, rows, n_estimators=2)
     bases = ["m0", "m1", "m2"][: case.outputs]
     con = duckdb.connect()
     con.register("frame", rows)

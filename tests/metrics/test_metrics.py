@@ -16,7 +16,7 @@ import xgboost
 import frameboost as fb
 from frameboost.metrics.built_in import METRICS, get_metrics
 from frameboost.parameters.parameters import Parameters
-from tests.support.cases import cases
+from tests.support.cases import cases, some_pairs
 from tests.support.engines import ENGINES
 from tests.support.losses import RENEWED, fit, loss_of
 from tests.support.objectives import CASES, FEATURES, labelled_rows, matrix, train_xgboost
@@ -45,8 +45,7 @@ TIMES = pl.DataFrame({"x": [1, 1, 2, 2, 3, 3], "low": [1.0, 2, 0, 3, 4, 0], "hig
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weight", [None, "w"], ids=["plain", "weighted"])
-@cases("case", CASES)
+@cases(("case", "weight"), some_pairs(CASES, [None, "w"]))
 def test_metrics_are_xgboosts(case, weight):
     rows, names = labelled_rows(), OF_OBJECTIVE[case.objective]
     # Values of training: between two of them thresholds may differ.

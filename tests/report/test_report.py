@@ -140,6 +140,7 @@ def test_one_row_and_rows_as_dicts(model, tmp_path):
         assert set(sections(reported(model, tmp_path, data, "y"))) == LABELLED | {"calibration"}
 
 
+@pytest.mark.slow
 def test_a_model_that_was_evaluated_has_learning_curves(model, tmp_path):
     model.save(tmp_path / "m.json")
     for each in (model, fb.load(tmp_path / "m.json")):
@@ -338,6 +339,7 @@ def test_drift_of_features_against_training(model, tmp_path):
 # --- the command line -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command(model, tmp_path, capsys):
     from frameboost.cli import main
 
@@ -357,6 +359,7 @@ STARTED = DATA.with_columns(
 )
 
 
+@pytest.mark.slow
 def test_all_numbers_start_from_the_base_margin(tmp_path):
     model = fb.fit(STARTED, "y", features=["kind"], base_margin="start", n_estimators=2, max_depth=1)
     page = reported(model, tmp_path, STARTED, "y", base_margin="start")

@@ -76,11 +76,9 @@ def test_trees_are_those_of_strings_in_the_same_order_in_every_container(name, t
 @TYPES
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
 def test_every_engine_has_the_same_categories(engine, name):
-    rows = rows_of(name)
-    for method in ("hist", "approx"):
-        assert fb.fit(rows, "y", engine=engine, tree_method=method, **FIT) == fb.fit(
-            rows, "y", tree_method=method, **FIT
-        )
+    rows, of_engine = rows_of(name), list(VALUES).index(name) + (engine == "duckdb")
+    method = ("hist", "approx")[of_engine % 2]
+    assert fb.fit(rows, "y", engine=engine, tree_method=method, **FIT) == fb.fit(rows, "y", tree_method=method, **FIT)
 
 
 @TYPES

@@ -30,6 +30,7 @@ def fitted(X, y) -> fb.FrameBoostClassifier:
     return fb.FrameBoostClassifier(**SHAPE).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_table", [lambda X: X, lambda X: X.to_pandas()], ids=["polars", "pandas"])
 def test_calibration_and_thresholds_take_strings_and_nulls(X, y, fitted, as_table):
     table = as_table(X)

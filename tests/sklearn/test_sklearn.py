@@ -34,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 # --- the contract -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -41,7 +42,6 @@ ROOT = Path(__file__).parents[2]
         fb.FrameBoostRegressor(n_estimators=10),
         fb.FrameBoostClassifier(n_estimators=10),
         fb.FrameBoostRanker(n_estimators=10),
-        pytest.param(fb.FrameBoostRegressor(n_estimators=10, tree_method="exact"), marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -130,7 +130,7 @@ def test_parameters_are_checked_when_fitting():
 def test_labels_of_any_kind(labels, classes, kind):
     X = pl.DataFrame({"x": range(40)})
     y = kind([labels[i // 10 % 2] for i in range(40)])
-    classifier = fb.FrameBoostClassifier(min_child_weight=0).fit(X, y)
+    classifier = fb.FrameBoostClassifier(n_estimators=5, min_child_weight=0).fit(X, y)
     assert classifier.classes_.tolist() == classes
     assert classifier.predict(X).tolist() == list(y)
     assert classifier.score(X, y) == 1.0
@@ -258,6 +258,7 @@ def test_one_hot_encoding_is_not_needed_but_works(frame, X):
     assert pipeline[-1].n_features_in_ == X["string"].n_unique() + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["polars", "pandas", "numpy"])
 def test_grid_search_and_cross_validation(table):
     numbers, y = make_classification(200, 5, random_state=0)

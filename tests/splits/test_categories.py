@@ -82,6 +82,7 @@ def random_histogram(seed: int, n_categories: int, missing: bool) -> np.ndarray:
 # --- no set is better -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(seed=SEEDS, n_categories=st.integers(1, 8), missing=st.booleans(), one_hot=st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_no_set_of_categories_gains_more_than_the_one_taken(seed, n_categories, missing, one_hot):
@@ -136,6 +137,7 @@ def scanned(histogram: np.ndarray, p: Penalties) -> float:
     return best
 
 
+@pytest.mark.slow
 @given(
     seed=SEEDS,
     n_categories=st.sampled_from([1, 2, 3, 4, 7, 30]),
@@ -243,6 +245,7 @@ def noisy_rows(n_rows: int, n_categories: int, seed: int) -> pl.DataFrame:
     return pl.DataFrame({"x": x, "s": s, "y": 2 * np.sin(2 * x) + 3 * rng.normal(size=n_rows)})
 
 
+@pytest.mark.slow
 @METHODS
 def test_smoothing_lowers_the_error_on_held_out_rows(tree_method):
     training, held_out = noisy_rows(8000, 1000, 0), noisy_rows(8000, 1000, 1)
@@ -262,7 +265,7 @@ def test_smoothing_lowers_the_error_on_held_out_rows(tree_method):
 @pytest.mark.parametrize("options", [{}, {"max_cat_threshold": 10_000}, {"cat_smooth": 4.0}], ids=str)
 def test_many_categories_give_one_model_in_all_engines(options):
     rng = np.random.default_rng(5)
-    n, m = 20_000, 5_000
+    n, m = 8_000, 2_000
     codes = rng.integers(0, m, n)
     effect = rng.normal(size=m)
     frame = pl.DataFrame({

@@ -20,7 +20,7 @@ from frameboost.splits.gain import bounded_score, bounded_weight, leaf_score, le
 from frameboost.splits.split import Split, Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.open_nodes import OpenNode
-from tests.support.cases import cases
+from tests.support.cases import cases, some_pairs
 from tests.support.examples import examples
 from tests.support.models import nested
 from tests.support.xgboost_trees import Case, compare_models, quantile_cuts, random_case, share_equal
@@ -57,10 +57,10 @@ def constrained_case(seed: int, kinds: str, tree_method: str) -> Case:
 
 @pytest.mark.slow
 @METHODS
-@pytest.mark.parametrize("kinds", ["monotone", "interaction", "monotone and interaction"])
-def test_random_trees_are_xgboosts(tree_method, kinds):
+def test_random_trees_are_xgboosts(tree_method):
     counts = Counter()
-    for seed in range(18):
+    for seed in range(27):
+        kinds = ("monotone", "interaction", "monotone and interaction")[seed % 3]
         counts += compare_models(constrained_case(seed, kinds, tree_method), tree_method)
     assert counts["splits"] > 100
     assert counts["default direction"] > 30
@@ -217,14 +217,14 @@ OPTIONS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize(("objective", "target"), [(SQUARED, "y"), (LOGISTIC, "late")])
+@cases(("label", "shape"), some_pairs([(SQUARED, "y"), (LOGISTIC, "late")], OPTIONS))
 @METHODS
-def test_predictions_never_turn_along_a_constrained_column(tree_method, objective, target, options):
+def test_predictions_never_turn_along_a_constrained_column(tree_method, label, shape):
+    (objective, target), options = label, shape
     if tree_method == "exact" and "grow_policy" in options:
         options = {"max_depth": 8}
     frame = noisy(1)
-    options = {"features": ["a", "b", "c", "day", "kind"], "weight": "w", "n_estimators": 6, **options}
+    options = {"features": ["a", "b", "c", "day", "kind"], "weight": "w", "n_estimators": 4, **options}
     options |= {"tree_method": tree_method, "objective": objective, "verbose": False}
     model = fb.fit(frame, target, monotone_constraints=DIRECTIONS, **options)
     free = fb.fit(frame, target, **options)
@@ -342,8 +342,7 @@ SETS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sets", SETS, ids=str)
-@METHODS
+@cases(("tree_method", "sets"), some_pairs(["hist", "exact"], SETS))
 def test_only_columns_of_one_set_interact(tree_method, sets):
     frame = tangled()
     options = {"tree_method": tree_method, "n_estimators": 8, "max_depth": 5, "verbose": False}

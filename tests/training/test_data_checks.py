@@ -156,6 +156,10 @@ def test_bad_columns_and_parameters_are_refused_before_rows_are_read(options, re
         fb.fit(failing_rows(good())[relation], **{"target": "y"} | options)
     with pytest.raises(fb.FrameboostError):
         fb.plan(failing_rows(good())[relation], **{"target": "y"} | options)
+
+
+@pytest.mark.parametrize("relation", [False, True])
+def test_rows_that_fail_tell_that_they_were_read(relation):
     with pytest.raises((pl.exceptions.PolarsError, duckdb.Error, AssertionError), match="the rows were read"):
         fb.fit(failing_rows(good())[relation], "y")
     assert fb.plan(failing_rows(good())[relation], "y").features

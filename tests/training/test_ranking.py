@@ -3,6 +3,7 @@
 import math
 from contextlib import closing
 from dataclasses import asdict
+from functools import cache
 
 import duckdb
 import numpy as np
@@ -21,7 +22,7 @@ from frameboost.metrics.metric import define_terms
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
-from tests.support.cases import cases
+from tests.support.cases import cases, some_pairs
 from tests.support.engines import open_engine
 from tests.support.naive_kernels import naive_sum_pairs
 
@@ -142,8 +143,7 @@ def test_the_default_metric_is_that_of_the_pairs():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", LOSSES)
-@pytest.mark.parametrize("weight", [None, "w"])
+@pytest.mark.parametrize(("objective", "weight"), some_pairs(LOSSES, [None, "w"]))
 def test_engines_grow_the_same_trees(objective, weight):
     frame = of_loss(objective)
     metrics = ["ndcg@4", "ndcg-", *(["map@5", "pre"] if objective == "rank:map" else [])]
@@ -161,19 +161,21 @@ def test_engines_grow_the_same_trees(objective, weight):
             np.testing.assert_allclose(other.history[name].to_numpy(), first.history[name].to_numpy(), rtol=1e-12)
 
 
-@pytest.fixture
-def of_sorted_rows(engine) -> fb.Model:
+@cache
+def of_sorted_rows(engine: str) -> fb.Model:
     return fb.fit(data(), "y", objective="rank:ndcg", engine=engine, **SHAPE | {"n_estimators": 2})
 
 
 @pytest.mark.slow  # two fits for each type
-@pytest.mark.parametrize("engine", ENGINES)
 @cases(
-    "kind",
-    [pl.Int8, pl.Float64, pl.String, pl.Categorical, pl.Int128, pl.Date, pl.Duration("us"), pl.Decimal(10, 2)],
+    ("engine", "kind"),
+    some_pairs(
+        ENGINES,
+        [pl.Int8, pl.Float64, pl.String, pl.Categorical, pl.Int128, pl.Date, pl.Duration("us"), pl.Decimal(10, 2)],
+    ),
 )
-def test_queries_of_any_type_whose_rows_lie_anywhere(engine, kind, of_sorted_rows):
-    frame, expected, shape = data(), of_sorted_rows, SHAPE | {"n_estimators": 2}
+def test_queries_of_any_type_whose_rows_lie_anywhere(engine, kind):
+    frame, expected, shape = data(), of_sorted_rows(engine), SHAPE | {"n_estimators": 2}
     # Another order of the queries, but not of the rows of each, since ties go to the first of them.
     shuffled = frame.with_columns(pl.int_range(pl.len()).over("query").alias("i")).sort(
         "i", "query", descending=[False, True]
@@ -201,7 +203,7 @@ def test_a_database_need_not_keep_the_order_of_its_rows():
 def test_ties_go_to_the_first_row_however_many_threads_read_them():
     # More rows than DuckDB gives to one thread; in the first round all of them are tied.
     frame = data(n=150_000, n_queries=2500, seed=3)
-    shape = SHAPE | {"n_estimators": 2, "max_depth": 2}
+    shape = SHAPE | {"n_estimators": 1, "max_depth": 2}
     expected = fb.fit(frame, "y", objective="rank:ndcg", **shape)
     for _ in range(2):
         other = fb.fit(frame, "y", objective="rank:ndcg", engine="duckdb", **shape)

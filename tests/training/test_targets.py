@@ -7,7 +7,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
-from tests.support.cases import cases
+from tests.support.cases import cases, some_pairs
 
 FEATURES = ["x0", "x1", "x2"]
 TARGETS = {"reg:squarederror": ["a", "b"], "binary:logistic": ["c", "d"], "reg:absoluteerror": ["a", "b"]}
@@ -26,8 +26,7 @@ def frame() -> pl.DataFrame:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("objective", TARGETS)
+@pytest.mark.parametrize(("objective", "weight"), some_pairs(TARGETS, [None, "w"]))
 def test_predictions_and_metrics_are_xgboosts(frame, objective, weight):
     targets, x = TARGETS[objective], frame.select(FEATURES).to_numpy()
     labels = frame.select(targets).cast(pl.Float64).to_numpy()
@@ -107,10 +106,10 @@ CONSTANTS = [
 @pytest.mark.parametrize("container", [pl.DataFrame, duckdb.from_arrow], ids=["frame", "relation"])
 def test_a_constant_label_is_predicted_with_a_warning(objective, label, near, container):
     data = container(CONSTANT.with_columns(y=label))
-    for weight in (None, "w") if container is pl.DataFrame else ("w",):
-        with pytest.warns(fb.FrameboostWarning, match=rf"^target 'y' is constant \(always {label:g}\); all that there"):
-            model = fb.fit(data, "y", objective=objective, features=["x"], weight=weight, n_estimators=2)
-        assert model.predict(CONSTANT).to_numpy() == pytest.approx(label, abs=near * max(1.0, label))
+    weight = None if container is pl.DataFrame else "w"
+    with pytest.warns(fb.FrameboostWarning, match=rf"^target 'y' is constant \(always {label:g}\); all that there"):
+        model = fb.fit(data, "y", objective=objective, features=["x"], weight=weight, n_estimators=2)
+    assert model.predict(CONSTANT).to_numpy() == pytest.approx(label, abs=near * max(1.0, label))
 
 
 @pytest.mark.slow

@@ -80,7 +80,7 @@ def check(counts, least: int) -> None:
 
 @pytest.mark.parametrize(("name", "settings"), [
     pytest.param(*pair, marks=() if pair[0] in ("diabetes", "breast cancer with gaps") else pytest.mark.slow)
-    for pair in some_pairs(reversed(DATA), SETTINGS)
+    for pair in some_pairs(reversed(DATA), SETTINGS, 3)
 ])  # fmt: skip
 def test_exact_trees_are_xgboosts(name, settings):
     x, y, objective = data(name)
@@ -93,7 +93,7 @@ def test_exact_trees_are_xgboosts(name, settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "settings"), some_pairs(DATA, SETTINGS))
+@pytest.mark.parametrize(("name", "settings"), some_pairs(DATA, SETTINGS, 3))
 def test_hist_trees_on_xgboosts_cuts_are_xgboosts(name, settings):
     x, y, objective = data(name)
     case = Case(
