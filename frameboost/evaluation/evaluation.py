@@ -11,9 +11,8 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from frameboost.checks.messages import counted, shown, warn
+from frameboost.checks.messages import shown, warn
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.data.opening import open_rows
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, free_name, read_relation
 from frameboost.database.database_model import source_model
 from frameboost.ensemble.ensemble import Labels
@@ -28,8 +27,7 @@ from frameboost.metrics.built_in import why_not_finite
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.cleanup import closed_after
 from frameboost.schema.polars_columns import column
-from frameboost.training.class_labels import labelled_columns, with_label_codes
-from frameboost.training.data_checks import check_upper_bound, find_roles, with_group
+from frameboost.training.data_checks import open_labelled
 
 __all__ = ["Evaluation", "evaluate_model"]
 
@@ -202,13 +200,7 @@ def evaluate_model(
     ensemble = predictor.ensemble.started_from(base_margin)
     predictor = predictor.started_from(base_margin).of_numbers()
     loss = ensemble.loss
-    source = with_label_codes(open_rows(data, labelled_columns(ensemble, target)), target, ensemble.labels)
-    ensemble.find_in(source)
-    roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
-    n_targets = sum(role.startswith("label") for role in roles)
-    if n_targets != len(loss.labels):
-        raise ParameterError(f"the model predicts {counted(len(loss.labels), 'target')}, not {n_targets}")
-    check_upper_bound(loss, roles)
+    source, roles = open_labelled(ensemble, data, target, weight, label_upper_bound, group)
     columns = group_columns(source, by)
     metrics = evaluation_metrics(loss, ensemble.parameters, eval_metric)
     table = evaluated_metrics(predictor, source, roles, columns, metrics, r2=eval_metric is None)

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from frameboost.checks.messages import did_you_mean, listed, shown, warn
+from frameboost.checks.messages import counted, did_you_mean, listed, shown, warn
 from frameboost.data.feature_columns import chosen_names
-from frameboost.data.sources import Source, check_numeric
+from frameboost.data.opening import open_rows
+from frameboost.data.sources import LocalSource, Source, check_numeric
 from frameboost.engines.contract import QueryWindow, Rows, parts_where
 from frameboost.engines.linear_contract import linear_role
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate
@@ -22,12 +24,13 @@ from frameboost.losses.offset import EXPOSURE, Offset
 from frameboost.metrics.built_in import AnyMetric, base_name, is_ranking
 from frameboost.metrics.metric import Metric
 from frameboost.schema.types import Feature
+from frameboost.training.class_labels import labelled_columns, with_label_codes
 from frameboost.trees.tree import may_have_slope
 
 __all__ = [
     "argument_of", "check_evaluated", "check_heaviest", "check_held_out", "check_queries", "check_rows",
     "check_upper_bound", "check_weights", "count_violations", "find_column", "find_roles", "numbers_of_leaves",
-    "pick_features", "with_group",
+    "open_labelled", "pick_features", "with_group",
 ]  # fmt: skip
 
 # Labels and weights within this bound have finite squares of gradients.
@@ -107,6 +110,30 @@ def find_roles(
         if list(roles)[first] != role and role != "upper":  # an exact time is both bounds
             raise ParameterError(f"{argument_of(role)} {shown(column)} is also the {argument_of(list(roles)[first])}")
     return roles
+
+
+def open_labelled(
+    ensemble: Ensemble, data: Any, target: str | Sequence[str], weight: str | None, label_upper_bound: str | None,
+    group: str | None, *, exactly: bool = False,
+) -> tuple[LocalSource, dict[str, str]]:  # fmt: skip
+    """Return rows with labels, as the numbers that a model knows them by, and the column of each role.
+
+    ``exactly`` is as for `frameboost.data.opening.open_rows`.
+
+    Raises
+    ------
+    DataError, ParameterError
+        If the rows do not go with the model.
+    """
+    loss, rows = ensemble.loss, open_rows(data, labelled_columns(ensemble, target), exactly=exactly)
+    source = with_label_codes(rows, target, ensemble.labels)
+    ensemble.find_in(source)
+    roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound), group)
+    n_targets = sum(role.startswith("label") for role in roles)
+    if n_targets != len(loss.labels):
+        raise ParameterError(f"the model predicts {counted(len(loss.labels), 'target')}, not {n_targets}")
+    check_upper_bound(loss, roles)
+    return source, roles
 
 
 def argument_of(role: str) -> str:

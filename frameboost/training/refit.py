@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from frameboost.binning.bins import Bins
-from frameboost.checks.messages import counted, shown
+from frameboost.checks.messages import shown
 from frameboost.data.feature_columns import find_features
-from frameboost.data.opening import open_rows
 from frameboost.data.sources import Source
 from frameboost.engines.choose import choose_engine, open_engine
 from frameboost.engines.contract import RefitEngine
@@ -26,9 +25,8 @@ from frameboost.splits.gain import bounded_weight
 from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.training.base_margins import plus
 from frameboost.training.boosting import compute_gradients
-from frameboost.training.class_labels import labelled_columns, with_label_codes
 from frameboost.training.constraints import Constraints
-from frameboost.training.data_checks import check_held_out, check_upper_bound, find_roles, with_group
+from frameboost.training.data_checks import check_held_out, open_labelled
 from frameboost.training.grown_trees import moves_of
 from frameboost.training.growths import renewals_of
 from frameboost.training.open_nodes import OpenNode
@@ -60,15 +58,9 @@ def refitted(
     if reason := _why_not(ensemble):
         raise ParameterError(f"the model {reason}, which does not go with refit")
     loss, features = ensemble.loss, ensemble.features
-    opened = open_rows(data, labelled_columns(ensemble, target), exactly=True)
-    source = with_label_codes(opened, target, ensemble.labels)
-    ensemble.find_in(source)
+    source, roles = open_labelled(ensemble, data, target, weight, label_upper_bound, group, exactly=True)
     offset = ensemble.offset
-    more = {} if offset is None else offset.roles(loss.margins)
-    roles = with_group(source, find_roles(source, target, weight, None, label_upper_bound) | more, group)
-    if (n_targets := 1 if isinstance(target, str) else len(target)) != len(loss.labels):
-        raise ParameterError(f"the model predicts {counted(len(loss.labels), 'target')}, not {n_targets}")
-    check_upper_bound(loss, roles)
+    roles |= {} if offset is None else offset.roles(loss.margins)
     if "qid" in loss.roles and group is None:
         raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")
     if "qid" not in loss.roles and group is not None:
