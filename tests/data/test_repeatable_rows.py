@@ -11,7 +11,7 @@ from frameboost.checks.arguments import anything, checked
 from frameboost.data.opening import open_source
 from frameboost.engines import query_costs
 
-SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
+SHAPE = {"n_estimators": 1, "max_depth": 2, "verbose": False}
 
 
 @pytest.fixture
@@ -39,6 +39,7 @@ def is_copied(relation):
     return open_source(relation).is_copy
 
 
+@pytest.mark.slow
 def test_only_what_may_differ_is_copied(con, tmp_path):
     parquet, csv = (str(tmp_path / f"t.{kind}") for kind in ("parquet", "csv"))
     con.execute(f"COPY t TO '{parquet}'; COPY t TO '{csv}'")
@@ -139,11 +140,11 @@ _USES = {
     "other rows": lambda rows, model: fb.fit(rows, "y", valid={"again": rows}, **_FEATURES, **SHAPE),
     "approx": lambda rows, _: fb.fit(rows, "y", tree_method="approx", **_FEATURES, **SHAPE),
     "cuts": lambda rows, _: fb.fit(rows, "y", cuts={"x": [20.0, 50.0]}, **_FEATURES, **SHAPE),
-    "folds": lambda rows, _: fb.fit(rows, "y", folds=3, **_FEATURES, **SHAPE),
+    "folds": lambda rows, _: fb.fit(rows, "y", folds=2, **_FEATURES, **SHAPE),
     "column of folds": lambda rows, _: fb.fit(rows, "y", folds="day", features=["x"], **SHAPE),
     "init_model": lambda rows, model: fb.fit(rows, "y", init_model=model, **SHAPE),
-    "cv": lambda rows, _: fb.cv(rows, "y", folds=3, **_FEATURES, **SHAPE),
-    "cv in time": lambda rows, _: fb.cv(rows, "y", folds=3, time="day", **_FEATURES, **SHAPE),
+    "cv": lambda rows, _: fb.cv(rows, "y", folds=2, **_FEATURES, **SHAPE),
+    "cv in time": lambda rows, _: fb.cv(rows, "y", folds=2, time="day", **_FEATURES, **SHAPE),
     "auto": lambda rows, _: fb.auto(rows, "y", quality=1, features=["x"], n_estimators=2),
     "predict": lambda rows, model: model.predict(rows),
     "explain": lambda rows, model: model.explain(rows),
@@ -162,8 +163,11 @@ _USES = {
 }  # fmt: skip
 
 
+QUICK = ("fit", "condition", "predict", "explain", "drift", "refit")
+
+
 @pytest.mark.parametrize("use", [
-    pytest.param(use, id=name, marks=() if name in ("fit", "condition") else pytest.mark.slow)
+    pytest.param(use, id=name, marks=() if name in QUICK else pytest.mark.slow)
     for name, use in _USES.items()
 ])  # fmt: skip
 def test_rows_are_read_once(con, counted, model, use):
@@ -182,6 +186,7 @@ def test_labels_and_values_are_of_the_same_rows(con, monkeypatch):
     assert model.evaluate(rows, "y").metrics["value"][0] < 12, "x tells y but for values that no row has had"
 
 
+@pytest.mark.slow
 def test_what_is_evaluated_later_is_of_the_same_rows(con):
     model = fb.fit(con.table("t"), "late", features=["x", "s"], **SHAPE)
     found = model.evaluate(con.sql("FROM t WHERE random() < 0.5"), "late", by="s")
@@ -192,6 +197,7 @@ def test_what_is_evaluated_later_is_of_the_same_rows(con):
 # --- what stays -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nothing_stays_after_an_error(con):
     def fail(*_):
         raise ZeroDivisionError

@@ -37,7 +37,7 @@ def test_flights(monkeypatch):
         .join(airports, left_on="origin", right_on="faa", prefix="from.")
         .join(airlines, on="carrier", prefix="carrier.")
     )
-    how = {"target": "arr_delay", "exclude": ["tailnum", "time_hour"], "n_estimators": 4, "valid": 0.2}
+    how = {"target": "arr_delay", "exclude": ["tailnum", "time_hour"], "n_estimators": 2, "valid": 0.2}
     found = made.pipe(fb.fit, **how)
     expected = fb.fit(made.collect(), **how)
     assert without_joins(found) == expected.to_json()

@@ -15,7 +15,7 @@ from tests.support.examples import examples
 from tests.support.stars import RandomStar, random_star, without_joins
 
 SEEDS = st.integers(0, 10**6)
-SMALL = {"n_estimators": 2, "max_depth": 4, "max_bin": 16}
+SMALL = {"n_estimators": 2, "max_depth": 3, "max_bin": 16}
 FLIGHTS = pl.DataFrame({"plane": ["N1", "N2", "N1", None], "delay": [10.0, 0.0, 10.0, 2.0]})
 PLANES = pl.DataFrame({"plane": ["N1", "N2"], "seats": [55, 200]})
 
@@ -303,6 +303,8 @@ def test_other_ways_to_train(target, how):
     how = {"features": features, **SMALL, **how}
     expected = fb.fit(star.by_hand(), target, **how).to_json()
     assert without_joins(star.of_frames().pipe(fb.fit, target=target, **how)) == expected
+    if {"weight", "monotone_constraints", "valid"} & how.keys():  # which `engines/duckdb/test_star.py` has
+        return
     with duckdb.connect() as con:
         assert without_joins(star.of_relations(con).pipe(fb.fit, target=target, **how)) == expected
 
@@ -310,9 +312,11 @@ def test_other_ways_to_train(target, how):
 # --- what has the key -------------------------------------------------------------------------------------------------
 
 
+DIGITS, TEXTS = ["1", "2", "3", "4"], ["9E", "1e3", "x'y", " "]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("labels", [["1", "2", "3", "4"], ["9E", "1e3", "x'y", " "]], ids=["digits", "text"])
-@pytest.mark.parametrize("kind", ["frame", "relation"])
+@pytest.mark.parametrize(("kind", "labels"), [("frame", DIGITS), ("relation", DIGITS), ("relation", TEXTS)])
 def test_a_key_may_be_the_target(kind, labels):
     """The dimension is joined by labels: v tells the class, which numbers of the classes would not find."""
     facts = pl.DataFrame({"k": labels * 20, "w": [1.0] * 40 + [2.0] * 40})
@@ -325,14 +329,15 @@ def test_a_key_may_be_the_target(kind, labels):
         tables = (facts, dimension) if kind == "frame" else (con.table("f"), con.table("d"))
         star = fb.join(*tables, on="k", name="d")
         expected = fb.fit(facts.join(dimension, on="k"), "k", **options)
+        plain = fb.fit(star, "k", **options)
         for model in (
-            fb.fit(star, "k", **options), fb.fit(star, "k", weight="w", **options),
+            plain, fb.fit(star, "k", weight="w", **options),
             fb.fit(star, "k", folds=2, **options),
             fb.fit(star, "k", valid=f"w > 1 AND k = '{labels[0]}'", **options),
         ):  # fmt: skip
             assert model.predict(star, output="class").to_list() == facts["k"].to_list()
             assert [(key.left, key.right) for key in model.ensemble.joins[0].keys] == [("k", "k")]
-        assert fb.fit(star, "k", **options).ensemble.trees == expected.ensemble.trees
+        assert plain.ensemble.trees == expected.ensemble.trees
         assert dict(model.evaluate(star, "k").metrics.rows())["merror"] == 0
         query = model.query("f", keep=["k"], output="class")
         assert con.sql(f"SELECT COUNT(*) FROM ({query}) WHERE prediction <> k").fetchall() == [(0,)]
@@ -350,13 +355,13 @@ def test_queries_join_the_tables_that_relations_are():
         con.execute('CREATE TABLE other.s."o.rd" AS SELECT range AS id, range % 3 AS v FROM range(60)')
         con.execute('CREATE TABLE ord AS FROM other.s."o.rd"; CREATE VIEW seen AS FROM ord')
         con.execute("CREATE TEMP TABLE mine AS FROM ord")
-        for table in (
+        for number, table in enumerate((
             con.table("ord"), con.view("seen"), con.table("seen"), con.table('other.s."o.rd"'), con.table("mine"),
             con.sql("FROM ord"), con.sql('SELECT id, v FROM other.s."o.rd"'), con.table("main.ord"),
-        ):  # fmt: skip
-            for right in (table, fb.aggregate(table, "id", {"v": "max"})):
-                model = fb.fit(fb.join(con.table("f"), right, on="id", prefix="d_"), "y", n_estimators=1)
-                assert con.sql(model.query("f")).count("*").fetchall() == [(60,)]
+        )):  # fmt: skip
+            right = table if number % 2 else fb.aggregate(table, "id", {"v": "max"})
+            model = fb.fit(fb.join(con.table("f"), right, on="id", prefix="d_"), "y", n_estimators=1, max_depth=1)
+            assert con.sql(model.query("f")).count("*").fetchall() == [(60,)]
         for rows in (
             con.table("ord").filter("v > 0"),
             con.sql("SELECT id, v + 1 AS v FROM ord"),
@@ -364,28 +369,30 @@ def test_queries_join_the_tables_that_relations_are():
         ):
             for right in (rows, fb.aggregate(rows, "id", {"v": "max"})):
                 star = fb.join(con.table("f"), right, on="id", prefix="d_")
-                model = fb.fit(star, "y", n_estimators=2)
+                model = fb.fit(star, "y", n_estimators=1, max_depth=1)
                 with pytest.raises(fb.ParameterError, match=r"^dimension 1 of the model is rows without a table's"):
                     model.query("f")
                 assert con.sql(model.query("f", tables={"dimension 1": "ord"})).count("*").fetchall() == [(60,)]
                 assert model.evaluate(star, "y").metrics["value"][0] >= 0
         named = fb.join(con.table("f"), con.table("ord").filter("v > 0").set_alias("late"), on="id")
-        assert "late" in fb.fit(named, "y", n_estimators=2).query("f")
+        assert "late" in fb.fit(named, "y", n_estimators=1).query("f")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_relation", [False, True])
 @pytest.mark.parametrize(
-    "train",
+    ("train", "is_relation", "target"),
     [
-        lambda star, target, **how: fb.fit(star, target, folds=2, **how),
-        lambda star, target, **how: fb.fit(star, target, folds="part", **how),
-        lambda star, target, **how: fb.auto(star, target, quality=1, **how),
-        lambda star, target, **how: fb.auto(star, target, quality=1, time="when", **how),
+        (train, is_relation, ("kind", "size")[(i + is_relation) % 2])
+        for i, train in enumerate((
+            lambda star, target, **how: fb.fit(star, target, folds=2, **how),
+            lambda star, target, **how: fb.fit(star, target, folds="part", **how),
+            lambda star, target, **how: fb.auto(star, target, quality=1, **how),
+            lambda star, target, **how: fb.auto(star, target, quality=1, time="when", **how),
+        ))
+        for is_relation in (False, True)
     ],
-    ids=["folds", "column", "auto", "time"],
-)
-def test_labels_and_folds_may_be_attributes(train, is_relation):
+)  # fmt: skip
+def test_labels_and_folds_may_be_attributes(train, is_relation, target):
     """The folds are then made of joined rows, and the model has the joins of the star all the same."""
     facts = pl.DataFrame({"id": [i * 7 % 20 for i in range(200)], "x": [i * 31 % 97 for i in range(200)]})
     things = pl.DataFrame({
@@ -398,9 +405,9 @@ def test_labels_and_folds_may_be_attributes(train, is_relation):
             con.execute(f"CREATE TABLE {name} AS FROM {name}_here")
         tables = (con.table("facts"), con.table("things")) if is_relation else (facts, things)
         star = fb.join(*tables, on="id", name="things")
-        for target, objective in (("kind", "binary:logistic"), ("size", "reg:squarederror")):
-            features = ["x", "size" if target == "kind" else "kind"]
-            model = train(star, target, features=features, n_estimators=2, objective=objective, verbose=False)
-            assert model.ensemble.joins == fb.fit(star, target, features=features, n_estimators=1).ensemble.joins
-            query = model.query("facts", keep=["x"], tables={"things": "things"})
-            assert [row[-1] for row in con.sql(query).fetchall()] == model.predict(star).to_list()
+        other, objective = {"kind": ("size", "binary:logistic"), "size": ("kind", "reg:squarederror")}[target]
+        how = {"features": ["x", other], "objective": objective, "n_estimators": 2, "verbose": False}
+        model = train(star, target, **how)
+        assert model.ensemble.joins == fb.fit(star, target, **how | {"n_estimators": 1}).ensemble.joins
+        query = model.query("facts", keep=["x"], tables={"things": "things"})
+        assert [row[-1] for row in con.sql(query).fetchall()] == model.predict(star).to_list()

@@ -18,7 +18,7 @@ from tests.support.cases import cases
 
 FEATURES = ["x", "z"]
 ALPHAS = [0.05, 0.25, 0.5, 0.75, 0.95]
-SHAPE = {"features": FEATURES, "n_estimators": 12, "max_depth": 3}
+SHAPE = {"features": FEATURES, "n_estimators": 6, "max_depth": 3}
 OBJECTIVES = {
     "reg:squarederror": ("y", {}),
     "reg:absoluteerror": ("y", {}),
@@ -261,8 +261,8 @@ def test_all_forms_have_the_same_ends(objective, groups, tmp_path):
     ).with_row_index("id")  # fmt: skip
     expected = model.predict(frame, "interval").struct.unnest()
     assert frame.lazy().select(model.expr("interval")).collect().unnest("prediction").equals(expected)
-    parts = [model.predict(frame[i], "interval").struct.unnest() for i in range(20)]
-    assert pl.concat(parts).equals(expected[:20])
+    parts = [model.predict(frame[i], "interval").struct.unnest() for i in range(6)]
+    assert pl.concat(parts).equals(expected[:6])
     con = duckdb.connect()
     con.register("t", frame)
     for statement in model.database().table_statements("trees"):

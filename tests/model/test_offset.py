@@ -222,6 +222,7 @@ def test_a_class_beside_an_offset_that_is_no_number_is_unknown():
     assert late.explain(rows)["bias"].to_list()[:2] == [None, None]
 
 
+@pytest.mark.slow
 def test_a_table_without_the_column_is_refused_by_its_name(tmp_path):
     rows = ROWS.drop("years")
     con = duckdb.connect()
@@ -319,7 +320,7 @@ def test_models_made_of_it_keep_it():
 @pytest.mark.slow
 def test_auto_takes_an_offset():
     rows = policies(300).select("x", "z", "years", "claims")
-    model = fb.auto(rows, "claims", quality=1, n_estimators=9, max_depth=2, **POISSON)
+    model = fb.auto(rows, "claims", quality=1, n_estimators=4, max_depth=2, **POISSON)
     assert (model.features, model.offset) == (["x", "z"], {"exposure": "years"})
     assert model.predict(rows).sum() == pytest.approx(rows["claims"].sum(), rel=0.1)
 

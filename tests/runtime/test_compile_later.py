@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.engines.memory import engine, trees
 from frameboost.runtime import kernel as kernels
 from frameboost.runtime.kernel import CompileLater, compile_at_once, kernel
 
@@ -87,5 +88,17 @@ def test_a_first_fit_compiles_few_kernels(tmp_path):
     assert len(compiled) <= 22, compiled
     with compile_at_once():
         assert fb.fit(rows, "y", n_estimators=5, verbose=False).to_json() == model
-    many, _ = first_fit(tmp_path, "numba", 3000)  # one fit that is worth it
-    assert "grow_tree" in many
+
+
+def test_a_fit_of_many_trees_is_worth_compiling_for(monkeypatch):
+    """One that may stop early counts with all its trees."""
+    monkeypatch.setattr(kernels, "is_compiled", lambda _: False)
+    monkeypatch.setattr(trees._compiling_later, "_left", trees._compiling_later._left)  # put back afterwards
+    used, original = [], engine.TreeKernels
+    monkeypatch.setattr(engine, "TreeKernels", lambda *args: used.append(args) or original(*args))
+    x = np.random.default_rng(0).normal(size=400)
+    rows = pl.DataFrame({"x": x, "y": np.sin(9 * x)})
+    for n_trees, is_used in ((5, False), (3000, True)):
+        how = {"engine": "numba", "valid": 0.5, "early_stopping_rounds": 1, "learning_rate": 1, "verbose": False}
+        fb.fit(rows, "y", n_estimators=n_trees, **how)
+        assert bool(used) == is_used
