@@ -19,7 +19,7 @@ from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records import engine as records_engine
 from frameboost.engines.memory import engine as numba
 from frameboost.engines.memory.engine import MemoryEngine
-from tests.support.cases import cases
+from tests.support.cases import cases, some_pairs
 from tests.support.engines import ENGINES, IN_DUCKDB, as_relation, assert_same, shuffled
 from tests.support.examples import examples
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
@@ -60,7 +60,8 @@ def test_each_column_type_gives_one_model(name, objective):
     target = LABELS[objective]
     frame = every_type(300, seed=2).select(name, target)
     data = [(frame, "numba"), (frame.lazy(), "polars"), (shuffled(frame), "duckdb")]
-    models = [fb.fit(rows, target, objective=objective, engine=engine, **SHAPE) for rows, engine in data]
+    shape = SHAPE | {"n_estimators": 1}
+    models = [fb.fit(rows, target, objective=objective, engine=engine, **shape) for rows, engine in data]
     assert set(models[0].trees["feature"].drop_nulls()) == {name}, "the feature must be split on"
     assert models[0].trees["threshold" if name not in ("string", "enum", "categorical") else "categories"].count()
     assert_same(objective, *models)
@@ -162,9 +163,9 @@ def test_half_floats_are_floats():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "parameters",
-    [
+@cases(
+    ("objective", "parameters"),
+    some_pairs(LABELS, [
         {"max_bin": 2},
         {"max_bin": 5},
         {"max_bin": 300},
@@ -175,10 +176,8 @@ def test_half_floats_are_floats():
         {"grow_policy": "depthwise", "max_leaves": 6},
         {"base_score": 0.25},
         {"features": ["float64", "string"], "cuts": {"float64": [-3, 0.5, 1e9]}},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("objective", LABELS)
+    ]),
+)  # fmt: skip
 def test_parameters_mean_the_same_in_all_engines(objective, parameters):
     frame = every_type(700, seed=3, missing=0.05)
     options = SHAPE | {"features": ["float64", "int16", "string", "datetime_us", "decimal"]} | parameters
@@ -331,8 +330,8 @@ def sorted_rows(monkeypatch):
 @pytest.mark.parametrize("engine", ["numba", "duckdb"])
 def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, more):
     frame = every_type(500, seed=8).with_columns(small=pl.int_range(500) % 7)
-    options = SHAPE | {"target": "amount", "engine": engine, "features": list(FEATURES_BY_TYPE)[::3]} | more
-    options["n_estimators"] = 4
+    options = SHAPE | {"target": "amount", "engine": engine, "features": ["float64", "int128", "date", "string"]} | more
+    options["n_estimators"] = 3
     as_given = fb.fit(frame, **options)
     assert not sorted_rows
     monkeypatch.setattr(numba, "MIN_SORTED", 1)

@@ -21,7 +21,7 @@ from tests.support.mapped_files import mapped_files
 
 distributed = pytest.importorskip("distributed")
 
-SHAPE = {"n_estimators": 3, "max_depth": 4, "learning_rate": 0.5, "verbose": False}
+SHAPE = {"n_estimators": 3, "max_depth": 3, "learning_rate": 0.5, "verbose": False}
 FEATURES = ["float64", "int16", "decimal", "date", "string"]
 OPTIONS = {"features": FEATURES, **SHAPE}
 
@@ -56,8 +56,10 @@ def test_files_are_read_by_the_workers(client, frame, tmp_path):
     assert fb.fit(parts, "amount", engine=fb.Dask(client), **options) == fb.fit(frame, "amount", **options)
 
 
-def set_available_memory(size: int) -> None:
-    storage.available_memory = lambda: size
+def set_available_memory(size: int | None) -> None:
+    """Have a worker believe that so much is available, or (None) look again."""
+    original = vars(storage).setdefault("_original", storage.available_memory)
+    storage.available_memory = original if size is None else lambda: size
 
 
 @pytest.mark.slow
@@ -78,7 +80,7 @@ def test_rows_that_do_not_fit_into_the_memory_of_workers(client, frame, tmp_path
         )
         assert model.to_json() == whole.to_json()
     finally:
-        client.restart()
+        client.run(set_available_memory, None)
     assert len(seen) == 3
     assert all(counts[worker] > before[worker] for counts in seen for worker in before)
 
@@ -114,7 +116,7 @@ def test_tables_of_scores_and_queries_are_merged_on_the_workers(monkeypatch, clu
 @pytest.mark.parametrize("most_messages", [8, 1], ids=["star", "chain"])  # of one message, the other worker relays
 def test_workers_that_are_killed_change_nothing(monkeypatch, cluster, client, frame, most_messages):
     monkeypatch.setattr(dask_pool, "_MAX_MESSAGES", most_messages)
-    options = {"features": FEATURES, "objective": "reg:absoluteerror", "subsample": 0.8, **SHAPE, "n_estimators": 10}
+    options = {"features": FEATURES, "objective": "reg:absoluteerror", "subsample": 0.8, **SHAPE, "n_estimators": 6}
     whole = fb.fit(frame, "amount", **options)
     stop, killed, rng = threading.Event(), [], random.Random()
 
@@ -126,7 +128,7 @@ def test_workers_that_are_killed_change_nothing(monkeypatch, cluster, client, fr
                 killed.append(True)
 
     def kill_in_mid_fit(number: int, _: object) -> None:
-        if number == 5 and not killed:  # at least one
+        if number == 3 and not killed:  # at least one
             os.kill(next(worker.pid for worker in cluster.workers.values() if worker.pid), signal.SIGKILL)
             killed.append(True)
 

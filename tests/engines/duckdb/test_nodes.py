@@ -10,7 +10,7 @@ from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.engine import RowNodes
 from frameboost.splits.split import Split, Stats
 
-N_ROWS = 3000
+N_ROWS = 600
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def nodes_of(con: duckdb.DuckDBPyConnection, nodes: RowNodes) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at_a_time", [1, 5, 60])
+@pytest.mark.parametrize("at_a_time", [1, 5, 36])
 def test_every_row_is_where_the_splits_send_it(con, bins, at_a_time):
     rng = np.random.default_rng(1)
     nodes = RowNodes(DuckDBSession(con.table("bins")), "bins", lambda s: f"bin_{s.feature} < {s.bin}", "")
     for _ in range(2):  # the next tree starts with all rows in its root
         nodes.restart()
         assert nodes.is_root
-        for i, (split, expected) in enumerate(grown_tree(bins, rng, 70), start=1):
+        for i, (split, expected) in enumerate(grown_tree(bins, rng, 40), start=1):
             nodes.move(split)
             if i % at_a_time == 0:
                 value_of = nodes.case({node: f"{node * 10}" for node in range(2 * i + 1)})

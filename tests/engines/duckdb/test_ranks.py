@@ -64,11 +64,14 @@ SETTINGS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_models_are_equal_with_and_without_ranks(monkeypatch, name):
     made, original = [], approx.RankedColumns
     monkeypatch.setattr(approx, "RankedColumns", lambda *args: made.append(args) or original(*args))
     frame = every_type(300, seed=5)
+    if name != "samples":  # of columns of all types
+        frame = frame.select("int8", "float64", "int128", "boolean", "date", "string", "amount", "late")
     if name == "classes":
         frame = frame.with_columns(int8=pl.int_range(pl.len()) % 3)
     if name == "ranking":

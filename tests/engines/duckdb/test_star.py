@@ -23,7 +23,7 @@ from tests.support.examples import examples
 from tests.support.stars import random_star, without_joins
 
 SEEDS = st.integers(0, 10**6)
-SMALL = {"n_estimators": 2, "max_depth": 4, "max_bin": 16}
+SMALL = {"n_estimators": 2, "max_depth": 3, "max_bin": 16}
 # where nodes are, and how attributes are summed: by key, by the codes of keys in their order, by codes of the facts
 WAYS = {
     "in memory": {"_MIN_ROWS_PER_SUM": 0.0, "_MERGED": 1.0, "_PART": 7},
@@ -66,7 +66,7 @@ def fits(star, **how):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=examples(2), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SEEDS)
 @pytest.mark.parametrize("way", WAYS)
 def test_trees_are_those_of_the_joined_frame(stars_without_join, way, seed):
@@ -92,7 +92,7 @@ SETTINGS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("way", "number"), some_pairs(WAYS, range(len(SETTINGS))))
+@pytest.mark.parametrize(("way", "number"), some_pairs(WAYS, range(len(SETTINGS)), 3))
 def test_every_setting(way, number):
     star = random_star(28)
     facts = star.tables["facts"]
@@ -100,7 +100,7 @@ def test_every_setting(way, number):
     star = type(star)({**star.tables, "facts": facts.with_columns(w=weights)}, star.joins)
     features = [name for name in star.features() if name != "w"]
     with summed(way):
-        found, expected = fits(star, features=features, **{"n_estimators": 2, **SETTINGS[number]})
+        found, expected = fits(star, features=features, **SETTINGS[number])
     assert without_joins(found) == expected.to_json()
     assert_frame_equal(found.history, expected.history)
 
@@ -197,6 +197,7 @@ def test_an_error_leaves_nothing():
         assert con.sql("SELECT table_name FROM duckdb_tables()").fetchall() == [("d",)]
 
 
+@pytest.mark.slow
 def test_names_and_types_of_keys_are_data():
     rng = np.random.default_rng(5)
     facts = pl.DataFrame({
@@ -246,8 +247,7 @@ DIMENSIONS = {
 
 
 @pytest.mark.slow
-@cases("name", DIMENSIONS)
-@pytest.mark.parametrize("ordered", [True, False])
+@cases("name, ordered", some_pairs(DIMENSIONS, [True, False]))
 def test_keys_and_attributes_are_compared_as_in_the_join(name, ordered, monkeypatch, stars_without_join):
     key, statement = DIMENSIONS[name]
     models = []
