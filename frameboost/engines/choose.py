@@ -62,7 +62,8 @@ def _numba(request: EngineRequest) -> HistogramEngine:
     if isinstance(request.source, StarFrame) and request.storage is IN_MEMORY:
         from frameboost.engines.memory.star.engine import StarEngine
 
-        return StarEngine(request.source, request.features, request.roles, request.workers)
+        star = request.source, request.features, request.roles, request.workers
+        return StarEngine(*star, stores_gradients=request.parameters.subsample < 1)
     rows = request.frame(), request.features, request.roles, request.workers, request.storage
     if request.storage.in_files:
         from frameboost.engines.external_memory import ExternalMemoryEngine

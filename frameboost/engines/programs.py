@@ -56,6 +56,7 @@ __all__ = [
     "compute_few",
     "compute_gh",
     "compute_shares",
+    "compute_to",
     "evaluate",
     "is_for_numpy",
 ]
@@ -376,6 +377,30 @@ def _put_side_by_side(gradients, hessians, size, gh):  # type: ignore[no-untyped
 
 
 @kernel
+def compute_to(  # type: ignore[no-untyped-def]
+    instructions, constants, addresses, results, first, last, offsets, gh, at
+):
+    """Do what `compute_gh` does, but write the pairs of the row ``first`` to the row ``at``, and so on."""
+    n_rows, flat = gh.shape[1], gh.reshape(-1)
+    registers, rounded = np.empty((len(instructions), _BLOCK)), np.empty((2, _BLOCK))
+    for k in range(len(instructions)):
+        if instructions[k, 0] == _NUMBER:
+            registers[k] = constants[k]
+    largest, totals = np.zeros(len(results), dtype=np.int64), np.zeros(len(results))
+    for start in range(first, last, _BLOCK):
+        size = min(_BLOCK, last - start)
+        _run(instructions, addresses, start, size, registers)
+        for k in range(len(results)):
+            largest[k] = _largest(registers[results[k]], size, largest[k])
+            _round(registers[results[k]], offsets[k], size, rounded[k & 1])
+            totals[k] += _total(rounded[k & 1], size)
+            if k & 1:
+                written = flat[2 * ((k >> 1) * n_rows + at + start - first) :]
+                _put_side_by_side(rounded[0], rounded[1], size, written)
+    return largest.view(np.float64), totals
+
+
+@kernel
 def compute_gh(  # type: ignore[no-untyped-def]
     instructions, constants, addresses, results, first, last, offsets, gh
 ):
@@ -399,23 +424,7 @@ def compute_gh(  # type: ignore[no-untyped-def]
     float64 array (results,)
         The exact sum of each result.
     """
-    n_rows, flat = gh.shape[1], gh.reshape(-1)
-    registers, rounded = np.empty((len(instructions), _BLOCK)), np.empty((2, _BLOCK))
-    for k in range(len(instructions)):
-        if instructions[k, 0] == _NUMBER:
-            registers[k] = constants[k]
-    largest, totals = np.zeros(len(results), dtype=np.int64), np.zeros(len(results))
-    for start in range(first, last, _BLOCK):
-        size = min(_BLOCK, last - start)
-        _run(instructions, addresses, start, size, registers)
-        for k in range(len(results)):
-            largest[k] = _largest(registers[results[k]], size, largest[k])
-            _round(registers[results[k]], offsets[k], size, rounded[k & 1])
-            totals[k] += _total(rounded[k & 1], size)
-            if k & 1:
-                written = flat[2 * ((k >> 1) * n_rows + start) :]
-                _put_side_by_side(rounded[0], rounded[1], size, written)
-    return largest.view(np.float64), totals
+    return compute_to(instructions, constants, addresses, results, first, last, offsets, gh, first)
 
 
 @kernel

@@ -10,8 +10,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 __all__ = [
-    "AHEAD", "BYTES", "STRIDE", "WIDTH", "add_pair", "add_pairs", "as_pointer", "fused",
-    "move_bytes", "prefetch", "prefetch_all", "read_four",
+    "AHEAD", "BYTES", "STRIDE", "STRIDE_OF_WHOLE", "WIDTH", "add_pair", "add_pairs", "add_whole", "as_pointer", "fused",
+    "move_bytes", "prefetch", "prefetch_all", "read_eight", "read_four", "write_eight",
 ]  # fmt: skip
 
 # How many rows ahead to prefetch: time enough for memory to arrive, and few enough that it is still in the cache.
@@ -21,6 +21,8 @@ WIDTH = 4
 # Distance between two features' first bins, in float64 values: 256 pairs and one cache line. Without that line, equal
 # codes would be 4,096 bytes apart, and each load would wait for the store before it (4K aliasing).
 STRIDE = 2 * 256 + 8
+# The same for 256 int64 (see `add_whole`).
+STRIDE_OF_WHOLE = 256 + 8
 _PAIR = ir.VectorType(ir.DoubleType(), 2)
 # Bytes that `move_bytes` takes at once.
 BYTES = 64
@@ -157,6 +159,27 @@ def _add_pairs(_context: Any, array: Any, index: Any, codes: Any, start: Any, fi
 add_pairs: Any = intrinsic(_add_pairs)
 
 
+def _add_whole(_context: Any, array: Any, index: Any, codes: Any, start: Any, value: Any) -> Any:
+    """Do as `add_pairs` for one int64: for k = 0, 1, ... at ``index + k * STRIDE_OF_WHOLE + codes[start + k]``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        items = context.make_array(signature.args[0])(context, builder, arguments[0])
+        bytes_ = context.make_array(signature.args[2])(context, builder, arguments[2])
+        whole = ir.IntType(64)
+        base = builder.gep(items.data, [arguments[1]])
+        codes_from_start = builder.gep(bytes_.data, [arguments[3]])
+        for k in range(WIDTH):
+            code = builder.zext(builder.load(builder.gep(codes_from_start, [whole(k)])), whole)
+            address = builder.gep(builder.gep(base, [whole(k * STRIDE_OF_WHOLE)]), [code])
+            builder.store(builder.add(builder.load(address), arguments[4]), address)
+        return context.get_dummy_value()
+
+    return types.void(array, index, codes, start, value), generate
+
+
+add_whole: Any = intrinsic(_add_whole)
+
+
 def _read_four(_context: Any, array: Any, index: Any) -> Any:
     """Return the four bytes from ``array[index]`` on (uint8, C-contiguous, one axis) as one uint32, lowest first."""
 
@@ -169,6 +192,37 @@ def _read_four(_context: Any, array: Any, index: Any) -> Any:
 
 
 read_four: Any = intrinsic(_read_four)
+
+
+def _as_word(builder: Any, context: Any, signature: Any, arguments: Any) -> Any:
+    """Return the address of ``array[index]`` as that of an int64."""
+    items = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.bitcast(builder.gep(items.data, [arguments[1]]), ir.IntType(64).as_pointer())
+
+
+def _read_eight(_context: Any, array: Any, index: Any) -> Any:
+    """Return the eight bytes from ``array[index]`` on (uint8, C-contiguous, one axis) as one int64, lowest first."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(_as_word(builder, context, signature, arguments), align=1)
+
+    return types.int64(array, index), generate
+
+
+read_eight: Any = intrinsic(_read_eight)
+
+
+def _write_eight(_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """Write an int64 as the eight bytes from ``array[index]`` on, lowest first (see `read_eight`)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[2], _as_word(builder, context, signature, arguments), align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), generate
+
+
+write_eight: Any = intrinsic(_write_eight)
 
 
 def _in_all(builder: Any, byte: Any) -> Any:

@@ -41,6 +41,9 @@ TESTED_OTHERWISE = {
     # elsewhere
     "take_order": "tests/engines/memory/test_exact_sums.py",  # numpy's stable order of each query
     "write_keys": "tests/engines/memory/test_exact_sums.py",
+    "add_packed_by_key": "tests/engines/memory/test_star.py",  # add_by_key
+    "write_numbers": "tests/engines/memory/test_star.py",  # int.from_bytes
+    "compute_numbers": "tests/engines/memory/test_star.py",  # compute_gh
     "add_deep_leaves": "tests/compile/test_byte_trees.py",  # tests.support.random_models.naive_margins
     "add_grown_leaves": "tests/engines/memory/test_trees.py",  # rows that move level by level
     "add_tree": "tests/engines/memory/test_trees.py",
@@ -102,6 +105,7 @@ TESTED_OTHERWISE = {
     "sum_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_margins
     "compute_gh": "tests/engines/test_programs.py",  # polars computes the same expressions
     "compute_shares": "tests/engines/test_programs.py",
+    "compute_to": "tests/engines/test_programs.py",  # called by compute_gh
     "exp_of": "tests/engines/test_programs.py",
     "log_of": "tests/engines/test_programs.py",
     "pool_adjacent_violators": "tests/model/test_calibration.py",  # scikit-learn's isotonic regression

@@ -158,6 +158,11 @@ class BinnedColumns:
             return None
         return self.by_row[0][0], self._dense[0].columns
 
+    @property
+    def are_keyed(self) -> bool:
+        """Whether the codes of all features are stored by key, or in records."""
+        return self.keyed is not None and not self.by_row and self.sparse is None
+
     @cached_property
     def additions_per_row(self) -> int:
         """How many sums a row is added to, on average, at least 1, once the codes are written."""
@@ -223,7 +228,7 @@ class BinnedColumns:
         if self.bundled is not None:
             self.bundled.fill(columns, workers)
         if self.keyed is not None:
-            self.keyed.write_records([columns[i] for i in self.keyed.own])
+            self.keyed.forget_records([columns[i] for i in self.keyed.own])
 
 
 def is_small(n_rows: int, n_features: int) -> bool:

@@ -184,7 +184,12 @@ class MemoryEngine(ArrayEngine):
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        self.binned.sum_by_bin(self.partition, nodes, self.tree_gh, out, indices, self.workers)
+        self.binned.sum_by_bin(self.partition, nodes, self.summed_gh, out, indices, self.workers)
+
+    @property
+    def summed_gh(self) -> FloatArray:
+        """The pairs that histograms sum up."""
+        return self.tree_gh
 
     def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `VectorEngine.vector_histograms`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -18,13 +18,29 @@ from frameboost.engines.programs import (
     is_for_numpy,
 )
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import Scalar, grid_offset
+from frameboost.expressions.grid import Scalar, grid_offset, offset_step
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import VALUES_PER_TASK, Workers
 from frameboost.splits.split import FloatArray, Stats
 
-__all__ = ["Gradients", "put_gh", "round_gh"]
+__all__ = ["Gradients", "Scale", "put_gh", "round_gh"]
+
+
+class Scale(NamedTuple):
+    """What pairs are multiples of.
+
+    Attributes
+    ----------
+    g, h
+        The steps of their grids.
+    same_h
+        The h of all rows, if the loss has the same in every row and it is positive; else 0.
+    """
+
+    g: float
+    h: float
+    same_h: float
 
 
 class _Rows(Protocol):
@@ -123,6 +139,17 @@ class Gradients:
         """Return g and h of an output, float64 (rows, 2)."""
         found: FloatArray = self.gh[output]
         return found
+
+    def scale(self, output: int) -> Scale | None:
+        """Return what an output's pairs are multiples of; None if they were not computed by a program."""
+        program = None if self._compiled is None else self._compiled[2]
+        if program is None:
+            return None
+        g, h = (offset_step(float(each)) for each in self._offsets[2 * output : 2 * output + 2])
+        if not g or not h:
+            return None
+        constant, offset = program.constant(2 * output + 1), float(self._offsets[2 * output + 1])
+        return Scale(g, h, (constant + offset) - offset if constant is not None and constant > 0 else 0.0)
 
     def columns(self) -> list[pl.Series]:
         """Return this round's pairs as the columns ``g_0``, ``h_0``, ``g_1``, ...; none while they are computed."""

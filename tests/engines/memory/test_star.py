@@ -1,6 +1,7 @@
 """The engine over stars: codes by key and by fact give the trees of the joined frame."""
 
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -12,10 +13,13 @@ from polars.testing import assert_frame_equal
 import frameboost as fb
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory import columns, partition
+from frameboost.engines.memory.gradients import Gradients, Scale
 from frameboost.engines.memory.star import engine as star
 from frameboost.engines.memory.star import keyed
 from frameboost.engines.memory.star import tables as star_tables
-from frameboost.engines.memory.star.keyed import KeyedColumns, Records, chosen, take_sides, write_records
+from frameboost.engines.memory.star.engine import RecordedGradients
+from frameboost.engines.memory.star.keyed import KeyedColumns, chosen, take_sides
+from frameboost.engines.memory.star.records import PackedGradients, Records, most_in_one, write_records
 from frameboost.engines.memory.star.tables import (
     CodedTable,
     SampledRows,
@@ -24,9 +28,13 @@ from frameboost.engines.memory.star.tables import (
     count_rows,
     look_up,
     order_by_key,
+    part_keys,
     propose_attribute,
 )
-from frameboost.runtime.workers import Workers
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import grid_step
+from frameboost.runtime.storage import IN_MEMORY
+from frameboost.runtime.workers import NO_TEAM, Workers
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.examples import examples
 from tests.support.stars import random_star, without_joins
@@ -220,7 +228,8 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide, in_order):
     places, out, more = np.array([2, 0]), np.full((3, layout.offsets[-1], 2), 9.0), np.zeros((1, layout.offsets[-1], 2))
     with closing(Workers(n_threads)) as workers:
         keyed = KeyedColumns(tables, layout, (), workers, in_order)
-        keyed.write_records([by_fact[i] for i in keyed.own])
+        keyed.forget_records([by_fact[i] for i in keyed.own])
+        keyed.start_tree(pairs, None)
         for _ in range(2):  # room for sums is as clean as before
             more[:] = 0.0
             keyed.add(workers.team(n_threads), order, parts, firsts, pairs, out, places, more, is_first=True)
@@ -231,6 +240,177 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide, in_order):
             np.add.at(expected, layout.offsets[i] + codes[rows].astype(int), pairs[rows])
         np.testing.assert_array_equal(out[places[node]], expected)
     assert out[1].min() == 9.0
+
+
+@settings(deadline=None, max_examples=16)
+@given(
+    SEEDS,
+    st.sampled_from([1, 2]),
+    st.sampled_from([300, 20_000]),
+    st.sampled_from([1.0, 0.25, None]),
+    st.booleans(),
+    st.sampled_from([None, 1]),
+)
+def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, same_h, is_sampled, in_order):
+    rng = np.random.default_rng(seed)
+    layout = _Layout([int(n) for n in rng.integers(3, 257, 6)])
+    tables = [
+        CodedTable(
+            features, np.array([rng.integers(0, len(layout.bins[i].cuts) + 2, n) for i in features], np.uint8),
+            np.sort(rng.integers(0, n, n_rows)).astype(np.uint32),
+        )
+        for features, n in (([1, 2], 7), ([5, 0], 300))
+    ]  # fmt: skip
+    own = [rng.integers(0, 3, n_rows).astype(np.uint8) for _ in range(2)]
+    most = most_in_one(n_rows)
+    steps = np.array([grid_step(3.0, n_rows), grid_step(1.0, n_rows)])
+    pairs = np.round(rng.uniform((-3, 0), (3, 1), (n_rows, 2)) / steps) * steps
+    if same_h is not None:
+        pairs[:, 1] = same_h
+    pairs[rng.random(n_rows) < 0.3] *= not is_sampled
+    order = rng.permutation(n_rows).astype(np.uint32)
+    middle = int(rng.integers(1, n_rows))
+    parts = np.array([(0, 0, middle), (1, middle, n_rows)])
+    firsts = np.array([0, 1, 2]) if n_threads > 1 else np.array([0, 2])
+    found = []
+    with closing(Workers(n_threads)) as workers:
+        keyed = KeyedColumns([part_keys(each, most) for each in tables], layout, (), workers, in_order)
+        keyed.forget_records(own)
+        # Rows are counted if h is the same, or both are written, or neither, as h is another or no scale is known.
+        scales = [Scale(*steps, 1.0 if same_h is None else same_h), Scale(*steps, 0.0), None]
+        for k, scale in enumerate([*scales, *scales]):
+            keyed.start_tree(pairs, scale)
+            packed = keyed._packed
+            assert (packed.grid is not None) == (k % 3 == 0 and same_h is not None)
+            assert (packed.steps is not None) == (k % 3 == 1)
+            assert keyed.has_numbers == (packed.grid is not None or packed.steps is not None)
+            out, more = np.full((2, layout.offsets[-1], 2), 9.0), np.zeros((1, layout.offsets[-1], 2))
+            team, places = workers.team(n_threads), np.array([1, 0])
+            keyed.add(team, order, parts, firsts, pairs, out, places, more, is_first=True)
+            found.append(out)
+    for each in found[:-1]:
+        np.testing.assert_array_equal(each, found[-1])
+    column, expected = tables[1].codes[0][tables[1].keys], np.zeros((len(layout.bins[5].cuts) + 2, 2))
+    np.add.at(expected, column[order[:middle]], pairs[order[:middle]])
+    np.testing.assert_array_equal(found[0][1, layout.offsets[5] :][: len(expected)], expected)
+
+
+def test_pairs_are_not_packed_unless_h_is_the_same_and_g_on_the_grid():
+    pairs = np.column_stack([np.arange(10_000) % 7 - 3.0, np.full(10_000, 0.5)])
+    packed, scale = PackedGradients(10_000, may_count=True), Scale(grid_step(3.0, 10_000), grid_step(0.5, 10_000), 0.5)
+    step, keys = scale.g, [np.arange(10_000, dtype=np.uint16)]
+    records = Records([10_000], 1)
+    records.forget([np.arange(10_000).astype(np.uint8)])
+
+    def grid(row, column, value, scale=scale, packed=packed):
+        changed = pairs.copy()
+        changed[row, column] = value
+        with closing(Workers(1)) as workers:
+            records.write(keys, packed.bytes_of(scale), workers)
+            packed.write(changed, scale, records, workers)
+        return packed.grid
+
+    bits = 12  # counts to 4,095: 4,095 rows of at most 2^(52 - 14) steps are less than 2^(63 - 12)
+    assert grid(0, 1, 0.5) == (step, 0.5, bits, 64 - 8 * 6)  # 38 bits, a sign, one more for 2^38 itself, the count
+    assert most_in_one(10_000) == 4095
+    numbers = [int.from_bytes(row[:6].tobytes(), "little", signed=True) for row in records.bytes[:4]]
+    assert numbers == [int(g / step) * 2 + 1 for g in (-3, -2, -1, 0)]
+    assert grid(9_000, 0, 3 * step) is not None
+    assert grid(9_000, 0, step / 2) is None
+    assert grid(9_000, 0, 2.0**38 * step) is not None
+    assert grid(9_000, 0, -(2.0**38) * step) is not None
+    assert int.from_bytes(records.bytes[9_000, :6].tobytes(), "little", signed=True) == -(2**39) + 1
+    assert grid(9_000, 0, 2.0**39 * step) is None
+    assert grid(9_000, 1, 1.0) is None
+    assert grid(9_000, 1, 0.0) is None
+    assert grid(slice(9_000, 9_010), slice(None), 0.0) is not None
+    assert grid(10, 1, 0.25) is None
+    assert grid(slice(None), 1, 0.0) is None
+    assert grid(0, 1, 0.5, scale=None) is None
+    assert packed.steps is None
+    assert records.bytes[300, 6:10].tolist() == [300 % 256, 1, 300 % 256, 0]  # as before
+
+    def steps(row, column, value, packed=packed):
+        assert grid(row, column, value, scale._replace(same_h=0.0), packed) is None
+        return packed.steps
+
+    assert steps(9_000, 1, 0.25) == (step, scale.h, 6)
+    row = records.bytes[9_000].tobytes()
+    assert int.from_bytes(row[:6], "little", signed=True) == int((9_000 % 7 - 3) / step)
+    assert int.from_bytes(row[6:12], "little", signed=True) == int(0.25 / scale.h)
+    assert [*row[12:15]] == [9_000 % 256, 9_000 // 256, 9_000 % 256]
+    assert steps(9_000, 1, -(2.0**38) * scale.h) is not None
+    assert steps(9_000, 1, 2.0**39 * scale.h) is None
+    assert steps(9_000, 1, scale.h / 2) is None
+    assert steps(9_000, 0, np.nan) is None
+    wide = PackedGradients(10_000, may_count=False)
+    assert grid(0, 1, 0.5, packed=wide) is None
+    assert wide.steps == (step, scale.h, 6)
+
+
+@pytest.mark.parametrize("wanted", [
+    ("margin - label", "1.0"), ("margin - label", "0.3"), ("margin - label", "-0.5"),
+    ("1 / (1 + EXP(-margin)) - label", "margin * margin"),
+])  # fmt: skip
+@pytest.mark.parametrize("n_rows", [1, 20_000])
+def test_pairs_are_computed_in_records(wanted, n_rows):
+    rng = np.random.default_rng(n_rows)
+    columns = {"margin": rng.normal(size=n_rows), "label": rng.integers(0, 2, n_rows).astype(float)}
+    frame = pl.DataFrame(columns)
+    rows = SimpleNamespace(
+        terms={}, n_rows=n_rows, array=columns.__getitem__,
+        by_row=lambda values: frame.select(each.to_polars().alias(name) for name, each in values.items()),
+    )  # fmt: skip
+    table = CodedTable([0], rng.integers(0, 3, (1, 7)).astype(np.uint8), np.arange(n_rows, dtype=np.uint32) % 7)
+    layout = _Layout([3])
+    gradients = {name: Expression(each, ("margin", "label")) for name, each in zip(("g_0", "h_0"), wanted, strict=True)}
+    order, parts, firsts = np.arange(n_rows, dtype=np.uint32), np.array([(0, 0, n_rows)]), np.array([0, 1])
+    none, places = np.empty((0, 2)), np.array([0])
+    with closing(Workers(2)) as workers:
+        keyed = KeyedColumns([table], layout, (), workers)
+        keyed.forget_records([])
+        expected, found = Gradients(workers, {}), RecordedGradients(workers, {}, IN_MEMORY)
+        for round_ in range(5):  # of which the fourth has other grids, and then arrays are asked for
+            columns["margin"] *= 64 if round_ == 3 else 1.25
+            for each in (expected, found):
+                each.compute(gradients, rows)
+            assert found.are_recorded == (0 < round_ < 4)
+            assert found.totals == expected.totals
+            if not found.are_recorded:
+                keyed.start_tree(found.of(0), found.scale(0))
+                found.record(keyed)
+            assert keyed.has_numbers
+            assert (found.columns() == []) == (0 < round_ < 4)
+            out = np.zeros((1, layout.offsets[-1], 2))
+            keyed.add(NO_TEAM, order, parts, firsts, none, out, places, out[:0], is_first=True)
+            sums = np.zeros((3, 2))
+            np.add.at(sums, table.codes[0][table.keys], expected.gh[0])
+            np.testing.assert_array_equal(out[0, :3], sums)
+            if round_ not in (1, 2):
+                np.testing.assert_array_equal(found.of(0), expected.gh[0])
+
+
+def test_pairs_that_are_no_whole_steps_are_computed_as_arrays(monkeypatch):
+    monkeypatch.setattr("frameboost.engines.memory.star.records._magnitude_bits", lambda n_rows: 20)
+    columns = {"margin": np.arange(300.0), "label": np.full(300, 0.5)}
+    rows = SimpleNamespace(terms={}, n_rows=300, array=columns.__getitem__)
+    table = CodedTable([0], np.zeros((1, 1), np.uint8), np.zeros(300, np.uint32))
+    gradients = {name: Expression(each, ("margin",)) for name, each in (("g_0", "margin - 3"), ("h_0", "1.0"))}
+    with closing(Workers(1)) as workers:
+        keyed = KeyedColumns([table], _Layout([3]), (), workers)
+        keyed.forget_records([])
+        found = RecordedGradients(workers, {}, IN_MEMORY)
+        found.compute(gradients, rows)
+        found.record(keyed)
+        found.compute(gradients, rows)
+        assert not found.are_recorded
+        assert found.of(0).tolist() == [[i - 3.0, 1.0] for i in range(300)]
+        found = RecordedGradients(workers, {}, IN_MEMORY)
+        found.record(keyed)
+        found.compute(gradients, rows)
+        found.expire()
+        with pytest.raises(AssertionError):
+            found.of(0)
 
 
 def test_equal_rows_of_a_long_dimension_are_looked_for_in_a_part_first(monkeypatch):
@@ -264,22 +444,34 @@ def test_rows_that_no_fact_refers_to_are_left_out_if_they_are_many(n_referred, n
     assert coded.codes.tolist() == [[*range(n_keys)]]
 
 
+def test_frequent_keys_are_parted():
+    keys = np.array([0, 1, 0, 0, 0, 0], np.uint32)
+    parted = part_keys(CodedTable([3], np.array([[7, 8]], np.uint8), keys), 2)
+    assert parted.keys.tolist() == [0, 1, 0, 2, 2, 3]
+    assert parted.codes.tolist() == [[7, 8, 7, 7]]
+    assert np.bincount(parted.keys).tolist() == parted.counts.tolist() == [2, 1, 2, 1]
+    whole = CodedTable([3], np.array([[7, 8]], np.uint8), keys)
+    assert part_keys(whole, 5) is whole
+
+
 @pytest.mark.parametrize(
-    ("n_keys", "n_own", "firsts", "first_code", "width"),
+    ("n_keys", "n_own", "n_number", "firsts", "first_code", "width"),
     [
-        ([200, 10_000], 3, [2, 0], 3, 6),
-        ([200, 10_000, 1_000_000], 5, [5, 0, 2], 6, 11),
-        ([2, 2, 2, 2], 0, [0, 1, 2, 3], 4, 7),  # of which the last key is read as the last four bytes
-        ([1, 300], 0, [2, 0], 2, 6),  # one key takes no byte
+        ([200, 10_000], 3, 4, [6, 4], 7, 12),  # 10 bytes of which the first key is read as the last four
+        ([200, 10_000], 3, 0, [2, 0], 3, 6),
+        ([200, 10_000, 1_000_000], 5, 4, [9, 4, 6], 10, 16),
+        ([2, 2, 2, 2], 0, 0, [0, 1, 2, 3], 4, 7),
+        ([1, 300], 0, 5, [7, 5], 7, 12),  # one key takes no byte
     ],
 )
-def test_records_have_keys_then_own_codes(n_keys, n_own, firsts, first_code, width):
+def test_records_have_a_number_then_keys_then_own_codes(n_keys, n_own, n_number, firsts, first_code, width):
     records = Records(n_keys, n_own)
     rng = np.random.default_rng(0)
     keys = [rng.integers(0, n, 5).astype(np.uint32) for n in n_keys]
     own = [rng.integers(0, 256, 5).astype(np.uint8) for _ in range(n_own)]
+    records.forget(own)
     with closing(Workers(1)) as workers:
-        records.write(keys, own, workers)
+        records.write(keys, n_number, workers)
     assert (records.fields[:, 0].tolist(), records.first_code) == (firsts, first_code)
     assert records.bytes.shape == (5, width)
     flat = records.bytes.ravel().tobytes()

@@ -2,5 +2,7 @@
 
 - `engine`: the steps that differ from those of one table
 - `tables`: the dimensions, the row that each fact refers to, and the cuts and codes of attributes
-- `keyed`: the keys and codes of a fact side by side, sums by key, and by the codes of keys
+- `keyed`: sums by key, and by the codes of keys
+- `records`: what a histogram reads of a fact, side by side: keys, codes, g and h as whole numbers
+- `packed`: sums by key of these numbers where h is the same in all rows
 """

@@ -10,12 +10,15 @@ import polars as pl
 
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.engines.contract import Sample
 from frameboost.engines.memory.columns import BinnedColumns, is_small, propose_bins
 from frameboost.engines.memory.engine import MemoryEngine
+from frameboost.engines.memory.gradients import Gradients, Scale
 from frameboost.engines.memory.limits import MIN_SORTED
 from frameboost.engines.memory.partition import RowPartition
 from frameboost.engines.memory.sparse import find_sparse
 from frameboost.engines.memory.star.keyed import KeyedColumns, chosen, most_keys
+from frameboost.engines.memory.star.records import most_in_one
 from frameboost.engines.memory.star.tables import (
     CodedTable,
     StarTable,
@@ -23,15 +26,21 @@ from frameboost.engines.memory.star.tables import (
     fact_columns,
     open_tables,
     order_by_key,
+    part_keys,
     propose_attribute,
 )
+from frameboost.engines.programs import Program
 from frameboost.joins.star_sources import StarFrame
+from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import VALUES_PER_TASK, Workers
 from frameboost.schema.polars_columns import column
 from frameboost.schema.types import Feature
-from frameboost.splits.split import IntArray
+from frameboost.splits.split import FloatArray, IntArray, Stats
 
 __all__ = ["StarEngine"]
+
+
+_NO_PAIRS: FloatArray = np.empty((0, 2))
 
 
 class StarEngine(MemoryEngine):
@@ -43,13 +52,19 @@ class StarEngine(MemoryEngine):
     ----------
     source, features, roles, workers
         As for any engine.
+    stores_gradients
+        Whether arrays of g and h are needed, as samples are drawn from them.
     """
 
+    gradients: RecordedGradients
+
     def __init__(
-        self, source: StarFrame, features: tuple[Feature, ...], roles: Mapping[str, str], workers: Workers
-    ) -> None:
+        self, source: StarFrame, features: tuple[Feature, ...], roles: Mapping[str, str], workers: Workers,
+        *, stores_gradients: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(source.to_frame(list(dict.fromkeys(roles.values()))), features, roles, workers)
         self._source = source
+        self._stores_gradients = stores_gradients
         self._tables: list[StarTable] = []
         self._table_of: dict[int, StarTable] = {}
         self._coded: dict[int, tuple[CodedTable, int]] = {}  # attributes whose codes are stored by fact
@@ -110,7 +125,8 @@ class StarEngine(MemoryEngine):
         layout, sparse = SlotLayout(bins), self.sparse_features(bins)
         self._coded = {i: (table, k) for table in coded if table not in by_key for k, i in enumerate(table.features)}
         in_order = next((index for index, table in enumerate(by_key) if table is sorted_by), None)
-        keyed = KeyedColumns(by_key, layout, sparse, self.workers, in_order) if by_key else None
+        parted = [part_keys(table, most_in_one(self.n_rows)) for table in by_key]
+        keyed = KeyedColumns(parted, layout, sparse, self.workers, in_order) if by_key else None
         self.binned = BinnedColumns(bins, self.n_rows, sparse, keyed=keyed)
         self.binned.fill(self.write_codes, self.workers, self.stored_codes)
         self.drop_columns()
@@ -119,6 +135,8 @@ class StarEngine(MemoryEngine):
         if sorted_by is not None:
             self.put_in_order(self._by_key(sorted_by), np.empty(self.n_rows))
             self.partition.add_in_blocks = self.binned.sparse is None
+        if not self._may_sort:
+            self._record_gradients()
 
     def _by_key(self, table: CodedTable) -> npt.NDArray[np.uint32]:
         """Return the facts in the order of a dimension's keys."""
@@ -129,6 +147,47 @@ class StarEngine(MemoryEngine):
 
         self.workers.over(table.n_keys, write)  # each thread looks at all keys, and writes the rows of its own
         return order
+
+    def new_gradients(self, constants: Mapping[str, float]) -> RecordedGradients:
+        """See `ArrayEngine.new_gradients`."""
+        return RecordedGradients(self.workers, constants, self.storage)
+
+    def sort_rows(self) -> None:
+        """See `MemoryEngine.sort_rows`."""
+        super().sort_rows()
+        self._record_gradients()
+
+    def _record_gradients(self) -> None:
+        """Have the gradients of rounds to come in records alone, if nothing else reads them and rows stay in order."""
+        if self.binned.are_keyed and not self._stores_gradients:
+            self.gradients.record(self.binned.keyed)
+
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        totals = super().start_tree(output, sample)
+        keyed = self.binned.keyed
+        if keyed is None:
+            return totals
+        if sample is not None or not self.gradients.are_recorded:
+            keyed.start_tree(self.tree_gh, self.gradients.scale(output))
+        return totals
+
+    @property
+    def summed_gh(self) -> FloatArray:
+        """See `MemoryEngine.summed_gh`; none are read where they are in records."""
+        return _NO_PAIRS if self.gradients.are_recorded and self.own_gh is None else super().summed_gh
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """See `Engine.add_leaf_values`."""
+        super().add_leaf_values(values, margin)
+        self.gradients.expire()
+
+    def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
+        """See `VectorEngine.start_vector_tree`."""
+        totals = super().start_vector_tree(sample)
+        if self.binned.keyed is not None:
+            self.binned.keyed.start_tree(self.tree_gh, None)
+        return totals
 
     def drop_columns(self) -> None:
         """See `ArrayEngine.drop_columns`."""
@@ -155,3 +214,66 @@ class StarEngine(MemoryEngine):
             lambda k: self.rare_values(own[k]),
         )  # fmt: skip
         return {own[k]: code for k, code in found.items()}
+
+
+# --- g and h in records -----------------------------------------------------------------------------------------------
+
+
+class RecordedGradients(Gradients):
+    """Gradient pairs that are only in records, from when `record` is called on.
+
+    Arrays of them are computed when they are asked for, as for the sums of linear leaves, and from then on every round.
+    They always are if there are several outputs, or if no program computes them.
+    """
+
+    def __init__(self, workers: Workers, constants: Mapping[str, float], storage: Storage) -> None:
+        super().__init__(workers, constants, storage)
+        self._keyed: KeyedColumns | None = None
+        self._computed: tuple[Program, Sequence[FloatArray], int] | None = None  # from what, if only in records
+        self._is_expired = False
+        self._are_read = False  # whether arrays have been asked for
+
+    @property
+    def are_recorded(self) -> bool:
+        """Whether the pairs of this round are in records."""
+        return self._computed is not None and self._keyed is not None and self._keyed.has_numbers
+
+    def record(self, keyed: KeyedColumns | None) -> None:
+        """Write the pairs of rounds to come to the records of these columns, if there are any."""
+        self._keyed = keyed
+
+    def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
+        """See `Gradients.make_room`; there is none for pairs that will be in records."""
+        is_recorded = self._keyed is not None and n_outputs == 1 and program is not None and not self._are_read
+        self._computed, self._is_expired = None, False
+        super().make_room(n_outputs, 0 if is_recorded else n_rows, program)
+
+    def run(self, program: Program, columns: Sequence[FloatArray], n_rows: int) -> list[float]:
+        """See `Gradients.run`."""
+        if self._keyed is None or self.gh.size or len(program.results) > 2:
+            return super().run(program, columns, n_rows)
+        self._computed = program, columns, n_rows
+        # Of the first round no grid is known: what is written then is computed again, as soon as the largest are.
+        scale = self.scale(0) or Scale(1.0, 1.0, 0.0)
+        largest, sums = self._keyed.compute(program, self._addresses.of(columns), self._offsets, scale)
+        self._set_totals(sums)
+        found: list[float] = largest.tolist()
+        return found
+
+    def of(self, output: int) -> FloatArray:
+        """See `Gradients.of`."""
+        if self._computed is not None and not self.gh.size:
+            assert not self._is_expired
+            self._are_read = True
+            program, columns, n_rows = self._computed
+            super().make_room(1, n_rows, program)
+            super().run(program, columns, n_rows)
+        return super().of(output)
+
+    def columns(self) -> list[pl.Series]:
+        """See `Gradients.columns`; none if they are only in records."""
+        return super().columns() if self._computed is None else []
+
+    def expire(self) -> None:
+        """Say that the margins have changed: arrays that have not been computed can't be any more."""
+        self._is_expired = True

@@ -6,13 +6,12 @@ In kernels, indices are unsigned: for a signed one numba checks at each access w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import SlotLayout
+from frameboost.engines.memory.gradients import Scale
 from frameboost.engines.memory.histograms import clearing
 from frameboost.engines.memory.limits import (
     CODES_PER_TREE,
@@ -25,7 +24,10 @@ from frameboost.engines.memory.limits import (
     ROWS_PER_KEY,
 )
 from frameboost.engines.memory.partition import take_all
+from frameboost.engines.memory.star.packed import add_packed_by_key
+from frameboost.engines.memory.star.records import PackedGradients, Records
 from frameboost.engines.memory.star.tables import CodedTable
+from frameboost.engines.programs import Program
 from frameboost.runtime.intrinsics import (
     AHEAD,
     STRIDE,
@@ -34,6 +36,7 @@ from frameboost.runtime.intrinsics import (
     add_pairs,
     prefetch,
     prefetch_all,
+    read_eight,
     read_four,
 )
 from frameboost.runtime.kernel import kernel
@@ -41,7 +44,7 @@ from frameboost.runtime.team import outlined, share_out
 from frameboost.runtime.workers import VALUES_PER_TASK, Pieces, RowNumbers, Workers
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
-__all__ = ["KeyedColumns", "Records", "chosen", "most_keys", "write_records"]
+__all__ = ["KeyedColumns", "chosen", "most_keys"]
 
 
 # Of the dimension that facts are sorted by: the rows of one key are side by side in every node.
@@ -122,10 +125,11 @@ class KeyedColumns:
         by_slot = [*(i for table in tables for i in table.features), *self.own]
         self._slots = layout.offsets[by_slot]
         self._first_slot = first_slot
+        self._packed = PackedGradients(len(self._keys[0]), may_count=dtype == np.uint8)
 
-    def write_records(self, own: Sequence[Codes]) -> None:
-        """Write the keys of each row and its ``own`` codes side by side."""
-        self._records.write(self._keys, own, self._workers)
+    def forget_records(self, own: Sequence[Codes]) -> None:
+        """Have the keys of each row and its ``own`` codes written side by side when they are next read."""
+        self._records.forget(own)
 
     @property
     def additions_per_row(self) -> int:
@@ -133,21 +137,44 @@ class KeyedColumns:
         return 2 * len(self._codes) + len(self.own)
 
     def sort(self, order: RowNumbers) -> None:
-        """Put the rows into another order; `write_records` comes next."""
+        """Put the rows into another order."""
         for index, keys in enumerate(self._keys):
             self._keys[index] = np.empty_like(keys)
             take_all(keys, order, self._keys[index], self._workers)
+
+    def start_tree(self, gh: FloatArray, scale: Scale | None) -> None:
+        """Get ready to add the pairs of a tree, float64 (rows, 2)."""
+        self._records.write(self._keys, self._packed.bytes_of(scale), self._workers)
+        self._packed.write(gh, scale, self._records, self._workers)
+
+    def compute(
+        self, program: Program, columns: IntArray, offsets: FloatArray, scale: Scale
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute the pairs of a tree in the records alone (see `PackedGradients.compute`)."""
+        self._records.write(self._keys, self._packed.bytes_of(scale), self._workers)
+        return self._packed.compute(program, columns, offsets, scale, self._records, self._workers)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the pairs that are added up are in the records."""
+        return self._packed.grid is not None or self._packed.steps is not None
 
     def add(
         self, team: IntArray, rows: RowNumbers, parts: Pieces, firsts: IntArray, gh: FloatArray,
         out: FloatArray, indices: IntArray, more: FloatArray, *, is_first: bool,
     ) -> None:  # fmt: skip
-        """Add the pairs of rows to histograms (see `add_by_key`)."""
+        """Add the pairs of rows to histograms (see `add_by_key`); ``gh`` are not read if `has_numbers`."""
         records = self._records
         own = np.array([0, 0, records.first_code, self._first_slot, len(self.own), 0, len(records.of_bytes)])
         columns = records.bytes, records.fields, self._tables, self._by_key, self._slots, own
+        if self._packed.grid is not None:
+            add_packed_by_key(
+                team, *columns, rows, parts, firsts, self._packed.grid, out, indices, more, self._sums.view(np.int64),
+                is_first,
+            )  # fmt: skip
+            return
         may_block = True if self._by_key.itemsize == 1 else None
-        given = rows, parts, firsts, gh
+        given = rows, parts, firsts, gh, self._packed.steps
         add_by_key(team, *columns, *given, out, indices, more, self._sums, may_block, is_first)
 
     def sides_of_keys(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
@@ -193,67 +220,6 @@ def _write_sides(codes: Codes, sides: BoolArray, out: BoolArray) -> None:
         out |= codes == len(sides) - 1
 
 
-class Records:
-    """A record a row, with all that a histogram reads of it besides g and h: its keys, and its own codes.
-
-    They lie side by side, in one cache line. Say the first of two dimensions has 200 keys and the second 10,000, and
-    there are three own codes. Keys of one byte come last, so that they and the own codes are read as codes of one
-    kind::
-
-        byte   0 1           2            3 4 5
-               second key    first key    own codes
-
-    Attributes
-    ----------
-    bytes
-        uint8 (rows, bytes of a record).
-    fields
-        int64 (dimensions, 2): the first byte of each key, and a mask of its bits in the four bytes from there on.
-    first_code
-        The byte of the first own code.
-    of_bytes
-        The dimensions with keys of one byte, in the order of these.
-
-    Parameters
-    ----------
-    n_keys
-        The number of keys of each dimension.
-    n_own
-        The number of own codes.
-    """
-
-    def __init__(self, n_keys: Sequence[int], n_own: int) -> None:
-        self._widths = [-(-(count - 1).bit_length() // 8) for count in n_keys]
-        self.of_bytes = [k for k, width in enumerate(self._widths) if width == 1]
-        at, firsts = 0, [0] * len(self._widths)
-        for k in sorted(range(len(self._widths)), key=lambda k: self._widths[k] <= 1):
-            firsts[k], at = at, at + self._widths[k]
-        self.fields = np.array([(first, (1 << 8 * n) - 1) for first, n in zip(firsts, self._widths, strict=True)])
-        self.first_code = at
-        self.bytes: npt.NDArray[np.uint8] = np.empty((0, max(at + n_own, max(firsts) + _READ)), np.uint8)
-
-    def write(self, keys: Sequence[npt.NDArray[Any]], own: Sequence[Codes], workers: Workers) -> None:
-        """Write the records of all rows."""
-        n_rows, n_bytes = len(keys[0]), self.bytes.shape[1]
-        if len(self.bytes) != n_rows:
-            self.bytes = np.zeros((n_rows, n_bytes), np.uint8)
-        codes = [(values, self.first_code + i, 1) for i, values in enumerate(own)]
-        parts = [*zip(keys, self.fields[:, 0].tolist(), self._widths, strict=True), *codes]
-
-        def write(first: int, last: int) -> None:
-            for start in range(first, last, _IN_CACHE):  # each part of a record is written while it is in the cache
-                for values, at, width in parts:
-                    write_records(values, at, width, self.bytes, start, min(start + _IN_CACHE, last))
-
-        workers.over(n_rows, write, smallest=VALUES_PER_TASK)
-
-
-# Bytes that are read of each key, whatever its own width.
-_READ = 4
-# Records that stay in the L2 cache.
-_IN_CACHE = 1 << 15
-
-
 # --- kernels ----------------------------------------------------------------------------------------------------------
 
 
@@ -264,17 +230,6 @@ _WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE)
 # The fields of a dimension's row in ``tables``, see `add_by_key`.
 _MIN_ROWS, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM, _BYTE_KEY = range(7)
 _N_BYTE_KEYS = _BYTE_KEY
-
-
-@kernel
-def write_records(values, at, width, records, first, last):  # type: ignore[no-untyped-def]
-    """Write the ``width`` lowest bytes of the values (unsigned) of some rows to their records, from ``at`` on."""
-    n_bytes, bytes_ = np.uint64(records.shape[1]), records.ravel()
-    for row in range(np.uint64(first), np.uint64(last)):
-        rest, start = np.uint32(values[row]), row * n_bytes + np.uint64(at)
-        for k in range(np.uint64(width)):
-            bytes_[start + k] = np.uint8(rest & np.uint32(255))
-            rest >>= np.uint32(8)
 
 
 @kernel
@@ -329,8 +284,18 @@ def _merge_blocks(blocks, slots, histogram):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _gh_of(bytes_, start, steps):  # type: ignore[no-untyped-def]
+    """Return g and h of the record that starts there (see `frameboost.engines.memory.star.records`)."""
+    step_g, step_h, n_bytes = steps
+    shift = np.int64(64 - 8 * n_bytes)
+    g = (read_eight(bytes_, start) << shift) >> shift
+    h = (read_eight(bytes_, start + np.uint64(n_bytes)) << shift) >> shift
+    return np.float64(g) * step_g, np.float64(h) * step_h
+
+
+@kernel
 def _read_block(  # type: ignore[no-untyped-def]
-    records, own, rows, first, last, stop, gradients, gh, starts, blocks,
+    records, own, rows, first, last, stop, gradients, steps, gh, starts, blocks,
 ):  # fmt: skip
     """Copy the pairs of ``rows[first:last]``, and where their records start.
 
@@ -344,10 +309,14 @@ def _read_block(  # type: ignore[no-untyped-def]
         if i + AHEAD < stop:
             later = np.uint64(rows[i + AHEAD])
             prefetch_all(bytes_, later * width, width)
-            prefetch(all_gh, later << _ONE)
+            if steps is None:
+                prefetch(all_gh, later << _ONE)
         row, at = np.uint64(rows[i]), (i - first) << _ONE
         start = row * width
-        g, h = all_gh[row << _ONE], all_gh[(row << _ONE) + _ONE]
+        if steps is None:
+            g, h = all_gh[row << _ONE], all_gh[(row << _ONE) + _ONE]
+        else:
+            g, h = _gh_of(bytes_, start, steps)
         gh[at], gh[at + _ONE], starts[i - first] = g, h, start
         if blocks is not None:
             for k in range(np.uint64(0), whole, _WIDTH):
@@ -404,7 +373,7 @@ def _take_sums(table, by_key, may_block, blocks, histogram, slots, codes, starts
 
 @kernel
 def _add_part(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, first, stop, gradients, histogram, by_key, may_block,
+    records, fields, tables, codes, slots, own, rows, first, stop, gradients, steps, histogram, by_key, may_block,
     blocks, byte_blocks, n_rows, room,
 ):  # fmt: skip
     """Add the pairs of ``rows[first:stop]`` to bins, or to the sums by key that are taken at the end of the node."""
@@ -413,7 +382,7 @@ def _add_part(  # type: ignore[no-untyped-def]
     for start in range(first, stop, np.uint64(_ROWS)):
         last = min(start + np.uint64(_ROWS), stop)
         count = last - start
-        _read_block(records, own, rows, start, last, stop, gradients, gh, starts, byte_blocks)
+        _read_block(records, own, rows, start, last, stop, gradients, steps, gh, starts, byte_blocks)
         if byte_blocks is None and own[_N_FEATURES] > 0:
             own_codes, own_slots = bytes_[own[_FIRST_CODE] :], slots[own[_FIRST_SLOT] :]
             _add_to_slots(histogram, own_slots, own_codes, starts, count, gh, np.uint64(own[_N_FEATURES]))
@@ -430,7 +399,7 @@ def _add_part(  # type: ignore[no-untyped-def]
 
 @kernel
 def _add_share_by_key(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, histograms, indices, more,
+    records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, indices, more,
     by_key, may_block, share,
 ):  # fmt: skip
     room = np.empty(2 * _ROWS), np.empty(_ROWS, np.uint64), np.empty(_ROWS + 1, np.uint64), np.empty(2 * _ROWS + 2)
@@ -450,7 +419,7 @@ def _add_share_by_key(  # type: ignore[no-untyped-def]
         for each in range(part, end):
             first, stop = np.uint64(parts[each, 1]), np.uint64(parts[each, 2])
             values = (
-                records, fields, tables, codes, slots, own, rows, first, stop, gradients, histogram,
+                records, fields, tables, codes, slots, own, rows, first, stop, gradients, steps, histogram,
                 by_key[share],
             )  # fmt: skip
             if is_large:
@@ -478,7 +447,7 @@ _adding_by_key = outlined(_add_share_by_key)
 
 @kernel
 def add_by_key(  # type: ignore[no-untyped-def]
-    team, records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, histograms, indices, more,
+    team, records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, indices, more,
     by_key, may_block, is_first,
 ):  # fmt: skip
     """Add each row's gradient pair to the bins of its own codes, and of the attributes that its keys refer to.
@@ -491,7 +460,7 @@ def add_by_key(  # type: ignore[no-untyped-def]
     team, rows, parts, firsts, gradients, histograms, indices, more, is_first
         As for `frameboost.engines.memory.histograms.build_histograms`.
     records, fields
-        See `Records`.
+        See `frameboost.engines.memory.star.records.Records`.
     tables
         int64 (dimensions, 7): the rows of a node from which on they are added up by key; the number of keys; where the
         codes start, by key; the first of the slots; the number of features; where the dimension's sums start; the place
@@ -502,6 +471,9 @@ def add_by_key(  # type: ignore[no-untyped-def]
     own
         int64 (7,), as a row of ``tables``: where a record's own codes start, the first of their slots, their number;
         and last the number of keys of one byte, which lie before them.
+    steps
+        The steps of g and h, and the bytes of their numbers in records; None if these have no numbers, so that
+        ``gradients`` are read.
     by_key
         float64 (shares, 2 sums): zero before and after.
     may_block
@@ -510,7 +482,7 @@ def add_by_key(  # type: ignore[no-untyped-def]
     if is_first:
         share_out(team, clearing((histograms, indices)), len(indices))
     values = (
-        records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, histograms, indices, more,
+        records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, indices, more,
         by_key, may_block,
     )  # fmt: skip
     share_out(team, _adding_by_key(values), len(firsts) - 1)

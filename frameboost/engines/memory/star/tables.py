@@ -37,6 +37,7 @@ __all__ = [
     "gaps_of",
     "open_tables",
     "order_by_key",
+    "part_keys",
     "propose_attribute",
 ]
 
@@ -306,6 +307,24 @@ def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int, workers: 
     keys = np.empty_like(table.rows)
     take_all(key_of, table.rows, keys, workers)
     return CodedTable(features, codes, keys, counts)
+
+
+def part_keys(table: CodedTable, most: int) -> CodedTable:
+    """Return the table with keys of more than ``most`` facts in several, which have the same codes.
+
+    Of at most 2 facts, the keys 0, 1, 0, 0, 0, 0 of facts become 0, 1, 0, 2, 2, 3, and the codes of the keys 2 and 3
+    are those of key 0.
+    """
+    frequent = np.flatnonzero(table.counts > most)
+    if not len(frequent):
+        return table
+    keys, sources = table.keys.copy(), list(range(table.n_keys))
+    for key in frequent.tolist():
+        rows = np.flatnonzero(keys == key)
+        parts = np.arange(len(rows)) // most
+        keys[rows[most:]] = parts[most:] - 1 + len(sources)
+        sources += [key] * int(parts[-1])
+    return CodedTable(table.features, np.ascontiguousarray(table.codes[:, sources]), keys)
 
 
 def _distinct(codes: Codes) -> tuple[IntArray, npt.NDArray[np.uint32]] | None:
