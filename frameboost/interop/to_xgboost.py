@@ -33,7 +33,7 @@ def to_xgboost(ensemble: Ensemble) -> str:
     written with their names; pass them as a Categorical of pandas or polars, or as their indices in
     ``Feature.categories``, as those of other types. NULL and NaN are missing.
 
-    - Values that a float32 holds exactly (integers up to 2^24, say) reach the same leaves.
+    - Values of float32 columns, and integers up to 2^24, reach the same leaves.
     - Other values and thresholds are rounded, so that a value next to a threshold may go to the other side; a value
       equal to the threshold never does.
     - Leaf values are rounded to float32, and XGBoost rounds the sum again after each tree.
@@ -205,14 +205,15 @@ def _conditions(feature: Feature, number: int, trees: Sequence[Tree]) -> dict[Ph
 
 
 def _condition(feature: Feature, threshold: Physical) -> float:
-    """Return the float32 nearest to a threshold.
+    """Return a threshold as a float32.
 
-    A value equal to the threshold rounds to the same float32, and so goes right, as it should.
+    In a column of float32 it is the first one that is not below: no value lies between the two. In others it is the
+    nearest: a value equal to the threshold rounds to the same float32, and so goes right, as it should.
     """
     if isinstance(threshold, float) and math.isinf(threshold):
         return threshold
     number = feature.type.as_fraction(threshold) if feature.type.precision_and_scale else Fraction(threshold)
-    return nearest_float32(number)
+    return feature.type.at_least(number) if feature.type.name == "float32" else nearest_float32(number)
 
 
 def _tree(

@@ -227,8 +227,9 @@ def test_thresholds_of_every_magnitude_are_exact_on_float32():
     rng = np.random.default_rng(3)
     bits = rng.integers(0, 2**32, 400, dtype=np.uint64).astype(np.uint32).view(np.float32)
     values = np.unique(np.concatenate([bits[np.isfinite(bits)], np.float32([0.0, 1e-45, -1e-45, 0.1, 3.4028235e38])]))
-    for kind in ("float32", "float64"):
-        model = model_of(Feature("x", FeatureType(kind)), [stump(float(v)) for v in values])
+    above = np.nextafter(values.astype(np.float64), np.inf)  # rounded to float32 they are the values again
+    for kind, thresholds in (("float32", values), ("float64", values), ("float32", above[values < values.max()])):
+        model = model_of(Feature("x", FeatureType(kind)), [stump(float(v)) for v in thresholds])
         with np.errstate(over="ignore"):
             rows = [values, np.nextafter(values, np.float32(np.inf)), np.nextafter(values, np.float32(-np.inf))]
         x = np.concatenate(rows)
