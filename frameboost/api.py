@@ -39,7 +39,6 @@ from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.planning import FitPlan, plan_fit, read_once
 from frameboost.runtime.cleanup import closed_after
-from frameboost.runtime.installed import require_numba
 from frameboost.runtime.interrupts import defer_in_callbacks, defer_signals, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.storage import MemoryBudget
@@ -213,7 +212,6 @@ def fit(
     """
     if folds is not None:
         refuse_with_folds(locals())
-    require_numba("fit")
     planned = plan_fit(
         data, target, objective=objective, positive=positive, features=features, exclude=exclude, weight=weight,
         base_margin=base_margin, exposure=exposure, label_upper_bound=label_upper_bound, group=group, valid=valid,

@@ -26,6 +26,7 @@ from frameboost.model.continuation import with_margins
 from frameboost.model.model import Model
 from frameboost.parameters.aliases import under_our_names
 from frameboost.parameters.parameters import Parameters
+from frameboost.runtime.installed import require_numba
 from frameboost.runtime.interrupts import defer_signals
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.training.class_labels import TrainingTarget, hint_of_classes, labelled_columns, read_target
@@ -136,6 +137,7 @@ def plan_fit(
     ParameterError, DataError
         As `frameboost.fit`.
     """
+    require_numba("fit")
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.tree_methods import choose_tree_method
     settings = _settings(objective, parameters, has_held_out=valid is not None or folds is not None)

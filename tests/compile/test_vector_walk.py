@@ -75,7 +75,10 @@ assert main(["score", "model.json", "rows.parquet", "-o", "scored.parquet"]) == 
 scores["command line"] = pl.read_parquet("scored.parquet")["prediction"]
 pl.DataFrame(scores).write_parquet("scores.parquet")
 print(model.evaluate(rows, target="y", eval_metric="mae").metrics["value"].item())
-for call in (lambda: fb.fit(rows, "y"), lambda: model.refit(rows, "y"), lambda: model.explain(rows)):
+training = (
+    lambda: fb.fit(rows, "y"), lambda: fb.fit(rows, "y", folds=2), lambda: fb.plan(rows, "y"), lambda: fb.cv(rows, "y")
+)
+for call in (*training, lambda: fb.auto(rows, "y"), lambda: model.refit(rows, "y"), lambda: model.explain(rows)):
     try:
         call()
     except fb.ParameterError as error:
@@ -101,4 +104,4 @@ def test_a_process_without_numba_scores_alike_and_says_what_needs_it(tmp_path):
     measured, *messages = done.stdout.splitlines()
     assert float(measured) == pytest.approx(error)
     needs = "needs numba, which is not installed: pip install numba (without it models load, predict and become SQL)"
-    assert messages == [f"fit {needs}", f"refit {needs}", f"explain {needs}"]
+    assert messages == [f"{what} {needs}" for what in ("fit", "fit", "fit", "fit", "auto", "refit", "explain")]
