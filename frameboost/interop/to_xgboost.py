@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -213,7 +213,9 @@ def _condition(feature: Feature, threshold: Physical) -> float:
     if isinstance(threshold, float) and math.isinf(threshold):
         return threshold
     number = feature.type.as_fraction(threshold) if feature.type.precision_and_scale else Fraction(threshold)
-    return feature.type.at_least(number) if feature.type.name == "float32" else nearest_float32(number)
+    if feature.type.name == "float32":
+        return cast(float, feature.type.at_least(number))
+    return nearest_float32(number)
 
 
 def _tree(
