@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked, when_call_returns
@@ -39,6 +39,7 @@ from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.planning import FitPlan, plan_fit, read_once
 from frameboost.runtime.cleanup import closed_after
+from frameboost.runtime.installed import require_numba
 from frameboost.runtime.interrupts import defer_in_callbacks, defer_signals, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.storage import MemoryBudget
@@ -46,6 +47,9 @@ from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
 from frameboost.training.data_checks import check_held_out, check_queries, check_rows, check_upper_bound
 from frameboost.training.evaluation_log import Callback, EvaluationLog
+
+if TYPE_CHECKING:
+    from frameboost.training.checkpoint import Checkpoint
 
 __all__ = ["fit", "plan", "plan_with", "train_planned"]
 
@@ -212,6 +216,10 @@ def fit(
     """
     if folds is not None:
         refuse_with_folds(locals())
+    require_numba("fit")
+    with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
+        from frameboost.training.checkpoint import Checkpoint
+    saved = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every)
     planned = plan_fit(
         data, target, objective=objective, positive=positive, features=features, exclude=exclude, weight=weight,
         base_margin=base_margin, exposure=exposure, label_upper_bound=label_upper_bound, group=group, valid=valid,
@@ -221,15 +229,14 @@ def fit(
         metrics = read_once(eval_metric)
         return mean_of_folds(partial(train_planned, eval_metric=metrics, verbose=verbose), planned)
     return train_planned(
-        planned, eval_metric=eval_metric, train_metrics=train_metrics, callbacks=callbacks, checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every, verbose=verbose,
+        planned, eval_metric=eval_metric, train_metrics=train_metrics, callbacks=callbacks, checkpoint=saved,
+        verbose=verbose,
     )  # fmt: skip
 
 
 def train_planned(
     planned: FitPlan, *, eval_metric: str | Metric | Iterable[str | Metric] | None = None, train_metrics: bool = False,
-    callbacks: Sequence[Callback] = (), checkpoint: str | os.PathLike[str] | None = None, checkpoint_every: int = 10,
-    verbose: bool | None = None,
+    callbacks: Sequence[Callback] = (), checkpoint: Checkpoint | None = None, verbose: bool | None = None,
 ) -> Model:  # fmt: skip
     """Train what is planned; the other arguments are those of `fit`.
 
@@ -239,10 +246,9 @@ def train_planned(
         As `fit`.
     """
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
-        from frameboost.training.checkpoint import Checkpoint, argument_facts
+        from frameboost.training.checkpoint import argument_facts
         from frameboost.training.growths import FitEngines
         from frameboost.training.train import train
-    saved = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every)
     roles, chosen, method, initial = planned.roles, planned.features, planned.method, planned.initial
     with unwrap_handler_errors(), defer_in_callbacks(), ExitStack() as open_engines, announce_compilation(verbose):
         when_call_returns(open_engines.close)
@@ -271,14 +277,14 @@ def train_planned(
             sets, metrics, settings.early_stopping_rounds, callbacks, 0 if initial is None else initial.n_rounds
         )
         given = bins_from_cuts(planned.cuts, chosen, training.count_missing()) if planned.cuts else {}
-        if saved is not None:
-            open_engines.enter_context(closed_after(saved))
+        if checkpoint is not None:
+            open_engines.enter_context(closed_after(checkpoint))
             facts = argument_facts(loss, settings, chosen, roles, log.columns, initial, planned.labels)
-            saved.check_arguments(facts, training.count_missing())
+            checkpoint.check_arguments(facts, training.count_missing())
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             offsets = {} if offset is None else offset.in_training(loss.margins)
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, offsets, initial is not None)
-            ensemble = train(engines, method, loss, settings, given, log, workers, on_round, saved)
+            ensemble = train(engines, method, loss, settings, given, log, workers, on_round, checkpoint)
     ensemble = replace(ensemble, offset=offset)
     ensemble = replace(ensemble, joins=recorded_joins(planned.data, ensemble.read_names))
     return _model(ensemble if initial is None else join_ensembles(initial, ensemble), planned.labels, log, hint)

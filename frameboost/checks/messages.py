@@ -107,9 +107,9 @@ def did_you_mean(name: object, names: Iterable[str], meanings: Mapping[str, str]
     return f"; did you mean {shown(by_lower[near[0]])}?" if near else ""
 
 
-def warn(message: str) -> None:
-    """Give a message as a `FrameboostWarning` at the line that called the package."""
+def warn(message: str, category: type[Warning] = FrameboostWarning) -> None:
+    """Give a warning at the line that called the package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
         level, frame = level + 1, frame.f_back
-    warnings.warn(printable(message), FrameboostWarning, stacklevel=level)
+    warnings.warn(printable(message), category, stacklevel=level)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from frameboost.checks.messages import shortened
+from frameboost.checks.messages import shortened, warn
 
 __all__ = ["LeftBehindError", "closed_after"]
 
@@ -19,11 +18,11 @@ class LeftBehindError(Exception):
 
 
 @contextmanager
-def closed_after(resource: Resource, stacklevel: int = 6) -> Iterator[Resource]:
+def closed_after(resource: Resource) -> Iterator[Resource]:
     """Close a resource at the end like `contextlib.closing`, but raise the first error.
 
     An error of the clean-up becomes a note on the first error. `LeftBehindError` alone becomes a warning, so that the
-    work is not lost; ``stacklevel`` is that of who called the public function, by default of `fit`.
+    work is not lost.
     """
     try:
         yield resource
@@ -38,4 +37,4 @@ def closed_after(resource: Resource, stacklevel: int = 6) -> Iterator[Resource]:
     try:
         resource.close()
     except LeftBehindError as left:
-        warnings.warn(str(left), RuntimeWarning, stacklevel=stacklevel)
+        warn(str(left), RuntimeWarning)

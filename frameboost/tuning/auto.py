@@ -27,6 +27,7 @@ from frameboost.keywords import AutoOptions
 from frameboost.metrics.built_in import metrics_of
 from frameboost.model.conformal import rows_needed
 from frameboost.model.model import Model
+from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.installed import require_numba
 from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores
@@ -130,9 +131,12 @@ def auto(
         raise ParameterError("groups does not go with time: the rows that are held out are the last ones")
     rows_needed(coverage)  # raises before any work starts
     arguments = for_several_fits(options)
-    _refuse(arguments)
     require_numba("auto")
+    for name, why in _REFUSED.items():
+        if name in arguments:
+            raise ParameterError(f"auto takes no {name}; {why}")
     planned, _ = plan_with(data, target, arguments | {"folds": groups or PLANS[quality].folds, "seed": seed})
+    _refuse(planned.settings)
     is_assumed = arguments.get("objective") is None and _is_of_zeros_and_ones(cast("LocalSource", planned.data), target)
     objective = _BINARY if is_assumed else planned.objective
     features, roles = [feature.name for feature in planned.features], {name: arguments.get(name) for name in _ROLES}
@@ -187,17 +191,13 @@ def auto(
 # --- before the search ------------------------------------------------------------------------------------------------
 
 
-def _refuse(options: Mapping[str, Any]) -> None:
-    """Raise `ParameterError` if an argument of `fit` does not go with a search."""
-    for name, why in _REFUSED.items():
-        if name in options:
-            raise ParameterError(f"auto takes no {name}; {why}")
-    method = options.get("tree_method", "hist")
-    if method not in ("auto", "hist"):
+def _refuse(settings: Parameters) -> None:
+    """Raise `ParameterError` if a parameter of `fit` does not go with a search."""
+    if settings.tree_method != "hist":
         raise ParameterError(
-            f"auto trains with tree_method='hist', as {shown(method)} has not all of its shapes of trees"
+            f"auto trains with tree_method='hist', as {shown(settings.tree_method)} has not all of its shapes of trees"
         )
-    if options.get("multi_strategy") == "multi_output_tree":
+    if settings.multi_strategy == "multi_output_tree":
         raise ParameterError(
             "auto trains with multi_strategy='one_output_per_tree', as 'multi_output_tree' has no symmetric trees"
         )

@@ -173,7 +173,7 @@ REFUSED = [
     (lambda m: fb.Metric("m", 5), "a metric's sql must be a string, not 5"),
     (lambda m: fb.Metric("m", "SUM(label)", maximize=1), "maximize must be True or False, not 1"),
     (lambda m: fb.auto(DATA, "absent"), "target column 'absent' is not in the data, which has 'x', 's', 'y', 'w'"),
-    (lambda m: fb.fit(DATA, "y", folds=2, seed=1.5), "seed must be an integer from 0 to 9223372036854775807, not 1.5"),
+    (lambda m: fb.fit(DATA, "y", folds=2, seed=1.5), "seed must be an integer of at least 0 and at most"),
     (lambda m: fb.join(DATA, DATA, on=5), "on must be a column name or a list of them, not 5"),
     (lambda m: fb.join(DATA, DATA, left_on="x", right_on=DATA), "right_on must be a column name or a list of them"),
     (lambda m: fb.aggregate(DATA, by=5), "by must be a column name or a list of them, not 5"),
