@@ -45,6 +45,7 @@ from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.storage import MemoryBudget
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
+from frameboost.training.class_labels import hint_of_classes
 from frameboost.training.data_checks import check_held_out, check_queries, check_rows, check_upper_bound
 from frameboost.training.evaluation_log import Callback, EvaluationLog
 
@@ -265,7 +266,9 @@ def train_planned(
         _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
         label_range = check_rows(training, loss, roles, planned.labels)
-        hint = planned.hint if label_range == (0, 1) and not loss.classes else ""
+        # Last, as types of many columns take long to tell.
+        may_be_classes = planned.may_be_classes and not loss.classes and label_range == (0, 1)
+        hint = hint_of_classes(planned.source, planned.target) if may_be_classes else ""
         evaluated = metrics if planned.held_out or eval_metric is not None else []
         check_queries(training, loss, evaluated, roles, exponential=settings.ndcg_exp_gain)
         others = {key: opened(method.held_out_contract, part) for key, part in planned.held_out.items()}

@@ -29,7 +29,7 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.installed import require_numba
 from frameboost.runtime.interrupts import defer_signals
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.training.class_labels import TrainingTarget, hint_of_classes, labelled_columns, read_target
+from frameboost.training.class_labels import TrainingTarget, labelled_columns, read_target
 from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import find_roles, pick_features, with_group
 
@@ -75,8 +75,8 @@ class FitPlan:
         The user's cuts, by column.
     folds
         The number of folds, or the column that tells them, if each of them is held out from a fit of its own.
-    hint
-        What to say if the labels turn out to be 0 and 1, and were taken for numbers by default.
+    may_be_classes
+        Whether labels were taken for numbers by default, so that the user is told if they turn out to be 0 and 1.
     """
 
     data: Any
@@ -94,13 +94,12 @@ class FitPlan:
     offset: _Added
     cuts: Mapping[str, Iterable[Any]]
     folds: int | str | None
-    hint: str
+    may_be_classes: bool
 
     def of_fold(self, training: Any, held_out: Any) -> FitPlan:
         """Return the plan of a fit on part of the rows, with another part held out."""
-        return replace(
-            self, source=open_source(training), held_out={"valid": open_source(held_out)}, folds=None, hint=""
-        )
+        others = {"valid": open_source(held_out)}
+        return replace(self, source=open_source(training), held_out=others, folds=None, may_be_classes=False)
 
     def __str__(self) -> str:
         settings, defaults = self.settings.as_dict(), _for_objective(self.objective, Parameters()).as_dict()
@@ -166,7 +165,7 @@ def plan_fit(
     return FitPlan(
         opened, goal.source, parts, (target,) if isinstance(target, str) else tuple(target), goal.objective,
         goal.labels, roles, chosen, _for_target(goal, settings), method, description, initial, added, cuts or {}, folds,
-        hint_of_classes(source, target) if objective is None and folds is None else "",
+        objective is None,
     )  # fmt: skip
 
 

@@ -70,7 +70,6 @@ __all__ = [
     "TreeShape",
     "capabilities_of",
     "check_engine",
-    "missing_members",
     "parts_where",
 ]
 
@@ -443,9 +442,11 @@ def check_engine(engine: object, contract: type, name: str) -> None:
         return
     what = f"engine {shown(name)} opened a {type(engine).__name__}"
     promised = f"{contract.__module__}.{contract.__name__}"
-    if missing := missing_members(engine, contract):
+    members, of_instance = _members(contract), vars(engine) if hasattr(engine, "__dict__") else {}
+    # No property is evaluated.
+    if missing := sorted(name for name in members if name not in of_instance and not hasattr(type(engine), name)):
         raise ParameterError(f"{what}, which lacks {listed(missing)} of {promised}")
-    for method, member in _members(contract).items():
+    for method, member in members.items():
         if not inspect.isfunction(member):  # a property
             continue
         wanted = inspect.signature(member)
@@ -457,12 +458,6 @@ def check_engine(engine: object, contract: type, name: str) -> None:
         if not _takes(has, wanted):
             raise ParameterError(f"{what}, whose {method} takes {_names(has)}, not {_names(wanted)} as {promised} says")
     _checked.add((type(engine), contract))
-
-
-def missing_members(engine: object, contract: type) -> list[str]:
-    """Return the methods and properties of a contract that an object lacks, sorted; no property is evaluated."""
-    own = vars(engine) if hasattr(engine, "__dict__") else {}
-    return sorted(name for name in _members(contract) if name not in own and not hasattr(type(engine), name))
 
 
 def _members(contract: type) -> dict[str, Any]:

@@ -140,12 +140,12 @@ def _of_strings(
     return TrainingTarget(source.with_codes(target, labels), encoded, chosen, n_classes, tuple(labels))
 
 
-def hint_of_classes(source: Source, target: str | Sequence[str]) -> str:
-    """Say that a target of integers, if they are 0 and 1, may be two classes."""
-    kind = source.types().get(target) if isinstance(target, str) else None
+def hint_of_classes(source: Source, targets: Sequence[str]) -> str:
+    """Say that a target of 0 and 1, if these are integers, may be two classes."""
+    kind = source.types().get(targets[0]) if len(targets) == 1 else None
     if kind is None or not kind.is_integer:
         return ""
-    return f"target {shown(target)} is 0 or 1: objective={shown(_BINARY)} would predict the probability of 1"
+    return f"target {shown(targets[0])} is 0 or 1: objective={shown(_BINARY)} would predict the probability of 1"
 
 
 def labelled_columns(ensemble: Ensemble, target: str | Sequence[str]) -> list[Feature]:
