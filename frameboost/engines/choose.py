@@ -55,25 +55,28 @@ __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine", "rows_of"]
 
 
 def _numba(request: EngineRequest) -> HistogramEngine:
-    if isinstance(request.source, SparseSource):
-        from frameboost.engines.memory.sparse_matrix import SparseMatrixEngine
-
-        return SparseMatrixEngine(request.source, request.features, request.roles, request.workers)
-    if isinstance(request.source, StarFrame) and request.storage is IN_MEMORY:
-        from frameboost.engines.memory.star.engine import StarEngine
-
-        star = request.source, request.features, request.roles, request.workers
-        return StarEngine(*star, stores_gradients=request.parameters.subsample < 1)
-    rows = request.frame(), request.features, request.roles, request.workers, request.storage
+    p, features, workers, storage = request.parameters, request.features, request.workers, request.storage
     if request.storage.in_files:
         from frameboost.engines.external_memory import ExternalMemoryEngine
 
-        p = request.parameters
         stores = p.num_parallel_tree > 1 or p.sampling_method == "gradient_based"
-        return ExternalMemoryEngine(*rows, stores_gradients=stores)
+        frame = request.frame()
+        return ExternalMemoryEngine(frame, features, request.roles, workers, storage, stores_gradients=stores)
     from frameboost.engines.memory.engine import MemoryEngine
 
-    return MemoryEngine(*rows)
+    if isinstance(request.source, SparseSource):
+        from frameboost.engines.memory.sparse_matrix import SparseMatrixColumns
+
+        columns = SparseMatrixColumns(request.source, features, workers)
+        return MemoryEngine(request.source.frame, features, request.roles, workers, columns=columns)
+    if isinstance(request.source, StarFrame) and storage is IN_MEMORY:
+        from frameboost.engines.memory.star.columns import RecordedGradients, StarColumns
+
+        roles = request.source.to_frame(list(dict.fromkeys(request.roles.values())))
+        gradients = partial(RecordedGradients, stored=p.subsample < 1)
+        star = StarColumns(request.source, features, workers)
+        return MemoryEngine(roles, features, request.roles, workers, columns=star, gradients=gradients)
+    return MemoryEngine(request.frame(), features, request.roles, workers, storage)
 
 
 def _numba_linear(request: EngineRequest) -> HistogramEngine:

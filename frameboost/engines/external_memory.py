@@ -69,15 +69,11 @@ class ExternalMemoryEngine(ArrayEngine):
         *,
         stores_gradients: bool = False,
     ) -> None:
-        self._stores_gradients = stores_gradients
-        super().__init__(frame, features, roles, workers, storage)
+        gradients = partial(RecomputedGradients, stored=stores_gradients)
+        super().__init__(frame, features, roles, workers, storage, gradients=gradients)
         self._sampled_gh: FloatArray = np.empty((0, 2))  # which each tree writes anew
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
-
-    def new_gradients(self, constants: Mapping[str, float]) -> RecomputedGradients:
-        """See `ArrayEngine.new_gradients`."""
-        return RecomputedGradients(self.workers, constants, self.storage, stored=self._stores_gradients)
 
     def kept_roles(self, roles: pl.DataFrame) -> pl.DataFrame:
         """See `ArrayEngine.kept_roles`: in as few bytes as hold them."""
@@ -99,7 +95,7 @@ class ExternalMemoryEngine(ArrayEngine):
         self.load()
         self._codes = CodesByRow(bins, self.n_rows, self.storage)
         self._codes.fill(self.values, self.workers)
-        self.drop_columns()
+        self.columns.drop()
         self._nodes = NodeNumbers(self.n_rows, self._codes, self.workers, self.storage)
 
     # --- once a tree --------------------------------------------------------------------------------------------------

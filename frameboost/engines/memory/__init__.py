@@ -4,7 +4,7 @@ What a fit with ``tree_method="hist"`` reads, from the top:
 
 - `engine`: the engine over binned columns
 - `rows`: the frame as arrays, labels and margins; the base class of all engines here
-- `columns`: cuts and codes of all features, and their histograms
+- `columns`: what features are read from, their cuts and codes, and their histograms
 - `histograms`: the kernels of these
 - `partition`: which rows each node has
 - `gradients`: g and h on their grids
@@ -16,7 +16,7 @@ Besides:
 - `sampling`: the g and h of a tree that is grown on a sample
 - `bundles`: several features as one
 - `sparse`: columns where most rows have one code
-- `sparse_matrix`: the engine over a sparse matrix
+- `sparse_matrix`: the columns of a sparse matrix
 - `star`: facts whose dimensions are not joined to them (`frameboost.join`)
 - `linear`: leaves with slopes
 - `exact`: columns sorted once (``exact``)

@@ -36,7 +36,8 @@ class GlobalApproxEngine(MemoryEngine):
             return sort_column(self.features[i], self.values(i), self._ranks[i], np.empty(self.n_rows, np.uint32))
 
         self._ranked = self.workers.each(range(len(self.features)), rank)
-        self.drop_columns()
+        self.columns.drop()
+        self.binned = BinnedColumns((), self.n_rows)  # until the first tree is binned
         self.partition = RowPartition(self.n_rows, self.workers)
         self._may_sort = False
         # Rows that follow a tree of other bins, as by dropout (see `frameboost.training.dart`), are partitioned by
@@ -72,7 +73,7 @@ class GlobalApproxEngine(MemoryEngine):
 
     def _store_codes(self, bins: Sequence[Bins], cuts: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> None:
         """Store every row's codes, given the ranks at which bins start."""
-        self.binned = BinnedColumns(bins, self.n_rows, room=getattr(self, "binned", None))
+        self.binned = BinnedColumns(bins, self.n_rows, room=self.binned)
 
         def encode(i: int, own: Bins, codes: Codes) -> None:
             distinct, ranks = self._ranked[i][1], self._ranks[i]
@@ -82,7 +83,7 @@ class GlobalApproxEngine(MemoryEngine):
             table = codes_by_rank(cuts[i], len(distinct), own.missing)
             np.take(table.astype(codes.dtype, copy=False), ranks, out=codes, mode="clip")
 
-        self.binned.fill(encode, self.workers, self.stored_codes)
+        self.binned.fill(encode, self.workers)
 
     @property
     def split_columns(self) -> SplitColumns:

@@ -1,6 +1,6 @@
-"""Binned columns: cuts, the codes of all features in memory, and histograms of them.
+"""The columns of the features in memory: values, their cuts and codes, and histograms of them.
 
-- `propose_bins`: cuts, by threads, one column each
+- `FeatureColumns`: what an engine reads features from; `FrameColumns`: a frame
 - `BinnedColumns`: the codes of all features: dense, sparse, bundled, or stored by key of a dimension
 - `DenseCodes`: codes by row for histograms, and by column for splits
 """
@@ -10,60 +10,241 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from threading import local
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import Codes, RareValues, indices_by_type, interleave, propose_column
+from frameboost.binning.arrays import (
+    SAMPLE_SIZE,
+    Codes,
+    RareValues,
+    bin_array,
+    bin_column,
+    bin_rare_values,
+    indices_by_type,
+    interleave,
+    propose_column,
+    rare_values,
+)
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
 from frameboost.binning.kernels import take_codes
+from frameboost.checks.messages import reason, shown
 from frameboost.engines.memory.bundles import BundledCodes, find_bundles
+from frameboost.engines.memory.gradients import Scale
 from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
-from frameboost.engines.memory.limits import CODES_PER_TREE, COLUMNS_PER_COPY, MAX_FIRST_SPLITS, MAX_TWICE
+from frameboost.engines.memory.limits import (
+    CODES_PER_TREE,
+    COLUMNS_PER_COPY,
+    MAX_ENTRIES,
+    MAX_FIRST_SPLITS,
+    MAX_TWICE,
+    MIN_SPARSE_COLUMNS,
+    MIN_SPARSE_VALUES,
+)
 from frameboost.engines.memory.partition import RowPartition, take_rows
-from frameboost.engines.memory.sparse import SparseCodes, StoredCodes, complete_histograms
+from frameboost.engines.memory.sparse import SparseCodes, StoredCodes, coded, complete_histograms
 from frameboost.engines.memory.star.keyed import KeyedColumns
-from frameboost.runtime.storage import returned
+from frameboost.errors import DataError
+from frameboost.runtime.storage import IN_MEMORY, Storage, returned
 from frameboost.runtime.workers import ADDITIONS_PER_TASK, CALLED_ROWS_PER_TASK, VALUES_PER_TASK, RowNumbers, Workers
+from frameboost.schema.polars_columns import column, physical_values
 from frameboost.schema.types import Feature
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
-__all__ = ["BinnedColumns", "DenseCodes", "is_small", "propose_bins"]
+__all__ = ["BinnedColumns", "DenseCodes", "FeatureColumns", "FrameColumns", "is_small"]
 
 
-def propose_bins(
-    features: Sequence[Feature],
-    values: Callable[[int], pl.Series],
-    n_rows: int,
-    max_bin: int,
-    given: Mapping[int, Bins],
-    workers: Workers,
-    rare: Callable[[int], RareValues | None],
-    known: Mapping[int, RareValues | None],
-) -> list[Bins]:
-    """Return the bins of every feature, whose physical values ``values`` gives; those in ``given`` as they are.
+class FeatureColumns(Protocol):
+    """The columns of the features before they are binned: of a frame, a sparse matrix, or the tables of a star.
 
-    ``rare`` gives the `rare_values` of a feature; ``known`` has those that have been looked for.
+    Row engines in memory read them by number and do not know where they come from.
     """
-    sample = sample_of(n_rows)
-    found = dict(given)
-    rooms = local()  # each thread's own
 
-    def propose(number: int) -> None:
-        if not hasattr(rooms, "own"):
-            rooms.own = returned(n_rows)
-        rare_ones = rare(number) if sample is None else None
-        found[number] = propose_column(features[number], values(number), max_bin, sample, rare_ones, rooms.own)
+    def load(self, names: Sequence[str]) -> pl.DataFrame:
+        """Read the data, once, before anything else is called; return the columns of these names."""
 
-    wanted = [i for i in range(len(features)) if i not in given]
-    for number in wanted:
-        own = known.get(number)
-        if own is not None and sample is None and len(own.rows) < CALLED_ROWS_PER_TASK:
-            propose(number)
-    workers.each([i for i in wanted if i not in found], propose, alone=n_rows * len(features) < VALUES_PER_TASK)
-    return [found[i] for i in range(len(features))]
+    def values(self, number: int) -> pl.Series:
+        """Return a feature's physical values, until `drop`."""
+
+    def count_missing(self, sample: pl.Series | None) -> list[int]:
+        """Return how many values of each feature are missing; ``sample`` masks the rows that cuts come from."""
+
+    def kept_for_cuts(self, number: int) -> pl.Series | None:
+        """Return the present values of a feature in the sample of `count_missing`, once, if it has kept them."""
+
+    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+        """See `HistogramEngine.propose_bins`."""
+
+    def bin(self, bins: Sequence[Bins], *, may_sort: bool) -> tuple[BinnedColumns, RowNumbers | None]:
+        """Return the codes, and the order that the rows are to be put in, if there is one and they may be sorted."""
+
+    def drop(self) -> None:
+        """Free the columns."""
+
+
+class FrameColumns:
+    """`FeatureColumns` of a lazy frame, which is read once; or a column at a time where the storage holds none.
+
+    Parameters
+    ----------
+    frame
+        The columns of the features and the roles.
+    features, workers, storage
+        The features, the threads, and whether columns are held.
+    """
+
+    def __init__(
+        self, frame: pl.LazyFrame, features: Sequence[Feature], workers: Workers, storage: Storage = IN_MEMORY
+    ) -> None:
+        self.frame = frame
+        self.features = features
+        self.workers = workers
+        self.n_rows = 0
+        self._storage = storage
+        self._held = pl.DataFrame()  # the features' columns, named by their number
+        self._physical: dict[int, pl.Series] = {}  # those that hold physical values, without NaN
+        self._rare: dict[int, RareValues | None] = {}
+        self._for_cuts: dict[int, pl.Series] = {}
+
+    def load(self, names: Sequence[str]) -> pl.DataFrame:
+        """See `FeatureColumns.load`."""
+        held = self.features if self._storage.holds_columns else ()
+        read = self.frame.select(map(column, dict.fromkeys([*(feature.name for feature in held), *names]))).collect()
+        self._held = read.select(column(feature.name).alias(str(i)) for i, feature in enumerate(held))
+        self.n_rows = len(read)
+        return read.select(map(column, dict.fromkeys(names)))
+
+    def values(self, number: int) -> pl.Series:
+        """See `FeatureColumns.values`."""
+        if number in self._physical:
+            return self._physical[number]
+        values = self._held[str(number)] if self._storage.holds_columns else self._read_again(number)
+        physical = physical_values(values, self.features[number].type)
+        if physical is values and self._storage.holds_columns:
+            self._physical[number] = physical
+        return physical
+
+    def _read_again(self, number: int) -> pl.Series:
+        name = self.features[number].name
+        try:
+            values = self.frame.select(column(name).alias(str(number))).collect().to_series()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            problem = f"can't be read again: {reason(error)}"
+        else:
+            if len(values) == self.n_rows:
+                return values
+            problem = f"has {len(values):,} rows, where there were {self.n_rows:,} before"
+        raise DataError(f"column {shown(name)} {problem}; files must not change while they are trained on")
+
+    def rare_values(self, number: int) -> RareValues | None:
+        """Return a feature's `rare_values`, which are kept until `drop`."""
+        if number in self._rare:
+            return self._rare[number]
+        rare = rare_values(self.features[number], self.values(number))
+        if self._storage.holds_columns:
+            self._rare[number] = rare
+        return rare
+
+    def count_missing(self, sample: pl.Series | None) -> list[int]:
+        """See `FeatureColumns.count_missing`."""
+
+        def count(number: int) -> int:
+            values = self.values(number)
+            if self._storage.holds_columns:
+                self.rare_values(number)  # while the column is in the cache of the processor
+            elif sample is not None and not self.features[number].type.is_categorical:
+                present = self._storage.kept_frame(values.filter(sample).drop_nulls().to_frame())
+                self._for_cuts[number] = present.to_series()
+            return values.null_count()
+
+        alone = self._storage.holds_columns and self.n_rows < CALLED_ROWS_PER_TASK
+        return self.workers.each(range(len(self.features)), count, alone=alone)
+
+    def kept_for_cuts(self, number: int) -> pl.Series | None:
+        """See `FeatureColumns.kept_for_cuts`."""
+        return self._for_cuts.pop(number, None)
+
+    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+        """See `HistogramEngine.propose_bins`; each thread proposes those of one column at a time."""
+        sample = sample_of(self.n_rows)
+        proposed = dict(given)
+        rooms = local()  # each thread's own
+
+        def propose(number: int) -> None:
+            if not hasattr(rooms, "own"):
+                rooms.own = returned(self.n_rows)
+            rare = self.rare_values(number) if sample is None else None
+            proposed[number] = propose_column(
+                self.features[number], self.values(number), max_bin, sample, rare, rooms.own
+            )
+
+        missing = [i for i in range(len(self.features)) if i not in given]
+        for number in missing:
+            rare = self._rare.get(number)
+            if rare is not None and sample is None and len(rare.rows) < CALLED_ROWS_PER_TASK:
+                propose(number)
+        alone = self.n_rows * len(self.features) < VALUES_PER_TASK
+        self.workers.each([i for i in missing if i not in proposed], propose, alone=alone)
+        return [proposed[i] for i in range(len(self.features))]
+
+    def bin(self, bins: Sequence[Bins], *, may_sort: bool) -> tuple[BinnedColumns, RowNumbers | None]:
+        """See `FeatureColumns.bin`; the rows stay in their order."""
+        numbers = range(len(bins)) if self._storage.holds_columns else ()  # else all would be read once more
+        binned = BinnedColumns(bins, self.n_rows, self.find_sparse(bins, numbers))
+        binned.fill(self.write_codes, self.workers, self.stored_codes)
+        return binned, None
+
+    def find_sparse(self, bins: Sequence[Bins], numbers: Sequence[int]) -> dict[int, int]:
+        """Return those of some features that are sparse, each with the code of most of its rows.
+
+        That is the code of its most frequent value, if three quarters of the rows have that (see `rare_values`); else
+        it is told by some rows, evenly spaced. Small data has none, as it needs no more than one array.
+        """
+        n_rows = self.n_rows
+        if (
+            n_rows * len(numbers) < MIN_SPARSE_VALUES
+            or len(numbers) < MIN_SPARSE_COLUMNS
+            or is_small(n_rows, len(bins))
+        ):
+            return {}
+        step = max(1, n_rows // SAMPLE_SIZE)
+
+        def most_frequent(number: int) -> int:
+            rare = self.rare_values(number)
+            if rare is not None and len(rare.rows) <= MAX_ENTRIES * n_rows:
+                of_common: Codes = np.empty(1, np.uint32)
+                bin_array(bins[number], np.array([rare.common]), of_common)
+                return int(of_common[0])
+            counts = np.bincount(coded(bins[number], self.values(number).gather_every(step)))
+            code = int(counts.argmax())
+            return code if counts[code] >= (1 - MAX_ENTRIES) * counts.sum() else -1
+
+        codes = self.workers.each(numbers, most_frequent, alone=n_rows < CALLED_ROWS_PER_TASK)
+        sparse = {number: code for number, code in zip(numbers, codes, strict=True) if code >= 0}
+        return sparse if len(sparse) >= MIN_SPARSE_COLUMNS else {}
+
+    def write_codes(self, number: int, bins: Bins, codes: Codes) -> None:
+        """Write the codes of a feature that is not sparse."""
+        bin_column(bins, self.values(number), codes)
+
+    def stored_codes(self, number: int, bins: Bins) -> tuple[RowNumbers | None, Codes]:
+        """Return some rows, None for all, and the codes of a sparse feature in them; others have the code of most."""
+        rare = self.rare_values(number)
+        if rare is None:
+            return None, coded(bins, self.values(number))
+        return rare.rows, bin_rare_values(bins, rare)
+
+    def drop(self) -> None:
+        """See `FeatureColumns.drop`."""
+        self._held = pl.DataFrame()
+        self._physical.clear()
+        self._rare.clear()
+
+
+# --- the codes of all features ----------------------------------------------------------------------------------------
 
 
 class BinnedColumns:
@@ -159,9 +340,14 @@ class BinnedColumns:
         return self.by_row[0][0], self._dense[0].columns
 
     @property
-    def are_keyed(self) -> bool:
-        """Whether the codes of all features are stored by key, or in records."""
-        return self.keyed is not None and not self.by_row and self.sparse is None
+    def records(self) -> KeyedColumns | None:
+        """What holds the codes of all features, by key or beside the keys of each row; None where nothing does."""
+        return self.keyed if not self.by_row and self.sparse is None else None
+
+    def start_tree(self, gh: FloatArray, scale: Scale | None) -> None:
+        """Start a tree of these pairs, (rows, 2), multiples of ``scale``; there are none where records have them."""
+        if self.keyed is not None and len(gh):
+            self.keyed.start_tree(gh, scale)
 
     @cached_property
     def additions_per_row(self) -> int:
@@ -204,11 +390,14 @@ class BinnedColumns:
 
     # --- codes that are written ---------------------------------------------------------------------------------------
 
-    def fill(self, write: Callable[[int, Bins, Codes], None], workers: Workers, stored: StoredCodes) -> None:
+    def fill(
+        self, write: Callable[[int, Bins, Codes], None], workers: Workers, stored: StoredCodes | None = None
+    ) -> None:
         """Write the codes of all columns: ``write`` those of a feature, ``stored`` is what `SparseCodes.fill` takes."""
         for group in self._dense:
             group.fill(lambda i, codes: write(i, self.layout.bins[i], codes), workers)
         if self.sparse is not None:
+            assert stored is not None
             self.sparse.fill(stored, workers)
         self._fill_copies(workers)
 

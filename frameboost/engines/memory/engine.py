@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_column, bin_rare_values
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import Capabilities, FeatureDraws, GrownNodes, Sample, TreeShape
 from frameboost.engines.frame import leaf_quantile
 from frameboost.engines.linear_contract import LeafGrid
-from frameboost.engines.memory.columns import BinnedColumns, is_small
+from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.memory.limits import MIN_SORTED
 from frameboost.engines.memory.linear import Numbers
 from frameboost.engines.memory.partition import RowPartition, SplitColumns, take_all
 from frameboost.engines.memory.rows import ArrayEngine
-from frameboost.engines.memory.sparse import coded, find_sparse
 from frameboost.engines.memory.trees import TreeKernels, add_tree, are_in_levels
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Scalar
@@ -44,28 +42,16 @@ class MemoryEngine(ArrayEngine):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
         self.load()
-        self.binned = BinnedColumns(bins, self.n_rows, self.sparse_features(bins))
-        self.binned.fill(self.write_codes, self.workers, self.stored_codes)
-        self.drop_columns()
+        may_sort = self.n_rows >= MIN_SORTED and "qid" not in self.row_names  # queries stay together
+        self.binned, order = self.columns.bin(bins, may_sort=may_sort)
+        self.columns.drop()
         self.partition = RowPartition(self.n_rows, self.workers)
-        self._may_sort = self.n_rows >= MIN_SORTED and "qid" not in self.row_names  # queries stay together
-
-    def write_codes(self, number: int, bins: Bins, codes: Codes) -> None:
-        """Write the codes of a feature that is not sparse."""
-        bin_column(bins, self.values(number), codes)
-
-    def sparse_features(self, bins: Sequence[Bins]) -> dict[int, int]:
-        """Return the sparse features, each with the code of most rows."""
-        if not self.storage.holds_columns or is_small(self.n_rows, len(bins)):
-            return {}  # to look at them would be to read them once more; or small data needs no more than one array
-        return find_sparse(bins, self.values, self.n_rows, self.workers, self.rare_values)
-
-    def stored_codes(self, number: int, bins: Bins) -> tuple[RowNumbers | None, Codes]:
-        """Return some rows, None for all, and the codes of a sparse feature in them; others have the code of most."""
-        rare = self.rare_values(number)
-        if rare is None:
-            return None, coded(bins, self.values(number))
-        return rare.rows, bin_rare_values(bins, rare)
+        self._may_sort = may_sort
+        if order is not None:
+            self.put_in_order(order, np.empty(self.n_rows))
+            self.partition.add_in_blocks = self.binned.sparse is None
+        elif not may_sort:
+            self.gradients.keep_order(self.binned.records)
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
@@ -101,6 +87,7 @@ class MemoryEngine(ArrayEngine):
             take_all(margins, order, buffer, self.workers)
             margins[:] = buffer
         self.binned.sort(order, buffer, self.workers)
+        self.gradients.keep_order(self.binned.records)
 
     def _in_order(self, values: pl.Series, order: RowNumbers) -> pl.Series:
         """Return a column's rows in another order."""
@@ -122,6 +109,7 @@ class MemoryEngine(ArrayEngine):
         self._totals = totals = super().start_tree(output, sample)
         if sample is not None and self._trees is None:
             self.partition.set_apart(self.tree_gh)
+        self.binned.start_tree(self.summed_gh, self.gradients.scale(output))
         return totals
 
     def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
@@ -136,6 +124,7 @@ class MemoryEngine(ArrayEngine):
         self.own_gh = self._vector_gh[0]  # to tell which rows are in the sample
         self.give_to_root()
         self.may_have_samples = sample is not None
+        self.binned.start_tree(self.tree_gh, None)
         return totals
 
     def give_to_root(self) -> None:
@@ -144,12 +133,8 @@ class MemoryEngine(ArrayEngine):
             super().give_to_root()
 
     def capabilities(self, n_trees: int) -> Capabilities:
-        """See `Capabilities`; most nodes are too small for two threads, and so are asked for together.
-
-        A subclass with histograms of its own is asked for these.
-        """
-        is_in_one = hasattr(self, "binned") and self.binned.in_one is not None  # not before bins that last for a tree
-        takes_trees = is_in_one and type(self).histograms is MemoryEngine.histograms
+        """See `Capabilities`; histograms of many nodes are summed by one call, as most are too small for threads."""
+        takes_trees = self.binned.in_one is not None
         return Capabilities(
             takes_batches=True, takes_trees=takes_trees,
             grows_trees=takes_trees and n_trees > 0 and not are_in_levels(n_trees),
@@ -188,8 +173,8 @@ class MemoryEngine(ArrayEngine):
 
     @property
     def summed_gh(self) -> FloatArray:
-        """The pairs that histograms sum up."""
-        return self.tree_gh
+        """The pairs that histograms add up, float64 (rows, 2); none where records of keys have them."""
+        return self.gradients.summed(self._output) if self.own_gh is None else self.own_gh
 
     def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `VectorEngine.vector_histograms`."""
@@ -205,6 +190,7 @@ class MemoryEngine(ArrayEngine):
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
         self.partition.add_leaf_values(values, self.margins(margin))
+        self.gradients.expire()
 
     # --- linear leaves ------------------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ class PresortedEngine(ArrayEngine):
         )
         self.bins: list[Bins] = [bins for bins, _ in found]
         self.distinct: list[pl.Series] = [distinct for _, distinct in found]
-        self.drop_columns()
+        self.columns.drop()
         self.node_of = np.zeros(self.n_rows, dtype=np.int32)
         return self.bins
 

@@ -22,7 +22,7 @@ from frameboost.expressions.grid import Scalar, grid_offset, offset_step
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import VALUES_PER_TASK, Workers
-from frameboost.splits.split import FloatArray, Stats
+from frameboost.splits.split import FloatArray, IntArray, Stats
 
 __all__ = ["Gradients", "Scale", "put_gh", "round_gh"]
 
@@ -52,6 +52,19 @@ class _Rows(Protocol):
     def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame: ...
 
     def array(self, name: str) -> FloatArray | None: ...
+
+
+class Records(Protocol):
+    """What holds the codes of each row, and can hold its g and h beside them."""
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether it holds those of this round."""
+
+    def compute(
+        self, program: Program, addresses: IntArray, offsets: FloatArray, scale: Scale
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute the pairs of all rows; return their largest magnitudes and their sums."""
 
 
 class Gradients:
@@ -139,6 +152,16 @@ class Gradients:
         """Return g and h of an output, float64 (rows, 2)."""
         found: FloatArray = self.gh[output]
         return found
+
+    def summed(self, output: int) -> FloatArray:
+        """Return the pairs of an output that histograms add up; none where they read them elsewhere."""
+        return self.of(output)
+
+    def expire(self) -> None:
+        """Say that the margins have changed: pairs that have not been computed can't be any more."""
+
+    def keep_order(self, records: Records | None) -> None:
+        """Say that the rows stay in their order from now on, and what can hold their pairs beside their codes."""
 
     def scale(self, output: int) -> Scale | None:
         """Return what an output's pairs are multiples of; None if they were not computed by a program."""

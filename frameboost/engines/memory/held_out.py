@@ -22,7 +22,7 @@ class HeldOutEngine(ArrayEngine):
     def keep_columns(self, bins: Sequence[Bins]) -> None:
         """Read the columns; of ``bins``, those of training, only the categories are used."""
         self.bins = list(bins)
-        self.columns = [
+        self._physical = [
             self.values(i)
             if not b.feature.type.is_categorical
             else self.values(i)
@@ -31,7 +31,7 @@ class HeldOutEngine(ArrayEngine):
             .to_series()
             for i, b in enumerate(bins)
         ]
-        self.drop_columns()
+        self.columns.drop()
 
     def reset_nodes(self) -> None:
         """See `Engine.reset_nodes`."""
@@ -42,7 +42,7 @@ class HeldOutEngine(ArrayEngine):
         moved = self.node_of.copy()
         for node, (split, left, right) in splits.items():
             rows = np.flatnonzero(self.node_of == node)
-            moved[rows] = np.where(self._goes_left(split, self.columns[split.feature].gather(rows)), left, right)
+            moved[rows] = np.where(self._goes_left(split, self._physical[split.feature].gather(rows)), left, right)
         self.node_of = moved
 
     def _goes_left(self, split: Split, values: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

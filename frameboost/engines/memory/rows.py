@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import RareValues, rare_values
 from frameboost.binning.bins import Bins
 from frameboost.binning.value_counts import ValueCounts
-from frameboost.checks.messages import reason, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Sample
 from frameboost.engines.fixed_terms import kept_aggregates
 from frameboost.engines.frame import FrameEngine
-from frameboost.engines.memory.columns import propose_bins
+from frameboost.engines.memory.columns import FeatureColumns, FrameColumns
 from frameboost.engines.memory.exact_sums import ExactSums, values_by_row
 from frameboost.engines.memory.gradients import Gradients
 from frameboost.engines.memory.ranking_terms import TermArrays
@@ -24,13 +22,12 @@ from frameboost.engines.memory.sampling import sample_gh
 from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_scores
 from frameboost.engines.programs import Programs
 from frameboost.engines.ranking.pairs import columns_read, pair_sums
-from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Aggregator, Rounded, Scalar, exact_sum_in_two
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.runtime.storage import IN_MEMORY, Storage
-from frameboost.runtime.workers import CALLED_ROWS_PER_TASK, Workers
-from frameboost.schema.polars_columns import column, contiguous_array, physical_values
+from frameboost.runtime.workers import Workers
+from frameboost.schema.polars_columns import contiguous_array
 from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, Stats
 
@@ -40,7 +37,19 @@ Margins = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 class ArrayEngine(FrameEngine):
-    """Row state of an engine that keeps margins and gradients in arrays."""
+    """Row state of an engine that keeps margins and gradients in arrays.
+
+    Parameters
+    ----------
+    frame, features, roles
+        See `FrameEngine`.
+    workers, storage
+        The threads, and where arrays are kept.
+    columns
+        The features' columns; those of ``frame`` by default, which otherwise has those of the roles alone.
+    gradients
+        Makes what g and h are kept in.
+    """
 
     def __init__(
         self,
@@ -49,19 +58,19 @@ class ArrayEngine(FrameEngine):
         roles: Mapping[str, str],
         workers: Workers,
         storage: Storage = IN_MEMORY,
+        *,
+        columns: FeatureColumns | None = None,
+        gradients: Callable[[Workers, Mapping[str, float], Storage], Gradients] = Gradients,
     ) -> None:
         super().__init__(frame, features, roles)
+        self.columns = FrameColumns(frame, features, workers, storage) if columns is None else columns
         self.workers = workers
         self.storage = storage
         self.constants = {} if "weight" in roles else {"weight": 1.0}
-        self.gradients = self.new_gradients(self.constants)
+        self.gradients = gradients(workers, self.constants, storage)
         self.row_numbers: npt.NDArray[np.uint32] | None = None  # the user's, once rows are in another order
         self._positions: npt.NDArray[np.uint32] | None = None  # that rows are drawn by, if they are
         self.margin_arrays: dict[str, Margins] = {}
-        self._columns = pl.DataFrame()
-        self._physical: dict[int, pl.Series] = {}  # the columns that hold physical values, without NaN, by feature
-        self.rare: dict[int, RareValues | None] = {}
-        self._for_cuts: dict[int, pl.Series] = {}  # values of features that cuts come from
         self._role_arrays: tuple[pl.DataFrame | None, dict[str, FloatArray | None]] = None, {}  # of which rows
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
         self.may_have_samples = True  # whether trees to come may be grown on samples
@@ -76,62 +85,27 @@ class ArrayEngine(FrameEngine):
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
-    def load(self) -> pl.DataFrame:
-        """Read the frame, once; return the features' columns, named by their number, until `drop_columns`.
-
-        If the storage holds no columns, only the roles are read, and no column is returned.
-        """
+    def load(self) -> None:
+        """Read the data, once."""
         if self.rows is None:
-            held = self.features if self.storage.holds_columns else ()
-            names = dict.fromkeys([*(feature.name for feature in held), *self.roles.values()])
-            read = self.frame.select(map(column, names)).collect()
+            read = self.columns.load(list(self.roles.values()))
             # Roles are computed apart, and not by the streaming engine: polars would cut the columns beside them, or
             # themselves, into chunks. Each round reads the roles as arrays.
             self.rows = self.kept_roles(read.lazy().select(self.row_exprs).collect(engine="in-memory").rechunk())
-            self._columns = read.select(column(feature.name).alias(str(i)) for i, feature in enumerate(held))
-        return self._columns
 
     def kept_roles(self, roles: pl.DataFrame) -> pl.DataFrame:
         """Return the roles as they are kept."""
         return self.storage.kept_frame(roles)
 
+    def values(self, number: int) -> pl.Series:
+        """Return a feature's physical values, until the columns are dropped."""
+        self.load()
+        return self.columns.values(number)
+
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
         self.load()
-        rare = self.rare_values, self.rare
-        return propose_bins(self.features, self.values, self.n_rows, max_bin, given, self.workers, *rare)
-
-    def rare_values(self, number: int) -> RareValues | None:
-        """Return a feature's `rare_values`, which are kept until `drop_columns`."""
-        if number in self.rare:
-            return self.rare[number]
-        found = rare_values(self.features[number], self.values(number))
-        if self.storage.holds_columns:
-            self.rare[number] = found
-        return found
-
-    def values(self, number: int) -> pl.Series:
-        """Return a feature's physical values, until `drop_columns`."""
-        if number in self._physical:
-            return self._physical[number]
-        held = self.load()
-        values = held[str(number)] if self.storage.holds_columns else self._read_again(number)
-        found = physical_values(values, self.features[number].type)
-        if found is values and self.storage.holds_columns:
-            self._physical[number] = found
-        return found
-
-    def _read_again(self, number: int) -> pl.Series:
-        name = self.features[number].name
-        try:
-            values = self.frame.select(column(name).alias(str(number))).collect().to_series()
-        except (pl.exceptions.PolarsError, OSError) as error:
-            found = f"can't be read again: {reason(error)}"
-        else:
-            if len(values) == self.n_rows:
-                return values
-            found = f"has {len(values):,} rows, where there were {self.n_rows:,} before"
-        raise DataError(f"column {shown(name)} {found}; files must not change while they are trained on")
+        return self.columns.propose_bins(max_bin, given)
 
     def feature_values(self, number: int) -> pl.Series:
         """See `FrameEngine.feature_values`."""
@@ -140,35 +114,17 @@ class ArrayEngine(FrameEngine):
     def count_values(self, features: Sequence[int]) -> list[ValueCounts]:
         """See `ShardEngine.count_values`."""
         self.load()
-        _ = self.sample  # before several threads ask for it
+        _ = self.sample  # before several threads need it
         return self.workers.each(features, self.counts_of)
 
-    def drop_columns(self) -> None:
-        """Free the features' columns."""
-        self._columns = pl.DataFrame()
-        self._physical.clear()
-        self.rare.clear()
-
     def count_missing(self) -> list[int]:
-        """See `Engine.count_missing`; of columns that are read one at a time, those that cuts come from are kept."""
+        """See `Engine.count_missing`."""
         self.load()
-        sample = None if self.storage.holds_columns else self.sample
-
-        def count(feature: int) -> int:
-            values = self.values(feature)
-            if sample is not None and not self.features[feature].type.is_categorical:
-                present = self.storage.kept_frame(values.filter(sample).drop_nulls().to_frame())
-                self._for_cuts[feature] = present.to_series()
-            if self.storage.holds_columns:
-                self.rare_values(feature)  # while the column is in the cache of the processor
-            return values.null_count()
-
-        alone = self.storage.holds_columns and self.n_rows < CALLED_ROWS_PER_TASK
-        return self.workers.each(range(len(self.features)), count, alone=alone)
+        return self.columns.count_missing(self.sample)
 
     def values_for_cuts(self, feature: int) -> pl.Series:
         """See `FrameEngine.values_for_cuts`."""
-        kept = self._for_cuts.pop(feature, None)
+        kept = self.columns.kept_for_cuts(feature)
         return super().values_for_cuts(feature) if kept is None else kept
 
     # --- rows ---------------------------------------------------------------------------------------------------------
@@ -331,10 +287,6 @@ class ArrayEngine(FrameEngine):
         self._ranking.keep({name: self.storage.kept(each) for name, each in zip(PAIR_SUMS, sums, strict=True)})
 
     # --- gradients ----------------------------------------------------------------------------------------------------
-
-    def new_gradients(self, constants: Mapping[str, float]) -> Gradients:
-        """Return where gradients are kept; ``constants`` are columns with one value in all rows."""
-        return Gradients(self.workers, constants, self.storage)
 
     def compute_gradients(
         self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],

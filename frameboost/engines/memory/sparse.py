@@ -15,20 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import SAMPLE_SIZE, Codes, RareValues, bin_array, bin_column
+from frameboost.binning.arrays import Codes, bin_column
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.memory.bundles import ExclusiveBundles, bundle_exclusive
 from frameboost.engines.memory.histograms import clearing, gh_totals
 from frameboost.engines.memory.limits import (
     MAX_DENSE_BYTES,
-    MAX_ENTRIES,
     MIN_ALIKE,
     MIN_BUNDLED_ENTRIES,
     MIN_BUNDLED_ROWS,
     MIN_DENSE_COLUMNS,
     MIN_ENTRIES_OF_ROW,
-    MIN_SPARSE_COLUMNS,
-    MIN_SPARSE_VALUES,
 )
 from frameboost.runtime.intrinsics import AHEAD, add_pair, prefetch
 from frameboost.runtime.kernel import kernel
@@ -36,41 +33,10 @@ from frameboost.runtime.team import outlined, share_out
 from frameboost.runtime.workers import CALLED_ROWS_PER_TASK, VALUES_PER_TASK, Pieces, RowNumbers, Workers
 from frameboost.splits.split import FloatArray, IntArray
 
-__all__ = ["SparseCodes", "StoredCodes", "coded", "complete_histograms", "find_sparse"]
+__all__ = ["SparseCodes", "StoredCodes", "coded", "complete_histograms"]
 
 # Some rows, ascending, None for all; and the codes of a feature in them.
 StoredCodes = Callable[[int, Bins], tuple[RowNumbers | None, Codes]]
-
-
-def find_sparse(
-    bins: Sequence[Bins],
-    values: Callable[[int], pl.Series],
-    n_rows: int,
-    workers: Workers,
-    rare: Callable[[int], RareValues | None],
-) -> dict[int, int]:
-    """Return the sparse features, each with the code of most of its rows.
-
-    That is the code of its most frequent value, if three quarters of the rows have that (see `rare_values`); else it is
-    found by some rows, evenly spaced.
-    """
-    if n_rows * len(bins) < MIN_SPARSE_VALUES or len(bins) < MIN_SPARSE_COLUMNS:
-        return {}
-    step = max(1, n_rows // SAMPLE_SIZE)
-
-    def most_frequent(feature: int) -> int:
-        found = rare(feature)
-        if found is not None and len(found.rows) <= MAX_ENTRIES * n_rows:
-            of_common: Codes = np.empty(1, np.uint32)
-            bin_array(bins[feature], np.array([found.common]), of_common)
-            return int(of_common[0])
-        counts = np.bincount(coded(bins[feature], values(feature).gather_every(step)))
-        code = int(counts.argmax())
-        return code if counts[code] >= (1 - MAX_ENTRIES) * counts.sum() else -1
-
-    codes = workers.each(range(len(bins)), most_frequent, alone=n_rows < CALLED_ROWS_PER_TASK)
-    found = {i: code for i, code in enumerate(codes) if code >= 0}
-    return found if len(found) >= MIN_SPARSE_COLUMNS else {}
 
 
 class SparseCodes:

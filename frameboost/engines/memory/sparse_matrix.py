@@ -1,4 +1,4 @@
-"""The engine over a sparse matrix, whose columns are cut and coded by their entries."""
+"""The columns of a sparse matrix, which are cut and coded by their entries."""
 
 from __future__ import annotations
 
@@ -8,43 +8,48 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import Codes, gaps_beside
+from frameboost.binning.arrays import Codes, bin_column, gaps_beside
 from frameboost.binning.bins import Bins
 from frameboost.binning.codes import sample_of
 from frameboost.data.sparse_matrix import SparseSource
-from frameboost.engines.memory.engine import MemoryEngine
+from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.memory.limits import MAX_ENTRIES
 from frameboost.engines.memory.sparse import coded
-from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import RowNumbers, Workers
-from frameboost.schema.polars_columns import physical_values
+from frameboost.schema.polars_columns import column, physical_values
 from frameboost.schema.types import Feature
 
-__all__ = ["SparseMatrixEngine"]
+__all__ = ["SparseMatrixColumns"]
 
 
-class SparseMatrixEngine(MemoryEngine):
-    """`MemoryEngine` whose features are columns of a sparse matrix, and whose frame has the roles.
+class SparseMatrixColumns:
+    """`FeatureColumns` of a sparse matrix. Only columns of many entries become dense."""
 
-    Only columns of many entries become dense.
-    """
-
-    def __init__(
-        self, source: SparseSource, features: tuple[Feature, ...], roles: Mapping[str, str], workers: Workers
-    ) -> None:
-        super().__init__(source.frame, features, roles, workers, Storage(holds_columns=False))
+    def __init__(self, source: SparseSource, features: Sequence[Feature], workers: Workers) -> None:
+        self.features = features
+        self.workers = workers
+        self._frame = source.frame
         self._table = source.table
         index_of = {name: index for index, name in enumerate(source.table.names)}
         self._indices = [index_of[feature.name] for feature in features]
 
+    def load(self, names: Sequence[str]) -> pl.DataFrame:
+        """See `FeatureColumns.load`."""
+        read = self._frame.select(map(column, dict.fromkeys(names))).collect()
+        self.n_rows = len(read)
+        return read
+
     def values(self, number: int) -> pl.Series:
-        """See `ArrayEngine.values`."""
+        """See `FeatureColumns.values`."""
         return physical_values(self._table.dense(self._indices[number]), self.features[number].type)
 
-    def count_missing(self) -> list[int]:
-        """See `Engine.count_missing`."""
+    def count_missing(self, sample: pl.Series | None) -> list[int]:
+        """See `FeatureColumns.count_missing`."""
         counts = self._table.count_missing()
         return [counts[index] for index in self._indices]
+
+    def kept_for_cuts(self, number: int) -> None:
+        """See `FeatureColumns.kept_for_cuts`: none, as the matrix is held."""
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
@@ -60,17 +65,23 @@ class SparseMatrixEngine(MemoryEngine):
         rows, values = self._table.stored(self._indices[number])
         is_missing = values != values
         has_missing = bool(is_missing.any())
-        looked_at = values if sampled is None else values[sampled[rows]]
-        present = looked_at[looked_at == looked_at]
-        gaps = gaps_beside(present, 0, n_sampled - len(looked_at), max_bin - has_missing)
+        of_sample = values if sampled is None else values[sampled[rows]]
+        present = of_sample[of_sample == of_sample]
+        gaps = gaps_beside(present, 0, n_sampled - len(of_sample), max_bin - has_missing)
         return Bins.of_gaps(self.features[number], gaps, has_missing=has_missing)
 
-    def sparse_features(self, bins: Sequence[Bins]) -> dict[int, int]:
-        """See `MemoryEngine.sparse_features`."""
+    def bin(self, bins: Sequence[Bins], *, may_sort: bool) -> tuple[BinnedColumns, None]:
+        """See `FeatureColumns.bin`."""
         counts, most = np.diff(self._table.matrix.indptr), MAX_ENTRIES * self.n_rows
-        return {i: bisect_right(bins[i].cuts, 0) for i, index in enumerate(self._indices) if counts[index] <= most}
+        sparse = {i: bisect_right(bins[i].cuts, 0) for i, index in enumerate(self._indices) if counts[index] <= most}
+        binned = BinnedColumns(bins, self.n_rows, sparse)
+        binned.fill(lambda number, own, codes: bin_column(own, self.values(number), codes), self.workers, self._stored)
+        return binned, None
 
-    def stored_codes(self, number: int, bins: Bins) -> tuple[RowNumbers, Codes]:
-        """See `MemoryEngine.stored_codes`."""
+    def _stored(self, number: int, bins: Bins) -> tuple[RowNumbers, Codes]:
+        """Return the rows of a column's entries, and their codes; others have the code of 0."""
         rows, values = self._table.stored(self._indices[number])
         return rows.astype(np.uint32), coded(bins, physical_values(pl.Series(values), bins.feature.type))
+
+    def drop(self) -> None:
+        """See `FeatureColumns.drop`: the matrix is the user's."""

@@ -16,7 +16,7 @@ from frameboost.engines.memory.bundles import bundle_exclusive
 from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.memory.limits import MAX_COMBINATIONS
 from frameboost.engines.memory.partition import RowPartition
-from frameboost.engines.memory.sparse import SparseColumns, coded, find_sparse
+from frameboost.engines.memory.sparse import SparseColumns, coded
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
@@ -29,8 +29,8 @@ NONE = Stats(0.0, 0.0)
 @pytest.fixture
 def any_size(monkeypatch):
     """Let columns of few rows be sparse."""
-    monkeypatch.setattr(sparse, "MIN_SPARSE_VALUES", 0)
-    monkeypatch.setattr(sparse, "MIN_SPARSE_COLUMNS", 1)
+    monkeypatch.setattr(columns, "MIN_SPARSE_VALUES", 0)
+    monkeypatch.setattr(columns, "MIN_SPARSE_COLUMNS", 1)
     monkeypatch.setattr(columns, "CODES_PER_TREE", 0)  # small data has no sparse columns
 
 
@@ -265,7 +265,9 @@ def test_which_columns_are_sparse(any_size):
         rare = [rare_values(feature, frame[feature.name]) for feature in features]
         assert [each is not None for each in rare] == [True, False, False, False, False, True]
         assert rare[0].rows.tolist() == list(range(3, n, 10))
-        assert find_sparse(bins, frame.to_series, n, workers, rare.__getitem__) == {0: 0, 2: 1, 3: 0, 5: 0}
+        of_frame = columns.FrameColumns(frame.lazy(), features, workers)
+        of_frame.load([])
+        assert of_frame.find_sparse(bins, range(6)) == {0: 0, 2: 1, 3: 0, 5: 0}
 
 
 SETTINGS = {
@@ -295,7 +297,7 @@ def test_models_are_those_of_dense_columns(any_size, seen, monkeypatch, name):
     found = fb.fit(frame, **arguments)
     assert seen
     assert None not in seen
-    monkeypatch.setattr(engine, "find_sparse", lambda *_: {})
+    monkeypatch.setattr(columns.FrameColumns, "find_sparse", lambda *_: {})
     expected = fb.fit(frame, **arguments)
     assert found == expected
     assert found.history.equals(expected.history)
@@ -312,5 +314,5 @@ def test_models_of_bundles_are_those_of_dense_columns(any_size, bundled, seen, m
     found = fb.fit(frame, **arguments)
     assert seen
     assert all(each.bundles is not None for each in seen)
-    monkeypatch.setattr(engine, "find_sparse", lambda *_: {})
+    monkeypatch.setattr(columns.FrameColumns, "find_sparse", lambda *_: {})
     assert fb.fit(frame, **arguments) == found

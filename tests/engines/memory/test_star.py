@@ -12,12 +12,11 @@ from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.binning.bins import Bins
-from frameboost.engines.memory import columns, partition
+from frameboost.engines.memory import columns, engine, partition
 from frameboost.engines.memory.gradients import Gradients, Scale
-from frameboost.engines.memory.star import engine as star
 from frameboost.engines.memory.star import keyed
 from frameboost.engines.memory.star import tables as star_tables
-from frameboost.engines.memory.star.engine import RecordedGradients
+from frameboost.engines.memory.star.columns import RecordedGradients, StarColumns
 from frameboost.engines.memory.star.keyed import KeyedColumns, chosen, take_sides
 from frameboost.engines.memory.star.records import PackedGradients, Records, most_in_one, write_records
 from frameboost.engines.memory.star.tables import (
@@ -62,7 +61,7 @@ def by_key(request, monkeypatch):
         monkeypatch.setattr(module, "CODES_PER_TREE", 0)
     monkeypatch.setattr(columns, "ADDITIONS_PER_TASK", 200)
     monkeypatch.setattr(partition, "MOVED_ROWS_PER_TASK", 20)
-    monkeypatch.setattr(star, "MIN_SORTED", 1)
+    monkeypatch.setattr(engine, "MIN_SORTED", 1)
     monkeypatch.setattr(partition, "ROWS_PER_BLOCK", 50)
     monkeypatch.setattr(partition, "MIN_ROWS_OF_PART", 0)
     monkeypatch.setattr(keyed, "MIN_FACTS", 1)
@@ -76,13 +75,14 @@ def by_key(request, monkeypatch):
 def opened(monkeypatch):
     """The columns of each engine over a star that is opened, and the last keys of the rows at first."""
     found = []
-    bin_columns = star.StarEngine.bin_columns
+    bin_columns = engine.MemoryEngine.bin_columns
 
-    def keep(engine, bins):
-        bin_columns(engine, bins)
-        found.append((engine.binned, engine.binned.keyed and engine.binned.keyed._keys[-1].copy()))
+    def keep(self, bins):
+        bin_columns(self, bins)
+        if isinstance(self.columns, StarColumns):
+            found.append((self.binned, self.binned.keyed and self.binned.keyed._keys[-1].copy()))
 
-    monkeypatch.setattr(star.StarEngine, "bin_columns", keep)
+    monkeypatch.setattr(engine.MemoryEngine, "bin_columns", keep)
     return found
 
 
@@ -369,7 +369,7 @@ def test_pairs_are_computed_in_records(wanted, n_rows):
     with closing(Workers(2)) as workers:
         keyed = KeyedColumns([table], layout, (), workers)
         keyed.forget_records([])
-        expected, found = Gradients(workers, {}), RecordedGradients(workers, {}, IN_MEMORY)
+        expected, found = Gradients(workers, {}), RecordedGradients(workers, {}, IN_MEMORY, stored=False)
         for round_ in range(5):  # of which the fourth has other grids, and then arrays are asked for
             columns["margin"] *= 64 if round_ == 3 else 1.25
             for each in (expected, found):
@@ -378,7 +378,7 @@ def test_pairs_are_computed_in_records(wanted, n_rows):
             assert found.totals == expected.totals
             if not found.are_recorded:
                 keyed.start_tree(found.of(0), found.scale(0))
-                found.record(keyed)
+                found.keep_order(keyed)
             assert keyed.has_numbers
             assert (found.columns() == []) == (0 < round_ < 4)
             out = np.zeros((1, layout.offsets[-1], 2))
@@ -399,14 +399,14 @@ def test_pairs_that_are_no_whole_steps_are_computed_as_arrays(monkeypatch):
     with closing(Workers(1)) as workers:
         keyed = KeyedColumns([table], _Layout([3]), (), workers)
         keyed.forget_records([])
-        found = RecordedGradients(workers, {}, IN_MEMORY)
+        found = RecordedGradients(workers, {}, IN_MEMORY, stored=False)
         found.compute(gradients, rows)
-        found.record(keyed)
+        found.keep_order(keyed)
         found.compute(gradients, rows)
         assert not found.are_recorded
         assert found.of(0).tolist() == [[i - 3.0, 1.0] for i in range(300)]
-        found = RecordedGradients(workers, {}, IN_MEMORY)
-        found.record(keyed)
+        found = RecordedGradients(workers, {}, IN_MEMORY, stored=False)
+        found.keep_order(keyed)
         found.compute(gradients, rows)
         found.expire()
         with pytest.raises(AssertionError):

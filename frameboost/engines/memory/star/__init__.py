@@ -1,6 +1,6 @@
 """Facts whose dimensions are not joined to them (`frameboost.join`).
 
-- `engine`: the steps that differ from those of one table
+- `columns`: the columns that an engine reads, and g and h in records
 - `tables`: the dimensions, the row that each fact refers to, and the cuts and codes of attributes
 - `keyed`: sums by key, and by the codes of keys
 - `records`: what a histogram reads of a fact, side by side: keys, codes, g and h as whole numbers
