@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.memory.star import engine as star
+from frameboost.engines.memory.star import columns as star
 from frameboost.engines.memory.star import keyed as codes
 from tests.support.stars import without_joins
 

@@ -63,8 +63,8 @@ from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.trees.tree import LinearLeaf
 
 __all__ = [
-    "MAX_CACHED_KEYS", "MIN_SORTED", "BatchSums", "BinSums", "DuckDBEngine", "HistogramQuery", "KeyCodes", "Nodes",
-    "RowNodes", "TreeGradients", "narrowest_integer", "sums_by_key_pay",
+    "MAX_CACHED_KEYS", "MIN_SORTED", "BatchSums", "BinSums", "DuckDBEngine", "FeatureTables", "HistogramQuery",
+    "KeyCodes", "Nodes", "Packing", "RowNodes", "TreeGradients", "narrowest_integer", "sums_by_key_pay",
 ]  # fmt: skip
 
 # With fewer rows sorting does not pay; more might not fit in memory.
@@ -93,6 +93,94 @@ _MAX_WALKED_AGAIN = 3
 _MAX_IN_A_LIST = 4
 
 
+# --- where the features are -------------------------------------------------------------------------------------------
+
+
+# Returns the columns to store in place of codes and keys, given the largest value of each of these.
+Packing = Callable[[Mapping[str, int]], list[str]]
+
+
+class FeatureTables(Protocol):
+    """The tables that the values of the features are in: one relation, or those of a star.
+
+    Attributes
+    ----------
+    has_keys
+        Whether rows have keys, and are therefore added up by kernels.
+    sorted_by
+        The key that the rows are sorted by once bins are stored, empty if there is none.
+    """
+
+    has_keys: bool
+    sorted_by: str
+
+    @property
+    def features(self) -> Sequence[int]:
+        """The features whose codes the rows have."""
+
+    @property
+    def dimensions(self) -> Sequence[KeyCodes]:
+        """The features that the rows have by keys, once bins are stored."""
+
+    def count_missing(self) -> list[int]:
+        """Return the number of rows, then for each feature how many have it missing."""
+
+    def counted_rows(self) -> list[tuple[CountedRows, Sequence[int]]]:
+        """Return the tables as cuts come from them, each with the numbers of its features."""
+
+    def store_bins(
+        self, bins: Sequence[Bins], roles: Mapping[str, str], packing: Packing | None, *, in_order: bool
+    ) -> str:
+        """Store the codes and the roles of every row, packed if there is a ``packing``; return the table's name."""
+
+    def goes_left(self, split: Split, missing: int) -> str | None:
+        """Return the condition that a row goes left by its key, None where it has the code; ``missing`` is the last."""
+
+
+class OneTable:
+    """`FeatureTables` of one relation, which is the source of its session."""
+
+    has_keys = False
+    dimensions = ()
+    sorted_by = ""
+
+    def __init__(self, session: DuckDBSession, columns: Sequence[SqlColumn]) -> None:
+        self._session = session
+        self._columns = tuple(columns)
+        self._counts: list[int] = []
+
+    @property
+    def features(self) -> Sequence[int]:
+        """See `FeatureTables`: all."""
+        return range(len(self._columns))
+
+    def count_missing(self) -> list[int]:
+        """See `FeatureTables.count_missing`; counted once."""
+        if not self._counts:
+            for columns in batches_of(self._columns) or [()]:
+                counts = "".join(
+                    f', COUNT(*) FILTER (WHERE {is_missing(c.type, c.sql)}) AS "{i}"' for i, c in enumerate(columns)
+                )
+                statement = render("count_missing", source=self._session.source, counts=counts)
+                n_rows, *missing = self._session.rows(statement)[0]
+                self._counts = [n_rows, *self._counts[1:], *missing]
+        return self._counts
+
+    def counted_rows(self) -> list[tuple[CountedRows, Sequence[int]]]:
+        """See `FeatureTables.counted_rows`."""
+        return [(CountedRows.of_source(self._session, self.count_missing()[0]), self.features)]
+
+    def store_bins(
+        self, bins: Sequence[Bins], roles: Mapping[str, str], packing: Packing | None, *, in_order: bool
+    ) -> str:
+        """See `FeatureTables.store_bins`."""
+        stored = None if packing is None else packing({f"bin_{i}": each.largest_code for i, each in enumerate(bins)})
+        return store_bins(self._session, bins, self._columns, roles, in_order=in_order, stored=stored)
+
+    def goes_left(self, split: Split, missing: int) -> None:
+        """See `FeatureTables.goes_left`: every row has all codes."""
+
+
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
@@ -117,6 +205,8 @@ class TableEngine:
         The column of the role ``qid``, if there is one.
     in_order
         Whether rows must keep the order of the relation, as where they are sampled by position.
+    tables
+        Where the features are: in the relation by default.
     """
 
     def __init__(
@@ -128,10 +218,12 @@ class TableEngine:
         queries: SqlColumn | None = None,
         *,
         in_order: bool = False,
+        tables: FeatureTables | None = None,
     ) -> None:
         self.session = session
         self.features = tuple(features)
         self.columns = tuple(columns)
+        self.tables = OneTable(session, columns) if tables is None else tables
         # Expressions over the source.
         self.roles = {role: _present_double(column) for role, column in roles.items()}
         if queries is not None:
@@ -145,7 +237,6 @@ class TableEngine:
         self._fixed = FixedTerms(self.roles)
         self._fixed_keys: dict[str, Hashable] = {}  # of the fixed terms that are defined, by name
         self._stored: dict[Hashable, tuple[str, str]] = {}  # of those that are stored, by key: table and column
-        self._counts: list[int] | None = None
         self._queries = queries
         self.positions = RowPositions()  # of a shard's rows among all
         self.n_all_rows = 0
@@ -154,24 +245,11 @@ class TableEngine:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self._count_rows()[0]
+        return self.tables.count_missing()[0]
 
     def count_missing(self) -> list[int]:
         """See `Engine.count_missing`."""
-        return self._count_rows()[1:]
-
-    def _count_rows(self) -> list[int]:
-        """Return the number of rows, then for each feature how many have it missing."""
-        if self._counts is None:
-            self._counts = []
-            for columns in batches_of(self.columns) or [()]:
-                counts = "".join(
-                    f', COUNT(*) FILTER (WHERE {is_missing(c.type, c.sql)}) AS "{i}"' for i, c in enumerate(columns)
-                )
-                statement = render("count_missing", source=self.session.source, counts=counts)
-                n_rows, *missing = self.session.rows(statement)[0]
-                self._counts = [n_rows, *self._counts[1:], *missing]
-        return self._counts
+        return self.tables.count_missing()[1:]
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
@@ -474,7 +552,7 @@ class DuckDBEngine(TableEngine):
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
         n_missing, bins = self.count_missing(), dict(given)
-        for rows, features in self.tables_of_features():
+        for rows, features in self.tables.counted_rows():
             for group in batches_of([i for i in features if i not in bins]):
                 read, columns = rows, [self.columns[i] for i in group]
                 if len(features) > MAX_AT_ONCE:
@@ -489,21 +567,19 @@ class DuckDBEngine(TableEngine):
                     self.session.drop(read.source)
         return [bins[i] for i in range(len(self.features))]
 
-    def tables_of_features(self) -> list[tuple[CountedRows, Sequence[int]]]:
-        """Return the tables that have the values of the features, each with the numbers of its features."""
-        return [(CountedRows.of_source(self.session, self.n_rows), range(len(self.features)))]
-
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
         self.layout = SlotLayout(bins)
-        self._bins = self.store_bins(bins)
+        self._bins = self.tables.store_bins(bins, self.roles, self.packing, in_order=self.in_source_order)
         if self.session.has_copy:  # that nothing reads any more
             self.session.drop(self.session.source)
-        self._may_sort = not self.in_source_order and MIN_SORTED <= self.n_rows <= _MAX_SORTED
+        may_sort = not self.in_source_order and not self.tables.sorted_by
+        self._may_sort = may_sort and MIN_SORTED <= self.n_rows <= _MAX_SORTED
 
-    def store_bins(self, bins: Sequence[Bins]) -> str:
-        """Store the codes and the roles of every row; return the table's name."""
-        return store_bins(self.session, bins, self.columns, self.roles, in_order=self.in_source_order)
+    @property
+    def packing(self) -> Packing | None:
+        """How codes are packed in what is stored; None if they are not."""
+        return None
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -565,15 +641,12 @@ class DuckDBEngine(TableEngine):
     def reset_nodes(self) -> None:
         """See `Engine.reset_nodes`."""
         if self._nodes is None:
-            self._nodes = RowNodes(self.session, self.bins, self.goes_left, self.in_bin_order, self.max_walked_again)
+            # In the order of a key the rows of a chunk are in many nodes.
+            most = 0 if self.tables.sorted_by else _MAX_WALKED_AGAIN
+            self._nodes = RowNodes(self.session, self.bins, self.goes_left, self.in_bin_order, most)
         self._nodes.restart()
         self._stats = {}
         self._outputs = {}
-
-    @property
-    def max_walked_again(self) -> int:
-        """The most old splits for each new one to walk from the root again (see `RowNodes`)."""
-        return _MAX_WALKED_AGAIN
 
     @property
     def nodes(self) -> Nodes:
@@ -594,12 +667,16 @@ class DuckDBEngine(TableEngine):
     @property
     def sums_by_kernel(self) -> bool:
         """Whether histograms are summed by kernels, and not by group-bys."""
-        return kernel_pays(self.n_threads)
+        return self.tables.has_keys or kernel_pays(self.n_threads)
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         if self.sums_by_kernel:
-            out[indices] = self.sums_of_batches(nodes, BatchSums(self.session, self.layout, range(len(self.features))))
+            first, rows = self._rows_of(nodes)
+            sums = BatchSums(self.session, self.layout, self.tables.features, self.tables.dimensions)
+            out[indices] = sums.histograms(
+                rows, (self.gh.g, self.gh.h), first, len(nodes), self.rows_in(nodes), is_root=self.row_nodes.is_root
+            )  # fmt: skip
             return
         # The sums of a shard's own rows are not known.
         totals = None if self.is_shard else np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
@@ -611,11 +688,9 @@ class DuckDBEngine(TableEngine):
         sums = self._sums_by_bin(nodes, numbers, np.stack([self._outputs[node].ravel() for node in nodes]))
         out[indices] = sums.reshape(*sums.shape[:2], -1, 2).swapaxes(1, 2)
 
-    def sums_of_batches(self, nodes: Sequence[int], sums: BatchSums, n_rows: float = 0.0) -> FloatArray:
-        """Return the histograms of nodes, of about ``n_rows`` rows, that are read in batches."""
-        first, rows = self._rows_of(nodes)
-        gh = self.gh.g, self.gh.h
-        return sums.histograms(rows, gh, first, len(nodes), n_rows, is_root=self.row_nodes.is_root)
+    def rows_in(self, nodes: Sequence[int]) -> float:
+        """Return about how many rows are in some nodes."""
+        return sum(self._stats[node].H for node in nodes) / max(self._stats[0].H, 1e-300) * self.n_rows
 
     def _sums_by_bin(self, nodes: Sequence[int], numbers: Mapping[str, str], totals: FloatArray | None) -> FloatArray:
         """Return the sums of numbers by bin, (nodes, slots, numbers)."""
@@ -640,6 +715,9 @@ class DuckDBEngine(TableEngine):
     def goes_left(self, split: Split) -> str:
         """Return the condition, over the columns of the bins, that a row goes left."""
         column, missing = f"bin_{split.feature}", self.layout.bins[split.feature].missing
+        by_key = self.tables.goes_left(split, missing)
+        if by_key is not None:
+            return by_key
         if split.categories is not None and len(split.categories) <= _MAX_IN_A_LIST:
             return f"{column} {'NOT ' if split.missing_left else ''}IN ({', '.join(map(str, split.categories))})"
         if split.categories is not None:

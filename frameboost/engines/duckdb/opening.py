@@ -15,7 +15,7 @@ from frameboost.engines.description import EngineRequest
 from frameboost.engines.duckdb.binning import MAX_AT_ONCE, SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
-from frameboost.engines.duckdb.star.engine import DuckDBStarEngine
+from frameboost.engines.duckdb.star.keys import StarTables
 from frameboost.engines.duckdb.star.tables import StarPlan, copy_star, plan_star
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.star_sources import StarRelation
@@ -58,7 +58,7 @@ def open_rows(source: RelationSource, roles: Collection[str]) -> DuckDBEngine:
     return DuckDBEngine(DuckDBSession(source.relation), (), (), names, queries)
 
 
-def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBStarEngine:
+def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBRecordEngine:
     """Open an engine over copies of the tables of a star."""
     apart = {number for branch in plan.branches for number in branch.features}
     own = {number: f.name for number, f in enumerate(request.features) if number not in apart}
@@ -70,11 +70,11 @@ def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBStarEngine:
     except BaseException:
         session.close()
         raise
-    return DuckDBStarEngine(
-        session, request.features, [SqlColumn(f"value_{i}", f.type) for i, f in enumerate(request.features)],
-        {role: f"role_{role}" for role in _numeric_roles(request)},
-        None if query is None else SqlColumn("role_qid", query.type),
-        in_order=in_order, facts=facts, branches=branches, workers=request.workers,
+    columns = [SqlColumn(f"value_{i}", feature.type) for i, feature in enumerate(request.features)]
+    return DuckDBRecordEngine(
+        session, request.features, columns, {role: f"role_{role}" for role in _numeric_roles(request)},
+        None if query is None else SqlColumn("role_qid", query.type), in_order=in_order,
+        tables=StarTables(session, columns, facts, branches), workers=request.workers,
     )  # fmt: skip
 
 

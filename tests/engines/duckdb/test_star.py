@@ -15,7 +15,7 @@ from frameboost.binning import bins as binning
 from frameboost.engines.duckdb import binning as duckdb_binning
 from frameboost.engines.duckdb import engine, opening
 from frameboost.engines.duckdb.records import engine as record_engine
-from frameboost.engines.duckdb.star import engine as star_engine
+from frameboost.engines.duckdb.star import keys as star_keys
 from frameboost.engines.duckdb.star import tables
 from frameboost.joins.star_sources import joined_relation
 from tests.support.cases import cases, some_pairs
@@ -49,7 +49,7 @@ def summed(way):
     """Have attributes be summed in one of the `WAYS`."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
-            for module in (engine, record_engine, star_engine):
+            for module in (engine, record_engine, star_keys):
                 if hasattr(module, name):
                     patch.setattr(module, name, value)
         yield

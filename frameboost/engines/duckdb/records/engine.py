@@ -20,8 +20,16 @@ import numpy.typing as npt
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.data.duckdb_session import SHOWN, Batch, DuckDBSession
-from frameboost.engines.duckdb.binning import SqlColumn, store_bins
-from frameboost.engines.duckdb.engine import BinSums, DuckDBEngine, KeyCodes, Nodes, TreeGradients
+from frameboost.engines.duckdb.binning import SqlColumn
+from frameboost.engines.duckdb.engine import (
+    BinSums,
+    DuckDBEngine,
+    FeatureTables,
+    KeyCodes,
+    Nodes,
+    Packing,
+    TreeGradients,
+)
 from frameboost.engines.ranking.queries import Queries
 from frameboost.expressions.duckdb_sql import render
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
@@ -57,7 +65,7 @@ class DuckDBRecordEngine(DuckDBEngine):
 
     Parameters
     ----------
-    session, features, columns, roles, queries, in_order
+    session, features, columns, roles, queries, in_order, tables
         As for `TableEngine`.
     workers
         The threads of kernels.
@@ -65,9 +73,10 @@ class DuckDBRecordEngine(DuckDBEngine):
 
     def __init__(
         self, session: DuckDBSession, features: Sequence[Feature], columns: Sequence[SqlColumn],
-        roles: Mapping[str, str], queries: SqlColumn | None = None, *, in_order: bool = False, workers: Workers,
+        roles: Mapping[str, str], queries: SqlColumn | None = None, *, in_order: bool = False,
+        tables: FeatureTables | None = None, workers: Workers,
     ) -> None:  # fmt: skip
-        super().__init__(session, features, columns, roles, queries, in_order=in_order)
+        super().__init__(session, features, columns, roles, queries, in_order=in_order, tables=tables)
         self._workers = workers
         self._is_in_memory = False
         self._word_layout: WordLayout | None = None
@@ -79,7 +88,7 @@ class DuckDBRecordEngine(DuckDBEngine):
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
-        self._is_in_memory = len(self.own_features) <= _MAX_COLUMNS and self.may_be_in_memory(BYTES_PER_ROW)
+        self._is_in_memory = len(self.tables.features) <= _MAX_COLUMNS and self.may_be_in_memory(BYTES_PER_ROW)
         super().bin_columns(bins)
         if self._word_layout is not None:
             names = self._word_layout.names
@@ -92,8 +101,8 @@ class DuckDBRecordEngine(DuckDBEngine):
     def hold_nodes(self, word_layout: WordLayout, words: Words) -> None:
         """Have the nodes of the rows in memory, and their g and h, given their words."""
         self._record_nodes = RecordNodes(
-            self.session, self.bins, self.layout, word_layout, words, self.row_gh, self.stored_features,
-            self.keyed_dimensions, self._workers, min(self._workers.n_jobs, self.n_threads),
+            self.session, self.bins, self.layout, word_layout, words, self.row_gh, self.tables.features,
+            self.tables.dimensions, self._workers, min(self._workers.n_jobs, self.n_threads),
         )  # fmt: skip
 
     @property
@@ -115,31 +124,11 @@ class DuckDBRecordEngine(DuckDBEngine):
         return self.n_rows * n_bytes <= self.session.memory_limit * _SHARE
 
     @property
-    def own_features(self) -> Sequence[int]:
-        """The features that are columns of the rows."""
-        return range(len(self.features))
+    def packing(self) -> Packing | None:
+        """See `DuckDBEngine.packing`: in words, where these can be in memory."""
+        return self._in_words if self._is_in_memory else None
 
-    @property
-    def stored_features(self) -> Sequence[int]:
-        """The features whose codes the rows have."""
-        return range(len(self.features))
-
-    @property
-    def keyed_dimensions(self) -> Sequence[KeyCodes]:
-        """The dimensions whose keys the rows have."""
-        return ()
-
-    def store_bins(self, bins: Sequence[Bins]) -> str:
-        """See `DuckDBEngine.store_bins`."""
-        words = self.words({f"bin_{i}": each.largest_code for i, each in enumerate(bins)})
-        return store_bins(
-            self.session, bins, self.columns, self.roles, in_order=self.in_source_order, stored=words
-        )  # fmt: skip
-
-    def words(self, largest: Mapping[str, int]) -> list[str] | None:
-        """Return what is stored in place of codes and keys of these largest values; None if these are stored."""
-        if not self._is_in_memory:
-            return None
+    def _in_words(self, largest: Mapping[str, int]) -> list[str]:
         self._word_layout = WordLayout(largest)
         return [*self._word_layout.sql(), *self.roles]
 
@@ -194,10 +183,6 @@ class DuckDBRecordEngine(DuckDBEngine):
             super().histograms(nodes, out, indices)
         else:
             out[indices] = self._record_nodes.histograms(nodes, self.gh, self.rows_in(nodes))
-
-    def rows_in(self, nodes: Sequence[int]) -> float:
-        """Return about how many rows are in some nodes."""
-        return sum(self._stats[node].H for node in nodes) / max(self._stats[0].H, 1e-300) * self.n_rows
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""

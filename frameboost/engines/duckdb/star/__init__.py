@@ -1,6 +1,6 @@
-"""The engine over a star in a database, which does not carry out its join.
+"""A star in a database, whose join is not carried out.
 
-- `engine`: the steps that differ from those of one table, and the keys of dimensions
+- `keys`: the tables that the engine reads features from, and the keys of dimensions
 - `tables`: which dimensions keep tables of their own, and copies of them
 - `kernels`: sums of facts by the codes of their keys
 """

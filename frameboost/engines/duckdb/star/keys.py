@@ -1,4 +1,4 @@
-"""The DuckDB engine over a star: attributes are binned once a row of their dimension, and facts have its key.
+"""The features of a star in DuckDB: attributes are binned once a row of their dimension, and facts have its key.
 
 The facts of some nodes are read in batches, and added up by key in memory, then by the codes of the keys. So are the
 sums of the joined table computed, which is never made (see `BatchSums`).
@@ -15,15 +15,12 @@ import numpy.typing as npt
 from frameboost.binning.bins import Bins
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import CountedRows, SqlColumn, store_bins
-from frameboost.engines.duckdb.engine import MAX_CACHED_KEYS, MIN_SORTED, BatchSums, KeyCodes, narrowest_integer
-from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
+from frameboost.engines.duckdb.engine import MAX_CACHED_KEYS, MIN_SORTED, KeyCodes, Packing, narrowest_integer
 from frameboost.engines.duckdb.star.tables import BranchTable
 from frameboost.expressions.duckdb_sql import is_missing, render
-from frameboost.runtime.workers import Workers
-from frameboost.schema.types import Feature
-from frameboost.splits.split import FloatArray, IntArray, Split
+from frameboost.splits.split import Split
 
-__all__ = ["DuckDBStarEngine", "StarDimension"]
+__all__ = ["StarDimension", "StarTables"]
 
 # The most codes of a dimension to hold in memory; of a larger one the facts get the codes alone.
 _MAX_CODES = 1 << 28
@@ -39,106 +36,84 @@ _MAX_BITS = 1 << 15
 _MANY_FACTS = 32.0
 
 
-class DuckDBStarEngine(DuckDBRecordEngine):
-    """`HistogramEngine` over a star of DuckDB relations.
+class StarTables:
+    """`FeatureTables` of a star of DuckDB relations.
 
     Parameters
     ----------
     session
         Its source is a copy of the facts (see `frameboost.engines.duckdb.star.tables.copy_star`).
-    features, columns, roles, queries, in_order
-        As for `TableEngine`; the columns are those of the copies.
+    columns
+        Those of the copies.
     facts
-        The facts as cuts are found from them.
+        The facts as cuts are proposed from them.
     branches
         The dimensions.
-    workers
-        As for `DuckDBRecordEngine`.
     """
 
+    has_keys = True
+
     def __init__(
-        self, session: DuckDBSession, features: Sequence[Feature], columns: Sequence[SqlColumn],
-        roles: Mapping[str, str], queries: SqlColumn | None = None, *, in_order: bool = False, facts: CountedRows,
-        branches: Sequence[BranchTable], workers: Workers,
-    ) -> None:  # fmt: skip
-        super().__init__(session, features, columns, roles, queries, in_order=in_order, workers=workers)
+        self, session: DuckDBSession, columns: Sequence[SqlColumn], facts: CountedRows, branches: Sequence[BranchTable]
+    ) -> None:
+        self._session = session
+        self._columns = columns
         self._facts = facts
         self._branches = tuple(branches)
         apart = {number for branch in branches for number in branch.features}
-        self._own = [number for number in range(len(self.features)) if number not in apart]
+        self._own = [number for number in range(len(columns)) if number not in apart]
         self._dimensions: list[StarDimension] = []
         self._of_feature: dict[int, StarDimension] = {}
+        self._counts: list[int] = []
+        self.sorted_by = ""
 
-    def _count_rows(self) -> list[int]:
-        """See `TableEngine._count_rows`: a row of a dimension counts as often as facts refer to it."""
-        if self._counts is None:
+    @property
+    def features(self) -> Sequence[int]:
+        """See `FeatureTables`; before bins are stored, those of the facts."""
+        if not self._dimensions:
+            return self._own
+        by_key = {number for each in self.dimensions for number in each.features}
+        return [number for number in range(len(self._columns)) if number not in by_key]
+
+    @property
+    def dimensions(self) -> Sequence[KeyCodes]:
+        """See `FeatureTables`."""
+        return [each.keys for each in self._dimensions if each.keys is not None]
+
+    def count_missing(self) -> list[int]:
+        """See `FeatureTables.count_missing`: a row of a dimension counts as often as facts refer to it."""
+        if not self._counts:
             n_missing = dict[int, int]()
-            for rows, features in self.tables_of_features():
+            for rows, features in self.counted_rows():
                 counts = "".join(
                     f", {'COUNT(*)' if rows.n is None else 'SUM(source.facts)'} "
-                    f'FILTER (WHERE {is_missing(self.columns[i].type, self.columns[i].sql)}) AS "{i}"'
+                    f'FILTER (WHERE {is_missing(self._columns[i].type, self._columns[i].sql)}) AS "{i}"'
                     for i in features
                 )
                 statement = render("count_missing", source=rows.source, counts=counts)
-                _, *missing = self.session.rows(statement)[0]
+                _, *missing = self._session.rows(statement)[0]
                 n_missing |= {i: int(n or 0) for i, n in zip(features, missing, strict=True)}
-            self._counts = [self._facts.n_rows, *(n_missing[i] for i in range(len(self.features)))]
+            self._counts = [self._facts.n_rows, *(n_missing[i] for i in range(len(self._columns)))]
         return self._counts
 
-    def tables_of_features(self) -> list[tuple[CountedRows, Sequence[int]]]:
-        """See `DuckDBEngine.tables_of_features`."""
-        branches = [(branch.counted_rows(self.session), branch.features) for branch in self._branches]
+    def counted_rows(self) -> list[tuple[CountedRows, Sequence[int]]]:
+        """See `FeatureTables.counted_rows`."""
+        branches = [(branch.counted_rows(self._session), branch.features) for branch in self._branches]
         return [(self._facts, self._own), *branches]
 
-    # --- bins ---------------------------------------------------------------------------------------------------------
-
-    def bin_columns(self, bins: Sequence[Bins]) -> None:
-        """See `HistogramEngine.bin_columns`."""
-        super().bin_columns(bins)
-        self._may_sort = self._may_sort and not self._sorted_by()
-
-    @property
-    def sums_by_kernel(self) -> bool:
-        """See `DuckDBEngine.sums_by_kernel`: sums by key are."""
-        return True
-
-    @property
-    def own_features(self) -> Sequence[int]:
-        """See `DuckDBRecordEngine.own_features`."""
-        return self._own
-
-    @property
-    def stored_features(self) -> Sequence[int]:
-        """See `DuckDBRecordEngine.stored_features`."""
-        by_key = {number for each in self.keyed_dimensions for number in each.features}
-        return [number for number in range(len(self.features)) if number not in by_key]
-
-    @property
-    def keyed_dimensions(self) -> Sequence[KeyCodes]:
-        """See `DuckDBRecordEngine.keyed_dimensions`."""
-        return [each.keys for each in self._dimensions if each.keys is not None]
-
-    def _sorted_by(self) -> str:
-        """Return the key that the facts are sorted by, if any.
-
-        It is that of the dimension with most keys, if its codes do not stay in the cache: then those of a key are read
-        once for all of its facts that are in one node.
-        """
-        largest = max(self._dimensions, key=lambda each: each.n_keys)
-        may_sort = not self.in_source_order and self.n_rows >= MIN_SORTED
-        return largest.column if may_sort and largest.n_keys > MAX_CACHED_KEYS else ""
-
-    def store_bins(self, bins: Sequence[Bins]) -> str:
-        """See `DuckDBEngine.store_bins`: the facts get their own codes, and of each dimension the key or all codes."""
-        session, more, joins = self.session, dict[str, str](), list[str]()
+    def store_bins(
+        self, bins: Sequence[Bins], roles: Mapping[str, str], packing: Packing | None, *, in_order: bool
+    ) -> str:
+        """See `FeatureTables.store_bins`: the facts get their own codes, and of each dimension the key or all codes."""
+        session, more, joins = self._session, dict[str, str](), list[str]()
         for i, branch in enumerate(self._branches):
             codes = store_bins(
-                session, [bins[f] for f in branch.features], [self.columns[f] for f in branch.features],
+                session, [bins[f] for f in branch.features], [self._columns[f] for f in branch.features],
                 {"row_id": "source.row_id"}, in_order=False, table=branch.table, numbers=branch.features,
             )  # fmt: skip
             session.drop(branch.table)
             dimension = StarDimension.of_codes(
-                session, f"key_{i}", codes, branch.features, self.n_rows, may_have_codes=not self._is_in_memory
+                session, f"key_{i}", codes, branch.features, self._facts.n_rows, may_have_codes=packing is None
             )
             join, columns = dimension.join(f"branch_{i}", f"source.{branch.row}")
             joins += [join] if join else []
@@ -150,36 +125,29 @@ class DuckDBStarEngine(DuckDBRecordEngine):
         for each in self._dimensions:
             largest |= {f"bin_{f}": bins[f].largest_code for f in each.features if each.has_codes}
             largest |= {each.column: each.n_keys - 1} if each.codes is not None else {}
+        self.sorted_by = "" if in_order else self._largest_key()
         stored = store_bins(
-            session, [bins[f] for f in self._own], [self.columns[f] for f in self._own], more | self.roles,
-            in_order=self.in_source_order, more_joins=joins, numbers=self._own,
-            sorted_by=self._sorted_by(), stored=self.words(largest),
+            session, [bins[f] for f in self._own], [self._columns[f] for f in self._own], {**more, **roles},
+            in_order=in_order, more_joins=joins, numbers=self._own, sorted_by=self.sorted_by,
+            stored=None if packing is None else packing(largest),
         )  # fmt: skip
         for table in [facts, *(each.table for each in self._dimensions)]:
             session.drop(table)
         return stored
 
-    # --- once a tree --------------------------------------------------------------------------------------------------
+    def _largest_key(self) -> str:
+        """Return the key of the dimension with most keys, if its codes do not stay in the cache.
 
-    @property
-    def max_walked_again(self) -> int:
-        """See `DuckDBEngine.max_walked_again`; in the order of a key the rows of a chunk are in many nodes."""
-        return 0 if self._sorted_by() else super().max_walked_again
+        In its order they are read once for all facts of a key that are in one node.
+        """
+        largest = max(self._dimensions, key=lambda each: each.n_keys)
+        is_large = self._facts.n_rows >= MIN_SORTED and largest.n_keys > MAX_CACHED_KEYS
+        return largest.column if is_large else ""
 
-    def goes_left(self, split: Split) -> str:
-        """See `DuckDBEngine.goes_left`; a split on an attribute whose codes the facts lack has a bit for each key."""
+    def goes_left(self, split: Split, missing: int) -> str | None:
+        """See `FeatureTables.goes_left`; a split on an attribute whose codes the facts lack has a bit for each key."""
         dimension = self._of_feature.get(split.feature)
-        if dimension is None or dimension.has_codes:
-            return super().goes_left(split)
-        return dimension.goes_left(split, self.layout.bins[split.feature].missing)
-
-    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
-        """See `HistogramEngine.histograms`."""
-        if self._is_in_memory:
-            super().histograms(nodes, out, indices)
-        else:
-            sums = BatchSums(self.session, self.layout, self.stored_features, self.keyed_dimensions)
-            out[indices] = self.sums_of_batches(nodes, sums, self.rows_in(nodes))
+        return None if dimension is None or dimension.has_codes else dimension.goes_left(split, missing)
 
 
 @dataclass(frozen=True)
