@@ -51,7 +51,7 @@ def fold_models(
     parts = fold_parts(cast("LocalSource", plan.source), plan.folds, time, plan.settings.seed, groups)
     for number, (training, held_out) in enumerate(parts, 1):
         try:
-            yield train(plan.of_fold(training, held_out))
+            yield train(plan.of_part(training, held_out))
         except DataError as error:  # what is wrong with the rows that one is trained on may not be so of all rows
             raise DataError(f"without fold {number}, {error}") from error
 

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from frameboost.binning.given_cuts import bins_from_cuts
@@ -96,10 +97,18 @@ class FitPlan:
     folds: int | str | None
     may_be_classes: bool
 
-    def of_fold(self, training: Any, held_out: Any) -> FitPlan:
-        """Return the plan of a fit on part of the rows, with another part held out."""
-        others = {"valid": open_source(held_out)}
-        return replace(self, source=open_source(training), held_out=others, folds=None, may_be_classes=False)
+    def of_part(
+        self, training: Any, held_out: Any = None, settings: Mapping[str, Any] = MappingProxyType({})
+    ) -> FitPlan:
+        """Return the plan of a fit on part of the rows, with another part held out, and with other parameters."""
+        from frameboost.training.tree_methods import choose_tree_method
+
+        others = {} if held_out is None else {"valid": open_source(held_out)}
+        parameters = replace(self.settings, **settings)
+        return replace(
+            self, source=open_source(training), held_out=others, settings=parameters,
+            method=choose_tree_method(parameters), folds=None, may_be_classes=False,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         settings, defaults = self.settings.as_dict(), _for_objective(self.objective, Parameters()).as_dict()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
@@ -135,15 +134,14 @@ def auto(
     for name, why in _REFUSED.items():
         if name in arguments:
             raise ParameterError(f"auto takes no {name}; {why}")
-    planned, _ = plan_with(data, target, arguments | {"folds": groups or PLANS[quality].folds, "seed": seed})
+    arguments |= {"folds": groups or PLANS[quality].folds, "seed": seed, "verbose": False}
+    planned, train = plan_with(data, target, arguments)
     _refuse(planned.settings)
     is_assumed = arguments.get("objective") is None and _is_of_zeros_and_ones(cast("LocalSource", planned.data), target)
-    objective = _BINARY if is_assumed else planned.objective
+    if is_assumed:
+        planned, train = plan_with(planned.data, target, arguments | {"objective": _BINARY})
     features, roles = [feature.name for feature in planned.features], {name: arguments.get(name) for name in _ROLES}
-    for name in ("exclude", "positive"):  # the features are named, and labels are numbers from here on
-        arguments.pop(name, None)
-    arguments |= {"objective": objective, "num_class": planned.settings.num_class, "features": features, "seed": seed}
-    plan = _plan(quality, arguments, may_have_slopes=_may_have_slopes(objective, target, arguments))
+    plan = _plan(quality, arguments, may_have_slopes=_may_have_slopes(planned.objective, target, arguments))
     columns = list(dict.fromkeys([*features, *planned.roles.values()]))
     rows = cast("LocalSource", planned.source)
     n_rows = _count_rows(rows)
@@ -153,7 +151,8 @@ def auto(
     judged = list(planned.target) if roles["label_upper_bound"] is None else []
     judged = _check_labels(rows, judged, n_rows)
     plan = plan.for_size(n_rows * len(features))
-    arguments = plan.bins(n_rows) | arguments
+    if (max_bin := plan.max_bin_of(n_rows)) and "max_bin" not in arguments:
+        planned = replace(planned, settings=replace(planned.settings, max_bin=max_bin))
     if time is None:
         folds = _folds(rows, plan, groups or roles["group"], seed, columns)
     else:
@@ -164,15 +163,13 @@ def auto(
     at_once, own_threads = 1, bool(planned.engine.threads_set_by) or arguments.get("shards") is not None
     if not own_threads and n_rows * len(features) <= _MAX_VALUES_AT_ONCE:
         at_once = max(1, min(arguments.get("n_jobs") or available_cores(), len(folds) - 1))
-    arguments["verbose"] = False
-    n_threads = arguments.pop("n_jobs", None) or available_cores() if at_once > 1 else None
-    train = partial(fit, target=target, **arguments)
+    n_threads = arguments.get("n_jobs") or available_cores() if at_once > 1 else None
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     with steps(len(plan.recipes) * len(folds), verbose=verbose) as tell:
         search = Trials(
-            folds, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=folder,
+            folds, planned, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=folder,
             tell=tell,
         )  # fmt: skip
         tried = search.run([recipe.with_all(plan.settings) for recipe in plan.recipes])
@@ -209,11 +206,11 @@ def _may_have_slopes(objective: object, target: str | Sequence[str], options: Ma
     return is_regression and options.get("engine", "auto") in _WITH_SLOPES and not _WITHOUT_SLOPES & options.keys()
 
 
-def _plan(quality: int, options: dict[str, Any], *, may_have_slopes: bool) -> Plan:
-    """Return the plan with the user's parameters, which hold for every recipe, and take them from the options."""
+def _plan(quality: int, options: Mapping[str, Any], *, may_have_slopes: bool) -> Plan:
+    """Return the plan with the user's parameters, which hold for every recipe."""
     plan = PLANS[quality] if may_have_slopes else PLANS[quality].without_slopes()
     chosen = {*plan.settings, *(name for recipe in plan.recipes for shape in recipe.shapes for name in shape)}
-    fixed = {name: options.pop(name) for name in list(options) if name in chosen}
+    fixed = {name: value for name, value in options.items() if name in chosen}
     recipes = distinct([recipe.with_all(fixed) for recipe in plan.recipes])
     settings = {**plan.settings, **{name: value for name, value in fixed.items() if name in plan.settings}}
     if "max_learning_rate" not in fixed and ("learning_rate" in fixed or options.get("booster") == "dart"):

@@ -66,9 +66,9 @@ class Plan:
     settings: Settings
     max_bin: int | None = None
 
-    def bins(self, n_rows: int) -> dict[str, int]:
-        """Return `max_bin` as a setting where rows are few: there the search in bins takes longer than their sums."""
-        return {} if self.max_bin is None or n_rows > _FEW_ROWS else {"max_bin": self.max_bin}
+    def max_bin_of(self, n_rows: int) -> int | None:
+        """Return `max_bin` where rows are few: there the search in bins takes longer than their sums."""
+        return None if n_rows > _FEW_ROWS else self.max_bin
 
     def for_size(self, n_values: int) -> Plan:
         """Return the plan for so many values: the more rows, the less another fold adds to a model."""

@@ -24,6 +24,7 @@ from frameboost.losses.outputs import has_intervals
 from frameboost.metrics.built_in import larger_is_better, why_not_finite
 from frameboost.metrics.metric import Metric
 from frameboost.model.model import Model
+from frameboost.planning import FitPlan
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.polars_columns import column
 from frameboost.tuning.recipes import Recipe
@@ -34,9 +35,10 @@ __all__ = ["Deadline", "Fold", "Trial", "Trials", "deciding_metric"]
 _MAX_READ = 2**20
 # A trial is given up from so many folds on, if its metric is behind by this share.
 _JUDGED_FROM, _BEHIND = 2, 0.03
+_ROUNDS_PER_WRITE = 10  # of checkpoints
 
 Train = Callable[..., Model]
-"""`frameboost.fit` with all arguments but the data, ``valid``, ``callbacks``, ``checkpoint`` and the recipe's."""
+"""Trains a plan, with ``callbacks`` and a ``checkpoint``."""
 
 
 def deciding_metric(metric: str | Metric | None, loss: Loss) -> tuple[str | Metric, bool]:
@@ -127,7 +129,7 @@ class Trial:
 
 
 class _MustBeFinite:
-    """A callback of `frameboost.fit` that ends a search by a metric without a finite value, which would never stop."""
+    """A callback of a fit that ends a search by a metric without a finite value, which would never stop."""
 
     def __init__(self, fold: int, patience: int | None) -> None:
         self._fold, self._patience, self._is_finite = fold, patience, False
@@ -151,8 +153,8 @@ class Trials:
     ----------
     folds
         The folds that are held out in turn.
-    train
-        Trains a model.
+    plan, train
+        The plan of a fit on all rows, and what trains one like it.
     deadline
         When to stop.
     metric
@@ -170,6 +172,7 @@ class Trials:
     def __init__(
         self,
         folds: Sequence[Fold],
+        plan: FitPlan,
         train: Train,
         deadline: Deadline,
         metric: str | Metric | None,
@@ -179,7 +182,7 @@ class Trials:
         checkpoint: Path | None,
         tell: Callable[[str], None],
     ) -> None:
-        self._folds, self._train, self._deadline, self._metric = folds, train, deadline, metric
+        self._folds, self._plan, self._train, self._deadline, self._metric = folds, plan, train, deadline, metric
         self._at_once, self._n_threads, self._checkpoint, self._tell = at_once, n_threads, checkpoint, tell
         self._several = False
 
@@ -268,11 +271,14 @@ class Trials:
     def _model(self, recipe: Recipe, fold: Fold, threads: Mapping[str, int]) -> tuple[Model, float, bool]:
         """Return a model, how long its fit took, and whether the time limit stopped it."""
         start, stop = time.monotonic(), _Stop(self._deadline)
-        settings, path = {**recipe.of_fold(fold.number), **threads}, None
+        from frameboost.training.checkpoint import Checkpoint
+
+        plan, path = self._plan.of_part(fold.training, fold.held_out, {**recipe.of_fold(fold.number), **threads}), None
         if self._checkpoint is not None:
-            path = self._checkpoint / f"{recipe.name}-{settings['learning_rate']}-{fold.number}.checkpoint"
-        finite = _MustBeFinite(fold.number, settings.get("early_stopping_rounds"))
-        model = self._train(fold.training, valid=fold.held_out, callbacks=[finite, stop], checkpoint=path, **settings)
+            path = self._checkpoint / f"{recipe.name}-{plan.settings.learning_rate}-{fold.number}.checkpoint"
+        finite = _MustBeFinite(fold.number, plan.settings.early_stopping_rounds)
+        saved = None if path is None else Checkpoint(path, _ROUNDS_PER_WRITE)
+        model = self._train(plan, callbacks=[finite, stop], checkpoint=saved)
         if stop.has_stopped and path is not None:
             path.unlink()  # or it would be taken for finished
         return model, time.monotonic() - start, stop.has_stopped
@@ -286,8 +292,8 @@ class Trials:
         if not self._deadline.allows(trial.recipe.name):
             return model
         self._tell(f"{trial.recipe.name} trees, all rows")
-        settings = {k: v for k, v in trial.recipe.of_fold(0).items() if k != "early_stopping_rounds"}
-        return self._train(rows, **settings | {"n_estimators": model.n_rounds})
+        rounds = {"early_stopping_rounds": None, "n_estimators": model.n_rounds}
+        return self._train(self._plan.of_part(rows, settings={**trial.recipe.of_fold(0), **rounds}))
 
 
 # --- the time limit ---------------------------------------------------------------------------------------------------
@@ -334,7 +340,7 @@ class Deadline:
 
 
 class _Stop:
-    """A callback of `frameboost.fit` that stops it when the time is over.
+    """A callback of a fit that stops it when the time is over.
 
     Parameters
     ----------

@@ -69,8 +69,8 @@ def test_the_model_is_the_mean_of_fits_of_two_shapes_over_folds(frame, model):
 
 
 def test_few_rows_have_fewer_bins_unless_they_are_given(frame):
-    assert [PLANS[3].bins(n_rows) for n_rows in (300, 2**15, 2**15 + 1)] == [{"max_bin": 128}] * 2 + [{}]
-    assert PLANS[4].bins(300) == {}
+    assert [PLANS[3].max_bin_of(n_rows) for n_rows in (300, 2**15, 2**15 + 1)] == [128, 128, None]
+    assert PLANS[4].max_bin_of(300) is None
     coarse = fb.auto(frame, "y", quality=1, features=["x"], n_estimators=1, max_bin=3)
     assert coarse.trees["threshold"].drop_nulls().n_unique() <= 2
 
