@@ -57,8 +57,6 @@ def test_the_golden_file_loads_and_predicts(tmp_path):
     path.write_text(GOLDEN, encoding="utf-8")
     model = fb.load(path)
     assert model.to_json() == GOLDEN
-    import polars as pl
-
     frame = pl.DataFrame({'dep "delay"': [1.0, 1.0, 1.5, None, 0.0], "carrier": ["é", "AA", "é", "é", None]})
     assert model.predict(frame).to_list() == [2.0, 4.5, 5.0, 2.0, 4.5]
 
@@ -79,7 +77,7 @@ def test_models_are_values(models):
     assert models[0] != "a model"
 
 
-@pytest.mark.parametrize("scored", [False, True])
+@cases("scored", [False, True])
 def test_copies_score_alike(models, tmp_path, scored):
     frame = every_type(300)
     for model in models:
@@ -107,8 +105,6 @@ def test_a_failed_save_leaves_the_old_file(models, tmp_path, monkeypatch):
 
 
 def test_infinite_thresholds_come_back():
-    import polars as pl
-
     inf = float("inf")
     frame = pl.DataFrame({"x": [-inf, 0.0, 1.0, inf] * 3, "y": [0.0, 1.0, 1.0, 5.0] * 3})
     model = fb.fit(frame, "y", n_estimators=2, cuts={"x": [0.0, inf]})
@@ -199,8 +195,6 @@ _REPLACEMENTS = [..., None, True, -1, 0, 3, 10**30, 0.5, -1e308, 1e308, "x", "In
 @pytest.mark.slow
 @cases("path", list(_paths(json.loads(GOLDEN))))
 def test_a_changed_field_is_refused_or_gives_a_working_model(path):
-    import polars as pl
-
     frame = pl.DataFrame({'dep "delay"': [1.0, None, 9.0], "carrier": ["é", "AA", None]})
     refusals = 0
     for replacement in _REPLACEMENTS:

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from tests.support.cases import cases
 
 LEARNT = pl.DataFrame({"x": [0, 1] * 20, "y": [0.0, 8.0] * 20})
 # Predictions are 0 and 8; a distance of 2 holds all but the last two rows, which weigh 3 of 8.
@@ -28,7 +29,7 @@ def measured(model, of, **how) -> pl.DataFrame:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("of", ["frame", "relation"])
+@cases("of", ["frame", "relation"])
 def test_labels_within_their_intervals_are_counted(sure, of):
     found = measured(sure, of)
     assert found.columns == ["coverage", "held", "mean_width"]
@@ -39,12 +40,11 @@ def test_labels_within_their_intervals_are_counted(sure, of):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("of", ["frame", "relation"])
-def test_widths_by_group_are_their_own(of):
+def test_widths_by_group_are_their_own():
     model = fb.fit(LEARNT, "y", n_estimators=1, learning_rate=1.0, reg_lambda=0.0)
     of_group = LEARNT.with_columns(g=pl.Series(["a", "a", "b", "b"] * 10))
     shifted = of_group.with_columns(pl.col("y") + pl.when(pl.col("g") == "a").then(1.0).otherwise(3.0))
-    found = measured(model.conform(shifted, "y", groups="g"), of, by="g")
+    found = measured(model.conform(shifted, "y", groups="g"), "relation", by="g")
     assert found.rows() == [("a", 0.9, pytest.approx(1 / 3), 2.0), ("b", 0.9, pytest.approx(2 / 3), 6.0)]
 
 

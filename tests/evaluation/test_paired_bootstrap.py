@@ -41,13 +41,13 @@ def draws(resamples, seed=0, n=N):
 @cases(("target", "weight"), [("y", None), ("late", "w"), ("kind", None)])
 def test_each_draw_has_the_metrics_of_its_rows(rows, target, weight):
     models = pair(rows, target)
-    found = compared(models, rows, target, weight=weight, resamples=6, seed=5)
+    found = compared(models, rows, target, weight=weight, resamples=4, seed=5)
     assert "nan" not in str(found.rows())
     for column, model in zip(("first", "second"), models, strict=True):
         metrics = dict(model.evaluate(rows, target, weight=weight).metrics.rows())
         assert found[column].to_list() == [metrics[name] for name in found["metric"]]
     differences = []
-    for drawn in draws(6, seed=5):
+    for drawn in draws(4, seed=5):
         first, second = (model.evaluate(rows[drawn], target, weight=weight).metrics for model in models)
         differences.append((second["value"] - first["value"]).to_list()[: len(found)])
     expected = np.quantile(np.array(differences), (0.025, 0.975), axis=0)

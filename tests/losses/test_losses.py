@@ -96,7 +96,7 @@ def test_squared_log_error_keeps_margins_above_minus_one(engine):
 
 
 @pytest.mark.parametrize("engine", LANGUAGES)
-@pytest.mark.parametrize("objective", ["binary:logistic", "reg:logistic", "binary:logitraw"])
+@cases("objective", ["binary:logistic", "reg:logistic", "binary:logitraw"])
 def test_a_certain_probability_keeps_a_hessian(objective, engine):
     g, h = derivatives(Case(objective, "late"), as_rows([0.0, 1.0, 1.0], [800.0, 800.0, -800.0]), engine)
     np.testing.assert_allclose(g[:, 0], [1, 0, -1])
@@ -115,7 +115,7 @@ def test_quantile_derivatives_are_those_of_the_pinball_loss(engine):
 
 
 @pytest.mark.parametrize("engine", LANGUAGES)
-@pytest.mark.parametrize("classes", [2, 3, 5])
+@cases("classes", [2, 3, 5])
 def test_softmax_has_its_gradient_and_twice_its_hessian(classes, engine):
     rng = np.random.default_rng(0)
     margins = rng.normal(size=(40, classes)) * 3
@@ -202,8 +202,7 @@ def intervals_at(margins) -> pl.DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", LANGUAGES)
-@cases("sigma", [0.5, 2.0])
-@cases("distribution", Z)
+@cases(("distribution", "sigma"), [("normal", 0.5), ("normal", 2.0), ("logistic", 2.0), ("extreme", 0.5)])
 def test_aft_has_the_derivatives_of_the_likelihood(distribution, sigma, engine):
     margins = [-0.8, 0.1, 0.6, 0.9, 1.7]
     rows = intervals_at(margins)
@@ -217,7 +216,7 @@ def test_aft_has_the_derivatives_of_the_likelihood(distribution, sigma, engine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("distribution", Z)
+@cases("distribution", Z)
 def test_aft_keeps_its_digits_in_the_tails(distribution):
     """XGBoost's gradient of a right-censored time 9 σ off is that of its limit, as 1 - Φ(9) is 0 in floating point."""
     z, rows = Z[distribution], intervals_at([-2.0, -1.3, 9.7, 20.0])
@@ -250,26 +249,21 @@ def xgboosts_derivatives(case: Case, low: float, high: float | None, margin: flo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", LANGUAGES)
-@pytest.mark.parametrize("distribution", Z)
-def test_aft_at_extreme_margins_is_xgboosts(distribution, engine):
+@cases("distribution", Z)
+def test_aft_at_extreme_margins_is_xgboosts(distribution):
     case = aft_case(distribution, 0.5)
     rows = intervals_at([-4000.0, -400.0, -60.0, -2.0, 2.0, 60.0, 400.0, 4000.0])
-    g, h = derivatives(case, rows, engine)
-    given = rows.select("label", "upper", "m0").rows()
-    theirs = np.array([xgboosts_derivatives(case, *row) for row in given])
-    np.testing.assert_allclose(g[:, 0], theirs[:, 0], rtol=2e-3, atol=1e-5, err_msg=str(given))
-    np.testing.assert_allclose(h[:, 0], theirs[:, 1], rtol=2e-3, atol=1e-5, err_msg=str(given))
+    theirs = np.array([xgboosts_derivatives(case, *row) for row in rows.select("label", "upper", "m0").rows()])
+    for engine in LANGUAGES:
+        np.testing.assert_allclose(np.hstack(derivatives(case, rows, engine)), theirs, rtol=2e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("distribution", Z)
+@cases("distribution", Z)
 def test_aft_stays_within_bounds_at_any_margin(distribution):
-    margins = [s * m for s in (-1, 1) for m in [*np.linspace(0, 45, 91), 1e2, 1e3, 1e6, 1e150]]
+    margins = [s * m for s in (-1, 1) for m in [*np.linspace(0, 45, 46), 1e2, 1e3, 1e6, 1e150]]
     rows = intervals_at(margins)
     for engine in LANGUAGES:
         g, h = derivatives(aft_case(distribution, 1.0), rows, engine)
-        assert np.isfinite(g).all()
-        assert np.isfinite(h).all()
         assert (np.abs(g) <= 15).all()
         assert ((h >= 0) & (h <= 15)).all()  # on the grid XGBoost's least hessian, 1e-16, may be 0
 
@@ -311,19 +305,18 @@ def compare(case: Case, *, weight: str | None = None, base_margin: list[str] | N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weight", [None, "w"], ids=["plain", "weighted"])
-@cases("case", CASES)
+@cases(("case", "weight"), [(case, (None, "w")[i % 2]) for i, case in enumerate(CASES)])
 def test_predictions_are_xgboosts(case, weight):
     compare(case, weight=weight)
 
 
 @pytest.mark.parametrize("weight", [None, "w"], ids=["plain", "weighted"])
-@pytest.mark.parametrize("case", [c for c in CASES if c.objective.startswith("binary:log")], ids=str)
+@cases("case", [c for c in CASES if c.objective.startswith("binary:log")])
 def test_positives_weigh_as_in_xgboost(case, weight):
     compare(case, weight=weight, scale_pos_weight=3.5)
 
 
-@pytest.mark.parametrize("objective", ["reg:squarederror", "reg:gamma", "reg:logistic"])
+@cases("objective", ["reg:squarederror", "reg:gamma", "reg:logistic"])
 def test_rows_of_label_one_weigh_as_in_xgboost(objective):
     label = {"reg:squarederror": "count", "reg:gamma": "ones", "reg:logistic": "late"}[objective]
     rows = labelled_rows().with_columns(ones=pl.col("kind") + 1)
@@ -379,12 +372,17 @@ def test_ties_are_breslows_in_any_order_of_rows():
 # --- one model --------------------------------------------------------------------------------------------------------
 
 
+# Of the losses that no meeting has (`tests.meetings.table`); numba and polars compute the same expressions.
+RARE = ("reg:squaredlogerror", "reg:logistic", "reg:pseudohubererror", "binary:hinge", "reg:gamma", "reg:tweedie",
+        "survival:cox", "survival:aft")  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=str)
+@cases("case", [c for c in CASES if c.objective in RARE and c.parameters.get("aft_loss_distribution") != "logistic"])
 def test_engines_give_one_model(case):
     rows = labelled_rows().with_columns(carrier=pl.Series(["AA", "it's", None, "UA", "B6"] * 60))
-    options = {"features": ["x0", "x2", "carrier"], "weight": "w", "n_estimators": 2, "max_depth": 2}
-    data = [(rows.sample(fraction=1, shuffle=True, seed=i), engine) for i, engine in enumerate(ENGINES)]
+    options = {"features": ["x0", "carrier"], "weight": "w", "n_estimators": 2, "max_depth": 2}
+    data = [(rows, "numba"), (rows.sample(fraction=1, shuffle=True, seed=1), "duckdb")]
     models = [fit(case, frame, engine=engine, **options) for frame, engine in data]
     assert models[0].trees["feature"].count() > 0
     if case.objective in ARITHMETIC:
@@ -393,38 +391,38 @@ def test_engines_give_one_model(case):
         assert_same(case.objective, *models)
 
 
-def outputs_of(case: Case) -> list[str]:
-    classes = case.objective.startswith(("binary:", "multi:"))
-    return ["mean", "margin", "class"] if classes else ["mean", "margin"]
+@pytest.fixture(scope="module")
+def con() -> duckdb.DuckDBPyConnection:
+    """A database with the rows in a table t."""
+    con = duckdb.connect()
+    con.register("frame", labelled_rows())
+    con.execute("CREATE TABLE t AS SELECT * FROM frame")
+    return con
 
 
 @pytest.mark.slow
 @cases("case", CASES)
-def test_predict_expr_and_sql_agree(case):
+def test_predict_expr_sql_and_a_file_agree(case, con, tmp_path):
     rows = labelled_rows()
     model = fit(case, rows, n_estimators=2)
+    model.save(tmp_path / "model.json")
+    assert fb.load(tmp_path / "model.json") == model
     bases = ["m0", "m1", "m2"][: case.outputs]
-    con = duckdb.connect()
-    con.register("frame", rows)
-    con.execute("CREATE TABLE t AS SELECT * FROM frame")
-    for output in outputs_of(case):
-        for started in (None, bases):
-            predicted = model.predict(rows, output, base_margin=started)
-            by_expr = rows.lazy().select(model.expr(output, base_margin=started)).collect().to_series()
-            by_sql = con.sql(f"SELECT {model.sql(output, base_margin=started)} FROM t").fetchall()
-            assert by_expr.dtype == predicted.dtype
-            first, second, third = (np.array(v, dtype=float) for v in (
-                predicted.to_list(), by_expr.to_list(), [value for (value,) in by_sql]
-            ))  # fmt: skip
-            if output == "mean":
-                np.testing.assert_allclose(second, first, rtol=1e-14)
-                np.testing.assert_allclose(third, first, rtol=1e-14)
-            else:
-                np.testing.assert_array_equal(second, first)
-                np.testing.assert_array_equal(third, first)
+    classes = [("class", None)] if case.objective.startswith(("binary:", "multi:")) else []
+    for output, started in [("mean", None), ("mean", bases), ("margin", bases), *classes]:
+        predicted = model.predict(rows, output, base_margin=started)
+        by_expr = rows.lazy().select(model.expr(output, base_margin=started)).collect().to_series()
+        by_sql = con.sql(f"SELECT {model.sql(output, base_margin=started)} FROM t").fetchall()
+        assert by_expr.dtype == predicted.dtype
+        first, second, third = (np.array(v, dtype=float) for v in (
+            predicted.to_list(), by_expr.to_list(), [value for (value,) in by_sql]
+        ))  # fmt: skip
+        rtol = 1e-14 if output == "mean" else 0
+        np.testing.assert_allclose(second, first, rtol=rtol)
+        np.testing.assert_allclose(third, first, rtol=rtol)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.objective.startswith(("binary:", "multi:"))], ids=str)
+@cases("case", [c for c in CASES if c.objective.startswith(("binary:", "multi:"))])
 def test_the_class_is_the_likeliest(case):
     rows = labelled_rows()
     model = fit(case, rows, n_estimators=20)
@@ -438,21 +436,6 @@ def test_the_class_is_the_likeliest(case):
 def test_a_regression_has_no_classes(case):
     with pytest.raises(fb.ParameterError, match=r"output must be one of 'mean', 'margin',( 'quantiles',)? not 'class'"):
         fit(case, labelled_rows(), n_estimators=1).expr("class")
-
-
-@pytest.mark.slow
-@cases("case", CASES)
-def test_a_model_file_brings_the_model_back(case, tmp_path):
-    rows = labelled_rows()
-    model = fit(case, rows)
-    model.save(tmp_path / "model.json")
-    loaded = fb.load(tmp_path / "model.json")
-    assert loaded == model
-    assert loaded.objective == case.objective
-    assert loaded.n_rounds == 5
-    assert loaded.n_trees == 5 * case.outputs
-    for output in outputs_of(case):
-        assert loaded.predict(rows, output).equals(model.predict(rows, output))
 
 
 def test_a_custom_objective_is_the_loss_that_it_spells():
@@ -480,8 +463,6 @@ def test_a_custom_objective_starts_at_a_newton_step(engine):
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
 @cases(("objective", "wrong", "needs"), [
     ("reg:squaredlogerror", -1.0, "numbers greater than -1"),
     ("reg:logistic", 1.01, "numbers from 0 to 1"),
@@ -494,17 +475,17 @@ def test_a_custom_objective_starts_at_a_newton_step(engine):
     ("multi:softprob", 0.5, "the classes 0 to 1"),
     ("multi:softmax", -1.0, "the classes 0 to 1"),
 ])  # fmt: skip
-def test_labels_that_a_loss_does_not_know_are_refused(objective, wrong, needs, engine):
+def test_labels_that_a_loss_does_not_know_are_refused(objective, wrong, needs):
     good = [1.0, 0.5] if objective == "reg:gamma" else [1.0, 0.0]
     rows = pl.DataFrame({"x": [1, 2, 3, 4], "y": [*good, wrong, good[0]]})
     with pytest.raises(fb.DataError) as error:
-        fb.fit(rows, "y", objective=objective, engine=engine)
+        fb.fit(rows, "y", objective=objective)
     assert f"target 'y' holds other values than {needs} in 1 of 4 rows" in str(error.value)
     assert f"objective '{objective}' needs those" in str(error.value)
-    assert fb.fit(rows.filter(pl.col("y") != wrong), "y", objective=objective, engine=engine, n_estimators=1)
+    assert fb.fit(rows.filter(pl.col("y") != wrong), "y", objective=objective, n_estimators=1)
 
 
-@pytest.mark.parametrize("upper", [1.5, 0.0, -1.0])
+@cases("upper", [1.5, 0.0, -1.0])
 def test_times_must_lie_in_order(upper):
     rows = pl.DataFrame({"x": [1, 2, 3], "low": [2.0, 1.0, 0.0], "high": [upper, 1.0, None]})
     with pytest.raises(fb.DataError, match=r"label_upper_bound is greater than 0 and no earlier in 1 of 3 rows"):
@@ -539,7 +520,7 @@ def many_classes() -> tuple[fb.Model, pl.DataFrame]:
     return fb.fit(frame, "y", objective="multi:softmax", num_class=20, n_estimators=1, max_depth=1), frame
 
 
-@pytest.mark.parametrize("output", ["class", "mean"])
+@cases("output", ["class", "mean"])
 def test_of_many_classes_the_first_of_the_likeliest_is_taken(many_classes, output):
     model, frame = many_classes
     margins = model.predict(frame, "margin").to_numpy()
@@ -554,8 +535,7 @@ def test_of_many_classes_the_first_of_the_likeliest_is_taken(many_classes, outpu
     assert [value for *_, value in con.sql(model.query("rows", output=output)).fetchall()] == likeliest
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("objective", ["multi:softmax", "multi:softprob"])
+@cases("objective", ["multi:softmax", "multi:softprob"])
 def test_outputs_grow_with_the_classes_and_not_with_their_square(objective):
     def letters(classes: int, output: str) -> int:
         found = output_of(get_loss(objective, {"num_class": classes, "scale_pos_weight": 1.0}), output)
@@ -563,4 +543,4 @@ def test_outputs_grow_with_the_classes_and_not_with_their_square(objective):
         return sum(len(expression.text) for expression in (*parts, *found.values))
 
     for output in ("mean", "class", "probability"):
-        assert letters(400, output) < 2.2 * letters(200, output)
+        assert letters(80, output) < 2.2 * letters(40, output)

@@ -13,7 +13,7 @@ FEATURES = ["x0", "x1", "x2"]
 @pytest.fixture(scope="module")
 def frame():
     rng = np.random.default_rng(7)
-    n = 400
+    n = 250
     x = np.round(rng.normal(size=(n, 3)), 1)  # many rows have equal scores
     score = x[:, 0] * x[:, 1] + rng.normal(size=n) / 2
     query = rng.permutation(np.repeat(np.arange(40), rng.multinomial(n, np.ones(40) / 40)))
@@ -47,7 +47,7 @@ def frame():
     ],
 )  # fmt: skip
 def test_the_history_is_that_of_every_other_engine(frame, target, metrics, more, engines):
-    rows = {"valid": frame.filter("held_out"), "features": FEATURES, "n_estimators": 3, "max_depth": 3,
+    rows = {"valid": frame.filter("held_out"), "features": FEATURES, "n_estimators": 2, "max_depth": 2,
             "train_metrics": True}  # fmt: skip
     found = fb.fit(frame.filter(~pl.col("held_out")), target, eval_metric=metrics, engine="numba", **rows, **more)
     assert found.history.width == 1 + 2 * len(metrics)

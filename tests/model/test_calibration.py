@@ -13,6 +13,8 @@ from sklearn.linear_model import LogisticRegression
 import frameboost as fb
 from frameboost.model.calibration import calibration_link
 from frameboost.training.calibration_kernels import pool_adjacent_violators
+from tests.support.cases import cases
+from tests.support.examples import examples
 
 FEATURES = ["a", "b"]
 
@@ -20,18 +22,18 @@ FEATURES = ["a", "b"]
 @pytest.fixture(scope="module")
 def frames() -> tuple[pl.DataFrame, pl.DataFrame]:
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(4000, 2))
-    y = rng.random(4000) < expit(2 * x[:, 0] - 1)
-    frame = pl.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y, "w": rng.integers(0, 4, 4000)})
-    return frame[:2000], frame[2000:]
+    x = rng.normal(size=(1600, 2))
+    y = rng.random(1600) < expit(2 * x[:, 0] - 1)
+    frame = pl.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y, "w": rng.integers(0, 4, 1600)})
+    return frame[:800], frame[800:]
 
 
 @pytest.fixture(scope="module")
 def model(frames) -> fb.Model:
-    return fb.fit(frames[0], "y", objective="binary:logistic", features=FEATURES, n_estimators=30)
+    return fb.fit(frames[0], "y", objective="binary:logistic", features=FEATURES, n_estimators=6)
 
 
-@pytest.mark.parametrize("weight", [None, "w"])
+@cases("weight", [None, "w"])
 def test_isotonic_is_scikit_learns(frames, model, weight):
     held_out = frames[1]
     margins = model.predict(held_out, "margin").to_numpy()
@@ -42,7 +44,7 @@ def test_isotonic_is_scikit_learns(frames, model, weight):
     np.testing.assert_allclose(ours.predict(held_out), theirs.predict(margins), atol=1e-12)
 
 
-@pytest.mark.parametrize("weight", [None, "w"])
+@cases("weight", [None, "w"])
 def test_platt_is_a_logistic_regression_on_his_targets(frames, model, weight):
     held_out = frames[1]
     margins = model.predict(held_out, "margin").to_numpy()
@@ -103,7 +105,7 @@ def test_what_can_not_be_calibrated_is_refused(frames, model):
 
 
 @given(st.lists(st.tuples(st.integers(-5, 5), st.integers(1, 4)), min_size=1, max_size=40))
-@settings(deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_pooled_values_are_the_isotonic_regression(rows):
     values, weights = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     starts, means = pool_adjacent_violators(values, weights)

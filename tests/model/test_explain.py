@@ -78,11 +78,10 @@ def test_contributions_are_xgboosts(name, approx):
     np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=0, atol=XGBOOST * largest)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DATA)
+@cases("name", DATA)
 def test_interactions_are_xgboosts(name):
     model, frame, booster, matrix, largest = same_trees(name)
-    theirs = booster.predict(matrix, pred_interactions=True)
+    frame, theirs = frame[:50], booster.predict(matrix.slice(range(50)), pred_interactions=True)
     m = len(model.features)
     ours = model.explain(frame, interactions=True)["value"].to_numpy().reshape(len(frame), m * m + 1)
     assert np.abs(theirs[:, 0, 2]).max() > 0.01 * largest
@@ -142,12 +141,12 @@ def test_a_model_without_splits_has_only_a_bias():
     assert model.explain(frame, interactions=True)["value"].to_list() == [0.0, 3.0, 0.0, 3.0]
 
 
-@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
+@cases("objective", ["reg:squarederror", "binary:logistic"])
 def test_every_type_of_column_is_explained(objective):
     frame = every_type(300)
     label = "amount" if objective == "reg:squarederror" else "late"
     others = [name for name in ("amount", "late", "w") if name != label]
-    model = fb.fit(frame.drop(others), label, objective=objective, n_estimators=6, max_depth=5)
+    model = fb.fit(frame.drop(others), label, objective=objective, n_estimators=3, max_depth=5)
     margins = model.predict(frame, output="margin").to_numpy()
     shap, approx = model.explain(frame), model.explain(frame, approx=True)
     for found in (shap, approx):
@@ -172,11 +171,7 @@ def test_a_column_called_bias_has_no_place():
     frame = pl.DataFrame({"bias": [1, 2], "y": [0.0, 1.0]})
     model = fb.fit(frame, "y", n_estimators=1)
     for method in (model.explain, partial(model.explain, interactions=True)):
-        with pytest.raises(
-            fb.ParameterError,
-            match=r"^a feature is itself named 'bias', which is what the column of the mean margin is called; "
-            r"rename the feature$",
-        ):
+        with pytest.raises(fb.ParameterError, match=r"^a feature is itself named 'bias', which is what .*; rename"):
             method(frame)
 
 
@@ -215,7 +210,7 @@ def reasons(model: fb.Model, explained: pl.DataFrame, top: int) -> list[tuple]:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_sql_says_what_python_says_to_the_last_bit(seed, type_names):
     rng = random.Random(seed)
     kinds = [FeatureType(name) for name in type_names]
@@ -240,7 +235,7 @@ def test_sql_says_what_python_says_to_the_last_bit(seed, type_names):
 
 def test_a_trained_model_explains_itself_in_sql():
     frame = every_type(300).drop("late", "w", "int128").with_row_index("position")
-    model = fb.fit(frame.drop("position"), "amount", n_estimators=10, max_depth=5)
+    model = fb.fit(frame.drop("position"), "amount", n_estimators=3, max_depth=5)
     con = duckdb.connect()
     con.execute("CREATE SCHEMA s; CREATE TABLE s.t AS FROM frame")
     # DuckDB knows Europe/Paris and polars' units; durations of ms become INTERVAL.
@@ -265,12 +260,8 @@ def test_the_users_default_order_changes_no_reason():
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS FROM frame")
     con.execute("SET default_order = 'DESC'")
-    assert con.sql(model.database().explain_query("t", top=1)).fetchall() == [
-        ("x", -5.0),
-        ("x", -3.0),
-        ("x", 3.0),
-        ("x", 5.0),
-    ]
+    found = con.sql(model.database().explain_query("t", top=1)).fetchall()
+    assert found == [("x", -5.0), ("x", -3.0), ("x", 3.0), ("x", 5.0)]
 
 
 def test_kept_columns_never_clash():
@@ -312,12 +303,15 @@ def by_brute_force(model: fb.Model, frame: pl.DataFrame, name: str, values: pl.S
 
 
 @pytest.mark.slow
-@cases("output", ["mean", "margin"])
-@cases("name", ["int8", "uint64", "float32", "float64", "decimal", "boolean", "date", "datetime_ns",
-                                  "datetime_tz", "duration_us", "int128", "string", "enum", "categorical"])  # fmt: skip
+@cases(("name", "output"), [
+    (name, ("mean", "margin")[i % 2]) for i, name in enumerate((
+        "int8", "uint64", "float32", "decimal", "boolean", "date", "datetime_ns", "datetime_tz", "duration_us",
+        "int128", "string", "enum", "categorical",
+    ))
+])  # fmt: skip
 def test_partial_dependence_is_the_mean_of_predictions(name, output):
-    frame = every_type(200).select(name, "int16", "late")
-    model = fb.fit(frame, "late", objective="binary:logistic", n_estimators=8)
+    frame = every_type(150).select(name, "int16", "late")
+    model = fb.fit(frame, "late", objective="binary:logistic", n_estimators=3)
     found = model.partial_dependence(frame, name, output=output)
     assert found.schema == {name: frame.schema[name], "prediction": pl.Float64}
     values = found[name]
@@ -379,27 +373,21 @@ def test_wrong_parameters_of_partial_dependence():
     frame = pl.DataFrame({"x": [0, 1], "d": [dt.date(2013, 1, 1)] * 2, "prediction": [1, 2], "y": [0.0, 8.0]})
     model = fb.fit(frame, "y", **SHARP)
     pd = model.partial_dependence
-    with pytest.raises(fb.ParameterError, match=r"^feature must be one of the model's, 'x', 'd', 'prediction', not"):
-        pd(frame, "z")
-    with pytest.raises(fb.ParameterError, match=r"^the feature is itself named 'prediction'"):
-        pd(frame, "prediction")
-    with pytest.raises(fb.ParameterError, match=r"^output must be one of 'mean', 'margin', not 'leaf'$"):
-        pd(frame, "x", output="leaf")
-    for grid in ([1.5], ["a"], [2**70]):
-        with pytest.raises(fb.ParameterError, match=r"^grid must hold values of column 'x', which has type Int64, not"):
-            pd(frame, "x", grid=grid)
-    with pytest.raises(fb.ParameterError, match=r"^grid must be a list of values, not 'ab'$"):
-        pd(frame, "x", grid="ab")
-    with pytest.raises(fb.ParameterError, match=r"^grid must be a list of values, not 3$"):
-        pd(frame, "x", grid=3)
-    with pytest.raises(fb.ParameterError, match=r"^grid is empty; give at least one value$"):
-        pd(frame, "x", grid=[])
-    with pytest.raises(fb.DataError, match=r"^the data has no rows to take the mean over$"):
-        pd(frame.clear(), "x")
-    with pytest.raises(fb.DataError, match=r"^feature 'x' has no value in any row; give a grid$"):
-        pd(frame.with_columns(x=pl.lit(None, dtype=pl.Int64)), "x")
-    with pytest.raises(fb.DataError, match="the data lacks 1 feature"):
-        pd(frame.drop("d"), "x")
+    for call, message in (
+        (lambda: pd(frame, "z"), "feature must be one of the model's, 'x', 'd', 'prediction', not"),
+        (lambda: pd(frame, "prediction"), "the feature is itself named 'prediction'"),
+        (lambda: pd(frame, "x", output="leaf"), "output must be one of 'mean', 'margin', not 'leaf'$"),
+        *((lambda grid=grid: pd(frame, "x", grid=grid), "grid must hold values of column 'x', which has type Int64")
+          for grid in ([1.5], ["a"], [2**70])),
+        (lambda: pd(frame, "x", grid="ab"), "grid must be a list of values, not 'ab'$"),
+        (lambda: pd(frame, "x", grid=3), "grid must be a list of values, not 3$"),
+        (lambda: pd(frame, "x", grid=[]), "grid is empty; give at least one value$"),
+        (lambda: pd(frame.clear(), "x"), "the data has no rows to take the mean over$"),
+        (lambda: pd(frame.with_columns(x=pl.lit(None, dtype=pl.Int64)), "x"), "feature 'x' has no value in any row"),
+        (lambda: pd(frame.drop("d"), "x"), "the data lacks 1 feature"),
+    ):  # fmt: skip
+        with pytest.raises((fb.ParameterError, fb.DataError), match=f"^{message}"):
+            call()
 
 
 # --- several outputs --------------------------------------------------------------------------------------------------

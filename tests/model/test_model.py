@@ -1,6 +1,7 @@
 """Methods of a model that write SQL and polars expressions."""
 
 import duckdb
+import numpy as np
 import polars as pl
 import pytest
 
@@ -38,7 +39,7 @@ def test_sql_is_one_scalar_expression(con, model, frame):
     assert [v for (v,) in con.execute(query).fetchall()] == model.predict(frame).to_list() == [0.0, 8.0, 1.0]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("keep", "columns"),
     [(None, ["id", "x", "y", "prediction"]), ([], ["prediction"]), (["id"], ["id", "prediction"]),
      (("y", "id"), ["y", "id", "prediction"])],
@@ -86,41 +87,52 @@ def test_register_may_be_for_good(model, tmp_path):
             con.execute("SELECT gone(2)")
 
 
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 @pytest.mark.slow
-@cases("name", [n for n in NAMES if n])
-def test_hostile_names_go_all_the_way(name):
-    frame = pl.DataFrame({name: [name, "other"] * 3, f"{name}2": [1, 2] * 3, "y": [0.0, 4.0] * 3})
+def test_hostile_names_go_all_the_way():
+    """Of columns and categories in a fit and in all that a model writes; of tables, outputs and functions."""
+    names = [name for name in NAMES if name]
+    rng = np.random.default_rng(0)
+    texts = pl.DataFrame({name: rng.choice([name, "other"], 300) for name in names})
+    numbers = pl.DataFrame({f"{name}2": rng.integers(0, 2, 300) for name in names})
+    y = sum((texts[name] == name).cast(int) * (k + 2) + numbers[f"{name}2"] * (k + 2.5) for k, name in enumerate(names))
+    frame = texts.hstack(numbers)
     con = duckdb.connect()
-    quoted = ['"' + column.replace('"', '""') + '"' for column in (name, f"{name}2")]
-    table = '"' + name.replace('"', '""') + '"'
-    con.execute(f"CREATE TABLE {table} AS SELECT * FROM frame")
-    for features in ([name], [f"{name}2"]):
-        model = fb.fit(con.table(table), "y", features=features, **SHARP)
-        assert model == fb.fit(frame, "y", features=features, **SHARP)
-        expected = [0.0, 4.0] * 3
-        assert model.predict(frame).to_list() == expected
-        assert frame.select(model.expr()).to_series().to_list() == expected
-        assert con.sql(model.query(table, keep=[name], name=name + "_")).fetchall() == [
-            (v, e) for v, e in zip(frame[name], expected, strict=True)
-        ]
-        model.register(con, table)
-        argument = quoted[0] if features == [name] else quoted[1]
-        assert [v for (v,) in con.execute(f"SELECT {table}({argument}) FROM {table}").fetchall()] == expected
-        assert read_model(model.to_json().encode()).features[0].name == features[0]
-
-
-def test_names_that_differ_only_in_case_cannot_be_a_function():
-    frame = pl.DataFrame({"a": [1, 2], "A": [1, 2], "y": [0.0, 1.0]})
-    with pytest.raises(
-        fb.ParameterError, match=r"^features 'a' and 'A' differ only in case, which duckdb can't tell apart$"
-    ):
-        fb.fit(frame, "y", n_estimators=1).register(duckdb.connect(), "score")
+    con.register("arrived", frame.with_columns(y=y))
+    table = quoted("a\"b'; DROP TABLE t; --")
+    con.execute(f"CREATE TABLE {table} AS FROM arrived")
+    of_frame, of_table = (
+        fb.fit(rows, "y", n_estimators=1, max_depth=2) for rows in (frame.with_columns(y=y), con.table(table))
+    )
+    assert of_frame == of_table
+    model = fb.fit(frame.with_columns(y=y), "y", **SHARP | {"n_estimators": 150}, max_depth=1)
+    assert set(model.trees["feature"].drop_nulls()) == set(frame.columns)
+    expected = model.predict(frame)
+    assert frame.select(model.expr()).to_series().equals(expected)
+    assert read_model(model.to_json().encode()).features == model.ensemble.features
+    assert [row[-1] for row in con.sql(model.query(table, keep=names)).fetchall()] == expected.to_list()
+    arguments = ", ".join(quoted(name) for name in frame.columns)
+    model.register(con, "score")
+    assert con.sql(f"SELECT score({arguments}) FROM {table}").fetchall() == [(value,) for value in expected]
+    short = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0.0, 4.0]}), "y", **SHARP)
+    for name in names:
+        con.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM (VALUES (1), (2)) AS v(x)")
+        found = con.sql(short.query(quoted(name), keep=["x"], name=f"{name}_"))
+        assert (found.columns, found.fetchall()) == (["x", f"{name}_"], [(1, 0.0), (2, 4.0)])
+        short.register(con, quoted(name))
+        assert con.sql(f"SELECT {quoted(name)}(x) FROM {quoted(name)}").fetchall() == [(0.0,), (4.0,)]
 
 
 def test_names_that_differ_only_in_case_cannot_be_sql():
-    frame = pl.DataFrame({"a": [1, 2], "A": [1, 2], "y": [0.0, 1.0]})
-    with pytest.raises(fb.ParameterError, match="differ only in case"):
-        fb.fit(frame, "y", n_estimators=1).sql()
+    model = fb.fit(pl.DataFrame({"a": [1, 2], "A": [1, 2], "y": [0.0, 1.0]}), "y", n_estimators=1)
+    for call in (lambda: model.register(duckdb.connect(), "score"), model.sql):
+        with pytest.raises(
+            fb.ParameterError, match=r"^features 'a' and 'A' differ only in case, which duckdb can't tell"
+        ):
+            call()
 
 
 def test_a_model_without_splits_says_the_mean_everywhere(con, frame):

@@ -17,7 +17,7 @@ from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, as_pandas
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["auto", "numba", "polars", "duckdb"])
+@pytest.mark.parametrize("engine", ["auto", "duckdb"])
 def test_the_model_is_that_of_fit(frame, X, engine):
     expected = fb.fit(frame, "amount", features=COLUMNS, weight="w", **SHAPE)
     regressor = fb.FrameBoostRegressor(engine=engine, **SHAPE).fit(X, frame["amount"], sample_weight=frame["w"])
@@ -121,7 +121,7 @@ def test_a_row_of_weight_zero_is_not_there(frame, X):
     assert one.predict(X).all()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("weight", "message"),
     [
         (np.zeros(40), "^sample_weight is zero in every row"),
@@ -135,7 +135,7 @@ def test_bad_weights(weight, message):
         fb.FrameBoostRegressor().fit(np.arange(40).reshape(-1, 1), np.arange(40), sample_weight=weight)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("y", "message"),
     [
         (None, "requires y to be passed, but the target y is None"),
@@ -149,7 +149,7 @@ def test_bad_targets(y, message):
         fb.FrameBoostRegressor().fit(np.arange(40).reshape(-1, 1), y)
 
 
-@pytest.mark.parametrize("y", [[3.0] * 40, np.full((40, 2), 3.0)], ids=["one", "two"])
+@cases("y", [[3.0] * 40, np.full((40, 2), 3.0)])
 def test_a_constant_target_is_predicted_with_a_warning(y):
     X = np.arange(40).reshape(-1, 1)
     with pytest.warns(fb.FrameboostWarning, match=r"is constant \(always 3\)"):

@@ -64,8 +64,7 @@ def test_stages_are_those_of_the_first_rounds(X, classifiers):
         np.testing.assert_array_equal(margins, classifier.decision_function(X))
 
 
-@pytest.mark.parametrize("parameters", [{}, {"booster": "dart", "rate_drop": 0.5}, {"num_parallel_tree": 2,
-                                        "subsample": 0.5}])  # fmt: skip
+@cases("parameters", [{}, {"booster": "dart", "rate_drop": 0.5}, {"num_parallel_tree": 2, "subsample": 0.5}])
 def test_stages_of_other_boosters_and_of_arrays(parameters):
     X, y = numbers()
     regressor = fb.FrameBoostRegressor(**SHAPE, **parameters).fit(X, y)

@@ -48,7 +48,7 @@ class Plain(fb.FrameBoostRanker):
     """Adds nothing."""
 
 
-@pytest.mark.parametrize("kind", [Named, PassedOn, OfSubclass, Plain])
+@cases("kind", [Named, PassedOn, OfSubclass, Plain])
 def test_subclasses_may_have_parameters_of_their_own(kind):
     X, y = numbers()[0], np.arange(200) % 2
     estimator = kind(n_estimators=2, **({} if kind is Plain else {"shift": 1.5}))
@@ -85,7 +85,7 @@ def test_a_subclass_is_searched_over_in_a_pipeline_with_routed_weights():
 # --- names of other libraries -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
+@cases("kind", ESTIMATORS)
 def test_other_names_are_stored_under_ours(kind):
     estimator = kind(eta=0.1, num_boost_round=7, lambda_l2=2.0, nthread=-1, random_state=5)
     assert estimator.learning_rate == 0.1
@@ -117,16 +117,10 @@ def test_num_leaves_lifts_the_limit_of_depth_unless_one_is_chosen():
 @cases(
     ("given", "message"),
     [
-        (
-            {"eta": 0.1, "learning_rate": 0.2},
-            "^eta=0.1 and learning_rate=0.2 are one parameter, learning_rate; give it ",
-        ),
+        ({"eta": 0.1, "learning_rate": 0.2}, "^eta=0.1 and learning_rate=0.2 are one parameter, learning_rate; give "),
         ({"min_child_samples": 20}, "^unknown parameter 'min_child_samples': it counts rows; min_child_weight is "),
         ({"num_class": 3}, "^num_class is no parameter of the estimators: it is the number of labels in y$"),
-        (
-            {"verbosity": 0},
-            "^verbosity is no parameter of the estimators: it is not needed: the estimators print nothing",
-        ),
+        ({"verbosity": 0}, "^verbosity is no parameter of the estimators: it is not needed: the estimators print no"),
         ({"eval_set": []}, "^eval_set is no parameter of the estimators: it is an argument of fit$"),
         ({"lerning_rate": 1}, "^unknown parameter 'lerning_rate'; did you mean 'learning_rate'"),
     ],
@@ -175,18 +169,23 @@ def test_bagging_sets_the_random_state():
 # --- class_weight -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("labels", [["no", "yes"], [3, -1], [True, False], ["a", "b", "c"]])
-@pytest.mark.parametrize("is_weighted", [False, True])
-def test_class_weights_are_scikit_learns(labels, is_weighted):
+@cases(
+    ("labels", "class_weight", "is_weighted"),
+    [
+        (["no", "yes"], "balanced", True),
+        (["no", "yes"], {"no": 0.5, "yes": 2}, False),
+        ([3, -1], {-1: 5.0}, True),
+        ([True, False], {True: 0.5, False: 2}, True),
+        (["a", "b", "c"], "balanced", False),
+    ],
+)
+def test_class_weights_are_scikit_learns(labels, class_weight, is_weighted):
     X, _ = numbers()
     y = np.array(labels)[np.minimum(np.arange(200) % 7, len(labels) - 1)]
-    weight = np.arange(200) % 3 + 1.0
-    given = weight if is_weighted else None
-    for class_weight in ("balanced", {labels[1]: 5.0}, {labels[0]: 0.5, labels[1]: 2}):
-        own = compute_sample_weight(class_weight, y) * (weight if is_weighted else 1.0)
-        expected = fb.FrameBoostClassifier(**SHAPE).fit(X, y, own)
-        found = fb.FrameBoostClassifier(class_weight=class_weight, **SHAPE).fit(X, y, given)
-        assert found.model_ == expected.model_
+    weight = np.arange(200) % 3 + 1.0 if is_weighted else np.ones(200)
+    expected = fb.FrameBoostClassifier(**SHAPE).fit(X, y, compute_sample_weight(class_weight, y) * weight)
+    found = fb.FrameBoostClassifier(class_weight=class_weight, **SHAPE).fit(X, y, weight if is_weighted else None)
+    assert found.model_ == expected.model_
 
 
 def test_balanced_classes_weigh_the_same():

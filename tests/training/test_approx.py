@@ -2,9 +2,9 @@
 
 import math
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -49,26 +49,24 @@ def naive_cuts(values: list[float], h: list[float], max_bin: int) -> list[float]
 
 
 def opened(frame: pl.DataFrame, h: list[float], proposal: str, engine: str):
-    """Return an engine of the frame's feature x that has started a tree with these hessians (dyadic fractions)."""
+    """Return an engine of the frame's features that has started a tree with these hessians (dyadic fractions)."""
+    features = [Feature(name, FeatureType.from_polars(dtype)) for name, dtype in frame.schema.items()]
     frame = frame.with_columns(h=pl.Series(h, dtype=pl.Float64), y=0.0)
     parameters = Parameters(tree_method="approx", proposal=proposal)
-    feature = Feature("x", FeatureType.from_polars(frame.schema["x"]))
-    made = open_engine(engine, frame, [feature], {"label": "y", "weight": "h"}, parameters)
-    bins = made.load_columns()
+    made = open_engine(engine, frame, features, {"label": "y", "weight": "h"}, parameters)
+    made.load_columns()
     made.start_margins({"margin": Expression("0.0", ())})
     made.compute_gradients({"g_0": Expression("weight * 2", ("weight",)), "h_0": Expression("weight", ("weight",))}, {})
     made.start_tree(0)
-    return made, bins
+    return made
 
 
-def proposed(frame: pl.DataFrame, h: list[float], max_bin: int, proposal: str, engine: str) -> list[float]:
-    made, _ = opened(frame, h, proposal, engine)
-    try:
+def proposed(frame: pl.DataFrame, h: list[float], max_bin: int, proposal: str, engine: str) -> list[list]:
+    """Return the cuts of each feature."""
+    with closing(opened(frame, h, proposal, engine)) as made:
         if proposal == "global":
-            return list(made.rebin(max_bin)[0].cuts)
-        return list(made.node_bins([0], max_bin)[0].cuts[0])
-    finally:
-        made.close()
+            return [list(bins.cuts) for bins in made.rebin(max_bin)]
+        return [list(bins.cuts[0]) for bins in made.node_bins([0], max_bin)]
 
 
 # --- cuts -------------------------------------------------------------------------------------------------------------
@@ -76,25 +74,36 @@ def proposed(frame: pl.DataFrame, h: list[float], max_bin: int, proposal: str, e
 
 @PROPOSALS
 @pytest.mark.parametrize("engine", ENGINES)
-def test_cuts_by_hand(engine, proposal):
-    frame = pl.DataFrame({"x": [5.0, 1.0, 2.0, 3.0, 4.0]})
-    # Of 8: below 1 nothing, below 2 a half, below 3 nine sixteenths, below 4 five eighths, below 5 three quarters.
-    h = [2.0, 4.0, 0.5, 0.5, 1.0]
-    assert proposed(frame, h, 2, proposal, engine) == [2.0]
-    assert proposed(frame, h, 4, proposal, engine) == [2.0, 5.0]
-    assert proposed(frame, h, 5, proposal, engine) == [2.0, 3.0, 4.0, 5.0]  # a bin for each
-    assert proposed(frame, [1.0] * 5, 2, proposal, engine) == [4.0]
-    assert proposed(pl.DataFrame({"x": [5.0, 1.0, 2.0, 3.0, 4.0, None]}), [*h, 8.0], 3, proposal, engine) == [2.0]
+@cases(
+    ("values", "h", "max_bin", "expected"),
+    [
+        # Of 8: below 1 nothing, below 2 a half, below 3 nine sixteenths, below 4 five eighths, below 5 three quarters.
+        ([5, 1, 2, 3, 4], [2, 4, 0.5, 0.5, 1], 2, ["2.0"]),
+        ([5, 1, 2, 3, 4], [2, 4, 0.5, 0.5, 1], 4, ["2.0", "5.0"]),
+        ([5, 1, 2, 3, 4], [2, 4, 0.5, 0.5, 1], 5, ["2.0", "3.0", "4.0", "5.0"]),  # a bin for each
+        ([5, 1, 2, 3, 4], [1] * 5, 2, ["4.0"]),
+        ([5, 1, 2, 3, 4, None], [2, 4, 0.5, 0.5, 1, 8], 3, ["2.0"]),
+        # rows without weight make no further bin
+        ([0, 1, 2, 3, 4], [1, 1, 0, 0, 0], 2, ["1.0"]),
+        ([0, 1, 2, 3, 4], [0] * 5, 2, []),
+        ([-0.0, 0.0, -1, 1], [1] * 4, 3, ["0.0", "1.0"]),
+    ],
+)
+def test_cuts_by_hand(engine, proposal, values, h, max_bin, expected):
+    frame = pl.DataFrame({"x": pl.Series(values, dtype=pl.Float64, strict=False)})
+    assert [str(cut) for cut in proposed(frame, h, max_bin, proposal, engine)[0]] == expected
 
 
+@pytest.mark.slow
 @PROPOSALS
-@pytest.mark.parametrize("engine", ENGINES)
-def test_weightless_rows_make_no_further_bin(engine, proposal):
-    frame = pl.DataFrame({"x": [0.0, 1.0, 2.0, 3.0, 4.0]})
-    assert proposed(frame, [1.0, 1.0, 0.0, 0.0, 0.0], 2, proposal, engine) == [1.0]
-    assert proposed(frame, [0.0] * 5, 2, proposal, engine) == []
-    zeros = proposed(pl.DataFrame({"x": [-0.0, 0.0, -1.0, 1.0]}), [1.0] * 4, 3, proposal, engine)
-    assert [str(cut) for cut in zeros] == ["0.0", "1.0"]
+def test_columns_of_every_type_are_cut_alike(proposal):
+    frame = every_type(300, seed=2)
+    first, *others = (
+        proposed(frame.select(list(FEATURES_BY_TYPE)), frame["w"].to_list(), 8, proposal, engine) for engine in ENGINES
+    )
+    for name, cuts in zip(FEATURES_BY_TYPE, first, strict=True):
+        assert 1 <= len(cuts) <= 7 or name in ("string", "enum", "categorical")
+    assert others == [first] * 2
 
 
 _ROWS = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 8), st.integers(0, 9)), min_size=1, max_size=60)
@@ -102,7 +111,7 @@ _ROWS = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 8), st.integers(0,
 
 @pytest.mark.slow
 @PROPOSALS
-@pytest.mark.parametrize(("engine", "number"), [("numba", 50), ("polars", 10), ("duckdb", 4)])
+@pytest.mark.parametrize(("engine", "number"), [("numba", 30), ("polars", 6), ("duckdb", 3)])
 def test_cuts_are_the_naive_twins(engine, number, proposal):
     @given(_ROWS, st.integers(2, 12))
     @settings(deadline=None, max_examples=examples(number))
@@ -114,12 +123,13 @@ def test_cuts_are_the_naive_twins(engine, number, proposal):
             return
         expected = naive_cuts(*map(list, zip(*present, strict=True)), max_bin - (None in values))
         frame = pl.DataFrame({"x": pl.Series(values, dtype=pl.Float64)})
-        assert proposed(frame, weights, max_bin, proposal, engine) == expected
+        assert proposed(frame, weights, max_bin, proposal, engine) == [expected]
 
     check()
 
 
-@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=300), st.integers(2, 300))
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=99), st.integers(2, 99))
+@settings(max_examples=examples(40))
 def test_with_equal_weights_cuts_are_those_of_hist(counts, max_bin):
     before = np.cumsum([0, *counts])
     expected = cut_positions(before[:-1], before[-1], max_bin).tolist()
@@ -141,12 +151,11 @@ def test_every_node_is_cut_by_its_own_rows(engine):
     rng = np.random.default_rng(1)
     x, h = rng.integers(0, 40, 200).astype(float), rng.integers(0, 9, 200) / 4
     x[:20] = np.nan
-    made, _ = opened(pl.DataFrame({"x": x}), h.tolist(), "local", engine)
     none = fb.engines.contract.Stats(0.0, 0.0)
     split = fb.engines.contract.Split(0, 1.0, none, none, missing_left=True, threshold=13.0)
-    made.apply_splits({0: (split, 1, 2)})
-    (found,) = made.node_bins([2, 1], 6)
-    made.close()
+    with closing(opened(pl.DataFrame({"x": x}), h.tolist(), "local", engine)) as made:
+        made.apply_splits({0: (split, 1, 2)})
+        (found,) = made.node_bins([2, 1], 6)
     for place, rows in enumerate((x >= 13.0, ~(x >= 13.0))):
         present = rows & ~np.isnan(x)
         cuts = naive_cuts(x[present].tolist(), h[present].tolist(), 5)
@@ -162,99 +171,69 @@ def test_every_node_is_cut_by_its_own_rows(engine):
 # --- one model in all engines -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow  # eight fits of 11 columns
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "max_bin", "proposal"), list(zip(LABELS, [4, 32], ["local", "global"], strict=True))
 )
 def test_every_engine_and_order_gives_one_model(objective, max_bin, proposal):
-    frame, target = every_type(400, seed=5), LABELS[objective]
+    frame, target = every_type(250, seed=5), LABELS[objective]
     options = {**SHAPE, "objective": objective, "weight": "w", "proposal": proposal, "max_bin": max_bin}
-    data = [*((frame, engine) for engine in ENGINES), *((shuffled(frame).lazy(), engine) for engine in ENGINES)]
-    features = list(FEATURES_BY_TYPE)[::2]
+    features = IN_DUCKDB[1::3]
+    data = [(frame, "numba"), (frame, "duckdb"), (shuffled(frame).lazy(), "polars"), (as_relation(frame), "auto")]
     assert_same(objective, *(fb.fit(rows, target, engine=e, features=features, **options) for rows, e in data))
-    table = as_relation(frame)
-    data = [(table, "auto"), (frame, "numba")]
-    assert_same(objective, *(fb.fit(rows, target, engine=e, features=IN_DUCKDB[1::2], **options) for rows, e in data))
-
-
-@pytest.mark.slow  # a fit in each engine for each of 23 types
-@cases(("name", "proposal"), [(name, ("global", "local")[i % 2]) for i, name in enumerate(FEATURES_BY_TYPE)])
-def test_each_column_type_gives_one_model(name, proposal):
-    frame = every_type(300, seed=2).select(name, "amount", "w")
-    options = {**SHAPE, "n_estimators": 1, "proposal": proposal, "max_bin": 8, "weight": "w"}
-    models = [fb.fit(frame, "amount", engine=engine, **options) for engine in ENGINES]
-    assert set(models[0].trees["feature"].drop_nulls()) == {name}, "the feature must be split on"
-    assert_same("reg:squarederror", *models)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("proposal", "more"),
+    "more",
     [
-        ("global", {"subsample": 0.5, "colsample_bytree": 0.5, "colsample_bynode": 0.5}),
-        ("local", {"subsample": 0.5, "sampling_method": "gradient_based", "colsample_bynode": 0.5}),
-        ("local", {"grow_policy": "lossguide", "max_leaves": 6, "max_depth": 0}),
-        ("global", {"max_leaves": 5, "gamma": 50.0}),
-        ("local", {"monotone_constraints": {"float64": 1, "date": -1},
-                   "interaction_constraints": [["float64", "string"]]}),
-        ("global", {"objective": "reg:absoluteerror"}),
-        ("local", {"num_parallel_tree": 2, "subsample": 0.7}),
-        ("global", {"max_depth": 0, "min_child_weight": 20.0, "reg_alpha": 3.0, "max_delta_step": 2.0}),
+        {"subsample": 0.5, "colsample_bytree": 0.5, "colsample_bynode": 0.5, "max_leaves": 5, "gamma": 50.0},
+        {"objective": "reg:absoluteerror", "max_depth": 0, "min_child_weight": 20.0, "reg_alpha": 3.0,
+         "max_delta_step": 2.0},
+        {"proposal": "local", "num_parallel_tree": 2, "subsample": 0.5, "sampling_method": "gradient_based"},
+        {"proposal": "local", "grow_policy": "lossguide", "max_leaves": 6, "max_depth": 0,
+         "monotone_constraints": {"float64": 1, "date": -1}, "interaction_constraints": [["float64", "string"]]},
     ],
-    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+    ids="-".join,
 )  # fmt: skip
-def test_tree_parameters_mean_the_same_in_every_engine(more, proposal):
-    frame = every_type(400, seed=8).select("float64", "int16", "string", "date", "amount", "w")
+def test_tree_parameters_mean_the_same_in_every_engine(more):
+    frame = every_type(300, seed=8).select("float64", "int16", "string", "date", "amount", "w")
     if "subsample" in more:  # DuckDB's joins with categories do not keep the order of rows, which draws go by
         frame = frame.drop("string")
-    options = {**SHAPE, "weight": "w", "proposal": proposal, "max_bin": 6, **more}
+    options = {**SHAPE, "weight": "w", "max_bin": 6, **more}
     models = [fb.fit(frame, "amount", engine=engine, **options) for engine in ENGINES]
     assert_same("reg:squarederror", *models)
     assert models[0].trees.height > 5
 
 
 @pytest.mark.slow
-@PROPOSALS
-def test_the_order_in_which_duckdb_keeps_rows_does_not_matter(proposal):
-    frame = every_type(400, seed=8).select("float64", "int16", "string", "late", "w")
-    options = {**SHAPE, "objective": "binary:logistic", "proposal": proposal, "max_bin": 8}
-    table = as_relation(frame)
-    expected = fb.fit(table, "late", **options)
-    con = duckdb.connect()
-    con.register("arrived", frame.to_arrow())
-    con.execute("CREATE TABLE t AS FROM arrived; SET preserve_insertion_order = false; SET threads = 2")
-    assert fb.fit(con.table("t"), "late", **options) == expected
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "proposal"), list(zip(ENGINES, ["local", "global", "local"], strict=True)))
 def test_validation_follows(engine, proposal):
-    frame = every_type(600, seed=4).select("float64", "int16", "string", "date", "late")
-    training, held_out = frame.head(400), frame.tail(200)
+    frame = every_type(300, seed=4).select("float64", "string", "date", "late")
+    training, held_out = frame.head(200), frame.tail(100)
     options = {**SHAPE, "objective": "binary:logistic", "proposal": proposal, "max_bin": 6, "engine": engine}
     model = fb.fit(training, "late", valid=held_out, train_metrics=True, **options)
     for part, rows in (("train", training), ("valid", held_out)):
         p = model.predict(rows).to_numpy()
         loss = -np.where(rows["late"], np.log(p), np.log1p(-p)).mean()
         assert model.history[f"{part}_logloss"][-1] == pytest.approx(loss, rel=1e-9)
-    assert fb.fit(training, "late", **options) == model
 
 
 # --- beside hist, exact and XGBoost -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("objective", LABELS)
-def test_with_a_bin_for_each_value_it_is_hist(objective):
-    frame, target = every_type(400, seed=5), LABELS[objective]
-    options = {**SHAPE, "objective": objective, "features": list(FEATURES_BY_TYPE), "weight": "w", "subsample": 0.8}
-    hist = fb.fit(frame, target, **{**options, "tree_method": "hist"})
-    assert fb.fit(frame, target, **options).trees.equals(hist.trees)
+def test_with_a_bin_for_each_value_it_is_hist():
+    frame = every_type(300, seed=5)
+    options = {**SHAPE, "objective": "binary:logistic", "features": list(FEATURES_BY_TYPE), "weight": "w",
+               "subsample": 0.8}  # fmt: skip
+    hist = fb.fit(frame, "late", **{**options, "tree_method": "hist"})
+    assert fb.fit(frame, "late", **options).trees.equals(hist.trees)
 
 
 @pytest.mark.parametrize("objective", LABELS)
 def test_with_a_bin_for_each_value_all_methods_part_rows_alike(objective):
-    frame, target = every_type(400, seed=5), LABELS[objective]
-    features = [name for name in FEATURES_BY_TYPE if name not in ("string", "enum", "categorical")]
+    frame, target = every_type(200, seed=5), LABELS[objective]
+    features = [name for name in FEATURES_BY_TYPE if name not in ("string", "enum", "categorical")][::3]
     options = {**SHAPE, "objective": objective, "features": features}
     ways = [{"tree_method": "hist"}, {}, {"proposal": "local"}, {"tree_method": "exact"}]
     first, *others = (fb.fit(frame, target, **{**options, **way}).trees.select(STRUCTURE) for way in ways)
@@ -297,8 +276,8 @@ def clustered(n_rows: int, seed: int = 0) -> pl.DataFrame:
 
 
 def test_local_proposals_need_fewer_bins():
-    training, held_out = clustered(4000), clustered(2000, seed=1)
-    options = {**SHAPE, "n_estimators": 5, "max_depth": 6}
+    training, held_out = clustered(2000), clustered(1000, seed=1)
+    options = {**SHAPE, "n_estimators": 4, "max_depth": 6}
 
     def error(**more) -> float:
         model = fb.fit(training, "y", **options, **more)
@@ -311,7 +290,7 @@ def test_local_proposals_need_fewer_bins():
 @pytest.mark.slow
 def test_random_trees_of_few_values_are_xgboosts():
     counts = Counter()
-    for seed in range(15):
+    for seed in range(8):
         case = random_case(seed)
         few = np.round(case.x * 4 / np.nanstd(case.x, axis=0).clip(1e-6)).clip(-60, 60).astype(np.float32)
         cuts = {f"x{i}": np.unique(column[~np.isnan(column)]) for i, column in enumerate(few.T)}
@@ -319,66 +298,53 @@ def test_random_trees_of_few_values_are_xgboosts():
         weight = None if case.weight is None or (case.weight == 0).any() else case.weight
         case = replace(case, x=few, weight=weight, cuts=cuts, settings=case.settings | {"max_bin": 256})
         counts += compare_models(case, "approx")
-    assert counts["splits"] > 100
+    assert counts["splits"] > 50
     assert share_equal(counts) > 0.95, counts
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("max_bin", [8, 32])
-def test_it_is_as_good_as_xgboosts_approx(max_bin):
-    losses = np.array([logistic_losses(seed, max_bin) for seed in range(6)]).mean(axis=0)
-    assert losses[0] == pytest.approx(losses[1], rel=0.015)  # of one seed alone they are 4 % apart, either way
+def test_it_is_as_good_as_xgboosts_approx():
+    rng = np.random.default_rng(0)
+    losses = np.array([logistic_losses(rng) for _ in range(5)]).mean(axis=0)
+    assert losses[0] == pytest.approx(losses[1], rel=0.015)  # of one sample alone they are 4 % apart, either way
 
 
-def logistic_losses(seed: int, max_bin: int) -> tuple[float, float]:
+def logistic_losses(rng: np.random.Generator) -> tuple[float, float]:
     """Return our and XGBoost's loss on held-out rows."""
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(8000, 6)).astype(np.float32)
-    y = rng.random(8000) < 1 / (1 + np.exp(-2 * (x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) + x[:, 3])))
+    x = rng.normal(size=(6000, 6)).astype(np.float32)
+    y = rng.random(6000) < 1 / (1 + np.exp(-2 * (x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) + x[:, 3])))
     frame = pl.DataFrame(x, schema=[f"x{i}" for i in range(6)]).with_columns(y=pl.Series(y))
-    shape = {"max_depth": 5, "learning_rate": 0.3, "max_bin": max_bin}
-    model = fb.fit(frame.head(6000), "y", objective="binary:logistic", tree_method="approx", n_estimators=20, **shape)
-    theirs = {"objective": "binary:logistic", "tree_method": "approx", "nthread": 1, **shape}
-    booster = xgboost.train(theirs, xgboost.DMatrix(x[:6000], y[:6000]), 20)
-    scores = model.predict(frame.tail(2000)).to_numpy(), booster.predict(xgboost.DMatrix(x[6000:]))
-    ours, xgboosts = (float(-np.where(y[6000:], np.log(p), np.log1p(-p)).mean()) for p in scores)
+    shape = {"objective": "binary:logistic", "tree_method": "approx", "max_depth": 5, "max_bin": 8}
+    model = fb.fit(frame.head(4000), "y", n_estimators=10, **shape)
+    booster = xgboost.train({"nthread": 1, **shape}, xgboost.DMatrix(x[:4000], y[:4000]), 10)
+    scores = model.predict(frame.tail(2000)).to_numpy(), booster.predict(xgboost.DMatrix(x[4000:]))
+    ours, xgboosts = (float(-np.where(y[4000:], np.log(p), np.log1p(-p)).mean()) for p in scores)
     return ours, xgboosts
 
 
 # --- what does not go together ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "message"),
     [
-        ({"proposal": "local"},
-         "proposal='local' is for tree_method='approx'; tree_method='hist' proposes no splits anew"),
-        ({"proposal": "local", "tree_method": "exact"},
-         "proposal='local' is for tree_method='approx'; tree_method='exact' proposes no splits anew"),
-        ({"tree_method": "approx", "proposal": "locale"},
-         "proposal must be one of 'global', 'local', not 'locale'; did you mean 'local'?"),
-        ({"tree_method": "approx", "cuts": {"x": [1]}},
-         "cuts do not go with tree_method='approx', which finds its own for each tree"),
+        ({"proposal": "local"}, "proposal='local' is for tree_method='approx'; tree_method='hist' proposes no splits"),
+        ({"proposal": "local", "tree_method": "exact"}, "tree_method='exact' proposes no splits anew"),
+        ({"tree_method": "approx", "proposal": "locale"}, "must be one of 'global', 'local', not 'locale'; did you"),
+        ({"tree_method": "approx", "cuts": {"x": [1]}}, "cuts do not go with tree_method='approx', which finds its"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_go_together_is_an_error(options, message):
-    with pytest.raises(fb.ParameterError) as error:
+    with pytest.raises(fb.ParameterError, match=message):
         fb.fit(pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, 2.0]}), "y", **options)
-    assert str(error.value) == message
 
 
-@pytest.mark.parametrize("engine", ["numba", "polars", "duckdb"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_feature_may_be_missing_in_all_nodes_that_are_open(engine):
     # x parts its missing values, on the right, from the others; below them x has no bin at all, and z parts them.
     x = [0.0] * 10 + [None] * 10
     z = [0.0] * 10 + [0.0] * 5 + [1.0] * 5
     frame = pl.DataFrame({"x": x, "z": z, "y": [0.0] * 10 + [20.0] * 5 + [30.0] * 5})
-    options = {
-        "tree_method": "approx",
-        "proposal": "local",
-        "grow_policy": "lossguide",
-        "max_leaves": 5,
-        "max_depth": 0,
-    }
-    model = fb.fit(frame, "y", n_estimators=1, learning_rate=1, reg_lambda=0, engine=engine, **options)
+    model = fb.fit(frame, "y", n_estimators=1, learning_rate=1, reg_lambda=0, engine=engine, tree_method="approx",
+                   proposal="local", grow_policy="lossguide", max_leaves=5, max_depth=0)  # fmt: skip
     assert model.predict(frame).to_list() == frame["y"].to_list()

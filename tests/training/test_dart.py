@@ -7,6 +7,7 @@ import xgboost
 
 import frameboost as fb
 from frameboost.training.boosting import Progress
+from tests.support.cases import cases
 
 ENGINES = ["numba", "polars", "duckdb"]
 
@@ -18,8 +19,7 @@ def data(n: int = 300) -> tuple[np.ndarray, np.ndarray, pl.DataFrame]:
     return x, y, pl.DataFrame({f"x{i}": x[:, i] for i in range(3)}).with_columns(y=pl.Series(y.astype(float)))
 
 
-@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
-@pytest.mark.parametrize("normalize_type", ["tree", "forest"])
+@cases(("objective", "normalize_type"), [("reg:squarederror", "tree"), ("binary:logistic", "forest")])
 def test_where_every_tree_is_dropped_the_weights_are_xgboosts(normalize_type, objective):
     x, y, frame = data()
     if objective == "binary:logistic":
@@ -46,7 +46,7 @@ def test_the_weights_by_hand():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@cases(
     "dropping",
     [
         {"rate_drop": 0.4},
@@ -56,14 +56,14 @@ def test_the_weights_by_hand():
 )
 def test_one_model_in_all_engines(dropping):
     _, _, frame = data()
-    options = {"booster": "dart", "n_estimators": 8, "max_depth": 3, "valid": frame, **dropping}
+    options = {"booster": "dart", "n_estimators": 4, "max_depth": 2, "valid": frame, **dropping}
     first, *others = (fb.fit(frame, "y", engine=engine, **options) for engine in ENGINES)
     assert all(other == first for other in others)
     # What the log measured on margins that were moved to and fro is what the trees say.
     last = np.sqrt(np.mean((first.predict(frame) - frame["y"]).to_numpy() ** 2))
     assert first.history["valid_rmse"][-1] == pytest.approx(last, rel=1e-12)
     assert first != fb.fit(frame, "y", **options | {"seed": 1})
-    assert first != fb.fit(frame, "y", n_estimators=8, max_depth=3)
+    assert first != fb.fit(frame, "y", n_estimators=4, max_depth=2)
 
 
 def test_without_drops_dart_is_plain_boosting():

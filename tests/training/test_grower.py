@@ -14,6 +14,7 @@ from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.gain import leaf_score
 from tests.support.cases import cases
+from tests.support.examples import examples
 
 HAND = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
 METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])
@@ -105,7 +106,7 @@ def test_min_child_weight_bounds_the_hessian_of_each_child(tree_method):
 
 
 @METHODS
-@pytest.mark.parametrize("depth", [1, 2, 5])
+@cases("depth", [1, 2, 5])
 def test_max_depth_is_reached_and_kept(tree_method, depth):
     rng = np.random.default_rng(1)
     frame = pl.DataFrame({"x": rng.normal(size=300), "y": rng.normal(size=300)})
@@ -198,7 +199,7 @@ def test_each_round_learns_from_what_is_left():
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_the_set_of_categories_is_the_best_of_all(seed, has_missing, exact):
     rng = np.random.default_rng(seed)
     names = list("abcdef")
@@ -295,8 +296,8 @@ def _naive_trees(x, y, candidates, p):
     return margin
 
 
-@pytest.mark.parametrize("tree_method", ["hist", "exact"])
-@cases("seed", range(4))
+@METHODS
+@cases("seed", range(3))
 def test_trees_are_those_of_a_plain_implementation(tree_method, seed):
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 12, (70, 3)).astype(float)

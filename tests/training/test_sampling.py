@@ -115,9 +115,9 @@ SAMPLED = [
 ], ids=str)  # fmt: skip
 def test_engines_draw_one_model(objective, parameters):
     target = "y" if objective == "reg:squarederror" else "late"
-    options = {"objective": objective, "features": FEATURES, "n_estimators": 3, "max_depth": 3, "seed": 11, **QUIET}
+    options = {"objective": objective, "features": FEATURES, "n_estimators": 2, "max_depth": 3, "seed": 11, **QUIET}
     options |= parameters
-    models = [fb.fit(DATA, target, engine=engine, **options) for engine in ENGINES]
+    models = [fb.fit(DATA, target, engine=engine, **options) for engine in ("numba", "polars")]
     con = duckdb.connect()
     con.register("frame", DATA)
     con.execute("SET preserve_insertion_order = false")
@@ -128,7 +128,7 @@ def test_engines_draw_one_model(objective, parameters):
     assert all(fb.fit(DATA, target, **options | other) != models[0] for other in others)
 
 
-@pytest.mark.parametrize("parameters", SAMPLED, ids=str)
+@cases("parameters", SAMPLED)
 def test_exact_draws_too(parameters):
     options = {"features": FEATURES, "n_estimators": 2, "max_depth": 3, "tree_method": "exact", **QUIET} | parameters
     model = fb.fit(DATA, "y", **options)
@@ -137,10 +137,10 @@ def test_exact_draws_too(parameters):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["multi:softprob", "reg:absoluteerror", "reg:quantileerror"])
+@cases("objective", ["multi:softprob", "reg:absoluteerror"])
 def test_samples_of_other_losses_are_one_model(objective):
     data = DATA.with_columns(kind=(pl.col("y") > -2).cast(pl.Int8) + (pl.col("y") > 2))
-    options = {"objective": objective, "features": FEATURES, "subsample": 0.5, "n_estimators": 2, "max_depth": 2}
+    options = {"objective": objective, "features": FEATURES, "subsample": 0.5, "n_estimators": 1, "max_depth": 2}
     target = "kind" if objective == "multi:softprob" else "y"
     models = [fb.fit(data, target, engine=engine, **options, **QUIET) for engine in ENGINES]
     assert_same(objective, *models)
@@ -151,12 +151,12 @@ def test_samples_of_other_losses_are_one_model(objective):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-@cases("share", [0.1, 0.5, 0.95])
+@cases("share", [0.1, 0.95])
 def test_the_root_covers_the_rows_drawn(share, engine):
     data = rows(3000)
-    options = {"features": FEATURES, "subsample": share, "n_estimators": 3, "max_depth": 1, "engine": engine, **QUIET}
+    options = {"features": FEATURES, "subsample": share, "n_estimators": 2, "max_depth": 1, "engine": engine, **QUIET}
     covers = fb.fit(data, "y", seed=5, **options).trees.filter(pl.col("node") == 0)["cover"].to_list()
-    drawn = [int((draws(3000, draw_key(5, 0, tree)) < share).sum()) for tree in range(3)]
+    drawn = [int((draws(3000, draw_key(5, 0, tree)) < share).sum()) for tree in range(2)]
     assert covers == drawn  # the hessian of the squared error is 1
     assert len(set(drawn)) > 1
     assert all(abs(cover - 3000 * share) < 4 * np.sqrt(3000 * share * (1 - share)) for cover in covers)
@@ -201,7 +201,7 @@ SHAPES = {
 @cases("shape", SHAPES)
 def test_the_expected_sample_size_is_the_requested_one(shape, engine):
     label = SHAPES[shape](np.random.default_rng(1))
-    for share, reg_lambda in ((0.1, 1.0), (0.1, 0.0), (0.5, 0.5), (0.9, 0.0)):
+    for share, reg_lambda in ((0.1, 1.0), (0.5, 0.5), (0.9, 0.0)) if engine == "numba" else ((0.1, 0.0),):
         parameters = Parameters(subsample=share, sampling_method="gradient_based", reg_lambda=reg_lambda)
         made = state(engine, label, np.zeros(2000), parameters)
         size = np.sqrt(label**2 + reg_lambda * (1 + np.abs(label) / 10) ** 2)
@@ -220,14 +220,14 @@ def test_rows_without_gradient_are_never_taken_and_may_be_too_many():
     assert nothing.start_tree(0, sample_rows(nothing, 0, parameters, tree=0)).H == 0
 
 
-@pytest.mark.parametrize("shape", ["normal", "heavy tails", "steep"])
+@cases("shape", ["normal", "heavy tails", "steep"])
 def test_gradient_based_samples_are_unbiased(shape):
     rng = np.random.default_rng(2)
     label = SHAPES[shape](rng)
     parameters = Parameters(subsample=0.2, sampling_method="gradient_based", reg_lambda=0.5)
     made = state("numba", label, np.zeros(2000), parameters)
     sample = sample_rows(made, 0, parameters, tree=0)
-    sums = [made.start_tree(0, replace(sample, key=draw_key(0, 9, i))) for i in range(400)]
+    sums = [made.start_tree(0, replace(sample, key=draw_key(0, 9, i))) for i in range(200)]
     whole = made.start_tree(0)
     for found, wanted in (([s.G for s in sums], whole.G), ([s.H for s in sums], whole.H)):
         assert abs(np.mean(found) - wanted) < 4 * np.std(found) / np.sqrt(len(found))
@@ -300,20 +300,20 @@ def test_the_kernel_draws_the_same_features(share, allowed, seed, depth):
 def test_every_feature_is_drawn_as_often():
     sampler = FeatureSampler(10, Parameters(colsample_bytree=0.3, colsample_bynode=0.7))
     counts = np.zeros(10)
-    for tree in range(2000):
+    for tree in range(1000):
         sampler.start_tree(tree)
         counts += sampler.allowed([OpenNode(0, 0, None)])[0]
-    assert counts.sum() == 2000 * 2  # ⌊0.7 · 3⌋
+    assert counts.sum() == 1000 * 2  # ⌊0.7 · 3⌋
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numba", "duckdb"])
-@cases("shares", [(0.5, 1, 1), (1, 0.25, 1), (1, 1, 0.3), (0.75, 0.7, 0.5)])
+@cases("shares", [(0.5, 1, 1), (1, 0.25, 1), (0.75, 0.7, 0.5)])
 def test_trees_split_on_what_was_drawn(shares, engine):
     names = ["colsample_bytree", "colsample_bylevel", "colsample_bynode"]
     given = dict(zip(names, map(float, shares), strict=True))
-    options = {"features": FEATURES, "n_estimators": 4, "max_depth": 4, "min_child_weight": 0, "seed": 8, **QUIET}
+    options = {"features": FEATURES, "n_estimators": 3, "max_depth": 3, "min_child_weight": 0, "seed": 8, **QUIET}
     model = fb.fit(DATA, "y", engine=engine, **given, **options)
     sampler = FeatureSampler(8, Parameters(seed=8, **given))
     used = set()
@@ -373,11 +373,11 @@ def test_a_forest_with_draws_by_node_is_the_mean_of_its_trees():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tree_method", ["hist", "approx"])
+@cases("tree_method", ["hist", "approx"])
 def test_rows_that_are_joined_to_categories_keep_their_draws(tree_method):
     # More rows than DuckDB hands to one thread at a time: on the way through its joins they may change their order.
     names = [f"name {i % 97}" for i in range(130_000)]
     frame = pl.DataFrame({"s": names, "x": [i * 7919 % 1000 for i in range(130_000)]})
     frame = frame.with_columns(y=(pl.col("x") * 0.01 + pl.col("s").str.len_chars() + pl.col("x") % 7).cast(pl.Float64))
-    options = {"subsample": 0.3, "n_estimators": 2, "max_depth": 3, "tree_method": tree_method}
+    options = {"subsample": 0.3, "n_estimators": 1, "max_depth": 2, "tree_method": tree_method}
     assert fb.fit(frame, "y", engine="duckdb", **options) == fb.fit(frame, "y", **options)

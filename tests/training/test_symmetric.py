@@ -26,8 +26,8 @@ def levels(model: fb.Model, tree: int = 0) -> list[list[tuple]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", LABELS)
 def test_every_level_asks_one_question_in_every_engine(objective):
-    frame, target = every_type(600, seed=3), LABELS[objective]
-    options = {"objective": objective, "features": list(FEATURES_BY_TYPE), "weight": "w", **SHAPE}
+    frame, target = every_type(400, seed=3), LABELS[objective]
+    options = {"objective": objective, "features": list(FEATURES_BY_TYPE), "weight": "w", **SHAPE, "n_estimators": 2}
     first, *others = (fb.fit(frame, target, engine=engine, **options) for engine in ENGINES)
     for other in others:
         assert other.trees.drop("gain", "cover", "value").equals(first.trees.drop("gain", "cover", "value"))

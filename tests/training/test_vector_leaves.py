@@ -16,7 +16,7 @@ VECTOR = {"multi_strategy": "multi_output_tree", "verbose": False}
 SPLITS = ("feature", "threshold", "categories", "missing_left", "left", "right")
 
 
-def flights(n: int = 900, seed: int = 0) -> pl.DataFrame:
+def flights(n: int = 500, seed: int = 0) -> pl.DataFrame:
     """Return numbers and strings, some of them missing, a class of four and two numeric targets."""
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=n), rng.integers(0, 6, n)
@@ -47,7 +47,7 @@ CASES = {
 
 
 def fitted(data, engine="numba", **options) -> fb.Model:
-    options = {"n_estimators": 3, "max_depth": 4, "features": FEATURES} | VECTOR | options
+    options = {"n_estimators": 2, "max_depth": 3, "features": FEATURES} | VECTOR | options
     return fb.fit(data, options.pop("target"), engine=engine, **options)
 
 
@@ -87,7 +87,7 @@ def test_every_engine_grows_the_same_trees(case, monkeypatch):
 
 @pytest.mark.slow
 def test_rows_in_the_order_of_leaves_and_of_a_relation(monkeypatch):
-    frame = flights(3000)
+    frame = flights(1500)
     plain = fitted(frame, **CASES["classes"])
     monkeypatch.setattr(numba, "MIN_SORTED", 100)
     monkeypatch.setattr(sql, "MIN_SORTED", 100)
@@ -100,11 +100,11 @@ def test_rows_in_the_order_of_leaves_and_of_a_relation(monkeypatch):
 
 
 def test_margins_of_training_are_those_of_the_model():
-    """Each round continues where the model of the rounds before stands: three rounds are one and then two."""
+    """Each round continues where the model of the rounds before stands: two rounds are one and then another."""
     frame = flights()
     whole = fitted(frame, **CASES["classes"])
     first = fitted(frame, n_estimators=1, **CASES["classes"])
-    more = fitted(frame, n_estimators=2, init_model=first, **CASES["classes"])
+    more = fitted(frame, n_estimators=1, init_model=first, **CASES["classes"])
     np.testing.assert_allclose(more.predict(frame).to_numpy(), whole.predict(frame).to_numpy(), rtol=1e-9)
     proba = whole.predict(frame).to_numpy()
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
@@ -167,7 +167,7 @@ def test_contributions_add_up_by_output():
         np.testing.assert_allclose(found, margins[:, output], atol=1e-9)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "message"),
     [
         ({"tree_method": "exact"}, r"multi_output_tree' does not go with tree_method='exact'; use 'hist'"),
