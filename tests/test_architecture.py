@@ -69,7 +69,8 @@ def imported(path: Path) -> set[str]:
     """Return the modules that a file imports, at its top or within functions, by a statement or by name."""
     found = set()
     for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__"):
+        called = getattr(node, "func", None)
+        if getattr(called, "attr", getattr(called, "id", None)) in ("import_module", "__import__"):
             assert isinstance(node.args[0], ast.Constant), f"{path}: import of a name that is not known before it runs"
             found.add(node.args[0].value)
         if isinstance(node, ast.Import):

@@ -239,6 +239,7 @@ COMMANDS = ("train", "score", "evaluate", "compare", "explain", "plot", "report"
 @pytest.mark.slow
 def test_the_examples_of_help_run(tmp_path, monkeypatch, capsys):
     xgboost = pytest.importorskip("xgboost")
+    monkeypatch.setattr("frameboost.report.material._DRAWS", 5)
     write_data(tmp_path)
     monkeypatch.chdir(tmp_path)
     fb.fit(flights(), "arr_delay", features=["dep_delay"], n_estimators=2).save("other.json")

@@ -81,8 +81,16 @@ def test_rows_of_a_group_are_drawn_together():
 def test_queries_are_drawn_whole():
     model = fb.fit(ROWS, "rank", features=["x"], group="who", objective="rank:ndcg", n_estimators=1, max_depth=2)
     values, found = intervals(model, draws=60, label="rank", qid="who")
-    of_query = model.evaluate(ROWS.filter(pl.col("who") < 60), "rank", group="who", by="who", eval_metric="ndcg@5")
-    queries = of_query.metrics["value"].to_numpy()
+    gains = ROWS.select("who", gain=2.0 ** pl.col("rank") - 1, score=model.predict(ROWS)).with_row_index()
+    discounts = 1 / np.log2(np.arange(2, 7))
+
+    def of_order(*by: str) -> np.ndarray:
+        first = gains.sort("who", *by, descending=[False, *[name != "index" for name in by]]).group_by("who").head(5)
+        return first.sort("who", maintain_order=True)["gain"].to_numpy().reshape(-1, 5) @ discounts
+
+    best = of_order("gain")
+    queries = np.where(best > 0, of_order("score", "index") / np.maximum(best, 1e-9), 1.0)
+    assert values["ndcg@5"] == pytest.approx(queries.mean(), rel=1e-9)
     low, high = found["ndcg@5"]
     assert low < values["ndcg@5"] < high
     assert high - low == pytest.approx(2 * 1.96 * np.std(queries, ddof=1) / (N / 10) ** 0.5, rel=0.4)

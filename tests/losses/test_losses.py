@@ -463,28 +463,6 @@ def test_a_custom_objective_starts_at_a_newton_step(engine):
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
-@cases(("objective", "wrong", "needs"), [
-    ("reg:squaredlogerror", -1.0, "numbers greater than -1"),
-    ("reg:logistic", 1.01, "numbers from 0 to 1"),
-    ("binary:logistic", 0.5, "0 and 1 (or false and true)"),
-    ("binary:logitraw", 2.0, "0 and 1 (or false and true)"),
-    ("binary:hinge", -1.0, "0 and 1 (or false and true)"),
-    ("count:poisson", -0.5, "numbers of 0 or more"),
-    ("reg:gamma", 0.0, "numbers greater than 0"),
-    ("reg:tweedie", -1.0, "numbers of 0 or more"),
-    ("multi:softprob", 0.5, "the classes 0 to 1"),
-    ("multi:softmax", -1.0, "the classes 0 to 1"),
-])  # fmt: skip
-def test_labels_that_a_loss_does_not_know_are_refused(objective, wrong, needs):
-    good = [1.0, 0.5] if objective == "reg:gamma" else [1.0, 0.0]
-    rows = pl.DataFrame({"x": [1, 2, 3, 4], "y": [*good, wrong, good[0]]})
-    with pytest.raises(fb.DataError) as error:
-        fb.fit(rows, "y", objective=objective)
-    assert f"target 'y' holds other values than {needs} in 1 of 4 rows" in str(error.value)
-    assert f"objective '{objective}' needs those" in str(error.value)
-    assert fb.fit(rows.filter(pl.col("y") != wrong), "y", objective=objective, n_estimators=1)
-
-
 @cases("upper", [1.5, 0.0, -1.0])
 def test_times_must_lie_in_order(upper):
     rows = pl.DataFrame({"x": [1, 2, 3], "low": [2.0, 1.0, 0.0], "high": [upper, 1.0, None]})

@@ -6,12 +6,9 @@ import math
 import re
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
-import sklearn.metrics
-import xgboost
 
 import frameboost as fb
 from frameboost.metrics.built_in import METRICS, get_metrics
@@ -85,25 +82,6 @@ def test_engines_measure_alike(case):
     options = {"weight": "w", "eval_metric": OF_OBJECTIVE[case.objective], "n_estimators": 1, "max_depth": 1}
     one, other = (fit(case, rows, valid=held_out, engine=e, **options).history for e in ("numba", "duckdb"))
     np.testing.assert_allclose(one.to_numpy(), other.to_numpy(), rtol=1e-11)
-
-
-@cases("weight", [None, "w"])
-def test_the_metrics_are_scikit_learns(weight):
-    rows = labelled_rows()
-    names = ["auc", "logloss", "error", "rmse"]
-    options = {"features": FEATURES, "objective": "binary:logistic", "n_estimators": 3, "max_depth": 1}
-    model = fb.fit(rows, "late", weight=weight, eval_metric=names, **options)
-    y, w = rows["late"].to_numpy(), None if weight is None else rows[weight].to_numpy()
-    for k in (1, 2, 3):
-        p = model[:k].predict(rows).to_numpy()
-        assert len(np.unique(p)) < 10, "there must be ties"
-        assert model.history.row(k - 1, named=True) == pytest.approx({
-            "round": k,
-            "train_auc": sklearn.metrics.roc_auc_score(y, p, sample_weight=w),
-            "train_logloss": sklearn.metrics.log_loss(y, p, sample_weight=w),
-            "train_error": 1 - sklearn.metrics.accuracy_score(y, p > 0.5, sample_weight=w),
-            "train_rmse": sklearn.metrics.root_mean_squared_error(y, p, sample_weight=w),
-        }, rel=1e-12)  # fmt: skip
 
 
 @pytest.mark.slow
@@ -181,13 +159,6 @@ def test_own_metrics_know_every_prediction_margin_and_bound():
     assert model.history["train_open"][0] == 1 / 6  # an infinite bound is a number
 
 
-def test_own_metrics_and_xgboosts_go_together():
-    rows = labelled_rows()
-    own = fb.Metric("largest", "MAX(ABS(label - prediction))")
-    model = fb.fit(rows, "amount", features=FEATURES, eval_metric=["rmse", own, "mae"], n_estimators=1)
-    assert model.history.columns == ["round", "train_rmse", "train_largest", "train_mae"]
-
-
 @cases(("sql", "message"), [
     ("label", "is not an aggregate; write SUM(...), AVG(...), MIN or MAX"),
     ("1", "is not an aggregate"),
@@ -253,16 +224,6 @@ def test_error_at_one_half_is_error():
     assert fb.fit(rows, "late", eval_metric="error@0.5", **options).history.columns == ["round", "train_error"]
     model = fb.fit(rows, "late", eval_metric=["error", "error@0.70", "error@1e-1"], **options)
     assert model.history.columns == ["round", "train_error", "train_error@0.7", "train_error@0.1"]
-
-
-def test_metrics_of_a_relation_are_the_frames():
-    rows = labelled_rows()
-    con = duckdb.connect()
-    con.register("frame", rows)
-    options = {"features": FEATURES, "objective": "binary:logistic", "n_estimators": 2, "eval_metric": ["aucpr", "auc"]}
-    ours = [fb.fit(data, "late", **options).history.to_numpy() for data in (rows, con.sql("SELECT * FROM frame"))]
-    np.testing.assert_allclose(ours[0], ours[1], rtol=1e-12)
-    assert xgboost.__version__.startswith("3.2"), "the twin of these tests"
 
 
 def test_a_metric_that_yields_no_number_is_refused_or_not_a_number():

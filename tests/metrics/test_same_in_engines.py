@@ -33,8 +33,8 @@ def frame():
 @cases(
     ("target", "metrics", "more", "engines"),
     [
-        ("late", ["auc", "aucpr", "logloss"], {"weight": "w", "objective": "binary:logistic"}, ("polars", "duckdb")),
-        ("late", ["auc", "error@0.3"], {"objective": "binary:logistic"}, ("polars",)),
+        ("late", ["auc", "aucpr", "logloss", "error@0.3"], {"weight": "w", "objective": "binary:logistic"},
+         ("polars", "duckdb")),
         ("relevance", ["auc", "mlogloss", "merror"], {"weight": "w", "objective": "multi:softprob", "num_class": 4},
          ("polars",)),
         ("amount", ["rmse", "mae", fb.Metric("m", "MAX(ABS(label)) + AVG(CASE WHEN LN(label) > 0 THEN 1 ELSE 0 END)")],

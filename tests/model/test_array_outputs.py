@@ -4,18 +4,18 @@ from dataclasses import asdict
 
 import numpy as np
 import polars as pl
-import pytest
 
 from frameboost.compile.polars import output_column
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.outputs import output_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.prediction.outputs import ArrayOutput
+from tests.support.cases import cases
 from tests.support.objectives import CASES
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("name", ["mean", "probability"])
+@cases("case", CASES)
+@cases("name", ["mean", "probability"])
 def test_bits_are_those_of_the_query(case, name):
     loss = get_loss(case.objective, asdict(Parameters(**{"max_delta_step": 0.7} | case.parameters)))
     if name == "probability" and (not loss.classes or loss.name == "binary:hinge"):

@@ -2,7 +2,6 @@
 
 import math
 import random
-from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -11,9 +10,6 @@ import pytest
 
 import frameboost as fb
 from frameboost.ensemble.averaging import average
-from frameboost.evaluation.scored_rows import score_rows
-from frameboost.model.conformal import conformal_interval, conformity_scores
-from frameboost.prediction.predictor import Predictor
 from tests.support.cases import cases
 
 FEATURES = ["x", "z"]
@@ -160,34 +156,6 @@ def test_new_rows_are_covered_as_promised(objective):
     assert 0.8 - error < np.mean(shares) < 0.8 + upper + error
 
 
-def test_rows_that_are_not_exchangeable_are_not_covered(model):
-    sure = model.conform(rows(4000, 3), "y")
-    assert abs(covered(sure).mean() - 0.9) < 0.02
-    # Of noise that is twice as large only those labels within half the distance are held, bias aside.
-    d = sure.ensemble.interval.distance
-    half = replace(sure.ensemble.interval, distance=d / 2)
-    noisier = covered(sure, frame=rows(4000, 4, noise=2.0)).mean()
-    alike = covered(fb.Model(replace(sure.ensemble, interval=half))).mean()
-    assert abs(noisier - alike) < 0.03
-    assert noisier < 0.8
-    # Rows of training have smaller residuals than those that the trees have not seen.
-    deep = fb.fit(TRAINING, "y", features=FEATURES, n_estimators=50, max_depth=8)
-    assert covered(deep.conform(TRAINING, "y")).mean() < 0.6
-    assert abs(covered(deep.conform(LATER, "y")).mean() - 0.9) < 0.03
-    # Later rows than those that were drawn at random: a trend that the model does not know.
-    assert covered(sure, frame=NEW.with_columns(y=pl.col("y") + 4.0)).mean() < 0.5
-
-
-@cases("column", ["shop", "floor", "open"])
-def test_each_group_is_covered(model, column):
-    sure = model.conform(rows(4000, 3), "y", groups=column)
-    held = NEW.select(column).with_columns(held=covered(sure)).group_by(column).agg(pl.col("held").mean())
-    assert (held["held"] - 0.9).abs().max() < 0.03
-    if column == "shop":
-        of_all = NEW.select(column).with_columns(held=covered(model.conform(rows(4000, 3), "y")))
-        assert of_all.filter(shop="B")["held"].mean() < 0.85
-
-
 def test_a_groups_distance_is_that_of_its_rows_and_others_have_that_of_all(model):
     few = LATER.with_columns(shop=pl.when(pl.int_range(pl.len()) < 5).then(pl.lit("few")).otherwise("shop"))
     sure = model.conform(few, "y", groups="shop")
@@ -198,22 +166,6 @@ def test_a_groups_distance_is_that_of_its_rows_and_others_have_that_of_all(model
     low, high = ends(sure, frame)
     expected = [*wanted.values(), *[of_all] * 4]
     np.testing.assert_allclose((high - low) / 2, expected, rtol=1e-12)
-
-
-def test_rows_are_covered_that_no_fold_was_trained_on():
-    """Scores of several models, each of rows that it has not seen, make the interval of another (cross-conformal)."""
-    folds = [TRAINING.filter(pl.int_range(pl.len()) % 4 == k) for k in range(4)]
-    scores, loss = [], fitted("reg:squarederror").ensemble.loss
-    for k, held in enumerate(folds):
-        others = fb.fit(pl.concat(folds[:k] + folds[k + 1 :]), "y", **SHAPE)
-        scored = score_rows(Predictor(others.ensemble), held, "y", None, "margin")
-        scores.append(conformity_scores(loss, [scored.predictions], scored.labels, 0.9))
-    shops = pl.concat(folds)["shop"]
-    of_all = fitted("reg:squarederror").ensemble
-    for groups in (None, shops):
-        interval = conformal_interval(loss, np.concatenate(scores), 0.9, groups)
-        assert interval.rows == 800
-        assert abs(covered(fb.Model(replace(of_all, interval=interval))).mean() - 0.9) < 0.03
 
 
 # --- quantiles that do not cross --------------------------------------------------------------------------------------

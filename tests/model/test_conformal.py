@@ -62,18 +62,6 @@ def test_places_that_are_whole_are_not_rounded_up(coverage, rows, place):
     assert rows_needed(coverage) <= rows
 
 
-@cases("rows", [19, 99])
-def test_coverage_is_that_of_the_theory(rows):
-    # The share of a continuous distribution below the k-th smallest of n draws is Beta(k, n + 1 - k).
-    rng, coverage, times = np.random.default_rng(rows), 0.9, 4000
-    k = math.ceil((rows + 1) * coverage)
-    held = [conformal_distance(rng.random(rows), coverage) for _ in range(times)]  # the uniform's share is itself
-    a, b = k, rows + 1 - k
-    error = math.sqrt(a * b / ((a + b) ** 2 * (a + b + 1)) / times)
-    assert abs(np.mean(held) - k / (rows + 1)) < 4 * error
-    assert np.mean(held) > coverage - 4 * error
-
-
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 

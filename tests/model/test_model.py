@@ -50,10 +50,6 @@ def test_query_keeps_what_is_asked_for(con, model, frame, keep, columns):
     assert [row[-1] for row in result.fetchall()] == model.predict(frame).to_list()
 
 
-def test_query_names_its_column(con, model):
-    assert con.sql(model.query("sales.orders", keep=[], name='a "b"')).columns == ['a "b"']
-
-
 def test_table_names_are_quoted(con, model):
     query = model.query('"odd ""name"".t; --"', keep=[])
     assert len(con.execute(query).fetchall()) == 3
@@ -166,15 +162,6 @@ def test_names_that_look_like_patterns_are_names():
         assert model.features == ["^x.*$", "*"]
         assert model.predict(frame).to_list() == [0.0, 4.0]
         assert frame.select(model.expr()).to_series().to_list() == [0.0, 4.0]
-
-
-def test_probabilities_and_margins():
-    frame = pl.DataFrame({"x": [1, 2, 3, 4], "y": [False, True, False, True]})
-    model = fb.fit(frame, "y", objective="binary:logistic", n_estimators=3, min_child_weight=0)
-    mean, margin = model.predict(frame), model.predict(frame, output="margin")
-    assert mean.to_list() == (1 / (1 + (-margin).exp())).to_list()
-    assert mean.is_between(0, 1).all()
-    assert model.objective == "binary:logistic"
 
 
 def test_predictions_of_several_margins_are_null_where_one_that_they_depend_on_is():

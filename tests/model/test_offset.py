@@ -207,20 +207,6 @@ def test_where_the_offset_is_no_number_there_is_no_score():
             call()
 
 
-def test_a_class_beside_an_offset_that_is_no_number_is_unknown():
-    late = fb.fit(ROWS, "late", base_margin="m", **SHAPE)
-    rows = ROWS.head(3).with_columns(m=pl.Series([None, math.nan, 1.0]))
-    con = duckdb.connect()
-    con.register("t", rows)
-    for output in ("class", "mean", "margin"):
-        expected = [None, None, late.predict(rows, output)[2]]
-        assert late.predict(rows, output).to_list() == rows.select(late.expr(output)).to_series().to_list() == expected
-        for form in ("case", "staged"):
-            query = late.query("t", keep=["id"], output=output, form=form)
-            assert [value for _, value in con.sql(query).order("id").fetchall()] == expected
-    assert late.explain(rows)["bias"].to_list()[:2] == [None, None]
-
-
 @pytest.mark.slow
 def test_a_table_without_the_column_is_refused_by_its_name(tmp_path):
     rows = ROWS.drop("years")

@@ -525,13 +525,6 @@ def test_samples_and_thinned_curves_keep_order_and_ends():
     assert len(found) <= 11 and found["y"].is_sorted()
 
 
-def test_charts_can_be_put_beside_each_other(models):
-    chart = plots.roc(models["two"], DATA, "two") | plots.precision_recall(models["two"], DATA, "two")
-    assert len(chart.to_dict()["hconcat"]) == 2
-    assert plots.importance(models["y"]).properties(title="mine").to_dict()["title"] == "mine"
-    assert '"title": "mine"' in plots.importance(models["y"]).properties(title="mine").to_json()
-
-
 def test_without_altair_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "altair", None)
     monkeypatch.delitem(sys.modules, "frameboost.plots")

@@ -8,7 +8,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectFromModel
 
 import frameboost as fb
@@ -222,13 +221,6 @@ def test_a_type_that_was_not_trained_on_is_refused(frame, X):
 def test_a_relation_has_no_order():
     with pytest.raises(TypeError, match="the rows of a DuckDB relation have no order"):
         fb.FrameBoostRegressor().fit(duckdb.sql("SELECT i FROM range(40) AS r(i)"), np.arange(40))
-
-
-def test_nothing_is_known_before_fit(X):
-    for kind in ESTIMATORS:
-        with pytest.raises(NotFittedError):
-            kind().predict(X)
-        assert not hasattr(kind(), "feature_importances_")
 
 
 def test_a_star_is_refused():

@@ -77,12 +77,12 @@ def test_stages_of_other_boosters_and_of_arrays(parameters):
 
 def test_nothing_is_known_before_fit(X):
     for kind in ESTIMATORS:
-        for method in ("apply", "explain"):
+        for method in ("predict", "apply", "explain"):
             with pytest.raises(NotFittedError):
                 getattr(kind(), method)(X)
         with pytest.raises(NotFittedError):
             next(kind().staged_predict(X))
-        for name in ("best_iteration_", "best_score_", "evals_result_"):
+        for name in ("best_iteration_", "best_score_", "evals_result_", "feature_importances_"):
             assert not hasattr(kind(), name)
 
 

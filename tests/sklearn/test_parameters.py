@@ -6,12 +6,9 @@ import pickle
 import numpy as np
 import polars as pl
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
+from sklearn.utils.class_weight import compute_sample_weight
 
 import frameboost as fb
 from tests.support.cases import cases
@@ -71,17 +68,6 @@ def test_subclasses_may_have_parameters_of_their_own(kind):
         assert chosen.items() <= clone(changed).get_params().items()
 
 
-def test_a_subclass_is_searched_over_in_a_pipeline_with_routed_weights():
-    X, y = numbers()[0], np.arange(200) % 2
-    with sklearn.config_context(enable_metadata_routing=True):
-        weighed = OfSubclass(n_estimators=2).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        pipeline = make_pipeline("passthrough", weighed)
-        pipeline.set_output(transform="polars")
-        search = GridSearchCV(pipeline, {"ofsubclass__max_depth": [1, 3]}, cv=2, error_score="raise")
-        search.fit(X, y, sample_weight=np.ones(200))
-    assert search.best_estimator_[-1].max_depth == search.best_params_["ofsubclass__max_depth"]
-
-
 # --- names of other libraries -----------------------------------------------------------------------------------------
 
 
@@ -95,15 +81,6 @@ def test_other_names_are_stored_under_ours(kind):
     assert "eta" not in inspect.signature(kind).parameters
     assert estimator.set_params(eta=0.2, max_depth=2, min_split_loss=1.0).get_params() == estimator.get_params()
     assert (estimator.learning_rate, estimator.max_depth, estimator.gamma) == (0.2, 2, 1.0)
-
-
-def test_a_search_goes_over_other_names():
-    X, y = numbers()
-    search = GridSearchCV(fb.FrameBoostRegressor(num_round=2), {"eta": [0.01, 0.9]}, cv=2, error_score="raise").fit(
-        X, y
-    )
-    assert search.best_params_ == {"eta": 0.9}
-    assert search.best_estimator_.learning_rate == 0.9
 
 
 def test_num_leaves_lifts_the_limit_of_depth_unless_one_is_chosen():
@@ -186,15 +163,6 @@ def test_class_weights_are_scikit_learns(labels, class_weight, is_weighted):
     expected = fb.FrameBoostClassifier(**SHAPE).fit(X, y, compute_sample_weight(class_weight, y) * weight)
     found = fb.FrameBoostClassifier(class_weight=class_weight, **SHAPE).fit(X, y, weight if is_weighted else None)
     assert found.model_ == expected.model_
-
-
-def test_balanced_classes_weigh_the_same():
-    X, y = pl.DataFrame({"x": range(40)}), np.arange(40) >= 30
-    classifier = fb.FrameBoostClassifier(class_weight="balanced", n_estimators=1, max_depth=1, reg_lambda=0).fit(X, y)
-    # 40 / (2 * 30) and 40 / (2 * 10), of gradients 0.5 and hessians 0.25 at the base score of one half
-    assert compute_class_weight("balanced", classes=np.array([False, True]), y=y).tolist() == [2 / 3, 2.0]
-    assert classifier.model_.base_margin == pytest.approx(0.0)
-    assert classifier.model_.trees["cover"].to_list() == pytest.approx([10.0, 5.0, 5.0])
 
 
 @cases(

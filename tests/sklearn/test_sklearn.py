@@ -8,25 +8,23 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import frameboost as fb
 from frameboost.parameters.parameters import Parameters
 from frameboost.sklearn.estimator import FROM_THE_DATA
 from tests.support.cases import cases, some_pairs
-from tests.support.estimator_frames import COLUMNS, ESTIMATORS, SHAPE, as_pandas, numbers
+from tests.support.estimator_frames import ESTIMATORS, SHAPE, numbers
 
 ROOT = Path(__file__).parents[2]
 
@@ -140,32 +138,6 @@ def test_bad_labels(y, message):
         fb.FrameBoostClassifier().fit(pl.DataFrame({"x": range(40)}), y)
 
 
-@cases("labels", [["a", "b", "c"], [10, 20, 30, 40]])
-def test_more_than_two_classes(labels):
-    X, codes = make_classification(400, 6, n_informative=4, n_classes=len(labels), class_sep=2.0, random_state=0)
-    y = np.array(labels)[codes]
-    classifier = fb.FrameBoostClassifier(**SHAPE).fit(X, y)
-    assert classifier.classes_.tolist() == labels
-    assert classifier.model_.objective == "multi:softprob"
-    data = pl.DataFrame(X, schema=classifier.model_.features).with_columns(y=y if "a" in labels else codes)
-    assert classifier.model_.classes == (labels if "a" in labels else list(range(len(labels))))
-    assert classifier.model_ == fb.fit(data, "y", objective="multi:softprob", num_class=len(labels), **SHAPE)
-    probabilities = classifier.predict_proba(X)
-    np.testing.assert_array_equal(probabilities, classifier.model_.predict(data).to_numpy())
-    assert probabilities.shape == classifier.decision_function(X).shape == (400, len(labels))
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(classifier.decision_function(X).argmax(axis=1), probabilities.argmax(axis=1))
-    assert classifier.score(X, y) > 0.8
-
-
-def test_margins_of_logitraw_become_probabilities(frame, X):
-    raw = fb.FrameBoostClassifier(objective="binary:logitraw", **SHAPE).fit(X, frame["late"])
-    margins = raw.decision_function(X)
-    np.testing.assert_allclose(raw.predict_proba(X)[:, 1], 1 / (1 + np.exp(-margins)))
-    np.testing.assert_array_equal(raw.predict(X), margins > 0)
-    np.testing.assert_array_equal(list(raw.staged_predict_proba(X))[-1], raw.predict_proba(X))
-
-
 @cases("ids", [[7, 3, 5], ["q1", "q3", "q2"]])
 def test_the_ranker_orders_each_query(ids):
     rng = np.random.default_rng(0)
@@ -205,13 +177,6 @@ def test_estimators_are_copied_whole(frame, X, copied, scored):
     assert not hasattr(fresh, "model_")
 
 
-def test_joblib_keeps_estimators(frame, X, tmp_path):
-    regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, frame["amount"])
-    joblib.dump(regressor, tmp_path / "regressor.joblib")
-    other = joblib.load(tmp_path / "regressor.joblib")
-    np.testing.assert_array_equal(other.predict(X), regressor.predict(X))
-
-
 @cases("output", ["polars", "pandas", "default"])
 def test_behind_a_transformer_with_any_output(output):
     X, y = numbers()
@@ -222,28 +187,6 @@ def test_behind_a_transformer_with_any_output(output):
     scaled = StandardScaler().fit_transform(X)
     np.testing.assert_array_equal(pipeline.predict(pl.DataFrame(X, schema=names)),
                                   fb.FrameBoostRegressor(**SHAPE).fit(scaled, y).predict(scaled))  # fmt: skip
-
-
-@cases("output", ["polars", "pandas"])
-def test_strings_and_dates_pass_through_a_column_transformer(frame, X, output):
-    X = X.select("float64", "date", "string")
-    scaler = make_column_transformer((StandardScaler(), ["float64"]), remainder="passthrough",
-                                     verbose_feature_names_out=False)  # fmt: skip
-    pipeline = make_pipeline(scaler, fb.FrameBoostRegressor(**SHAPE)).set_output(transform=output)
-    table = X if output == "polars" else as_pandas(X)
-    pipeline.fit(table, frame["amount"])
-    text = pipeline[-1].model_
-    assert text.features == X.columns
-    assert "  date     date\n" in repr(text)
-    assert "string (" in repr(text)
-    assert pipeline.score(table, frame["amount"]) > 0
-
-
-def test_one_hot_encoding_is_not_needed_but_works(frame, X):
-    X = X.select("float64", "string").with_columns(pl.col("string").fill_null("none"))
-    encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["string"]), remainder="passthrough")
-    pipeline = make_pipeline(encoder, fb.FrameBoostClassifier(**SHAPE)).fit(X, frame["late"])
-    assert pipeline[-1].n_features_in_ == X["string"].n_unique() + 1
 
 
 @pytest.mark.slow
@@ -264,31 +207,7 @@ def test_grid_search_and_cross_validation(table):
     assert importance.importances_mean.shape == (5,)
 
 
-def test_weights_are_routed(frame, X):
-    search = GridSearchCV(fb.FrameBoostRegressor(n_estimators=2), {"max_depth": [2]}, cv=2, error_score="raise")
-    search.fit(X, frame["amount"], sample_weight=frame["w"].to_numpy())
-    whole = fb.FrameBoostRegressor(n_estimators=2, max_depth=2).fit(X, frame["amount"], sample_weight=frame["w"])
-    assert search.best_estimator_.model_ == whole.model_
-
-
 # --- rows to validate on ----------------------------------------------------------------------------------------------
-
-
-@cases("weighted", [False, True])
-def test_rows_to_validate_on_stop_a_fit(frame, X, weighted):
-    train, held_out = slice(0, 200), slice(200, None)
-    weight = frame["w"][train] if weighted else None
-    options = {"n_estimators": 60, "early_stopping_rounds": 2, "max_depth": 3}
-    regressor = fb.FrameBoostRegressor(**options)
-    regressor.fit(X[train], frame["amount"][train], weight, eval_set=[(X[held_out], frame["amount"][held_out])])
-    valid = frame[held_out].with_columns(w=pl.lit(1.0))
-    expected = fb.fit(
-        frame[train].with_columns(pl.col("w").cast(pl.Float64)), "amount", features=COLUMNS,
-        weight="w" if weighted else None, valid={"validation_0": valid}, **options,
-    )  # fmt: skip
-    assert regressor.model_ == expected
-    assert regressor.model_.best_iteration == expected.best_iteration < 60
-    assert regressor.model_.history.equals(expected.history)
 
 
 def test_classes_to_validate_on_are_those_of_training(frame, X):

@@ -91,6 +91,9 @@ def test_probabilities_and_margins_of_every_objective_are_those_of_the_classes(o
     *_, last = classifier.staged_decision_function(X)
     np.testing.assert_array_equal(last, margins)
     if objective == "multi:softmax":
+        table = pl.DataFrame(X, schema=classifier.model_.features).with_columns(y=place)
+        plain = fb.fit(table, "y", objective=objective, num_class=n_classes, **SHAPE)
+        assert plain.trees.equals(classifier.model_.trees)
         as_shares = fb.FrameBoostClassifier(objective="multi:softprob", **SHAPE).fit(X, y)
         np.testing.assert_array_equal(as_shares.predict_proba(X), probabilities)
 

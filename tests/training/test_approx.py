@@ -136,16 +136,6 @@ def test_with_equal_weights_cuts_are_those_of_hist(counts, max_bin):
     assert weighted_cut_positions(before[:-1] * 0.25, before[-1] * 0.25, max_bin).tolist() == expected
 
 
-def test_no_bin_weighs_more_than_its_share_and_one_value():
-    rng = np.random.default_rng(0)
-    h = rng.exponential(size=10_000)
-    before = np.cumsum(h) - h
-    at = [0, *weighted_cut_positions(before, h.sum(), 50), len(h)]
-    sizes = np.add.reduceat(h, at[:-1])
-    assert len(sizes) == 50
-    assert sizes.max() <= h.sum() / 50 + h.max()
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_node_is_cut_by_its_own_rows(engine):
     rng = np.random.default_rng(1)
@@ -252,8 +242,8 @@ def test_with_equal_hessians_it_is_hist_whatever_the_bins():
 
 def test_the_hessians_of_logistic_loss_move_cuts_to_where_it_is_undecided():
     rng = np.random.default_rng(0)
-    x = rng.uniform(-8, 8, 4000)
-    frame = pl.DataFrame({"x": x, "y": rng.random(4000) < 1 / (1 + np.exp(-x))})
+    x = rng.uniform(-8, 8, 2000)
+    frame = pl.DataFrame({"x": x, "y": rng.random(2000) < 1 / (1 + np.exp(-x))})
     options = {**SHAPE, "objective": "binary:logistic", "n_estimators": 12, "max_bin": 8, "reg_lambda": 0.0}
     thresholds: dict[str, dict[int, set[float]]] = {}
     for method in ("hist", "approx"):
@@ -264,27 +254,6 @@ def test_the_hessians_of_logistic_loss_move_cuts_to_where_it_is_undecided():
     # Where the model is sure h is small, so cuts move to where it is not: about 0.
     near = [t for tree in range(6, 12) for t in thresholds["approx"][tree] if abs(t) < 2]
     assert len(near) > len([t for tree in range(6, 12) for t in thresholds["hist"][tree] if abs(t) < 2])
-
-
-def clustered(n_rows: int, seed: int = 0) -> pl.DataFrame:
-    """Return rows in a few narrow clusters far apart, within each of which the label goes by fine differences."""
-    rng = np.random.default_rng(seed)
-    cluster = rng.integers(0, 8, n_rows)
-    within = rng.random(n_rows)
-    y = np.sin(within * 12 + cluster) + rng.normal(size=n_rows) * 0.1
-    return pl.DataFrame({"x": cluster * 1000.0 + within, "y": y})
-
-
-def test_local_proposals_need_fewer_bins():
-    training, held_out = clustered(2000), clustered(1000, seed=1)
-    options = {**SHAPE, "n_estimators": 4, "max_depth": 6}
-
-    def error(**more) -> float:
-        model = fb.fit(training, "y", **options, **more)
-        return float(np.mean((model.predict(held_out) - held_out["y"]).to_numpy() ** 2))
-
-    assert error(proposal="local", max_bin=6) < 0.5 * error(proposal="global", max_bin=6)
-    assert error(proposal="local", max_bin=6) < 1.1 * error(proposal="global", max_bin=256)
 
 
 @pytest.mark.slow
@@ -330,8 +299,11 @@ def logistic_losses(rng: np.random.Generator) -> tuple[float, float]:
     [
         ({"proposal": "local"}, "proposal='local' is for tree_method='approx'; tree_method='hist' proposes no splits"),
         ({"proposal": "local", "tree_method": "exact"}, "tree_method='exact' proposes no splits anew"),
-        ({"tree_method": "approx", "proposal": "locale"}, "must be one of 'global', 'local', not 'locale'; did you"),
-        ({"tree_method": "approx", "cuts": {"x": [1]}}, "cuts do not go with tree_method='approx', which finds its"),
+        (
+            {"tree_method": "approx", "proposal": "locale"},
+            "must be one of 'global', 'local', not 'locale'; did you mean",
+        ),
+        ({"tree_method": "approx", "cuts": {"x": [1]}}, "cuts do not go with tree_method='approx', which finds"),
     ],
 )
 def test_what_does_not_go_together_is_an_error(options, message):

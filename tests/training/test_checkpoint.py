@@ -130,6 +130,8 @@ OPTIONS = {
     "quantiles": {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.9], "valid": "held"},
     "median": {"objective": "reg:absoluteerror", "weight": "w", "subsample": 0.6},
     "targets": {"target": ["y", "positive"]},
+    "vector leaves": {"target": ["y", "positive"], "multi_strategy": "multi_output_tree", "subsample": 0.6},
+    "slopes": {"linear_tree": True},
     "counts": {"objective": "count:poisson", "target": "positive", "base_margin": "start"},
     "hazards": {"objective": "survival:cox", "target": "time", "eval_metric": "cox-nloglik"},
     "times": {"objective": "survival:aft", "target": "positive", "label_upper_bound": "upper", "valid": "held"},
@@ -210,9 +212,8 @@ def test_other_orders_of_the_rows_go_on_without_samples(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:eval_metric")
 def test_metrics_that_are_no_numbers_are_kept(tmp_path):
-    path = tmp_path / "fit.json"
     options = {"eval_metric": [fb.Metric("nothing", "SUM(CASE WHEN label > 1000 THEN 1 ELSE 0 END) / 0"), "rmse"]}
-    whole = check_resumes(path, **options)
+    whole = check_resumes(tmp_path / "fit.json", **options)
     assert whole.history["train_nothing"].is_finite().sum() == 0
 
 

@@ -20,7 +20,7 @@ from frameboost.splits.gain import bounded_score, bounded_weight, leaf_score, le
 from frameboost.splits.split import Split, Stats
 from frameboost.training.constraints import Constraints
 from frameboost.training.open_nodes import OpenNode
-from tests.support.cases import cases, some_pairs
+from tests.support.cases import cases
 from tests.support.engines import assert_same as assert_one_model
 from tests.support.examples import examples
 from tests.support.models import nested
@@ -193,50 +193,7 @@ def noisy(seed: int, n: int = 500) -> pl.DataFrame:
     return frame.with_columns(y=pl.Series(np.round(y, 3)), late=late, w=pl.Series(rng.integers(0, 5, n) / 2))
 
 
-GRIDS = {
-    "a": pl.Series([-np.inf, *np.linspace(-4, 4, 121).tolist(), np.inf]),
-    "b": pl.Series(np.linspace(-4, 4, 81)),
-    "day": pl.Series([dt.date(2012, 12, 1) + dt.timedelta(i) for i in range(0, 120, 2)]),
-}
-
-
-def swept(model: fb.Model, frame: pl.DataFrame, column: str) -> np.ndarray:
-    """Return margins, a row for each row of the frame, along a grid of values of the column."""
-    grid = GRIDS[column].alias(column).to_frame().cast({column: frame.schema[column]})
-    rows = frame.drop(column).join(grid, how="cross", maintain_order="left_right")
-    return model.predict(rows, output="margin").to_numpy().reshape(len(frame), -1)
-
-
 DIRECTIONS = {"a": 1, "b": -1, "day": 1, "c": 0}
-OPTIONS = [
-    {},
-    {"max_delta_step": 0.4, "reg_alpha": 0.8, "max_depth": 7},
-    {"grow_policy": "lossguide", "max_leaves": 12, "max_depth": 0, "reg_lambda": 0.0},
-    {"min_child_weight": 0.0, "max_depth": 9, "reg_lambda": 0.0, "gamma": 0.3},
-    {"interaction_constraints": [["a", "kind"], ["b", "c", "day"]], "learning_rate": 1.0},
-]
-
-
-@pytest.mark.slow
-@cases(("label", "shape"), some_pairs([(SQUARED, "y"), (LOGISTIC, "late")], OPTIONS))
-@METHODS
-def test_predictions_never_turn_along_a_constrained_column(tree_method, label, shape):
-    (objective, target), options = label, shape
-    if tree_method == "exact" and "grow_policy" in options:
-        options = {"max_depth": 8}
-    frame = noisy(1)
-    options = {"features": ["a", "b", "c", "day", "kind"], "weight": "w", "n_estimators": 3, **options}
-    options |= {"tree_method": tree_method, "objective": objective, "verbose": False}
-    model = fb.fit(frame, target, monotone_constraints=DIRECTIONS, **options)
-    free = fb.fit(frame, target, **options)
-    sample = frame.sample(50, seed=2).vstack(frame.filter(pl.col("kind").is_null()).head(10))
-    sample = sample.with_columns(kind=pl.when(pl.col("c") > 1).then(pl.lit("never seen")).otherwise("kind"))
-    for column, direction in DIRECTIONS.items():
-        if direction:
-            steps = direction * np.diff(swept(model, sample, column), axis=1)
-            assert steps.min() >= 0.0, column
-            assert steps.max() > 0.0, f"{column} must have been split on"
-            assert (direction * np.diff(swept(free, sample, column), axis=1)).min() < 0.0, "else it tests nothing"
 
 
 @pytest.mark.slow
@@ -256,6 +213,8 @@ def test_predictions_never_turn_whatever_the_data(tree_method, seed, direction, 
         "reg_lambda": float(rng.choice([0.0, 1.0])), "reg_alpha": float(rng.choice([0.0, 3.0])),
         "min_child_weight": float(rng.choice([0.0, 1.0])), "max_delta_step": float(rng.choice([0.0, 2.0])),
     }  # fmt: skip
+    if tree_method == "hist" and rng.random() < 0.4:
+        options |= {"grow_policy": "lossguide", "max_leaves": 12, "max_depth": 0}
     model = fb.fit(
         frame, "y", tree_method=tree_method, n_estimators=6, monotone_constraints={"a": direction, "b": -1}, **options
     )
@@ -283,14 +242,6 @@ def test_missing_may_lie_anywhere(tree_method):
             assert (direction * np.diff(model.predict(frame)[:20])).min() >= 0
 
 
-@METHODS
-def test_a_label_against_the_direction_teaches_nothing(tree_method):
-    frame = pl.DataFrame({"x": [float(i) for i in range(30)], "y": [-float(i) for i in range(30)]})
-    model = fb.fit(frame, "y", tree_method=tree_method, monotone_constraints={"x": 1}, n_estimators=3)
-    assert set(model.trees["feature"]) == {None}
-    assert model.predict(frame).n_unique() == 1
-
-
 def test_a_bound_is_the_middle_of_the_two_weights():
     # First x: 0 0 | 9 9 of weights 0, 9, so the middle is 4.5. Then z: within the left child 0 of y = -1 and y = 1 are
     # free, but in the right one y = 2 would fall below 4.5.
@@ -305,72 +256,6 @@ def test_a_bound_is_the_middle_of_the_two_weights():
 
 
 # --- interactions -----------------------------------------------------------------------------------------------------
-
-
-def paths(model: fb.Model) -> set[frozenset[str]]:
-    """Return the sets of features on the paths from a root to a leaf."""
-    found = set()
-    for _, tree in model.trees.group_by("tree"):
-        rows = {row["node"]: row for row in tree.iter_rows(named=True)}
-        stack = [(0, frozenset())]
-        while stack:
-            node, used = stack.pop()
-            row = rows[node]
-            if row["feature"] is None:
-                found.add(used)
-            else:
-                stack += [(row[side], used | {row["feature"]}) for side in ("left", "right")]
-    return found
-
-
-def tangled(n: int = 600) -> pl.DataFrame:
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=(n, 4))
-    y = np.prod(x[:, :2], axis=1) * 3 + x[:, 1] * x[:, 2] * 2 + x[:, 2] * x[:, 3] + x.sum(axis=1) + rng.normal(size=n)
-    kind = np.arange(n) % 4
-    y += (kind == 1) * (2 + 3 * x[:, 3])
-    x[rng.random(x.shape) < 0.1] = np.nan
-    kinds = pl.Series([("x", "y", "z", None)[k] for k in kind])
-    return pl.DataFrame(x, schema=list("abcd")).with_columns(kind=kinds, y=pl.Series(y))
-
-
-SETS = [
-    [["a", "b"], ["c", "d", "kind"]],
-    [["a", "b"], ["b", "c"]],  # d and kind stay alone
-    [["a"], ["b", "c", "d"], ["d", "kind"]],
-    [],
-]
-
-
-@pytest.mark.slow
-@cases(("tree_method", "sets"), some_pairs(["hist", "exact"], SETS))
-def test_only_columns_of_one_set_interact(tree_method, sets):
-    frame = tangled()
-    options = {"tree_method": tree_method, "n_estimators": 5, "max_depth": 5, "verbose": False}
-    model = fb.fit(frame, "y", interaction_constraints=sets, **options)
-    found = paths(model)
-    for path in found:
-        assert len(path) <= 1 or any(path <= set(members) for members in sets), path
-    for members in sets:
-        assert any(path > {name} for path in found for name in members if path <= set(members)) or len(members) == 1
-    assert any(len(path) > 3 for path in paths(fb.fit(frame, "y", **options)))
-    # What doesn't interact adds up: f(p, q) − f(p', q) − f(p, q') + f(p', q') = 0, to the last bit.
-    names = ["a", "b", "c", "d", "kind"]
-    ones, others = frame.head(100), frame.tail(100)
-    together = 0
-    for i, p in enumerate(names):
-        for q in names[i + 1 :]:
-            corners = [
-                ones.with_columns(x.get_column(name) for name, x in ((p, one), (q, two)))
-                for one in (ones, others) for two in (ones, others)
-            ]  # fmt: skip
-            f = [model.predict(rows, output="margin").to_numpy() for rows in corners]
-            mixed = (f[0] - f[1]) - (f[2] - f[3])
-            if any({p, q} <= set(members) for members in sets):
-                together += np.abs(mixed).max() > 0.01
-            else:
-                assert not mixed.any(), (p, q)
-    assert together > 0 or not sets
 
 
 def test_a_path_may_go_on_in_any_set_that_holds_it():
@@ -466,41 +351,34 @@ def test_what_means_the_same_is_kept_the_same(tmp_path):
     assert fb.load(tmp_path / "model.json") == first
 
 
+DIRECTIONS_NEEDED = r"monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, not "
+SETS_NEEDED = r"interaction_constraints must be a list of lists of column names, such as \[\['a', 'b'\], .*, not "
+
+
 @cases(
     ("parameters", "text"),
     [
-        ({"monotone_constraints": (1, -1)},
-         "monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, not (1, -1)"),
-        ({"monotone_constraints": "(1,-1)"},
-         "monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, not '(1,-1)'"),
+        ({"monotone_constraints": (1, -1)}, DIRECTIONS_NEEDED),
+        ({"monotone_constraints": "(1,-1)"}, DIRECTIONS_NEEDED),
         ({"monotone_constraints": {0: 1}}, "monotone_constraints must name columns, not 0"),
-        ({"monotone_constraints": {"x": 2}}, "monotone_constraints['x'] must be -1, 0 or 1, not 2"),
-        ({"monotone_constraints": {"x": True}}, "monotone_constraints['x'] must be -1, 0 or 1, not True"),
-        ({"monotone_constraints": {"x": "increasing"}},
-         "monotone_constraints['x'] must be -1, 0 or 1, not 'increasing'"),
-        ({"monotone_constraints": {"X": 1}},
-         "monotone_constraints names 'X', which is not a feature; did you mean 'x'?"),
+        ({"monotone_constraints": {"x": 2}}, r"monotone_constraints\['x'\] must be -1, 0 or 1, not 2"),
+        ({"monotone_constraints": {"x": True}}, r"monotone_constraints\['x'\] must be -1, 0 or 1, not True"),
+        ({"monotone_constraints": {"x": "up"}}, r"monotone_constraints\['x'\] must be -1, 0 or 1, not 'up'"),
+        (
+            {"monotone_constraints": {"X": 1}},
+            "monotone_constraints names 'X', which is not a feature; did you mean 'x'",
+        ),
         ({"monotone_constraints": {"y": 1}}, "monotone_constraints names 'y', which is not a feature"),
-        ({"monotone_constraints": {"s": 1}},
-         "monotone_constraints names 's', which holds strings; only columns with an order have a direction"),
-        ({"interaction_constraints": ["x", "z"]},
-         "interaction_constraints must be a list of lists of column names, such as [['a', 'b'], ['c', 'd']], "
-         "not ['x', 'z']"),
-        ({"interaction_constraints": "[[0, 1]]"},
-         "interaction_constraints must be a list of lists of column names, such as [['a', 'b'], ['c', 'd']], "
-         "not '[[0, 1]]'"),
-        ({"interaction_constraints": {"x": ["z"]}},
-         "interaction_constraints must be a list of lists of column names, such as [['a', 'b'], ['c', 'd']], "
-         "not {'x': ['z']}"),
+        ({"monotone_constraints": {"s": 1}}, "names 's', which holds strings; only columns with an order"),
+        ({"interaction_constraints": ["x", "z"]}, SETS_NEEDED),
+        ({"interaction_constraints": "[[0, 1]]"}, SETS_NEEDED),
+        ({"interaction_constraints": {"x": ["z"]}}, SETS_NEEDED),
         ({"interaction_constraints": [[0, 1]]}, "interaction_constraints must name columns, not 0"),
-        ({"interaction_constraints": [["x"], []]},
-         "interaction_constraints holds an empty set; each must name at least one column"),
+        ({"interaction_constraints": [["x"], []]}, "holds an empty set; each must name at least one column"),
         ({"interaction_constraints": [["x", "q"]]}, "interaction_constraints names 'q', which is not a feature"),
-        ({"interaction_constraint": [["x"]]},
-         "unknown parameter 'interaction_constraint'; did you mean 'interaction_constraints'?"),
+        ({"interaction_constraint": [["x"]]}, "'interaction_constraint'; did you mean 'interaction_constraints'"),
     ],
-)  # fmt: skip
+)
 def test_what_can_not_be_kept_is_refused(parameters, text):
-    with pytest.raises(fb.ParameterError) as error:
+    with pytest.raises(fb.ParameterError, match=text):
         fb.fit(DATA, "y", **parameters)
-    assert str(error.value) == text

@@ -27,6 +27,12 @@ OF_LABELS = [
      "'binary:hinge' needs those; give 0 and 1 in place of other numbers, or labels as strings"),
     ("reg:gamma", [0.0, 1.0, 1.0, 2.0], "numbers greater than 0 in 1 of 4 rows, such as 0; objective 'reg:gamma' needs "
      "those"),
+    ("reg:logistic", [0.0, 1.01, 1.0, 0.5], "numbers from 0 to 1 in 1 of 4 rows, such as 1.01; objective "
+     "'reg:logistic' needs those"),
+    ("count:poisson", [0.0, -0.5, 1.0, 2.0], "numbers of 0 or more in 1 of 4 rows, such as -0.5; objective "
+     "'count:poisson' needs those"),
+    ("reg:tweedie", [0.0, -1.0, 1.0, 2.0], "numbers of 0 or more in 1 of 4 rows, such as -1; objective 'reg:tweedie' "
+     "needs those"),
     ("reg:squaredlogerror", [-1.5, 1.0, -2.0, 2.0], "numbers greater than -1 in 2 of 4 rows, such as -2; objective "
      "'reg:squaredlogerror' needs those"),
 ]  # fmt: skip
@@ -145,17 +151,16 @@ def failing_rows(frame: pl.DataFrame) -> list:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", [False, True])
-@cases(
-    "options",
-    [{"target": "z"}, {"target": "s", "objective": "reg:squarederror"}, {"target": "s", "weight": "z"}, {"weight": "z"},
-     {"features": ["z"]}, {"features": ["y"]}, {"engine": "spark"},
-     {"n_estimators": 0}, {"objective": "none"}, {"max_bin": 1}, {"cuts": {"x": [1]}, "tree_method": "exact"}],
-)  # fmt: skip
-def test_bad_columns_and_parameters_are_refused_before_rows_are_read(options, relation):
-    with pytest.raises(fb.FrameboostError):
-        fb.fit(failing_rows(good())[relation], **{"target": "y"} | options)
-    with pytest.raises(fb.FrameboostError):
-        fb.plan(failing_rows(good())[relation], **{"target": "y"} | options)
+def test_bad_columns_and_parameters_are_refused_before_rows_are_read(relation):
+    data = failing_rows(good())[relation]
+    for options in (
+        {"target": "z"}, {"target": "s", "objective": "reg:squarederror"}, {"target": "s", "weight": "z"},
+        {"weight": "z"}, {"features": ["z"]}, {"features": ["y"]}, {"engine": "spark"}, {"n_estimators": 0},
+        {"objective": "none"}, {"max_bin": 1}, {"cuts": {"x": [1]}, "tree_method": "exact"},
+    ):  # fmt: skip
+        for call in (fb.fit, fb.plan):
+            with pytest.raises(fb.FrameboostError):
+                call(data, **{"target": "y"} | options)
 
 
 @pytest.mark.parametrize("relation", [False, True])

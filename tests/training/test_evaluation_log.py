@@ -93,7 +93,7 @@ LABELS = {
 )  # fmt: skip
 @pytest.mark.slow
 def test_each_metric_of_degenerate_rows_is_named_and_stops_nothing(number, labels, metric, cause, more):
-    container = duckdb.from_arrow if number % 4 == 1 else pl.DataFrame
+    container = duckdb.from_arrow if number % 5 == 1 else pl.DataFrame
     data = container(frame(LABELS[labels]))
     name = metric if isinstance(metric, str) else metric.name
     more = {"valid": "v", "features": ["x"], "n_estimators": 3, "early_stopping_rounds": 1, **more}

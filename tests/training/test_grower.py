@@ -1,20 +1,13 @@
 """Tree growth: the order of nodes, stopping, tie-breaks and limits."""
 
-from itertools import combinations
-
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.engines.memory import columns
 from frameboost.engines.memory.engine import MemoryEngine
-from frameboost.parameters.parameters import Parameters
-from frameboost.splits.gain import leaf_score
 from tests.support.cases import cases
-from tests.support.examples import examples
 
 HAND = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
 METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])
@@ -25,28 +18,6 @@ def root(model: fb.Model) -> dict:
 
 
 # --- ties -------------------------------------------------------------------------------------------------------------
-
-
-@METHODS
-def test_ties_go_to_the_lowest_feature(tree_method):
-    frame = pl.DataFrame({"b": [1.0, 2.0], "a": [1.0, 2.0], "y": [-1.0, 1.0]})
-    for features in (["a", "b"], ["b", "a"]):
-        assert root(fb.fit(frame, "y", features=features, tree_method=tree_method, **HAND))["feature"] == features[0]
-
-
-@METHODS
-def test_ties_go_to_the_lowest_threshold(tree_method):
-    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "y": [-1.0, 0.0, 1.0]})  # 1 | 2 3 gains as much as 1 2 | 3
-    threshold = root(fb.fit(frame, "y", tree_method=tree_method, **HAND))["threshold"]
-    assert threshold == 2.0
-
-
-@METHODS
-def test_ties_send_missing_right(tree_method):
-    frame = pl.DataFrame({"x": [1.0, 2.0, None], "y": [-1.0, 1.0, 0.0], "w": [1.0, 1.0, 2.0]})
-    # The missing row has g = 0 and h = 2: (1 | 2 + missing) gains 1/1 + 1/3, just as (1 + missing | 2) does.
-    model = fb.fit(frame, "y", weight="w", tree_method=tree_method, max_depth=1, **HAND)
-    assert root(model)["missing"] == "right"
 
 
 @METHODS
@@ -164,27 +135,6 @@ def test_of_equal_gains_lossguide_splits_the_node_made_first():
     assert trees["gain"].to_list() == [100.0, 2.0, 0.0, 0.0, 0.0]
 
 
-@METHODS
-def test_rows_of_weight_zero_do_not_matter(tree_method):
-    rng = np.random.default_rng(2)
-    frame = pl.DataFrame({"x": rng.normal(size=200), "y": rng.normal(size=200), "w": rng.integers(0, 2, 200) * 1.0})
-    cuts = {} if tree_method == "exact" else {"cuts": {"x": np.linspace(-2, 2, 20).tolist()}}
-    all_rows = fb.fit(frame, "y", weight="w", tree_method=tree_method, max_depth=3, **cuts)
-    counted = frame.filter(pl.col("w") > 0)
-    without = fb.fit(counted, "y", weight="w", tree_method=tree_method, max_depth=3, **cuts)
-    np.testing.assert_allclose(all_rows.predict(counted), without.predict(counted), rtol=1e-12)
-
-
-@METHODS
-def test_a_weight_of_two_is_a_row_given_twice(tree_method):
-    rng = np.random.default_rng(2)
-    frame = pl.DataFrame({"x": rng.integers(0, 30, 100), "y": rng.normal(size=100), "w": rng.integers(1, 4, 100)})
-    repeated = frame.select(pl.all().repeat_by("w").explode())
-    options = {"features": ["x"], "tree_method": tree_method, "n_estimators": 5}
-    weighted = fb.fit(frame, "y", weight="w", **options)
-    np.testing.assert_allclose(weighted.predict(frame), fb.fit(repeated, "y", **options).predict(frame), rtol=1e-9)
-
-
 def test_each_round_learns_from_what_is_left():
     # η = ½ and a perfect split: the error halves each round.
     frame = pl.DataFrame({"x": [1, 2], "y": [0.0, 8.0]})
@@ -195,40 +145,6 @@ def test_each_round_learns_from_what_is_left():
 
 
 # --- categories -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
-@settings(max_examples=examples(25), deadline=None)
-def test_the_set_of_categories_is_the_best_of_all(seed, has_missing, exact):
-    rng = np.random.default_rng(seed)
-    names = list("abcdef")
-    codes = rng.integers(0, 7 if has_missing else 6, 50)
-    y = rng.integers(-20, 20, 50) / 4
-    frame = pl.DataFrame({"s": [None if c == 6 else names[c] for c in codes], "y": y})
-    if len(set(codes) - {6}) < 2:
-        return
-    options = HAND | {"reg_lambda": 1.0, "max_depth": 1, "cat_smooth": 0.0}
-    options["tree_method"] = "exact" if exact else "hist"
-    split = root(fb.fit(frame, "y", **options))
-
-    def gain(left: np.ndarray) -> float:
-        parts = (left, ~left, np.ones(50, dtype=bool))
-        scores = [(-y[p]).sum() ** 2 / (p.sum() + 1.0) for p in parts]
-        return scores[0] + scores[1] - scores[2]
-
-    best = 0.0
-    for size in range(7):
-        for chosen in combinations(range(7), size):
-            left = np.isin(codes, chosen)
-            if 0 < left.sum() < 50:
-                best = max(best, gain(left))
-    if best <= 1e-6:
-        assert split["feature"] is None
-        return
-    assert split["gain"] == pytest.approx(best, rel=1e-9)
-    named = np.array([c < 6 and names[c] in split["categories"] for c in codes])
-    assert gain(named) == pytest.approx(best, rel=1e-9)
 
 
 # --- histograms -------------------------------------------------------------------------------------------------------
@@ -260,60 +176,3 @@ def test_only_the_smaller_siblings_histogram_is_built(monkeypatch):
 
 
 # --- the whole algorithm, plainly ------------------------------------------------------------------------------------
-
-
-def _naive_trees(x, y, candidates, p):
-    """Boost squared error by the book: return margins after each tree, splits and all in plain Python."""
-    margin = np.full(len(y), y.mean())
-    for _ in range(p.n_estimators):
-        g, h = margin - y, np.ones(len(y))
-
-        def score(rows, g=g, h=h):
-            return leaf_score(g[rows].sum(), h[rows].sum(), p.reg_lambda, p.reg_alpha, p.max_delta_step or 0.0)
-
-        def grow(rows, depth, g=g, h=h, score=score):
-            best = (1e-6, None)
-            if depth < p.max_depth:
-                for feature in range(x.shape[1]):
-                    column = x[rows, feature]
-                    for threshold in candidates(feature, column):
-                        for missing_left in (False, True):
-                            left = np.where(np.isnan(column), missing_left, column < threshold)
-                            a, b = rows[left], rows[~left]
-                            if min(len(a), len(b)) < max(p.min_child_weight, 1):
-                                continue
-                            gain = score(a) + score(b) - score(rows)
-                            if gain > best[0] + 1e-9:
-                                best = (gain, (a, b))
-            if best[1] is None:
-                w = -g[rows].sum() / (h[rows].sum() + p.reg_lambda)
-                margin[rows] += p.learning_rate * w
-            else:
-                for part in best[1]:
-                    grow(part, depth + 1)
-
-        grow(np.arange(len(y)), 0)
-    return margin
-
-
-@METHODS
-@cases("seed", range(3))
-def test_trees_are_those_of_a_plain_implementation(tree_method, seed):
-    rng = np.random.default_rng(seed)
-    x = rng.integers(0, 12, (70, 3)).astype(float)
-    x[rng.random(x.shape) < 0.15] = np.nan
-    y = np.round(rng.normal(size=70) * 8 + np.nan_to_num(x[:, 0], nan=20), 2)
-    cuts = [2.0, 5.0, 7.5, 11.0]
-
-    def candidates(feature, column):
-        if tree_method == "hist":
-            return [*cuts, np.inf]
-        values = np.unique(column[~np.isnan(column)])
-        return [*(values[1:] + values[:-1]) / 2, np.inf]
-
-    settings_ = {"n_estimators": 3, "max_depth": 3, "min_child_weight": 2.0, "reg_lambda": 0.5}
-    expected = _naive_trees(x, y, candidates, Parameters(**settings_))
-    frame = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(pl.Series("y", y))
-    given_cuts = dict.fromkeys("abc", cuts) if tree_method == "hist" else None
-    model = fb.fit(frame, "y", tree_method=tree_method, cuts=given_cuts, **settings_)
-    np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-9)

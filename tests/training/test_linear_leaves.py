@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.memory import engine as numba
-from frameboost.ensemble.averaging import average
 from frameboost.errors import ParameterError
 from frameboost.training.linear_leaves import solve_slopes
 from tests.support.cases import cases
@@ -235,33 +234,6 @@ def test_neither_threads_nor_the_order_of_rows_matter(monkeypatch):
     assert fb.fit(con.sql("SELECT * FROM frame"), engine="duckdb", **options).to_json() == first
 
 
-def test_a_fit_goes_on_from_a_checkpoint_and_from_a_model(tmp_path):
-    frame = random_rows(np.random.default_rng(2), 300)
-    options = {"target": "y", "features": ["x0", "x1", "k"], "linear_tree": True, "max_depth": 3, "verbose": False}
-    whole = fb.fit(frame, n_estimators=5, **options)
-    path = tmp_path / "fit.ckpt"
-
-    def stop(round_, metrics):
-        if round_ == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fb.fit(frame, n_estimators=5, checkpoint=path, checkpoint_every=1, callbacks=[stop], **options)
-    assert fb.fit(frame, n_estimators=5, checkpoint=path, checkpoint_every=1, **options).to_json() == whole.to_json()
-    first = fb.fit(frame, n_estimators=2, **options)
-    more = fb.fit(frame, n_estimators=3, init_model=first, **options)
-    np.testing.assert_allclose(more.predict(frame), whole.predict(frame), rtol=1e-6)
-
-
-def test_a_mean_of_models_is_the_mean_of_their_margins():
-    frame = random_rows(np.random.default_rng(4), 300)
-    options = {"target": "y", "features": ["x0", "x1", "k"], "linear_tree": True, "n_estimators": 3, "verbose": False}
-    models = [fb.fit(frame[:200], **options), fb.fit(frame[100:], **options)]
-    mean = fb.Model(average([model.ensemble for model in models], [1, 1]))
-    expected = sum(model.predict(frame).to_numpy() for model in models) / 2
-    np.testing.assert_allclose(mean.predict(frame), expected, atol=1e-8)
-
-
 # --- is it any good? --------------------------------------------------------------------------------------------------
 
 
@@ -307,12 +279,6 @@ def test_on_a_smooth_function_it_is_as_good_as_lightgbms_and_better_than_constan
 def test_what_does_not_go_with_it_is_refused(options, message):
     with pytest.raises(ParameterError, match=message):
         fb.fit(two_lines(), "y", linear_tree=True, verbose=False, **options)
-
-
-def test_refit_is_refused():
-    model = fb.fit(two_lines(), "y", **STUMP)
-    with pytest.raises(ParameterError, match="has slopes in its leaves"):
-        model.refit(two_lines(), "y")
 
 
 def test_a_sparse_matrix_is_refused():

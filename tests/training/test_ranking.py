@@ -321,16 +321,6 @@ def test_small_gains_are_kept_beside_very_large_ones():
 # --- the model, and what is refused -----------------------------------------------------------------------------------
 
 
-def test_a_model_of_ranking_is_saved_and_scored_as_any_other(tmp_path):
-    frame = data()
-    model = fb.fit(frame, "y", objective="rank:ndcg", ndcg_exp_gain=False, **SHAPE)
-    assert "query" not in model.features
-    model.save(tmp_path / "model.json")
-    assert fb.load(tmp_path / "model.json") == model
-    assert frame.select(model.expr()).to_series().equals(model.predict(frame))
-    assert model.base_margin == 0.0
-
-
 @cases(
     ("options", "error", "message"),
     [

@@ -356,22 +356,6 @@ def test_a_forest_is_the_mean_of_trees_trained_apart(engine):
     assert np.std(apart, axis=0).mean() > 0.1
 
 
-def test_a_forest_with_draws_by_node_is_the_mean_of_its_trees():
-    options = {"features": FEATURES, "n_estimators": 1, "subsample": 0.8, "colsample_bynode": 0.5, "learning_rate": 1.0}
-    options |= {"max_depth": 5, "base_score": 0.0, **QUIET}
-    six = fb.fit(DATA, "y", num_parallel_tree=6, **options)
-    five, one = (fb.fit(DATA, "y", num_parallel_tree=n, **options) for n in (5, 1))
-    leaves = six.trees.filter(pl.col("left") < 0)
-    # A forest's first trees are those of a smaller forest; each counts a sixth.
-    for smaller, n in ((five, 5), (one, 1)):
-        theirs = smaller.trees.filter(pl.col("left") < 0)
-        ours = leaves.filter(pl.col("tree") < n)
-        assert ours.select("tree", "node").equals(theirs.select("tree", "node"))
-        np.testing.assert_allclose(ours["value"] * 6, theirs["value"] * n, rtol=1e-9, atol=1e-12)
-    errors = [float(((m.predict(DATA) - DATA["y"]) ** 2).mean()) for m in (one, six)]
-    assert errors[1] < errors[0]
-
-
 @pytest.mark.slow
 @cases("tree_method", ["hist", "approx"])
 def test_rows_that_are_joined_to_categories_keep_their_draws(tree_method):

@@ -2,7 +2,6 @@
 
 import itertools
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -90,24 +89,3 @@ def test_max_leaves_and_gamma_end_a_tree_by_whole_levels():
         fb.fit(frame, "amount", **options | {"max_depth": 0})
     with pytest.raises(fb.ParameterError, match="do not go with tree_method='exact'"):
         fb.fit(frame, "amount", tree_method="exact", **options)
-
-
-def test_constraints_hold_for_the_level():
-    rng = np.random.default_rng(1)
-    x = rng.uniform(size=(500, 2))
-    frame = pl.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": np.sin(12 * x[:, 0]) + x[:, 0] * 2 + x[:, 1]})
-    model = fb.fit(frame, "y", monotone_constraints={"a": 1}, **SHAPE | {"n_estimators": 20})
-    sweep = pl.DataFrame({"a": np.linspace(0, 1, 200)}).join(pl.DataFrame({"b": [0.1, 0.5, 0.9]}), how="cross")
-    scored = sweep.with_columns(model.expr()).sort("b", "a").group_by("b", maintain_order=True)
-    for _, rows in scored:
-        assert (rows["prediction"].diff().drop_nulls() >= 0).all()
-
-
-def test_sql_looks_a_row_up_in_a_list():
-    frame = every_type(400, seed=4).select("float64", "string", "int16", "boolean", "amount")
-    model = fb.fit(frame, "amount", **SHAPE)
-    assert model.sql().count("[1 + CASE WHEN") == model.n_trees
-    con = duckdb.connect()
-    con.register("frame", frame)
-    in_duckdb = [value for (value,) in con.sql(model.query("frame", keep=[])).fetchall()]
-    assert in_duckdb == model.predict(frame).to_list() == frame.select(model.expr())["prediction"].to_list()

@@ -46,28 +46,6 @@ def test_predictions_and_metrics_are_xgboosts(frame, objective, weight):
     np.testing.assert_allclose(np.array(other.predict(frame).to_list()), predictions, rtol=1e-9)
 
 
-def test_each_target_has_the_trees_of_a_model_of_its_own(frame):
-    both = fb.fit(frame, ["a", "b"], features=FEATURES, n_estimators=3)
-    assert both.n_trees == 6
-    for k, target in enumerate("ab"):
-        alone = fb.fit(frame, target, features=FEATURES, n_estimators=3)
-        assert both.predict(frame).arr.get(k).to_list() == pytest.approx(alone.predict(frame).to_list())
-        own = both.trees.filter(pl.col("output") == k).drop("tree", "output", "value")
-        assert own.equals(alone.trees.drop("tree", "value"))
-
-
-def test_all_forms_of_the_model_agree(frame, tmp_path):
-    model = fb.fit(frame, ["a", "b"], features=FEATURES, n_estimators=3)
-    expected = model.predict(frame)
-    model.save(tmp_path / "m.json")
-    assert fb.load(tmp_path / "m.json") == model
-    assert fb.load(tmp_path / "m.json").predict(frame).equals(expected)
-    assert frame.select(model.expr())["prediction"].equals(expected)
-    con = duckdb.connect()
-    con.register("rows", frame)
-    assert [list(row) for row in con.sql(model.query("rows", keep=[])).fetchall()] == expected.to_list()
-
-
 def test_several_targets_are_refused_where_one_is_needed(frame):
     def message(**options) -> str:
         with pytest.raises((fb.ParameterError, fb.DataError)) as error:

@@ -12,11 +12,12 @@ from frameboost.engines.vector_contract import VectorEngine
 from frameboost.parameters.parameters import Parameters
 from frameboost.training.open_nodes import GROW_POLICIES
 from frameboost.training.tree_methods import choose_tree_method
+from tests.support.cases import cases
 
 HINTS = typing.get_type_hints(Parameters)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parameters", "needed", "of_held_out"),
     [
         ({}, contract.HistogramEngine, contract.HistogramEngine),
@@ -49,7 +50,7 @@ def test_built_in_engines_satisfy_contracts_that_there_are(engine):
     assert contract.HistogramEngine in engine.openers
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parameters", "message"),
     [
         ({"tree_method": "exact"},
