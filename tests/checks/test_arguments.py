@@ -269,9 +269,9 @@ def test_wrong_values_of_every_parameter_give_errors_of_ours(tmp_path):
     """Of some dozen calls with one wrong argument, or of all 200,000 in the profile ``thorough``."""
     namespace, number = {}, 0
     exec(PRELUDE, namespace)
-    for number, case in enumerate(islice(calls.every(), 7, None, 5003 if examples(1) == 1 else 1)):
+    for number, case in enumerate(islice(calls.every(), 7, None, 9001 if examples(1) == 1 else 1)):
         namespace["folder"] = tmp_path / str(number)
         namespace["folder"].mkdir()
         with contextlib.chdir(tmp_path), warnings.catch_warnings(action="ignore"):
             calls.check_call(case, namespace)
-    assert number > 20
+    assert number > 12

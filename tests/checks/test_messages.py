@@ -17,13 +17,12 @@ class Hostile:
 
 
 LARGE = [
-    "x" * 10**7, "\x00" * 10**6, b"x" * 10**6, list(range(10**6)), {"x" * 10**6: ["y" * 10**6] * 1000}, 10**100_000,
-    np.zeros((1000, 1000)), pl.DataFrame({"x" * 1000: range(1000)}), [[[[["deep" * 100] * 100] * 100] * 100] * 100],
+    "x" * 10**6, "\x00" * 10**5, b"x" * 10**5, list(range(10**5)), {"x" * 10**5: ["y" * 10**5] * 100}, 10**100_000,
+    np.zeros((300, 300)), pl.DataFrame({"x" * 1000: range(1000)}), [[[[["deep" * 100] * 20] * 20] * 20] * 20],
     Hostile(), object(), type, lambda: None, "\ud800" * 200, {1, 2, 3}, float("nan"),
 ]  # fmt: skip
 
 
-@pytest.mark.slow
 @cases("value", LARGE)
 def test_a_value_is_shown_on_one_line_of_80_characters(value):
     assert 0 < len(shown(value)) <= 80
@@ -66,7 +65,8 @@ def test_a_reason_is_the_first_line():
 def test_no_error_message_contains_an_unshortened_value():
     repeated = []
     for path in MODULES.values():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "repr(" in text or "!r" in text else ():
             if isinstance(node, ast.Raise):
                 repeated += [f"{path}:{part.lineno}" for part in ast.walk(node) if _writes_repr(part)]
     assert repeated == [], "write {shown(...)}, not {...!r}"

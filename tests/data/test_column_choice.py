@@ -1,6 +1,7 @@
 """Columns chosen by polars selectors and by functions of a name, and left out by ``exclude``."""
 
 import re
+from functools import cache
 
 import duckdb
 import polars as pl
@@ -8,6 +9,7 @@ import polars.selectors as cs
 import pytest
 
 import frameboost as fb
+from frameboost.engines import query_costs
 from tests.support.cases import cases
 
 FRAME = pl.DataFrame(
@@ -37,9 +39,15 @@ CHOICES = {
 }
 
 
-def relation(frame: pl.DataFrame) -> duckdb.DuckDBPyRelation:
+@pytest.fixture(autouse=True)
+def _read(monkeypatch):
+    monkeypatch.setattr(query_costs, "MAX_VALUES", 10**6)  # no engine has a say in this
+
+
+@cache
+def relation() -> duckdb.DuckDBPyRelation:
     con = duckdb.connect()
-    con.register("arrived", frame.to_arrow())
+    con.register("arrived", FRAME.to_arrow())
     con.execute("CREATE TABLE t AS FROM arrived")
     return con.table("t")
 
@@ -50,7 +58,6 @@ def test_columns_are_chosen(name):
     assert fb.fit(FRAME, "y", features=features, exclude=exclude, **ROLES).features == expected
 
 
-@pytest.mark.slow
 def test_relations_are_chosen_from_by_the_types_that_polars_gives():
     con = duckdb.connect()
     con.execute("CREATE TYPE mood AS ENUM ('good', 'bad')")
@@ -67,10 +74,9 @@ def test_relations_are_chosen_from_by_the_types_that_polars_gives():
         fb.fit(rows, "y", features=cs.all())
 
 
-@pytest.mark.slow
 def test_cross_validation_chooses_alike():
     expected = fb.cv(FRAME, "y", features=["x_1", "x_2"], folds="kind", n_estimators=2)
-    for data in (FRAME, relation(FRAME)):
+    for data in (FRAME, relation()):
         chosen = fb.cv(data, "y", features=cs.starts_with("x", "kind"), folds="kind", n_estimators=2)
         assert chosen.equals(expected)
         left = fb.cv(data, "y", exclude=["id", "w", "held"], folds="kind", n_estimators=2)
@@ -98,7 +104,7 @@ _REFUSED = {
 @cases("name", _REFUSED)
 def test_what_is_no_choice_is_refused(name):
     arguments, message = _REFUSED[name]
-    for data in (FRAME, relation(FRAME)):
+    for data in (FRAME, relation()):
         with pytest.raises((fb.DataError, fb.ParameterError)) as error:
             fb.fit(data, "y", **arguments)
         assert str(error.value).endswith(message), str(error.value)

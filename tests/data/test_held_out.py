@@ -51,8 +51,9 @@ def rmse(model: fb.Model, frame: pl.DataFrame, weight: str | None = None) -> flo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weight", [None, "w"], ids=["plain", "weighted"])
-@pytest.mark.parametrize(("engine", "method"), METHODS)
+@pytest.mark.parametrize(("engine", "method", "weight"), [
+    ("numba", "hist", None), ("numba", "exact", "w"), ("polars", "hist", None), ("duckdb", "hist", "w")
+])  # fmt: skip
 def test_history_is_the_metric_of_the_models_so_far(engine, method, weight):
     options = {"features": FEATURES, "weight": weight, "engine": engine, "tree_method": method, **SHAPE}
     model = fb.fit(TRAIN, "y", valid=ODD, train_metrics=True, **options)
@@ -143,7 +144,8 @@ def test_all_forms_give_one_history(engine):
         (both, "held = TRUE"), (whole, "held = TRUE"), (whole, "NOT NOT held"),
     ]  # fmt: skip
     options = {"features": FEATURES, "weight": "w", "engine": engine, **SHAPE, "n_estimators": 2, "max_depth": 2}
-    models = [fb.fit(data, "y", valid=valid, **options) for data, valid in forms]
+    chosen = forms if engine == "numba" else forms[::4]
+    models = [fb.fit(data, "y", valid=valid, **options) for data, valid in chosen]
     assert len({model.to_json() for model in models}) == 1
     for model in models[1:]:
         np.testing.assert_allclose(model.history.to_numpy(), models[0].history.to_numpy(), rtol=1e-12)
@@ -159,7 +161,6 @@ def test_the_column_that_marks_held_out_rows_is_no_feature():
 
 
 @pytest.mark.slow
-@cases("kind", ["frame", "relation"])
 @cases(("predicate", "holds"), [
     ("carrier = 'it''s'", pl.col("carrier") == "it's"),
     ("carrier IN ('it''s', 'UA') AND x > 0", pl.col("carrier").is_in(["it's", "UA"]) & (pl.col("x") > 0)),
@@ -167,17 +168,18 @@ def test_the_column_that_marks_held_out_rows_is_no_feature():
     ("gaps IS NULL", pl.col("gaps").is_null()),
     ("n % 3 = 0 OR x < -1", (pl.col("n") % 3 == 0) | (pl.col("x") < -1)),
 ])  # fmt: skip
-def test_predicates_choose_rows_and_where_they_are_null_rows_train(kind, predicate, holds):
+def test_predicates_choose_rows_and_where_they_are_null_rows_train(predicate, holds):
     data = TRAIN.with_columns(pl.when(pl.int_range(pl.len()) % 4 > 0).then("gaps"))
     parts = data.filter(~holds), data.filter(holds)
     assert min(map(len, parts)) > 20
     con = duckdb.connect()
     con.register("data", data)
-    options = {"features": FEATURES, **SHAPE}
-    model = fb.fit(data if kind == "frame" else con.sql("FROM data"), "y", valid=predicate, **options)
+    options = {"features": FEATURES, **SHAPE, "n_estimators": 1}
     by_hand = fb.fit(parts[0], "y", valid=parts[1], **options)
-    assert model == by_hand
-    np.testing.assert_allclose(model.history.to_numpy(), by_hand.history.to_numpy(), rtol=1e-12)
+    for rows in (data, con.sql("FROM data")):
+        model = fb.fit(rows, "y", valid=predicate, **options)
+        assert model == by_hand
+        np.testing.assert_allclose(model.history.to_numpy(), by_hand.history.to_numpy(), rtol=1e-12)
 
 
 def test_rows_with_null_in_the_boolean_column_train():
@@ -219,9 +221,9 @@ def naive_stop(scores: list[float], patience: int, *, maximize: bool) -> tuple[i
 
 
 @pytest.mark.slow
-@cases("patience", [1, 2, 5])
+@cases("patience", [1, 5])
 @cases(("metric", "objective"), [
-    ("rmse", "reg:squarederror"), ("auc", "binary:logistic"), ("error", "binary:logistic"), ("aucpr", "binary:logistic")
+    ("rmse", "reg:squarederror"), ("auc", "binary:logistic"), ("error", "binary:logistic")
 ])  # fmt: skip
 def test_it_stops_where_a_plain_loop_would(metric, objective, patience):
     target = "y" if objective == "reg:squarederror" else "late"
@@ -230,7 +232,7 @@ def test_it_stops_where_a_plain_loop_would(metric, objective, patience):
     whole = fb.fit(TRAIN, target, **options)
     best, last = naive_stop(whole.history[f"valid_{metric}"].to_list(), patience, maximize=metric.startswith("auc"))
     assert last < 30, "it must stop early"
-    for engine in ENGINES if patience == 2 and metric in ("rmse", "auc") else ["numba"]:
+    for engine in ENGINES if patience == 1 and metric in ("rmse", "auc") else ["numba"]:
         model = fb.fit(TRAIN, target, early_stopping_rounds=patience, engine=engine, **options)
         assert model.best_iteration == best
         assert model.best_score == pytest.approx(whole.history[f"valid_{metric}"][best - 1], rel=1e-9)

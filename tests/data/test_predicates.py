@@ -65,7 +65,7 @@ def counted(data, valid):
 ])])  # fmt: skip
 def test_a_text_is_compared_in_the_columns_type_as_sql_has_it(con, number, predicate, held_out):
     assert con.sql("FROM t").filter(predicate).aggregate("COUNT(*)").fetchall() == [(held_out,)]
-    if number % 4 == 0:  # DuckDB itself has compared them
+    if number % 6 == 0:  # DuckDB itself has compared them
         assert counted(con.table("t"), predicate) == (200 - held_out, held_out)
     assert counted(FRAME, predicate) == (200 - held_out, held_out)
 

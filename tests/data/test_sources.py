@@ -159,8 +159,7 @@ FROM_PANDAS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
-@cases("name", FROM_PANDAS)
+@cases(("name", "engine"), [(name, ENGINES[i % 3]) for i, name in enumerate(FROM_PANDAS)])
 def test_a_column_of_pandas_is_that_of_polars(name, engine):
     in_pandas, in_polars = FROM_PANDAS[name]
     pandas = pd.concat([pd.DataFrame({"x": in_pandas})] * 10, ignore_index=True).assign(y=LABELS)
@@ -212,16 +211,12 @@ def test_an_arrow_stream_is_read_once_by_every_engine(frame, model, engine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
-@cases(
-    "column",
-    [
-        pa.array(["a", None, "b", "a"] * 10),
-        pa.array(["a", None, "b", "a"] * 10, pa.large_string()),
-        pa.array(["a", None, "b", "a"] * 10, pa.string_view()),
-        pa.array(["a", None, "b", "a"] * 10).dictionary_encode(),
-    ],
-)
+@cases(("column", "engine"), [
+    (pa.array(["a", None, "b", "a"] * 10), "duckdb"),
+    (pa.array(["a", None, "b", "a"] * 10, pa.large_string()), "numba"),
+    (pa.array(["a", None, "b", "a"] * 10, pa.string_view()), "polars"),
+    (pa.array(["a", None, "b", "a"] * 10).dictionary_encode(), "numba"),
+])  # fmt: skip
 def test_arrow_has_many_kinds_of_text_and_all_are_text(column, engine):
     expected = fb.fit(pl.DataFrame({"x": column.to_pylist(), "y": LABELS}), "y", **SHAPE)
     for table in (pa.table({"x": column, "y": LABELS}), Capsule(pa.table({"x": column, "y": LABELS}))):
@@ -351,7 +346,7 @@ def test_a_matrix_of_another_library_is_not_taken_for_a_table():
         fb.fit(DMatrix(), "y")
 
 
-AWKWARD = [("^a.*$", "*"), ("*", "^.*$"), ("", "a.b"), ("true", "NULL"), ("x'\"y", "v_1"), ("values", "stage_1")]
+AWKWARD = [("^a.*$", "*"), ("", "a.b"), ("true", "x'\"y"), ("values", "stage_1")]
 
 
 @pytest.mark.slow

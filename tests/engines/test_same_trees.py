@@ -32,16 +32,15 @@ SHAPE = {"n_estimators": 2, "max_depth": 3, "learning_rate": 0.5, "verbose": Fal
 
 
 @pytest.mark.slow
-@cases("objective", ["reg:squarederror", "binary:logistic"])
-def test_group_bys_and_kernels_give_one_model(monkeypatch, objective):
+def test_group_bys_and_kernels_give_one_model(monkeypatch):
     """Rows are added up by a kernel where an engine has few threads, and by group-bys where it has many."""
-    frame = every_type(500, seed=4)
-    options = {"objective": objective, "features": list(FEATURES_BY_TYPE)[:12], "weight": "w", **SHAPE}
+    frame = every_type(300, seed=4)
+    options = {"features": list(FEATURES_BY_TYPE)[:12], "weight": "w", **SHAPE}
     models = []
     for most_threads in (0, 1000):
         monkeypatch.setattr(query_costs, "_MAX_THREADS", most_threads)
-        models += [fb.fit(frame.lazy(), LABELS[objective], engine=engine, **options) for engine in ("polars", "duckdb")]
-    assert_same(objective, fb.fit(frame, LABELS[objective], engine="numba", **options), *models)
+        models += [fb.fit(frame.lazy(), "amount", engine=engine, **options) for engine in ("polars", "duckdb")]
+    assert_same("reg:squarederror", fb.fit(frame, "amount", engine="numba", **options), *models)
 
 
 def test_more_columns_than_are_read_at_once_give_one_model(monkeypatch):
@@ -54,67 +53,53 @@ def test_more_columns_than_are_read_at_once_give_one_model(monkeypatch):
     assert {"x0", "x3", "x7"} <= set(expected.trees["feature"])
 
 
-@pytest.mark.slow  # a fit in each engine for each of 23 types
-@cases(("name", "objective"), [(name, list(LABELS)[i % 2]) for i, name in enumerate(FEATURES_BY_TYPE)])
-def test_each_column_type_gives_one_model(name, objective):
-    target = LABELS[objective]
-    frame = every_type(300, seed=2).select(name, target)
-    data = [(frame, "numba"), (frame.lazy(), "polars"), (shuffled(frame), "duckdb")]
-    shape = SHAPE | {"n_estimators": 1}
-    models = [fb.fit(rows, target, objective=objective, engine=engine, **shape) for rows, engine in data]
-    assert set(models[0].trees["feature"].drop_nulls()) == {name}, "the feature must be split on"
-    assert models[0].trees["threshold" if name not in ("string", "enum", "categorical") else "categories"].count()
-    assert_same(objective, *models)
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", LABELS)
+def test_all_column_types_give_one_model(objective):
+    frame, target = every_type(400, seed=1), LABELS[objective]
+    deep = {"n_estimators": 3, "max_depth": 7, "min_child_weight": 0}
+    options = SHAPE | {"objective": objective, "features": list(FEATURES_BY_TYPE), "weight": "w", **deep}
+    data = [*((frame, engine) for engine in ENGINES), (shuffled(frame, 2).lazy(), "polars"), (shuffled(frame), "numba")]
+    data.append((shuffled(frame).lazy(), "duckdb"))
+    first, *others = (fb.fit(rows, target, engine=engine, **options) for rows, engine in data)
+    assert set(first.trees["feature"].drop_nulls()) == set(FEATURES_BY_TYPE), "each must be split on"
+    assert_same(objective, first, *others)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", LABELS)
-def test_all_column_types_at_once_give_one_model(objective):
-    frame, target = every_type(400, seed=5), LABELS[objective]
-    options = {"objective": objective, "features": list(FEATURES_BY_TYPE), "weight": "w", **SHAPE}
-    data = [*((frame, engine) for engine in ENGINES), (frame.lazy(), "polars"), (shuffled(frame).lazy(), "duckdb")]
-    assert_same(objective, *(fb.fit(rows, target, engine=engine, **options) for rows, engine in data))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("objective", LABELS)
-def test_a_relation_gives_the_frames_model(objective):
-    frame, target = every_type(400, seed=6), LABELS[objective]
-    options = {"objective": objective, "features": IN_DUCKDB, **SHAPE}
+def test_a_relation_gives_the_frames_model():
+    frame = every_type(400, seed=6)
+    options = {"features": IN_DUCKDB, **SHAPE}
     table = as_relation(frame)
     data = [(table, "duckdb"), (table.order("amount DESC"), "duckdb"), (table, "numba"), (table, "polars")]
-    models = [fb.fit(rows, target, engine=engine, **options) for rows, engine in data]
-    assert_same(objective, fb.fit(frame, target, **options), *models)
+    models = [fb.fit(rows, "amount", engine=engine, **options) for rows, engine in data]
+    assert_same("reg:squarederror", fb.fit(frame, "amount", **options), *models)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", LABELS)
-def test_a_query_over_a_frame_gives_the_frames_model(objective):
-    frame, target = every_type(400, seed=6), LABELS[objective]
-    features = [name for name in IN_DUCKDB if name != "int128"]  # which DuckDB can't read from a frame
-    options = {"objective": objective, "features": features, "weight": "w", **SHAPE}
-    con = duckdb.connect()
-    con.register("frame", frame.drop("int128"))
-    models = [fb.fit(con.sql("SELECT * FROM frame"), target, engine=engine, **options) for engine in ("auto", "polars")]
-    assert_same(objective, fb.fit(frame, target, **options), *models)
+def test_a_query_over_a_frame_gives_the_frames_model():
+    frame = every_type(400, seed=6).drop("int128")  # which DuckDB can't read from a frame
+    options = {"objective": "binary:logistic", "features": [name for name in IN_DUCKDB if name in frame.columns]}
+    options |= {"weight": "w", **SHAPE}
+    relation = duckdb.connect().sql("SELECT * FROM frame")
+    models = [fb.fit(relation, "late", engine=engine, **options) for engine in ("auto", "polars")]
+    assert_same("binary:logistic", fb.fit(frame, "late", **options), *models)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", LABELS)
-def test_parquet_gives_the_frames_model(objective, tmp_path):
-    frame, target = every_type(400, seed=6).drop("int128"), LABELS[objective]
+def test_parquet_gives_the_frames_model(tmp_path):
+    frame = every_type(400, seed=6).drop("int128")
     frame.write_parquet(tmp_path / "part.parquet")
     scan, con = pl.scan_parquet(tmp_path / "*.parquet"), duckdb.connect()
     # Parquet has no duration (DuckDB takes no notice of what polars writes beside the integers) and, for DuckDB, no ms.
     features = [name for name in frame.columns[:-3] if "duration" not in name and name != "datetime_ms"]
-    options = {"objective": objective, "features": features, **SHAPE}
-    models = [fb.fit(scan, target, engine=engine, **options) for engine in ENGINES]
+    options = {"features": features, **SHAPE}
+    models = [fb.fit(scan, "amount", engine=engine, **options) for engine in ENGINES]
     files = con.read_parquet(str(tmp_path / "*.parquet"))
-    assert_same(objective, fb.fit(frame, target, **options), *models, fb.fit(files, target, **options))
+    assert_same("reg:squarederror", fb.fit(frame, "amount", **options), *models, fb.fit(files, "amount", **options))
 
 
-@pytest.mark.parametrize("objective", LABELS)
-def test_types_that_only_duckdb_has_give_one_model(objective):
+def test_types_that_only_duckdb_has_give_one_model():
     con = duckdb.connect()
     con.execute("CREATE TYPE size AS ENUM ('small', 'large', 'it''s', '')")  # in an order that is not the alphabet's
     con.execute("""
@@ -126,15 +111,14 @@ def test_types_that_only_duckdb_has_give_one_model(objective):
             (i * 29 % 80)::DECIMAL(38, 10) / 7 AS decimal,
             TIMESTAMPTZ '2013-03-31 00:30:00+00:00' + to_minutes(i * 13 % 60) AS zoned,
             (i * 37 % 100 > 40)::INT + 3.0 * (i * i % 4) + (i * 61 % 90 > 50)::INT * 2 + i * 17 % 50 / 30
-                + sin(i * 29 % 80) + 0.3 * (i * 13 % 60 > 20)::INT AS amount,
-            amount > 7 AS late
+                + sin(i * 29 % 80) + 0.3 * (i * 13 % 60 > 20)::INT AS amount
         FROM range(400) AS r(i)
     """)
     features = ["enum", "wide", "seconds", "span", "decimal", "zoned"]
-    options = {"objective": objective, "features": features, **SHAPE, "max_depth": 5, "min_child_weight": 0}
-    models = [fb.fit(con.table("t"), LABELS[objective], engine=engine, **options) for engine in ENGINES]
+    options = {"features": features, **SHAPE, "max_depth": 5, "min_child_weight": 0}
+    models = [fb.fit(con.table("t"), "amount", engine=engine, **options) for engine in ENGINES]
     assert set(models[0].trees["feature"].drop_nulls()) == set(features)
-    assert_same(objective, *models)
+    assert_same("reg:squarederror", *models)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +151,6 @@ def test_half_floats_are_floats():
     ("objective", "parameters"),
     some_pairs(LABELS, [
         {"max_bin": 2},
-        {"max_bin": 5},
         {"max_bin": 300},
         {"gamma": 3.0, "reg_lambda": 0.0},
         {"reg_alpha": 4.0, "min_child_weight": 20.0},
@@ -179,7 +162,7 @@ def test_half_floats_are_floats():
     ]),
 )  # fmt: skip
 def test_parameters_mean_the_same_in_all_engines(objective, parameters):
-    frame = every_type(700, seed=3, missing=0.05)
+    frame = every_type(500, seed=3, missing=0.05)
     options = SHAPE | {"features": ["float64", "int16", "string", "datetime_us", "decimal"]} | parameters
     models = [fb.fit(frame, LABELS[objective], objective=objective, engine=e, weight="w", **options) for e in ENGINES]
     assert models[0].trees.height > 4, "something must have been split"
@@ -187,7 +170,7 @@ def test_parameters_mean_the_same_in_all_engines(objective, parameters):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("max_bin", "least"), [(16, 8), (256, 100), (1000, 200)])
+@pytest.mark.parametrize(("max_bin", "least"), [(16, 8), (1000, 200)])
 def test_more_values_than_bins_give_one_model(max_bin, least):
     rng = np.random.default_rng(0)
     x = rng.normal(size=2000)
@@ -203,15 +186,9 @@ def test_more_values_than_bins_give_one_model(max_bin, least):
     assert_same("reg:squarederror", *models)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tree_method", ["hist", "exact"])
-@pytest.mark.parametrize("objective", LABELS)
-def test_the_order_of_rows_does_not_matter(objective, tree_method):
-    frame = every_type(400, seed=4)
-    options = {"objective": objective, "features": list(FEATURES_BY_TYPE), "tree_method": tree_method, **SHAPE}
-    data = [(seed, engine) for engine in ENGINES if tree_method == "hist" or engine == "numba" for seed in (1, 2)]
-    models = [fb.fit(shuffled(frame, seed), LABELS[objective], engine=engine, **options) for seed, engine in data]
-    assert_same(objective, fb.fit(frame, LABELS[objective], **options), *models)
+def test_the_order_of_rows_does_not_matter_to_exact_trees():
+    frame, options = every_type(400, seed=4), {"features": list(FEATURES_BY_TYPE), "tree_method": "exact", **SHAPE}
+    assert_same("reg:squarederror", *(fb.fit(rows, "amount", **options) for rows in (frame, shuffled(frame))))
 
 
 def test_labels_of_very_different_size_add_up_the_same():
@@ -283,9 +260,9 @@ def odd_frames(draw):
     return frame, names, parameters
 
 
-@pytest.mark.slow  # 120 fits
+@pytest.mark.slow  # 60 fits
 @given(odd_frames(), st.integers(0, 99))
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_odd_frames_give_one_model_in_all_engines(drawn, seed):
     frame, features, parameters = drawn
     options = parameters | {"features": features, "n_estimators": 2, "min_child_weight": 0, "verbose": False}
@@ -302,15 +279,12 @@ def test_odd_frames_give_one_model_in_all_engines(drawn, seed):
 # --- the order in which engines keep rows -----------------------------------------------------------------------------
 
 IN_ANY_ORDER = {
-    "plain": {},
-    "sampled": {"subsample": 0.6, "colsample_bynode": 0.7},
     "sampled by gradient": {"subsample": 0.4, "sampling_method": "gradient_based"},
     "leaves as quantiles": {"objective": "reg:quantileerror", "quantile_alpha": 0.7, "weight": "w"},
-    "classes": {"objective": "multi:softprob", "num_class": 7, "target": "small"},
-    "dropouts": {"booster": "dart", "rate_drop": 0.5},
+    "classes": {"objective": "multi:softprob", "num_class": 3, "target": "small"},
+    "dropouts": {"booster": "dart", "rate_drop": 0.5, "base_margin": "w"},
     "evaluated": {"eval_metric": ["rmse", "mae"], "valid": "w > 0.7", "early_stopping_rounds": 20},
-    "base margins": {"base_margin": "w"},
-    "forests": {"num_parallel_tree": 2, "subsample": 0.5},
+    "forests": {"num_parallel_tree": 2, "subsample": 0.5, "colsample_bynode": 0.7},
     "running sums": {"objective": "survival:cox", "target": "w"},
 }
 
@@ -329,7 +303,7 @@ def sorted_rows(monkeypatch):
 @pytest.mark.parametrize("more", IN_ANY_ORDER.values(), ids=IN_ANY_ORDER)
 @pytest.mark.parametrize("engine", ["numba", "duckdb"])
 def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, more):
-    frame = every_type(500, seed=8).with_columns(small=pl.int_range(500) % 7)
+    frame = every_type(300, seed=8).with_columns(small=pl.int_range(300) % 3)
     options = SHAPE | {"target": "amount", "engine": engine, "features": ["float64", "int128", "date", "string"]} | more
     options["n_estimators"] = 3
     as_given = fb.fit(frame, **options)

@@ -1,4 +1,4 @@
-"""The files in `sql/` are documented, are what the engine runs, and are in the wheel."""
+"""The files in `sql/` are documented and are in the wheel; `data/test_duckdb_session.py` has fits that run each."""
 
 import re
 import shutil
@@ -11,13 +11,8 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-import sqlglot
-from sqlglot import exp
 
 import frameboost as fb
-from frameboost.engines.duckdb import binning
-from frameboost.engines.duckdb import engine as sql
-from frameboost.expressions import duckdb_sql
 from tests.support.cases import cases
 
 ROOT = Path(__file__).parents[2]
@@ -53,63 +48,6 @@ def test_every_part_is_documented_and_nothing_else(path):
     mentioned = set(re.findall(r"{(\w+)}", header))
     assert parts_of(body) <= mentioned, "what is filled in is explained"
     assert documented <= parts_of(body), "what is explained is filled in"
-
-
-@pytest.fixture
-def rendered(monkeypatch) -> dict[str, str]:
-    """Return the statements of a fit that meets all there is: numbers, texts, missing values, weights."""
-    statements, original = {}, duckdb_sql.render
-
-    def render(name, **parts):
-        text = original(name, **parts)
-        assert set(parts) >= parts_of(header_and_body(ROOT / "sql" / f"{name}.sql")[1])
-        statements[name] = text
-        return text
-
-    for name, module in list(sys.modules.items()):
-        if name.startswith("frameboost") and getattr(module, "render", None) is original:
-            monkeypatch.setattr(module, "render", render)
-    con = duckdb.connect()
-    con.execute("CREATE TABLE t AS SELECT i AS x, nullif(i % 7, 3) / 2 AS z, 'k' || i % 3 AS s, i % 5 AS y, 1 AS w, "
-                "DATE '2020-01-01' - CAST(i % 9 AS INTEGER) AS d "
-                "FROM range(50) AS r(i)")  # fmt: skip
-    shape = {"n_estimators": 2, "max_depth": 2, "subsample": 0.8, "max_bin": 16}
-    fb.fit(con.table("t"), "y", weight="w", objective="reg:absoluteerror", **shape)
-    fb.fit(con.table("t"), "y", objective="reg:absoluteerror", **shape)
-    fb.fit(con.table("t"), "y", linear_tree=True, **shape)
-    fb.fit(
-        con.sql("SELECT * REPLACE (y > 2 AS y) FROM t"), "y", objective="binary:logistic", eval_metric="auc", **shape
-    )
-    queries = con.sql("SELECT *, x % 5 AS query FROM t")
-    fb.fit(queries, "y", objective="rank:ndcg", group="query", **shape)
-    con.execute("CREATE TABLE d AS SELECT i, i // 3 AS a, -(i // 3) AS b FROM range(3) AS r(i)")  # one key
-    fb.fit(fb.join(con.sql("SELECT *, y % 4 AS i FROM t"), con.table("d"), on="i"), "y", **shape)
-    monkeypatch.setattr(sql, "MIN_SORTED", 1)
-    monkeypatch.setattr(binning, "MIN_ROWS", 0)
-    con.execute("CREATE TABLE many AS SELECT i AS x, i % 5 AS y FROM range(20000) AS r(i)")
-    fb.fit(con.table("many"), "y", n_estimators=2, max_bin=4)
-    fb.fit(con.table("t"), "y", tree_method="approx", **shape)
-    con.execute("SET threads = 7")  # more than pay for a kernel: group-bys, and nodes in a table
-    fb.fit(con.table("many"), "y", n_estimators=2, max_bin=4)
-    fb.fit(queries, "y", objective="rank:ndcg", group="query", **shape)
-    for proposal in ("global", "local"):
-        fb.fit(con.table("t"), "y", tree_method="approx", proposal=proposal, **shape)
-    wide = con.sql(f"SELECT {', '.join(f'x % {i} AS x{i}' for i in range(2, 80))}, y FROM many")  # columns in parts
-    fb.fit(wide, "y", engine="duckdb", **shape)
-    for objective, metric in (("reg:absoluteerror", "mae"), ("binary:logistic", "auc")):
-        rows = con.sql("SELECT * REPLACE (y > 2 AS y) FROM t")
-        fb.fit(rows, "y", objective=objective, eval_metric=metric, engine="duckdb", shards=2, **shape)
-    return statements
-
-
-@pytest.mark.slow
-def test_the_engine_runs_every_file_and_no_part_is_left_open(rendered):
-    assert set(rendered) == {path.stem for path in FILES}
-    for name, statement in rendered.items():
-        assert "--" not in statement, f"{name}: the header is not sent to the database"
-        assert not parts_of(statement), name
-        parsed = sqlglot.parse_one(statement, read="duckdb")
-        assert isinstance(parsed, exp.Create if statement.startswith("CREATE") else exp.Query), name
 
 
 def test_braces_in_names_and_values_are_left_alone():

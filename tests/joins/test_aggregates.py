@@ -81,7 +81,7 @@ def joined(visits, orders, before):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=examples(5))
+@settings(deadline=None, max_examples=examples(3))
 @given(st.integers(0, 10**6), st.booleans())
 def test_aggregates_are_those_by_hand(seed, before):
     visits, orders = tables(seed)
@@ -95,20 +95,20 @@ def test_aggregates_are_those_by_hand(seed, before):
         assert found.schema == joined(frame(visits), frame(orders), before).collect().schema
 
 
-@pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("name", ALL)
-def test_a_query_has_the_aggregates(name, before):
+def test_a_query_has_the_aggregates(name):
     visits, orders = tables(5)
-    star = joined(frame(visits), frame(orders), before)
-    model = star.pipe(fb.fit, target="y", features=NAMES, n_estimators=5, min_child_weight=0)
     database = open_warehouse(name)
     database.fill("visits", visits)
     kind, rates = orders["rate"]
     held = {**orders, "rate": (kind, [rate if database.holds(FLOAT, rate) else None for rate in rates])}
     database.fill("orders", held)
-    found = sorted(database.rows(model.query("visits", name, keep=["id"])))
-    assert [value for _, value in found] == model.predict(star).to_list()
-    assert len({value for _, value in found}) > 3
+    for before in (False, True):
+        star = joined(frame(visits), frame(orders), before)
+        model = star.pipe(fb.fit, target="y", features=NAMES, n_estimators=2, min_child_weight=0)
+        found = sorted(database.rows(model.query("visits", name, keep=["id"])))
+        assert [value for _, value in found] == model.predict(star).to_list()
+        assert len({value for _, value in found}) > 3
 
 
 def test_trees_are_those_of_the_aggregated_columns():

@@ -21,7 +21,7 @@ PLANES = pl.DataFrame({"plane": ["N1", "N2"], "seats": [55, 200]})
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=examples(8))
+@settings(deadline=None, max_examples=examples(4))
 @given(SEEDS)
 def test_the_join_is_that_of_dicts(seed):
     star = random_star(seed)
@@ -34,10 +34,9 @@ def test_the_join_is_that_of_dicts(seed):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=examples(5))
-@given(SEEDS)
-@pytest.mark.parametrize("engine", ["numba", "polars"])
-def test_trees_are_those_of_the_joined_frame(engine, seed):
+@settings(deadline=None, max_examples=examples(4))
+@given(SEEDS, st.sampled_from(["numba", "polars"]))
+def test_trees_are_those_of_the_joined_frame(seed, engine):
     star = random_star(seed)
     how = {"features": star.features(), **SMALL}
     found = star.of_frames().pipe(fb.fit, target="y", engine=engine, **how)
@@ -45,7 +44,7 @@ def test_trees_are_those_of_the_joined_frame(engine, seed):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=examples(5))
+@settings(deadline=None, max_examples=examples(2))
 @given(SEEDS)
 def test_trees_in_duckdb_are_those_of_the_joined_frame(seed):
     star = random_star(seed)
@@ -87,16 +86,11 @@ def test_other_tree_methods(tree_method):
 @pytest.mark.slow
 def test_folds_are_those_of_the_joined_frame():
     star = random_star(3)
-    how = {"features": star.features(), "folds": 3, **SMALL}
+    how = {"features": star.features(), "folds": 2, **SMALL}
     found = fb.cv(star.of_frames(), "y", **how)
     assert_frame_equal(found, fb.cv(star.by_hand(), "y", **how))
     with duckdb.connect() as con:
         assert_frame_equal(fb.cv(star.of_relations(con), "y", **how), found)
-
-
-def test_the_target_may_be_in_a_dimension():
-    star = fb.join(FLIGHTS.drop_nulls(), PLANES, on="plane")
-    assert star.pipe(fb.fit, target="seats", n_estimators=1).features == ["plane", "delay"]
 
 
 def test_a_file_is_a_table(tmp_path):
@@ -113,17 +107,12 @@ def test_a_relation_is_read_beside_frames():
         assert repr(star) == "Star: 3 columns of the facts and of planes"
 
 
-@pytest.mark.slow
 def test_the_tables_are_left_as_they_are():
     star = random_star(11)
-    how = {"features": star.features(), **SMALL}
     before = {name: frame.clone() for name, frame in star.tables.items()}
-    star.of_frames(lambda frame: frame).pipe(fb.fit, target="y", **how)
+    star.of_frames(lambda frame: frame).pipe(fb.fit, target="y", features=star.features(), **SMALL)
     for name, frame in star.tables.items():
         assert_frame_equal(frame, before[name])
-    with duckdb.connect() as con:
-        star.of_relations(con).pipe(fb.fit, target="y", **how)
-        assert sorted(name for (name,) in con.sql("SHOW TABLES").fetchall()) == sorted(star.tables)
 
 
 def test_a_star_of_relations_is_a_relation():
@@ -303,7 +292,7 @@ def test_other_ways_to_train(target, how):
     how = {"features": features, **SMALL, **how}
     expected = fb.fit(star.by_hand(), target, **how).to_json()
     assert without_joins(star.of_frames().pipe(fb.fit, target=target, **how)) == expected
-    if {"weight", "monotone_constraints", "valid"} & how.keys():  # which `engines/duckdb/test_star.py` has
+    if not {"linear_tree", "booster", "multi_strategy"} & how.keys():  # which `engines/duckdb/test_star.py` has
         return
     with duckdb.connect() as con:
         assert without_joins(star.of_relations(con).pipe(fb.fit, target=target, **how)) == expected
@@ -312,13 +301,11 @@ def test_other_ways_to_train(target, how):
 # --- what has the key -------------------------------------------------------------------------------------------------
 
 
-DIGITS, TEXTS = ["1", "2", "3", "4"], ["9E", "1e3", "x'y", " "]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "labels"), [("frame", DIGITS), ("relation", DIGITS), ("relation", TEXTS)])
-def test_a_key_may_be_the_target(kind, labels):
+@pytest.mark.parametrize("kind", ["frame", "relation"])
+def test_a_key_may_be_the_target(kind):
     """The dimension is joined by labels: v tells the class, which numbers of the classes would not find."""
+    labels = ["1", "2", "1e3", "x'y"]
     facts = pl.DataFrame({"k": labels * 20, "w": [1.0] * 40 + [2.0] * 40})
     dimension = pl.DataFrame({"k": labels, "v": [10.0, 20.0, 30.0, 40.0]})
     options = {"n_estimators": 1, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0, "features": ["v"]}
@@ -331,8 +318,7 @@ def test_a_key_may_be_the_target(kind, labels):
         expected = fb.fit(facts.join(dimension, on="k"), "k", **options)
         plain = fb.fit(star, "k", **options)
         for model in (
-            plain, fb.fit(star, "k", weight="w", **options),
-            fb.fit(star, "k", folds=2, **options),
+            plain, fb.fit(star, "k", weight="w", folds=2, **options),
             fb.fit(star, "k", valid=f"w > 1 AND k = '{labels[0]}'", **options),
         ):  # fmt: skip
             assert model.predict(star, output="class").to_list() == facts["k"].to_list()
@@ -356,24 +342,20 @@ def test_queries_join_the_tables_that_relations_are():
         con.execute('CREATE TABLE ord AS FROM other.s."o.rd"; CREATE VIEW seen AS FROM ord')
         con.execute("CREATE TEMP TABLE mine AS FROM ord")
         for number, table in enumerate((
-            con.table("ord"), con.view("seen"), con.table("seen"), con.table('other.s."o.rd"'), con.table("mine"),
-            con.sql("FROM ord"), con.sql('SELECT id, v FROM other.s."o.rd"'), con.table("main.ord"),
+            con.table('other.s."o.rd"'), con.view("seen"), con.table("mine"), con.table("main.ord"),
+            con.sql("FROM ord"), con.sql('SELECT id, v FROM other.s."o.rd"'),
         )):  # fmt: skip
             right = table if number % 2 else fb.aggregate(table, "id", {"v": "max"})
             model = fb.fit(fb.join(con.table("f"), right, on="id", prefix="d_"), "y", n_estimators=1, max_depth=1)
             assert con.sql(model.query("f")).count("*").fetchall() == [(60,)]
-        for rows in (
-            con.table("ord").filter("v > 0"),
-            con.sql("SELECT id, v + 1 AS v FROM ord"),
-            con.table("ord").limit(9),
-        ):
-            for right in (rows, fb.aggregate(rows, "id", {"v": "max"})):
-                star = fb.join(con.table("f"), right, on="id", prefix="d_")
-                model = fb.fit(star, "y", n_estimators=1, max_depth=1)
-                with pytest.raises(fb.ParameterError, match=r"^dimension 1 of the model is rows without a table's"):
-                    model.query("f")
-                assert con.sql(model.query("f", tables={"dimension 1": "ord"})).count("*").fetchall() == [(60,)]
-                assert model.evaluate(star, "y").metrics["value"][0] >= 0
+        rows = con.table("ord").filter("v > 0")
+        for right in (rows, fb.aggregate(rows, "id", {"v": "max"}), con.sql("SELECT id, v + 1 AS v FROM ord")):
+            star = fb.join(con.table("f"), right, on="id", prefix="d_")
+            model = fb.fit(star, "y", n_estimators=1, max_depth=1)
+            with pytest.raises(fb.ParameterError, match=r"^dimension 1 of the model is rows without a table's"):
+                model.query("f")
+            assert con.sql(model.query("f", tables={"dimension 1": "ord"})).count("*").fetchall() == [(60,)]
+        assert model.evaluate(star, "y").metrics["value"][0] >= 0
         named = fb.join(con.table("f"), con.table("ord").filter("v > 0").set_alias("late"), on="id")
         assert "late" in fb.fit(named, "y", n_estimators=1).query("f")
 
@@ -389,7 +371,7 @@ def test_queries_join_the_tables_that_relations_are():
             lambda star, target, **how: fb.auto(star, target, quality=1, **how),
             lambda star, target, **how: fb.auto(star, target, quality=1, time="when", **how),
         ))
-        for is_relation in (False, True)
+        for is_relation in ((False, True) if i % 2 else (False,))
     ],
 )  # fmt: skip
 def test_labels_and_folds_may_be_attributes(train, is_relation, target):

@@ -62,14 +62,7 @@ def slow(n):
 
 def press_ctrl_c(*_):
     threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    return slow(200_000_000)
-
-
-@pytest.mark.slow
-def test_ctrl_c_in_a_kernel_raises_keyboard_interrupt():
-    slow(1)
-    with pytest.raises(KeyboardInterrupt), unwrap_handler_errors():
-        press_ctrl_c()
+    return slow(60_000_000)
 
 
 @pytest.mark.slow
@@ -92,23 +85,20 @@ def test_other_errors_are_not_unwrapped():
 def test_an_alarm_in_a_kernel(alarm):
     slow(1)
     with pytest.raises(AlarmError), alarm(0.02), unwrap_handler_errors():
-        slow(200_000_000)
+        slow(60_000_000)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("in_transaction", [False, True])
-def test_an_alarm_in_duckdb(alarm, in_transaction):
+def test_an_alarm_in_duckdb(alarm):
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT i % 1000 AS x, i % 7 AS y FROM range(20000) AS r(i)")
     fb.fit(con.table("t"), "y", n_estimators=1, verbose=False)
-    if in_transaction:
-        con.execute("BEGIN")
+    con.execute("BEGIN")
     # A query that DuckDB looks up from often; in a cross join it does not.
     endless = con.sql("SELECT x, sin(i) AS y FROM (SELECT unnest(range(2000)) AS i, x FROM t)")
     with pytest.raises(AlarmError, match="time is up"), alarm(0.2):
         fb.fit(endless, "y", n_estimators=1, verbose=False)
-    if in_transaction:
-        con.execute("ROLLBACK")
+    con.execute("ROLLBACK")
     names = con.execute(
         "SELECT table_name FROM duckdb_tables() UNION SELECT view_name FROM duckdb_views() WHERE NOT internal"
     )
@@ -129,7 +119,7 @@ def test_all_deferred_signals_are_handled(alarm):
 def test_ctrl_c_as_a_block_ends_leaves_no_handler_and_no_table(monkeypatch):
     """Python looks for signals where a function begins, so also just before what is to restore the handlers."""
     con, n_exits = duckdb.connect(), 0
-    con.execute("CREATE TABLE t AS SELECT i % 1000 AS x, i % 7 AS y FROM range(2000) AS r(i)")
+    con.execute("CREATE TABLE t AS SELECT i % 1000 AS x, i % 7 AS y FROM range(200) AS r(i)")
 
     def fit(interrupted_at):
         nonlocal n_exits
@@ -148,13 +138,13 @@ def test_ctrl_c_as_a_block_ends_leaves_no_handler_and_no_table(monkeypatch):
         with monkeypatch.context() as patch:
             for kind in (contextlib.ExitStack, contextlib._GeneratorContextManager):
                 patch.setattr(kind, "__exit__", watched(kind.__exit__))
-            fb.fit(con.table("t"), "y", n_estimators=1, max_depth=2, verbose=False)
+            fb.fit(con.table("t"), "y", n_estimators=1, max_depth=1, verbose=False)
             return n_exits
 
     fit(0)  # imports and compiles
     in_all = fit(0)
     assert in_all > 20
-    for at in (*range(1, in_all - 20, in_all // 6), *range(in_all - 20, in_all + 1)):
+    for at in (*range(1, in_all - 12, in_all // 4), *range(in_all - 12, in_all + 1)):
         with pytest.raises(KeyboardInterrupt) as error:  # whose traceback keeps what was interrupted alive
             fit(at)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, f"at {at}: {error}"

@@ -127,9 +127,10 @@ DAMAGES = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(("damage", "suffix"), [
+    ("empty", "nbi"), ("cut", "nbc"), ("cut at its start", "nbi"), ("another pickle", "nbi"), ("another pickle", "nbc"),
+    ("text", "nbc"), ("zeros", "nbi"),
+])  # fmt: skip
 def test_damaged_cache_files_are_recompiled(halves, tmp_path, damage, suffix):
     halves()(3)
     (file,) = tmp_path.glob(f"__pycache__/*.{suffix}")

@@ -119,7 +119,7 @@ def assert_same_tree(ours, expected) -> None:
     gamma=st.sampled_from([0.0, 2.0, 9.0]),
     min_child_weight=st.sampled_from([0.0, 1.0, 2.5]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_trees_are_the_plain_twins(tree_method, seed, **options):
     rng = np.random.default_rng(seed)
     n = 24

@@ -1,9 +1,8 @@
-"""The engine inside DuckDB: on the caller's connection, leaving nothing behind, whatever happens."""
+"""The engine inside DuckDB: on the caller's connection, whose settings, names and types change nothing."""
 
-import os
 import subprocess
 import sys
-import threading
+from functools import cache
 
 import duckdb
 import numpy as np
@@ -25,9 +24,9 @@ from tests.support.frames import every_type
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def frame() -> pl.DataFrame:
-    return every_type(500, seed=1).select("float64", "int16", "string", "datetime_us", "decimal", "amount", "late", "w")
+    return every_type(300, seed=1).select("float64", "int16", "string", "datetime_us", "decimal", "amount", "late", "w")
 
 
 @pytest.fixture
@@ -35,19 +34,6 @@ def con(frame):
     con = duckdb.connect()
     con.execute("CREATE TABLE flights AS SELECT * FROM frame")
     return con
-
-
-def catalog(con) -> list[list]:
-    """Return all that a connection shows of its database."""
-    queries = [
-        "SELECT database_name, schema_name, table_name, sql FROM duckdb_tables() ORDER BY ALL",
-        "SELECT database_name, schema_name, view_name, sql FROM duckdb_views() ORDER BY ALL",
-        "SELECT database_name, function_name FROM duckdb_functions() WHERE NOT internal ORDER BY ALL",
-        "SELECT name, value FROM duckdb_settings() ORDER BY ALL",
-        "SELECT schema_name FROM duckdb_schemas() ORDER BY ALL",
-        "SELECT database_name FROM duckdb_databases() ORDER BY ALL",
-    ]
-    return [con.execute(query).fetchall() for query in queries]
 
 
 # --- where the rows may be --------------------------------------------------------------------------------------------
@@ -65,18 +51,14 @@ def test_tables_views_queries_and_files_give_one_model(con, frame, tmp_path):
     con.execute(f"COPY flights TO '{tmp_path}/flights.csv' (NULL 'nothing')")
     types = dict(con.execute("SELECT column_name, column_type FROM (DESCRIBE flights)").fetchall())
     relations = {
-        "table": con.table("flights"),
         "view": con.view("seen"),
         "query": con.sql("SELECT a.* FROM flights AS a JOIN flights AS b ON a.rowid = b.rowid"),
-        "files": con.read_parquet(f"{tmp_path}/part*.parquet"),
         "a pattern": con.sql(f"FROM '{tmp_path}/part*.parquet'"),
         "CSV": con.read_csv(f"{tmp_path}/flights.csv", dtype=types, na_values="nothing"),
         "parameters": con.sql("SELECT * FROM flights WHERE rowid < ?", params=[10_000]),
         "a window": con.sql("SELECT * FROM flights QUALIFY row_number() OVER (ORDER BY amount) > 0"),
         "read-only database": con.table("other.s.kept"),
         "relational": con.table("flights").filter("TRUE").order("amount"),
-        "Arrow": con.from_arrow(frame.to_arrow()),
-        "frame": con.sql("SELECT * FROM frame"),
         "pandas": con.from_df(frame.to_pandas(use_pyarrow_extension_array=True)),
     }
     for kind, relation in relations.items():
@@ -117,43 +99,33 @@ def test_a_frame_with_names_that_differ_only_in_case_trains_in_duckdb():
 
 
 @pytest.mark.slow
-def test_rows_join_their_gradients_whatever_the_insertion_order(con, frame):
-    big = pl.concat([frame] * 400)  # more than one row group
-    con.execute("CREATE TABLE big AS SELECT * FROM big")
-    con.execute("SET preserve_insertion_order = false")
-    assert fb.fit(con.table("big"), "amount", weight="w", **SHAPE) == fb.fit(big, "amount", weight="w", **SHAPE)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("threads", [1, 3])
-def test_rows_join_their_gradients_whatever_the_number_of_threads(threads):
+def test_rows_join_their_gradients_whatever_the_order_of_insertion_and_threads():
     # There are several row groups, each of 122,880 rows.
     con = duckdb.connect()
-    con.execute(f"SET threads = {threads}")
+    con.execute("SET threads = 3; SET preserve_insertion_order = false")
     con.execute("CREATE TABLE t AS SELECT hash(i) % 1000 AS x, hash(-i) % 77 AS z, i % 1009 + hash(i) % 3 AS y, "
                 "1 + i % 4 AS w FROM range(150001) AS r(i)")  # fmt: skip
     table, part = con.table("t"), con.sql("FROM t WHERE x < 600")
-    shape = {"weight": "w", "eval_metric": "mae", "n_estimators": 3, "max_depth": 5, "verbose": False}
+    shape = {"weight": "w", "eval_metric": "mae", **SHAPE}
     assert fb.fit(table, "y", valid=part, **shape) == fb.fit(table.pl(), "y", valid=part.pl(), **shape)
 
 
 @pytest.mark.slow
-@cases("n_values", [254, 255, 256, 257, 258, 300])
-@pytest.mark.parametrize("missing", [False, True])
+@cases(("n_values", "missing"), [(254, True), (255, False), (255, True), (256, False), (256, True), (257, False)])
 def test_cuts_do_not_depend_on_an_estimate_of_how_many_values_there_are(n_values, missing):
     # Estimates are off by some percent; at 256 values or fewer every value is a bin.
-    frame = pl.DataFrame({"x": [(i * i * 7919) % (n_values * 64) // 64 for i in range(n_values * 40)]})
+    frame = pl.DataFrame({"x": [(i * i * 7919) % (n_values * 64) // 64 for i in range(n_values * 10)]})
     values = pl.concat([frame, pl.DataFrame({"x": range(n_values)}), pl.DataFrame({"x": [None] * missing}, {"x": int})])
     frame = values.with_columns(y=pl.col("x").fill_null(7) % 13 + pl.col("x").fill_null(1) // 9)
-    options = {"n_estimators": 2, "max_depth": 8, "min_child_weight": 0}
+    options = {"n_estimators": 1, "max_depth": 8, "min_child_weight": 0}
     assert fb.fit(frame, "y", engine="duckdb", **options) == fb.fit(frame, "y", engine="numba", **options)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", [{"max_depth": 7}, {"max_depth": 0, "max_leaves": 40, "grow_policy": "lossguide"},
+@pytest.mark.parametrize("policy", [{"max_depth": 0, "max_leaves": 30, "grow_policy": "lossguide"},
                                     {"max_depth": 5, "grow_policy": "symmetric"}])  # fmt: skip
 def test_nodes_are_numbered_anew_as_they_are_asked_for(con, frame, policy):
-    options = {"n_estimators": 3, "min_child_weight": 0, "verbose": False, **policy}
+    options = {"n_estimators": 1, "min_child_weight": 0, "verbose": False, **policy}
     assert fb.fit(con.table("flights"), "amount", **options) == fb.fit(frame, "amount", **options)
 
 
@@ -180,7 +152,7 @@ def test_settings_of_the_connection_do_not_change_the_model(con, frame, several)
     assert fb.fit(relation, "amount", weight="w", **SHAPE) == expected
 
 
-@pytest.mark.parametrize("way", ["COLLATE NOCASE", "COLLATE NOACCENT", "default_collation"])
+@pytest.mark.parametrize("way", ["COLLATE NOACCENT", "default_collation"])
 def test_strings_are_told_apart_byte_by_byte_whatever_their_collation(way):
     frame = pl.DataFrame({"s": ["a", "A", "b", "ä", None] * 10, "y": [1.0, 5.0, 2.0, 9.0, 4.0] * 10})
     con = duckdb.connect()
@@ -232,40 +204,44 @@ LADDERS = {
 }  # fmt: skip
 
 
+LABELS = [3.0, 1.0, 4.0, 1.5, 9.0, 2.6, 5.3, 5.8]
+ONE_TREE = {"n_estimators": 1, "max_depth": 3, "min_child_weight": 0}
+
+
+@cache
+def of_ranks(is_text: bool, n_values: int) -> tuple[fb.Model, list[float]]:
+    """Return a model in which each value is its rank (or, of a string, a letter), and its scores in order."""
+    ranks = ("abcdefgh" if is_text else range(9))[:n_values]
+    twin = pl.DataFrame({"x": [*ranks, None] * 3, "y": LABELS[: n_values + 1] * 3})
+    model = fb.fit(twin, "y", **ONE_TREE)
+    assert model.trees["feature"].drop_nulls().len() >= min(n_values, 2)
+    return model, sorted(model.predict(twin))
+
+
 @pytest.mark.slow
 @cases(
     ("type_name", "engine"),
     # The other two read the relation in one way.
     [(name, "duckdb") for name in LADDERS]
-    + [(name, ("numba", "polars")[i % 2]) for i, name in enumerate([*LADDERS][::3])],
+    + [(name, ("numba", "polars")[i % 2]) for i, name in enumerate([*LADDERS][::4])],
 )
-def test_every_type_of_column_is_split_by_the_order_of_its_values(type_name, engine):
-    # The same tree must come out if in place of each value there is its rank (or, of a string, a letter).
+def test_every_type_of_column_is_split_by_the_order_of_its_values(con, type_name, engine):
     values = [*LADDERS[type_name], None]
-    is_text = type_name.startswith(("VARCHAR", "ENUM"))
-    ranks = [*("abcdefgh" if is_text else range(9))][: len(values) - 1]
-    labels = [3.0, 1.0, 4.0, 1.5, 9.0, 2.6, 5.3, 5.8][: len(values)]
-    twin = pl.DataFrame({"x": [*ranks, None] * 3, "y": labels * 3})
-    con = duckdb.connect()
-    con.execute("CREATE TABLE written (i INTEGER, x VARCHAR, y DOUBLE)")
-    con.executemany(
-        "INSERT INTO written VALUES (?, ?, ?)",
-        [(i, v if v is None else str(v), y) for i, (v, y) in enumerate(zip(values, labels, strict=True))],
-    )
-    con.execute(f"CREATE TABLE t AS SELECT i, CAST(x AS {type_name}) AS x, y FROM written, range(3)")
+    rows = [(i, v if v is None else str(v), y) for i, (v, y) in enumerate(zip(values, LABELS, strict=False))]
+    con.execute("CREATE OR REPLACE TABLE written (i INTEGER, x VARCHAR, y DOUBLE)")
+    con.executemany("INSERT INTO written VALUES (?, ?, ?)", rows)
+    con.execute(f"CREATE OR REPLACE TABLE t AS SELECT i, CAST(x AS {type_name}) AS x, y FROM written, range(3)")
     relation = con.sql("SELECT x, y FROM t ORDER BY i")
-    options = {"n_estimators": 1, "max_depth": 3, "min_child_weight": 0}
-    expected, model = fb.fit(twin, "y", **options), fb.fit(relation, "y", engine=engine, **options)
+    expected, scores = of_ranks(type_name.startswith(("VARCHAR", "ENUM")), len(values) - 1)
+    model = fb.fit(relation, "y", engine=engine, **ONE_TREE)
     same = ["tree", "node", "feature", "missing", "left", "right", "gain", "cover", "value"]
     assert model.trees.select(same).equals(expected.trees.select(same))
-    assert expected.trees["feature"].drop_nulls().len() >= 2
-    scores = sorted(expected.predict(twin))
     assert sorted(model.predict(relation)) == scores
     assert sorted(score for (score,) in con.execute(f"SELECT {model.sql()} FROM t").fetchall()) == scores
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "numba", "polars"])
-@cases("type_name", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
+@cases(("type_name", "engine"), [("DATE", "duckdb"), ("TIMESTAMP", "duckdb"), ("TIMESTAMPTZ", "duckdb"),
+                                 ("DATE", "numba"), ("TIMESTAMP", "polars")])  # fmt: skip
 def test_dates_without_end_lie_past_all_others(type_name, engine):
     con = duckdb.connect()
     con.execute(f"CREATE TABLE t AS SELECT CAST(x AS {type_name}) AS x, y FROM (VALUES ('-infinity', 1.0), "
@@ -295,48 +271,45 @@ def test_dates_without_end_lie_past_all_others(type_name, engine):
     ],
 )
 def test_a_column_of_any_other_type_is_named_with_its_type(con, expression, type_name):
-    before = catalog(con)
     relation = con.sql(f"SELECT amount, {expression} AS odd FROM flights")
-    for engine in ("duckdb", "numba", "polars"):
+    engines = ("duckdb", "numba", "polars") if type_name == "UUID" else ("duckdb",)
+    for engine in engines:
         with pytest.raises(fb.DataError) as error:
             fb.fit(relation, "amount", engine=engine, **SHAPE)
         assert str(error.value).startswith(f"feature 'odd' has type {type_name}, which can't be split on; convert it ")
         with pytest.raises(fb.DataError) as error:
             fb.fit(relation, "odd", engine=engine, **SHAPE)
-        assert str(error.value) == (
-            f"target column 'odd' has type {type_name}; it must be numeric or Boolean, "
-            "or strings that are labels of classes"
-        )
-    assert catalog(con) == before
+        assert str(error.value).startswith(f"target column 'odd' has type {type_name}; it must be numeric or Boolean, ")
 
 
 @pytest.mark.slow
-@cases(("type_name", "other"), zip(
-    ["TINYINT", "HUGEINT", "DECIMAL(20,3)", "FLOAT", "BOOLEAN", "UHUGEINT"], ["numba", "polars"] * 3, strict=True
-))  # fmt: skip
-def test_labels_and_weights_may_be_any_kind_of_number(type_name, other):
-    con = duckdb.connect()
-    y, w = f"CAST(i % 7 > 2 AS {type_name})", f"CAST(i % 3 <> 0 AS {type_name})"
-    con.execute(f"CREATE TABLE t AS SELECT i AS x, {y} AS y, {w} AS w FROM range(60) AS r(i)")
-    twin = con.sql("SELECT x, CAST(y AS DOUBLE) AS y, CAST(w AS DOUBLE) AS w FROM t")
-    options = {"objective": "reg:squarederror", "weight": "w", **SHAPE}  # not the default one of Booleans
-    expected = fb.fit(twin, "y", **options)
-    for engine in ("duckdb", other):
-        assert fb.fit(con.table("t"), "y", engine=engine, **options) == expected
+def test_labels_and_weights_may_be_any_kind_of_number():
+    con, models = duckdb.connect(), []
+    # The objective is not the default one of Booleans.
+    options = {"objective": "reg:squarederror", "weight": "w", "n_estimators": 1}
+    for type_name, engine in (
+        ("DOUBLE", "duckdb"), ("TINYINT", "duckdb"), ("HUGEINT", "duckdb"), ("DECIMAL(20,3)", "duckdb"),
+        ("FLOAT", "duckdb"), ("BOOLEAN", "duckdb"), ("UHUGEINT", "duckdb"), ("UHUGEINT", "numba"),
+        ("BOOLEAN", "polars"), ("DECIMAL(20,3)", "polars"), ("HUGEINT", "polars"),
+    ):  # fmt: skip
+        y, w = f"CAST(i % 7 > 2 AS {type_name})", f"CAST(i % 3 <> 0 AS {type_name})"
+        con.execute(f"CREATE OR REPLACE TABLE t AS SELECT i AS x, {y} AS y, {w} AS w FROM range(60) AS r(i)")
+        models.append(fb.fit(con.table("t"), "y", engine=engine, **options))
+        assert models[-1] == models[0], (type_name, engine)
 
 
 # --- more than memory -------------------------------------------------------------------------------------------------
 
-# 2 million rows of 9 doubles, 144 MB, in a database that may use 80 MB, then 120 MB and a disk.
+# 800,000 rows of 9 doubles, 58 MB, in a database that may use 40 MB, then 60 MB and a disk.
 _LARGE = """
 import resource, sys
 import duckdb, frameboost as fb
 
 con = duckdb.connect(sys.argv[1] + "/large.db")
-con.execute("SET memory_limit = '80MB'; SET threads = 2; SET max_temp_directory_size = '0B'")
+con.execute("SET memory_limit = '40MB'; SET threads = 2; SET max_temp_directory_size = '0B'")
 con.execute("SET enable_progress_bar = false")
 columns = ", ".join(f"hash(i * 7 + {k}) % 1000 / 1000 AS x{k}" for k in range(8))
-con.execute(f"CREATE TABLE t AS SELECT {columns}, hash(i) % 100 + i / 1e6 AS y FROM range(2000000) AS r(i)")
+con.execute(f"CREATE TABLE t AS SELECT {columns}, hash(i) % 100 + i / 1e6 AS y FROM range(800000) AS r(i)")
 
 def fit():
     return fb.fit(con.table("t"), "y", n_estimators=1, max_depth=3, max_bin=32)
@@ -346,10 +319,10 @@ try:
 except duckdb.OutOfMemoryException:
     print("does not fit")
 print(con.execute("SELECT count(*) FROM duckdb_tables()").fetchone())
-con.execute("SET max_temp_directory_size = '10GB'; SET memory_limit = '120MB'")
+con.execute("SET max_temp_directory_size = '10GB'; SET memory_limit = '60MB'")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 model = fit()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 120_000)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000)
 con.execute("SET memory_limit = '4GB'")
 print(model == fit())
 """
@@ -363,82 +336,13 @@ def test_data_larger_than_memory(tmp_path, pytestconfig):
     assert done.stdout == "does not fit\n(1,)\nTrue\nTrue\n", done.stderr
 
 
-# --- nothing is left behind -------------------------------------------------------------------------------------------
-
-
-def leftovers(con) -> list:
-    names = "SELECT table_name FROM duckdb_tables() UNION ALL SELECT view_name FROM duckdb_views()"
-    return con.execute(f"SELECT * FROM ({names}) WHERE table_name ILIKE '%frameboost%'").fetchall()
-
-
-def test_a_fit_leaves_the_database_as_it_was(con):
-    con.execute("CREATE TEMP TABLE mine AS SELECT 1; CREATE MACRO twice(x) AS 2 * x")
-    before = catalog(con), repr(con.table("flights").fetchall())
-    fb.fit(con.table("flights"), "amount", **SHAPE)
-    assert (catalog(con), repr(con.table("flights").fetchall())) == before
-
-
 def test_a_fit_works_in_a_transaction_and_goes_with_it(con, frame):
     con.execute("BEGIN")
     con.execute("INSERT INTO flights SELECT * FROM flights")
     model = fb.fit(con.table("flights"), "amount", **SHAPE)
     assert model == fb.fit(pl.concat([frame, frame]), "amount", **SHAPE)
     con.execute("ROLLBACK")
-    assert con.execute("SELECT count(*) FROM flights").fetchall() == [(500,)]
-    assert not leftovers(con)
-
-
-def test_refused_data_leaves_nothing(con):
-    before = catalog(con)
-    con.execute("INSERT INTO flights (amount) VALUES (NULL)")
-    with pytest.raises(fb.DataError, match="NULL or NaN in 1 of 501 rows"):
-        fb.fit(con.table("flights"), "amount", **SHAPE)
-    assert catalog(con) == before
-
-
-def test_a_query_that_fails_late_leaves_nothing(con):
-    before = catalog(con)
-    # The label is fine; the feature fails in some rows.
-    con.execute("CREATE VIEW late AS SELECT amount, CASE WHEN float64 > 0 THEN error('no such plane') END::DOUBLE AS x "
-                "FROM flights")  # fmt: skip
-    with pytest.raises(duckdb.Error, match="no such plane"):
-        fb.fit(con.table("late"), "amount", **SHAPE)
-    con.execute("DROP VIEW late")
-    assert catalog(con) == before
-
-
-def test_a_failure_in_a_transaction_leaves_it_to_the_user(con):
-    con.execute("BEGIN")
-    relation = con.sql("SELECT amount, CASE WHEN int16 > 0 THEN error('no such plane') END::DOUBLE AS x FROM flights")
-    with pytest.raises(duckdb.Error, match="no such plane"):
-        fb.fit(relation, "amount", **SHAPE)
-    con.execute("ROLLBACK")
-    assert not leftovers(con)
-
-
-_INTERRUPTED = """
-import os, signal, sys, threading, time
-import duckdb, frameboost as fb
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
-con = duckdb.connect()
-con.execute("SET enable_progress_bar = false; SELECT setseed(0.5)")
-con.execute("CREATE TABLE t AS SELECT random() AS x, random() AS z, random() AS y FROM range(300000)")
-fb.fit(con.table("t"), "y", n_estimators=1)
-threading.Timer(0.83, os.kill, (os.getpid(), signal.SIGINT)).start()
-try:
-    fb.fit(con.table("t"), "y", n_estimators=100000)
-except KeyboardInterrupt:
-    print("interrupted", con.execute("SELECT count(*) FROM duckdb_tables()").fetchall(),
-          con.execute("SELECT count(*) FROM t").fetchall())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_ctrl_c_stops_a_long_fit_and_leaves_nothing(pytestconfig):
-    done = subprocess.run([sys.executable, "-c", _INTERRUPTED], cwd=pytestconfig.rootpath, check=False,
-                          capture_output=True, text=True, timeout=120)  # fmt: skip
-    assert done.stdout == "interrupted [(1,)] [(300000,)]\n", done.stderr
+    assert con.execute("SELECT count(*) FROM flights").fetchall() == [(300,)]
 
 
 # --- nothing large leaves the database --------------------------------------------------------------------------------
@@ -494,22 +398,6 @@ def test_rows_stay_in_the_database(monkeypatch, by_kernel, in_memory):
         assert not lengths
         # At most 2 nodes are asked for at a time (their siblings are what is left): 3 features of at most 17 bins.
         assert 17 < max(others) <= 2 * 3 * 17
-
-
-@pytest.mark.slow
-def test_two_fits_at_once_on_one_database(con, frame):
-    expected = fb.fit(frame, "amount", **SHAPE)
-    models = []
-
-    def fit(cursor):
-        models.append(fb.fit(cursor.table("flights"), "amount", **SHAPE))
-
-    threads = [threading.Thread(target=fit, args=(con.cursor(),)) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert models == [expected, expected]
 
 
 @pytest.mark.slow

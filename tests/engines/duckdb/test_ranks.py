@@ -57,10 +57,9 @@ SETTINGS = {
     "samples": {"subsample": 0.6, "colsample_bytree": 0.7, "weight": "w"},
     "classes": {"target": "int8", "objective": "multi:softprob"},
     "medians": {"objective": "reg:absoluteerror"},
-    "dropout": {"booster": "dart", "rate_drop": 0.5, "n_estimators": 6},
+    "dropout": {"booster": "dart", "rate_drop": 0.5, "n_estimators": 3},
     "ranking": {"target": "late", "objective": "rank:ndcg", "group": "query"},
-    "early stopping": {"valid": 0.3, "early_stopping_rounds": 2, "eval_metric": "mae", "n_estimators": 8},
-    "nothing to split": {"min_split_loss": 1e12},
+    "early stopping": {"valid": 0.3, "early_stopping_rounds": 2, "eval_metric": "mae", "n_estimators": 5},
 }  # fmt: skip
 
 
@@ -81,6 +80,8 @@ def test_models_are_equal_with_and_without_ranks(monkeypatch, name):
     expected = fb.fit(frame, engine="numba", **options)
     assert_same(options.get("objective", "reg:squarederror"), expected, fb.fit(frame, engine="duckdb", **options))
     assert len(made) == 1
+    if name in ("leaf by leaf", "medians", "dropout"):  # which the tables of ranks have nothing to do with
+        return
     monkeypatch.setattr(engine, "_SHARE", 0.0)
     assert_same(options.get("objective", "reg:squarederror"), expected, fb.fit(frame, engine="duckdb", **options))
     assert len(made) == 1

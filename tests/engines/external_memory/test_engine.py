@@ -62,18 +62,17 @@ def opened(monkeypatch):
 
 
 @pytest.mark.slow
-@cases(("target", "more"), [
-    ("amount", {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 300, "min_child_weight": 0}),  # wide numbers
-    ("amount", {"objective": "reg:tweedie"}),  # by powers, which no program computes
-    ("amount", {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.7], "weight": "w"}),
-    ("late", {"objective": "binary:logistic", "num_parallel_tree": 3, "subsample": 0.7, "weight": "w"}),
-    ("late", {"objective": "binary:logistic", "num_parallel_tree": 2}),
-    ("late", {"objective": "binary:logistic", "booster": "dart", "rate_drop": 0.5}),
-    ("late", {"objective": "binary:logistic", "sampling_method": "gradient_based", "subsample": 0.5}),
-    ("grade", {"valid": "w > 1.4"}),
+@cases(("target", "shards", "more"), [
+    ("amount", 3, {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 300, "min_child_weight": 0}),  # wide
+    ("amount", 1, {"objective": "reg:tweedie"}),  # by powers, which no program computes
+    ("amount", 3, {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.7], "weight": "w"}),
+    ("late", 1, {"objective": "binary:logistic", "num_parallel_tree": 3, "subsample": 0.7, "weight": "w"}),
+    ("late", 3, {"objective": "binary:logistic", "num_parallel_tree": 2}),
+    ("late", 1, {"objective": "binary:logistic", "booster": "dart", "rate_drop": 0.5}),
+    ("late", 3, {"objective": "binary:logistic", "sampling_method": "gradient_based", "subsample": 0.5}),
+    ("grade", 1, {"valid": "w > 1.4"}),
 ])  # fmt: skip
-@pytest.mark.parametrize("shards", [1, 3])
-def test_the_model_is_that_of_rows_in_memory(frame, path, opened, target, more, shards):
+def test_the_model_is_that_of_rows_in_memory(frame, path, opened, target, shards, more):
     options = {"features": FEATURES, "n_estimators": 2, "max_depth": 5, "learning_rate": 0.5, "verbose": False, **more}
     whole = fb.fit(frame, target, engine="numba", **options)
     model = fb.fit(path, target, engine="numba", shards=shards, n_jobs=2, **options)

@@ -12,7 +12,7 @@ from frameboost.runtime.workers import Workers
 
 SETTINGS = {
     "plain": {},
-    "deep": {"max_depth": 12, "subsample": 0.7},
+    "deep": {"max_depth": 8, "subsample": 0.7},
     "leaf by leaf": {"grow_policy": "lossguide", "max_leaves": 40, "max_depth": 0, "colsample_bynode": 0.5},
     "symmetric": {"grow_policy": "symmetric"},
     "forest": {"num_parallel_tree": 3, "subsample": 0.5, "booster": "dart", "rate_drop": 0.5},
@@ -25,11 +25,11 @@ SETTINGS = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rows() -> pl.DataFrame:
     """Return rows of 20 numbers, strings of few and of 300 values, and columns of few values, which are bundled."""
     rng = np.random.default_rng(4)
-    n = 4000
+    n = 2000
     frame = pl.DataFrame(rng.normal(size=(n, 20)).round(2), schema=[f"x{i}" for i in range(20)]).with_columns(
         pl.Series("text", rng.integers(0, 9, n)).cast(pl.String),
         pl.Series("wide", rng.integers(0, 300, n)).cast(pl.String),
@@ -44,7 +44,7 @@ def rows() -> pl.DataFrame:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_models_are_the_same(rows, monkeypatch, name):
-    how = {"target": "y", "valid": 0.2, "n_estimators": 3} | SETTINGS[name]
+    how = {"target": "y", "valid": 0.2, "n_estimators": 2} | SETTINGS[name]
     frame = rows.drop("k" if how["target"] == "y" else "y")
     monkeypatch.setattr("frameboost.engines.memory.columns.CODES_PER_TREE", 0)  # no tree in one call
     monkeypatch.setattr("frameboost.engines.memory.engine.MIN_SORTED", 1 << 10)

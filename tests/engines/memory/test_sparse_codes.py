@@ -271,7 +271,7 @@ def test_which_columns_are_sparse(any_size):
 
 
 SETTINGS = {
-    "deep": {"max_depth": 14, "subsample": 0.7},
+    "deep": {"max_depth": 8, "subsample": 0.7},
     "leaf by leaf": {"grow_policy": "lossguide", "max_leaves": 40, "max_depth": 0, "colsample_bynode": 0.5},
     "symmetric": {"grow_policy": "symmetric"},
     "forest": {"num_parallel_tree": 3, "subsample": 0.5, "booster": "dart", "rate_drop": 0.5},
@@ -283,7 +283,7 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_models_are_those_of_dense_columns(any_size, seen, monkeypatch, name):
     rng = np.random.default_rng(3)
-    n = 3000
+    n = 2000
     frame = sparse_frame(rng, n, 12).with_columns(
         dense=pl.Series(rng.normal(size=n)),
         text=pl.Series(rng.choice(["a", "b", "c", "d", "e", "f"], n, p=[0.9] + [0.02] * 5)),
@@ -293,7 +293,7 @@ def test_models_are_those_of_dense_columns(any_size, seen, monkeypatch, name):
     monkeypatch.setattr(sparse, "MAX_DENSE_BYTES", 2 * n)
     monkeypatch.setattr(sparse, "MIN_DENSE_COLUMNS", 1)
     monkeypatch.setattr(engine, "MIN_SORTED", 1 << 10)
-    arguments = {"target": "y", "valid": 0.2, "n_estimators": 4} | SETTINGS[name]
+    arguments = {"target": "y", "valid": 0.2, "n_estimators": 2} | SETTINGS[name]
     found = fb.fit(frame, **arguments)
     assert seen
     assert None not in seen
@@ -310,7 +310,7 @@ def test_models_of_bundles_are_those_of_dense_columns(any_size, bundled, seen, m
     frame = one_hot_frame(rng, n, [5, 6, 9, 5]).with_columns(dense=pl.Series(rng.normal(size=n)))
     frame = frame.with_columns(y=pl.sum_horizontal(pl.all().fill_null(3)) + pl.Series(rng.normal(size=n)))
     monkeypatch.setattr(engine, "MIN_SORTED", 1 << 10)
-    arguments = {"target": "y", "valid": 0.2, "n_estimators": 4} | SETTINGS[name]
+    arguments = {"target": "y", "valid": 0.2, "n_estimators": 2} | SETTINGS[name]
     found = fb.fit(frame, **arguments)
     assert seen
     assert all(each.bundles is not None for each in seen)

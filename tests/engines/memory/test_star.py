@@ -35,6 +35,7 @@ from frameboost.expressions.grid import grid_step
 from frameboost.runtime.storage import IN_MEMORY
 from frameboost.runtime.workers import NO_TEAM, Workers
 from frameboost.schema.types import Feature, FeatureType
+from tests.support.cases import some_pairs
 from tests.support.examples import examples
 from tests.support.stars import random_star, without_joins
 
@@ -54,7 +55,10 @@ SETTINGS = [
 ]
 
 
-@pytest.fixture(params=["few keys", "sorted", "some"])
+KEYS = ["few keys", "sorted", "some"]
+
+
+@pytest.fixture(params=KEYS)
 def by_key(request, monkeypatch):
     """Codes are stored by key whatever the sizes are; facts are sorted by one of the keys, or none."""
     for module in (columns, keyed):
@@ -102,7 +106,7 @@ def _fit(data, features, how, **more):
 
 @settings(deadline=None, max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SEEDS, st.sampled_from([1, 2, 3]))
-@pytest.mark.parametrize("how", SETTINGS, ids=lambda how: "-".join(map(str, how)) or "plain")
+@pytest.mark.parametrize(("how", "by_key"), some_pairs(SETTINGS, KEYS), indirect=["by_key"])
 def test_trees_are_those_of_the_joined_frame(how, by_key, seed, n_jobs):
     made = _star(seed)
     features, joined = made.features(), made.of_frames().collect()
@@ -204,7 +208,7 @@ class _Layout:
         self.offsets = np.cumsum([0, *counts])
 
 
-@settings(deadline=None, max_examples=examples(6))
+@settings(deadline=None, max_examples=examples(4))
 @given(SEEDS, st.integers(1, 3), st.sampled_from([300, 5_000]), st.booleans(), st.sampled_from([None, 1]))
 def test_add_by_key(seed, n_threads, n_rows, is_wide, in_order):
     rng = np.random.default_rng(seed)
@@ -544,7 +548,7 @@ def test_dimensions_of_large_keys_are_sorted_by_or_by_fact():
     assert chosen([table(200, 2), table(200, n_facts=1000)], 1 << 30, may_sort=True) == ([], None)
 
 
-@settings(deadline=None, max_examples=examples(2), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SEEDS)
 def test_attributes_and_keys_of_all_types(by_key, seed):
     rng = np.random.default_rng(seed)

@@ -1,5 +1,7 @@
 """Trees that are grown in one call, compared with those that are grown level by level."""
 
+from functools import cache
+
 import numpy as np
 import polars as pl
 import pytest
@@ -46,8 +48,8 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def table() -> pl.DataFrame:
+@cache
+def rows() -> pl.DataFrame:
     rng = np.random.default_rng(5)
     x, n = rng.normal(size=(700, 3)), 700
     category, other = rng.integers(0, 9, n), rng.integers(0, 3, n)
@@ -66,21 +68,32 @@ def table() -> pl.DataFrame:
     )
 
 
-def fitted(table: pl.DataFrame, how: dict, **more) -> fb.Model:
+def fitted(how: dict, table: pl.DataFrame | None = None, **more) -> fb.Model:
+    table = rows() if table is None else table
     target = how.get("target", "y")
     options = {"n_estimators": 4, "engine": "numba", "valid": "late", "verbose": False} | how | more
     return fb.fit(table.select("a", "b", "c", "s", "t", "late", target), **options | {"target": target})
 
 
+@cache
+def at_once(name: str) -> fb.Model:
+    """Return the model of a case, with one thread, each tree in a call."""
+    return fitted(CASES[name], n_jobs=1)
+
+
+def assert_same(found: fb.Model, expected: fb.Model) -> None:
+    assert found == expected
+    assert found.history.equals(expected.history)
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_they_are_the_same(table, monkeypatch, name):
-    at_once = fitted(table, CASES[name])
-    monkeypatch.setattr(trees, "FIRST_NODES", 1)  # and with less room than they need at first
-    assert fitted(table, CASES[name]) == at_once
+def test_they_are_the_same(monkeypatch, name):
+    expected = at_once(name)
+    with monkeypatch.context() as patch:
+        patch.setattr(trees, "FIRST_NODES", 1)  # and with less room than they need at first
+        assert fitted(CASES[name]) == expected
     monkeypatch.setattr(columns, "CODES_PER_TREE", 0)
-    level_by_level = fitted(table, CASES[name])
-    assert level_by_level == at_once
-    assert level_by_level.history.equals(at_once.history)
+    assert_same(fitted(CASES[name]), expected)
 
 
 def share_all_levels(patch: pytest.MonkeyPatch) -> None:
@@ -91,27 +104,23 @@ def share_all_levels(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "n_jobs"), [(name, 2) for name in CASES] + [("plain", 8), ("symmetric", 8), ("by node", 8)]
 )  # of eight ranges some would be empty: there are five features
-def test_threads_that_share_levels_grow_the_same(table, monkeypatch, name, n_jobs):
-    alone = fitted(table, CASES[name], n_jobs=1)
+def test_threads_that_share_levels_grow_the_same(monkeypatch, name, n_jobs):
+    alone = at_once(name)
     share_all_levels(monkeypatch)
-    shared = fitted(table, CASES[name], n_jobs=n_jobs)
-    assert shared == alone
-    assert shared.history.equals(alone.history)
+    assert_same(fitted(CASES[name], n_jobs=n_jobs), alone)
 
 
 @pytest.mark.parametrize("name", [*CASES, "monotone"])
-def test_first_fits_have_the_same_trees(table, monkeypatch, name):
+def test_first_fits_have_the_same_trees(monkeypatch, name):
     how = CASES.get(name, {"monotone_constraints": {"a": 1, "b": -1}})
-    expected = fitted(table, how)
+    expected = at_once(name) if name in CASES else fitted(how)
     monkeypatch.setattr(CompileLater, "is_on", True)
     monkeypatch.setattr(kernels, "is_compiled", lambda _: False)
     for module in ("memory.trees", "memory.partition", "programs"):  # other tests may have used up what may be deferred
         later = vars(__import__(f"frameboost.engines.{module}", fromlist=["_"]))["_compiling_later"]
         monkeypatch.setattr(later, "_left", 1 << 30)
     monkeypatch.setattr("frameboost.engines.memory.engine.TreeKernels", None)  # not used
-    first = fitted(table, how)
-    assert first == expected
-    assert first.history.equals(expected.history)
+    assert_same(fitted(how), expected)
 
 
 POLICIES = {
@@ -138,29 +147,29 @@ PENALTIES = {
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=examples(20))
-@given(data=st.data(), policy=st.sampled_from(list(POLICIES)), rows=st.integers(20, 500))
-def test_they_are_the_same_by_any_settings(table, data, policy, rows):
+@settings(deadline=None, max_examples=examples(8))
+@given(data=st.data(), policy=st.sampled_from(list(POLICIES)), n_rows=st.integers(20, 500))
+def test_they_are_the_same_by_any_settings(data, policy, n_rows):
     how = data.draw(st.fixed_dictionaries(POLICIES[policy] | PENALTIES)) | {"grow_policy": policy, "n_estimators": 2}
-    part = table[-rows:]
+    part = rows()[-n_rows:]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "FIRST_NODES", data.draw(st.sampled_from([1, 255])))
         if data.draw(st.booleans()):
             share_all_levels(patch)
             how["n_jobs"] = 3
-        at_once = fitted(part, how, valid=None, features=["a", "b", "c", "s", "t"])
+        at_once = fitted(how, part, valid=None, features=["a", "b", "c", "s", "t"])
         patch.setattr(columns, "CODES_PER_TREE", 0)
-        assert fitted(part, how, valid=None, features=["a", "b", "c", "s", "t"]) == at_once
+        assert fitted(how, part, valid=None, features=["a", "b", "c", "s", "t"]) == at_once
 
 
-def test_held_out_rows_of_more_codes_follow(table, monkeypatch):
+def test_held_out_rows_of_more_codes_follow(monkeypatch):
     """Held-out rows that are too many to walk move level by level."""
-    expected = fitted(table, {})
+    expected, table = at_once("plain"), rows()
     monkeypatch.setattr(columns, "CODES_PER_TREE", 5 * 300)
     held_out = table.filter("late")
-    rows = table.filter(~pl.col("late")).drop("late", "z", "k")[:250]
-    small = fb.fit(rows, "y", valid=held_out.drop("late", "z", "k"), n_estimators=4, engine="numba", verbose=False)
+    training = table.filter(~pl.col("late")).drop("late", "z", "k")[:250]
+    small = fb.fit(training, "y", valid=held_out.drop("late", "z", "k"), n_estimators=4, engine="numba", verbose=False)
     many = pl.concat([held_out] * 3).drop("late", "z", "k")
-    large = fb.fit(rows, "y", valid=many, n_estimators=4, engine="numba", verbose=False)
+    large = fb.fit(training, "y", valid=many, n_estimators=4, engine="numba", verbose=False)
     assert large == small != expected
     assert large.history["valid_logloss"].to_list() == pytest.approx(small.history["valid_logloss"].to_list())

@@ -45,7 +45,7 @@ def of_few_values(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
 
 @pytest.mark.slow
 @CASES
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_unweighted_quantiles_are_interpolated(seed, n, n_places, most, alpha):
     with pytest.MonkeyPatch.context() as monkeypatch:
         of_few_values(monkeypatch, most)
@@ -62,7 +62,7 @@ def test_unweighted_quantiles_are_interpolated(seed, n, n_places, most, alpha):
 
 @pytest.mark.slow
 @CASES
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_weighted_quantiles_are_the_lowest_value_that_reaches_the_share(seed, n, n_places, most, alpha):
     with pytest.MonkeyPatch.context() as monkeypatch:
         of_few_values(monkeypatch, most)
