@@ -25,12 +25,10 @@ LOSSES = {
     "squared": Loss("reg:squarederror", "number", exact=True),
     "absolute": Loss("reg:absoluteerror", "number", exact=True),
     "quantiles": Loss("reg:quantileerror", "number", exact=True, options={"quantile_alpha": [0.1, 0.5, 0.9]}),
-    "tiny": Loss("reg:squarederror", "tiny number", exact=True),
-    "own": Loss(fb.Objective("margin - label", "1", "margin", "rmse"), "number", exact=True),
+    "own": Loss(fb.Objective("margin - label", "1", "margin", "rmse"), "tiny number", exact=True),
     "poisson": Loss("count:poisson", "count"),
     "yes or no": Loss("binary:logistic", "two strings"),
     "Boolean": Loss(None, "Boolean"),
-    "three strings": Loss(None, "three strings"),
     "three numbers": Loss("multi:softmax", "three numbers"),
     "two targets": Loss("reg:squarederror", "two numbers", exact=True),
     "normal": Loss("dist:normal", "number"),
@@ -38,7 +36,7 @@ LOSSES = {
 }
 GROWTHS: dict[str, dict[str, Any]] = {
     "depthwise": {},
-    "leafwise": {"grow_policy": "lossguide", "max_leaves": 12},
+    "leafwise, few bins": {"grow_policy": "lossguide", "max_leaves": 12, "max_bin": 5},
     "symmetric": {"grow_policy": "symmetric"},
     "slopes": {"linear_tree": True},
     "vector": {"multi_strategy": "multi_output_tree"},
@@ -47,22 +45,21 @@ GROWTHS: dict[str, dict[str, Any]] = {
     "approx": {"tree_method": "approx"},
     "exact": {"tree_method": "exact"},
     "monotone": {"monotone_constraints": {"price": 1}},
-    "few bins": {"max_bin": 5},
 }
 DATABASES = ("postgres", "sqlite", "clickhouse", "mariadb", "spark")
 FACTORS: dict[str, tuple[str, ...]] = {
     "loss": tuple(LOSSES),
     # what reads it: a model is read in three ways, one of each of these factors
     "output": ("predict", "expr", "case", "lists", "staged", "table", "view"),
-    "consumer": ("explain", "macro", "udf", "drift", "evaluate", "report", "dbt"),
+    "consumer": ("explain", "macro", "udf", "drift", "report", "dbt"),
     "database": ("none", *DATABASES),
     "container": (
-        "polars", "lazy", "pandas", "arrow", "relation", "shuffled query", "query read once", "NOCASE table",
-        "Parquet relation", "Parquet file", "two frames", "star", "star of relations",
+        "polars", "pandas", "arrow", "relation", "shuffled query", "Parquet read once", "NOCASE table",
+        "Parquet file", "two lazy frames", "star", "star of relations",
     ),
     "columns": (
-        "floats", "float32", "NaN", "integers", "strings", "Enum", "integer categories", "Booleans", "dates",
-        "decimals", "no value", "hostile names", "named prediction",
+        "floats", "float32, integers", "NaN, hostile names", "strings", "Enum, Booleans", "integer categories",
+        "dates, decimals", "no value, named prediction",
     ),
     "growth": tuple(GROWTHS),
     "afterwards": ("nothing", "file", "pickle", "slice", "refit", "calibrate", "conform", "continue", "XGBoost"),
@@ -72,8 +69,8 @@ FACTORS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 # Values that take long: where others meet as many for the first time, these are not chosen.
 DEAR = frozenset((
-    "report", "evaluate", "auto", "folds", "forest", "dart", "shards", "spark", "quantiles", "three strings",
-    "three numbers", "shuffled query", "star of relations",
+    "report", "auto", "folds", "forest", "dart", "shards", "spark", "quantiles", "three numbers",
+    "shuffled query", "star of relations",
 ))  # fmt: skip
 # Every three of these meet as well.
 COMMONEST = {
@@ -81,10 +78,10 @@ COMMONEST = {
     "columns": ("floats", "strings"), "afterwards": ("nothing", "file"),
 }  # fmt: skip
 
-_IN_DUCKDB = ("relation", "shuffled query", "query read once", "NOCASE table", "Parquet relation", "star of relations")
+_IN_DUCKDB = ("relation", "shuffled query", "Parquet read once", "NOCASE table", "star of relations")
 _TWO_CLASSES = ("yes or no", "Boolean")
-_SEVERAL_MARGINS = ("quantiles", "three strings", "three numbers", "two targets", "normal")
-_REGRESSIONS = ("squared", "absolute", "quantiles", "tiny", "own", "poisson", "normal")
+_SEVERAL_MARGINS = ("quantiles", "three numbers", "two targets", "normal")
+_REGRESSIONS = ("squared", "absolute", "quantiles", "own", "poisson", "normal")
 # Two factors, and whether two values of them do not go together.
 _APART: list[tuple[str, str, Callable[[str, str], bool]]] = [
     # what does not exist
@@ -100,10 +97,8 @@ _APART: list[tuple[str, str, Callable[[str, str], bool]]] = [
     ("extra", "afterwards", lambda e, a: e == "exposure" and a == "calibrate"),
     ("maker", "engine", lambda m, e: m == "estimator" and e in ("duckdb", "shards")),
     # what is refused, as the documentation says
-    ("loss", "growth", lambda loss, g: g == "slopes" and loss in ("absolute", "quantiles", "three strings",
-                                                                  "three numbers", "two targets", "normal", "ranks")),
-    ("loss", "growth", lambda loss, g: g == "vector" and loss not in ("three strings", "three numbers", "two targets",
-                                                                      "quantiles")),
+    ("loss", "growth", lambda loss, g: g == "slopes" and loss in ("absolute", *_SEVERAL_MARGINS, "ranks")),
+    ("loss", "growth", lambda loss, g: g == "vector" and loss not in ("three numbers", "two targets", "quantiles")),
     ("loss", "growth", lambda loss, g: g == "monotone" and loss in ("absolute", "quantiles")),
     ("growth", "engine", lambda g, e: e == "shards" and g in ("approx", "exact", "slopes", "vector")),
     ("growth", "engine", lambda g, e: g == "exact" and e in ("polars", "duckdb")),
@@ -113,9 +108,9 @@ _APART: list[tuple[str, str, Callable[[str, str], bool]]] = [
     ("growth", "output", lambda g, o: g == "slopes" and o in ("table", "lists")),
     ("loss", "afterwards", lambda loss, a: a == "calibrate" and loss not in _TWO_CLASSES),
     ("loss", "afterwards", lambda loss, a: a == "conform" and loss not in _REGRESSIONS),
-    ("loss", "afterwards", lambda loss, a: a == "XGBoost" and loss in ("own", "normal", "yes or no", "three strings")),
-    ("maker", "growth", lambda m, g: m == "auto" and g in ("dart", "exact", "approx", "symmetric", "leafwise",
-                                                                      "vector")),
+    ("loss", "afterwards", lambda loss, a: a == "XGBoost" and loss in ("own", "normal", "yes or no")),
+    ("maker", "growth", lambda m, g: m == "auto" and g in ("dart", "exact", "approx", "symmetric",
+                                                                      "leafwise, few bins", "vector")),
     ("maker", "extra", lambda m, e: m in ("auto", "folds") and e == "valid"),
     ("maker", "extra", lambda m, e: m in ("auto", "estimator") and e in ("offset", "exposure")),
     ("maker", "extra", lambda m, e: m == "estimator" and e == "valid"),
@@ -123,8 +118,9 @@ _APART: list[tuple[str, str, Callable[[str, str], bool]]] = [
     ("maker", "container", lambda m, k: m == "estimator" and k not in ("polars", "pandas")),
     ("maker", "afterwards", lambda m, a: m in ("folds", "auto") and a in ("slice", "refit", "continue")),
     ("extra", "afterwards", lambda e, a: e in ("offset", "exposure") and a == "XGBoost"),
-    ("columns", "afterwards", lambda c, a: c in ("decimals", "dates", "hostile names", "integer categories")
-     and a == "XGBoost"),
+    ("columns", "afterwards", lambda c, a: a == "XGBoost" and c in ("dates, decimals", "NaN, hostile names",
+                                                                            "integer categories")),
+    ("columns", "database", lambda c, d: c == "NaN, hostile names" and d == "spark"),  # which replaces "${"
 ]  # fmt: skip
 
 
