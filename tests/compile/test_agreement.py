@@ -60,7 +60,7 @@ def assert_agreement(con, model: fb.Model, kinds: list[FeatureType], columns: di
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_margins_are_bit_identical_everywhere(con, seed, type_names):
     rng = random.Random(seed)
     kinds = [FeatureType(name) for name in type_names]
@@ -114,14 +114,14 @@ def test_probabilities_agree_to_one_ulp(con, seed, scale):
         ("(i / 7)::FLOAT", "float32"),
     ],
 )
-@cases("direction", [1, -1])
-def test_a_model_trained_on_a_type_of_duckdb_scores_there_as_in_python(con, column, kind, direction):
+def test_a_model_trained_on_a_type_of_duckdb_scores_there_as_in_python(con, column, kind):
+    direction = 1 if len(column) % 2 else -1
     con.execute(
         f"CREATE OR REPLACE TABLE t AS SELECT i AS position, CASE WHEN i % 10 = 3 THEN NULL ELSE {column} END AS x, "
         f"{direction} * sqrt(i) + CASE WHEN i % 10 = 3 THEN 9 ELSE i % 3 END AS y FROM range(60) AS r(i)"
     )
     relation = con.sql("SELECT x, y FROM t")
-    model = fb.fit(relation, "y", n_estimators=3, max_depth=4, learning_rate=0.7, reg_lambda=0)
+    model = fb.fit(relation, "y", n_estimators=2, max_depth=3, learning_rate=0.7, reg_lambda=0)
     assert kind in repr(model)
     assert model.trees["depth"].max() >= (2 if kind != "boolean" else 1)
     margins = in_duckdb(con, model.sql())
@@ -146,7 +146,7 @@ def _loss(model: fb.Model, labels: np.ndarray) -> float:
 
 def test_one_lookup_of_an_expression_sums_several_trees():
     rng = random.Random("lookups")
-    kinds, columns = [FeatureType("float64")], {"x": random_values(FeatureType("float64"), 200, rng)}
+    kinds, columns = [FeatureType("float64")], {"x": random_values(FeatureType("float64"), 60, rng)}
     model = random_model(kinds, ["x"], rng, n_trees=30, depth=5)
     frame = pl.DataFrame([to_polars(kinds[0], columns["x"], "x")])
     _ = model.ensemble.loss.margins  # names that the loss, which many models have, keeps once they are asked for

@@ -28,9 +28,9 @@ CATEGORIES = {"string": ("", "A", "a", "it's", "日本"), "codes": (-1, 0, 3, 2*
 
 
 def thresholds(kind: FeatureType) -> list:
-    """Return up to 8 thresholds, also such as no column of DuckDB's has."""
+    """Return up to 5 thresholds, also such as no column of DuckDB's has."""
     numbers = sorted({value + 0 for value in odd_values(kind)})
-    chosen = random.Random(kind.name).sample(numbers, min(8, len(numbers)))
+    chosen = random.Random(kind.name).sample(numbers, min(5, len(numbers)))
     return [*chosen, 500, 1_001, -1] if kind.name == "duration[ns]" else chosen
 
 

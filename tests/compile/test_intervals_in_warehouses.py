@@ -1,5 +1,7 @@
 """Intervals and quantiles in order have the bits of `Model.predict` in every installed database."""
 
+from functools import cache
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,7 +12,7 @@ from tests.support.cases import cases
 from tests.support.warehouses import ALL, Warehouse, open_warehouse
 
 rng = np.random.default_rng(5)
-N = 400
+N = 150
 FRAME = pl.DataFrame({
     "id": range(N), "x": rng.normal(size=N), "z": rng.normal(size=N),
     "shop": pl.Series(rng.choice(["a", "A", "it's", "é", None], size=N).tolist(), dtype=pl.String),
@@ -22,7 +24,13 @@ FRAME = pl.DataFrame({
 )  # fmt: skip
 TYPES = {name: FeatureType(kind) for name, kind in
          {"x": "float64", "z": "float64", "shop": "string", "floor": "int64", "open": "boolean"}.items()}  # fmt: skip
-SHAPE = {"features": ["x", "z"], "n_estimators": 4, "max_depth": 3}
+
+
+@cache
+def fitted(label: str, objective: str) -> fb.Model:
+    quantiles = {"quantile_alpha": [0.1, 0.4, 0.5, 0.6, 0.9]} if objective == "reg:quantileerror" else {}
+    shape = {"features": ["x", "z"], "n_estimators": 3, "max_depth": 3}
+    return fb.fit(FRAME, label, objective=objective, **shape, **quantiles)
 
 
 @pytest.fixture(params=ALL)
@@ -43,42 +51,39 @@ def found(warehouse: Warehouse, model: fb.Model, output: str, **more) -> list[tu
     return [tuple(map(float, row[1:])) for row in rows]
 
 
-@pytest.mark.slow
 @cases("groups", [None, "shop", "floor", "open"])
 def test_intervals_have_the_same_bits(warehouse, groups):
     if groups and warehouse.column_type(TYPES[groups]) is None:
         pytest.skip(f"{warehouse.name} has no column for {TYPES[groups]}")
-    model = fb.fit(FRAME, "y", **SHAPE).conform(FRAME, "y", coverage=0.8, groups=groups)
+    model = fitted("y", "reg:squarederror").conform(FRAME, "y", coverage=0.8, groups=groups)
     # Values that were not there to conform on, and ones that differ in case only.
     frame = FRAME.with_columns(pl.col("shop").replace({"é": "É"}), pl.col("floor").replace({7: 8}))
     fill(warehouse, frame)
     assert found(warehouse, model, "interval") == model.predict(frame, "interval").struct.unnest().rows()
 
 
-@pytest.mark.slow
 def test_intervals_over_a_table_of_trees(warehouse, tmp_path):
-    model = fb.fit(FRAME, "y", **SHAPE).conform(FRAME, "y", coverage=0.8, groups="shop")
+    model = fitted("y", "reg:squarederror").conform(FRAME, "y", coverage=0.8, groups="shop")
     fill(warehouse, FRAME)
     warehouse.load_trees("trees", model, tmp_path)
     rows = found(warehouse, model, "interval", form="table", trees="trees")
     assert rows == model.predict(FRAME, "interval").struct.unnest().rows()
 
 
-@pytest.mark.slow
-@cases("coverage", [0.05, 0.99])
-def test_quantiles_have_the_same_bits_in_order_and_moved(warehouse, coverage):
-    model = fb.fit(FRAME, "y", objective="reg:quantileerror", quantile_alpha=[0.1, 0.4, 0.5, 0.6, 0.9], **SHAPE)
+def test_quantiles_have_the_same_bits_in_order_and_moved(warehouse):
+    model = fitted("y", "reg:quantileerror")
     fill(warehouse, FRAME)
     expected = model.predict(FRAME, "quantiles").to_numpy()
     assert (expected != model.predict(FRAME).to_numpy()).any()
     assert (np.array(found(warehouse, model, "quantiles")) == expected).all()
-    sure = model.conform(FRAME, "y", coverage=coverage)
-    assert (sure.ensemble.interval.distance < 0) == (coverage < 0.5)
-    assert found(warehouse, sure, "interval") == sure.predict(FRAME, "interval").struct.unnest().rows()
+    for coverage in (0.05, 0.99):
+        sure = model.conform(FRAME, "y", coverage=coverage)
+        assert (sure.ensemble.interval.distance < 0) == (coverage < 0.5)
+        assert found(warehouse, sure, "interval") == sure.predict(FRAME, "interval").struct.unnest().rows()
 
 
 def test_intervals_of_counts_are_at_least_zero(warehouse):
-    model = fb.fit(FRAME, "count", objective="count:poisson", **SHAPE).conform(FRAME, "count", groups="shop")
+    model = fitted("count", "count:poisson").conform(FRAME, "count", groups="shop")
     fill(warehouse, FRAME)
     rows = np.array(found(warehouse, model, "interval"))
     np.testing.assert_allclose(

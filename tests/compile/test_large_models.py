@@ -9,7 +9,7 @@ from frameboost.schema.types import FeatureType
 from tests.support.warehouses import ALL, Warehouse, open_warehouse
 
 N_ROWS = 20
-N_TREES = 400
+N_TREES = 200
 
 pytestmark = pytest.mark.slow  # trees of depth 8 by the hundred
 
@@ -17,16 +17,16 @@ pytestmark = pytest.mark.slow  # trees of depth 8 by the hundred
 @pytest.fixture(scope="module")
 def data() -> pl.DataFrame:
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(3000, 4))
-    y = np.sin(3 * x[:, 0]) + x[:, 1] * x[:, 2] + rng.normal(size=3000)
+    x = rng.normal(size=(1500, 4))
+    y = np.sin(3 * x[:, 0]) + x[:, 1] * x[:, 2] + rng.normal(size=1500)
     return pl.DataFrame(x, schema=[f"x{i}" for i in range(4)]).with_columns(
-        pl.Series("place", rng.choice(["A", "B", "it's", None], size=3000).tolist(), dtype=pl.String), pl.Series("y", y)
+        pl.Series("place", rng.choice(["A", "B", "it's", None], size=1500).tolist(), dtype=pl.String), pl.Series("y", y)
     )
 
 
 @pytest.fixture(scope="module")
 def model(data) -> fb.Model:
-    model = fb.fit(data, "y", n_estimators=N_TREES, max_depth=8, learning_rate=0.03, min_child_weight=8, verbose=False)
+    model = fb.fit(data, "y", n_estimators=N_TREES, max_depth=8, learning_rate=0.03, min_child_weight=4, verbose=False)
     assert model.trees["depth"].max() == 8
     assert len(model.trees) > 80 * N_TREES
     return model
@@ -54,7 +54,7 @@ def test_hundreds_of_trees_run(name, model, data, tmp_path):
 
 def test_the_frame_of_a_table_is_what_the_statements_make(model):
     warehouse = open_warehouse("duckdb")
-    small = model[:5]
+    small = model[:2]
     for statement in small.database("duckdb").table_statements("made"):
         warehouse.run(statement)
     warehouse.con.register("framed", small.database().table_frame())
@@ -63,7 +63,7 @@ def test_the_frame_of_a_table_is_what_the_statements_make(model):
 
 
 def test_a_large_model_explains_itself_and_leaves_the_settings(model, data):
-    warehouse, part, data = open_warehouse("duckdb"), model[:50], data[:600]
+    warehouse, part, data = open_warehouse("duckdb"), model[:10], data[:100]
     fill(warehouse, data)
     before = warehouse.rows("FROM duckdb_settings()")
     # As text, contributions are several times a prediction.
@@ -73,7 +73,7 @@ def test_a_large_model_explains_itself_and_leaves_the_settings(model, data):
 
 
 def test_a_large_model_is_a_polars_expression(model, data):
-    data = data[:600]
+    model, data = model[:80], data[:200]
     predicted = model.predict(data).to_list()
     assert data.select(model.expr()).to_series().to_list() == predicted
     assert data.lazy().select(model.expr()).collect(engine="streaming").to_series().to_list() == predicted

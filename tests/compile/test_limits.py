@@ -95,8 +95,8 @@ def test_the_text_of_a_view_may_have_just_what_it_takes():
 
 
 @pytest.mark.slow
-def test_five_hundred_trees_of_depth_six_in_bigquery():
-    model = over(500, 6)
+def test_hundreds_of_trees_in_bigquery():
+    model = over(350, 6)
     with pytest.raises(fb.ParameterError) as error:
         model.database("bigquery").create_view_sql("v", "t", keep=["id"])
     assert re.fullmatch(
@@ -146,9 +146,9 @@ def test_several_classes_as_a_view():
 def test_views_and_queries_within_limits_of_ones_own_run(name, tmp_path):
     warehouse, model = open_warehouse(name), over(12, 5)
     rng = random.Random(2)
-    values = {f"x{i}": random_values(FeatureType(kind), 200, rng) for i, kind in enumerate(KINDS)}
+    values = {f"x{i}": random_values(FeatureType(kind), 60, rng) for i, kind in enumerate(KINDS)}
     kept = [
-        i for i in range(200) if all(warehouse.holds(FeatureType(k), values[f"x{j}"][i]) for j, k in enumerate(KINDS))
+        i for i in range(60) if all(warehouse.holds(FeatureType(k), values[f"x{j}"][i]) for j, k in enumerate(KINDS))
     ]
     values = {column: [of_column[i] for i in kept] for column, of_column in values.items()}
     warehouse.fill("t", {f"x{i}": (FeatureType(kind), values[f"x{i}"]) for i, kind in enumerate(KINDS)})
@@ -216,7 +216,7 @@ def test_every_method_that_writes_sql_is_tested_with_limits():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@cases("method", METHODS)
 def test_limits_are_lowered_and_raised(method, tmp_path):
     model, before = over(8, 4), sorted(tmp_path.iterdir())
     with pytest.raises(fb.ParameterError, match=r"bytes, and a (query|view) in spark at most 900"):
@@ -224,7 +224,7 @@ def test_limits_are_lowered_and_raised(method, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
     calls(model, tmp_path, dialect="spark", limits={"text": 10**6, "depth": 2_000})[method]()
     # ClickHouse's own: 262,144 bytes, and 50,000 elements
-    large = over(150, 6)
+    large = over(110, 6)
     if method not in ("drift_query", "explain_query"):
         with pytest.raises(fb.ParameterError, match="in clickhouse at most"):
             calls(large, tmp_path, dialect="clickhouse")[method]()

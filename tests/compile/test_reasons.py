@@ -9,25 +9,25 @@ from frameboost.schema.types import FeatureType
 from tests.support.warehouses import ALL, ALL_BUT_SPARK, databases, open_warehouse
 
 N_FEATURES = 14
-N_ROWS = 60
+N_ROWS = 30
 
 
 @pytest.fixture(scope="module")
 def data() -> pl.DataFrame:
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(2_000, N_FEATURES))
+    x = rng.normal(size=(800, N_FEATURES))
     x[rng.random(x.shape) < 0.05] = np.nan
     y = np.nansum(x * np.linspace(-1, 1, N_FEATURES), axis=1) + np.nan_to_num(x[:, 0] * x[:, 1])
     frame = pl.DataFrame(x, schema=[f"x{i}" for i in range(N_FEATURES)]).fill_nan(None)
-    place = pl.Series("place", rng.choice(["A", "a", "it's", None], size=2_000).tolist(), dtype=pl.String)
+    place = pl.Series("place", rng.choice(["A", "a", "it's", None], size=800).tolist(), dtype=pl.String)
     y += 3 * (place == "A").fill_null(value=False).to_numpy()
     return frame.with_columns(place, pl.lit(1.0).alias("never"), pl.Series("y", y))
 
 
 @pytest.fixture(scope="module")
 def model(data) -> fb.Model:
-    model = fb.fit(data, "y", n_estimators=50, max_depth=6, learning_rate=0.1)
-    assert model.n_trees == 50
+    model = fb.fit(data, "y", n_estimators=12, max_depth=6, learning_rate=0.1)
+    assert model.n_trees == 12
     assert model.trees["depth"].max() == 6
     return model
 
@@ -50,7 +50,7 @@ def expected_reasons(model: fb.Model, data: pl.DataFrame, top: int) -> list[tupl
 def test_reasons_of_many_features(name, model, data):
     warehouse = open_warehouse(name)
     # ClickHouse and Spark take their time.
-    some, data = model[: {"clickhouse": 8, "spark": 2}.get(name, 20)], data[:N_ROWS]
+    some, data = model[: {"clickhouse": 3, "spark": 1}.get(name, 8)], data[:N_ROWS]
     fill(warehouse, data, some)
     found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"], top=3)))
     assert [tuple(row) for row in found] == expected_reasons(some, data, 3)
@@ -60,7 +60,7 @@ def test_reasons_of_many_features(name, model, data):
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_contributions_of_many_features(name, model, data):
     warehouse = open_warehouse(name)
-    some, data = model[: 8 if name == "clickhouse" else 20], data[:N_ROWS]
+    some, data = model[: 3 if name == "clickhouse" else 8], data[:N_ROWS]
     fill(warehouse, data, some)
     found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"])))
     assert [tuple(row[1:]) for row in found] == some.explain(data, approx=True).rows()
@@ -71,7 +71,7 @@ def test_contributions_of_many_features(name, model, data):
 def test_predictions_may_be_called_like_a_feature(name, of_classes, data):
     warehouse = open_warehouse(name)
     some = of_classes[:1]
-    data = data[:20].rename({"x0": "p_0", "x1": "p_1"})
+    data = data[:10].rename({"x0": "p_0", "x1": "p_1"})
     columns = {"x0": "p_0", "x1": "p_1"}
     values = {columns.get(f.name, f.name): f for f in some.ensemble.features}
     warehouse.fill("t", {other: (f.type, data[other].to_list()) for other, f in values.items()})
@@ -128,14 +128,14 @@ def test_columns_that_cannot_be_grouped_by_are_kept(name, model, data):
 def of_classes(data) -> fb.Model:
     ranks = np.argsort(np.argsort(data["y"].to_numpy()))
     frame = data.with_columns(pl.Series("y", ranks * 25 // len(data)))
-    return fb.fit(frame, "y", objective="multi:softprob", n_estimators=8, max_depth=4)
+    return fb.fit(frame, "y", objective="multi:softprob", n_estimators=2, max_depth=3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_probabilities_of_many_classes(name, of_classes, data):
     warehouse = open_warehouse(name)
-    some, data = of_classes[: 2 if name == "clickhouse" else 8], data[:50]
+    some, data = of_classes[: 1 if name == "clickhouse" else 2], data[:30]
     fill(warehouse, data, some)
     found = sorted(warehouse.rows(some.query("t", name, keep=["id"])))
     np.testing.assert_allclose([row[1:] for row in found], some.predict(data).to_numpy(), rtol=1e-13)
@@ -149,7 +149,7 @@ def test_plans_are_not_much_longer_than_queries(name, model, of_classes, data):
     reasons = model.database("postgres").explain_query("t", keep=["id"], top=3)
     for query in (reasons, of_classes.query("t", "postgres", keep=["id"])):
         plan = warehouse.rows(f"EXPLAIN (VERBOSE) {query}")
-        assert len(query) > 100_000
+        assert len(query) > 30_000
         # Each step is shown with the whole of the expressions below it: here a dozen times.
         assert sum(len(line) for (line,) in plan) < 20 * len(query)
 
@@ -157,12 +157,12 @@ def test_plans_are_not_much_longer_than_queries(name, model, of_classes, data):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", databases("sqlite", "postgres", "duckdb"))
 def test_columns_of_a_query_of_reasons_are_limited(name, data):
-    wide = pl.DataFrame({f"f{i}": [0.0, 1.0, i % 2] for i in range(600)}).with_columns(y=pl.Series([0.0, 1.0, 3.0]))
+    wide = pl.DataFrame({f"f{i}": [0.0, 1.0, i % 2] for i in range(500)}).with_columns(y=pl.Series([0.0, 1.0, 3.0]))
     model = fb.fit(wide, "y", n_estimators=1, min_child_weight=0)
-    columns = {f"f{i}": (FeatureType("float64"), wide[f"f{i}"].to_list()) for i in range(600)}
+    columns = {f"f{i}": (FeatureType("float64"), wide[f"f{i}"].to_list()) for i in range(500)}
     warehouse = open_warehouse(name)
     warehouse.fill("wide", columns)
-    found = sorted(warehouse.rows(model.database(name).explain_query("wide", keep=["id"], top=400)))
-    assert [tuple(row) for row in found] == expected_reasons(model, wide, 400)
-    with pytest.raises(fb.ParameterError, match=r"would have 1,201 columns, and a SELECT in oracle has at most 1,000"):
-        model.database("oracle").explain_query("wide", keep=["id"], top=600)
+    found = sorted(warehouse.rows(model.database(name).explain_query("wide", keep=["id"], top=200)))
+    assert [tuple(row) for row in found] == expected_reasons(model, wide, 200)
+    with pytest.raises(fb.ParameterError, match=r"would have 1,001 columns, and a SELECT in oracle has at most 1,000"):
+        model.database("oracle").explain_query("wide", keep=["id"], top=500)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import selectors
 import signal
@@ -76,43 +77,69 @@ def run(kind: str, seeds: list[int], seconds: float, *, first: int = 0, count: i
     return outcome
 
 
-def _run_process(outcome: Outcome, task: dict) -> int:
-    """Run cases in one child process until it ends, crashes or hangs; return the number of the next case to run."""
-    at, timeout, is_starting, started = task["first"], _STARTING_SECONDS, True, time.monotonic()
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.worker", json.dumps(task)],
-            cwd=_ROOT, stdout=subprocess.PIPE, stderr=errors, bufsize=0,
+class _Child:
+    """A process that runs cases, and what it writes to standard error."""
+
+    def __init__(self) -> None:
+        atexit.register(self.end)
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115  # of the process, which outlives a task
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.fuzz.worker"],
+            cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
         )  # fmt: skip
-        try:
-            while (line := _read_line(process, timeout)) is not None:
-                message = json.loads(line)
-                if "ready" in message:
-                    started = time.monotonic()
-                    continue
-                if "done" in message:
-                    return message["done"]
-                if "failed" in message:
-                    failed, error, script = message["failed"], message.get("error", ""), message.get("script")
-                    _record_failure(outcome, failed, message["signature"], error, script)
-                elif "at" in message:
-                    outcome.cases += 1
-                    at, is_starting, timeout = message["at"], False, _timeout(outcome.kind)
-                else:
-                    timeout = _SHRINKING_SECONDS + _timeout(outcome.kind)
-            hung = process.poll() is None
-            if hung:  # on SIGABRT faulthandler writes the stack of each thread
-                process.send_signal(signal.SIGABRT)
-            code = process.wait(30)
-        finally:
-            outcome.seconds += time.monotonic() - started
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
-        errors.seek(0)
-        text = errors.read().decode(errors="replace")[-6000:]
+
+    def end(self) -> str:
+        """End the process; return the last of what it wrote."""
+        atexit.unregister(self.end)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+        self.errors.seek(0)
+        text = self.errors.read().decode(errors="replace")[-6000:]
+        self.errors.close()
+        return text
+
+
+_idle: list[_Child] = []  # started, and done with their tasks: to start takes as long as the cases
+
+
+def _run_process(outcome: Outcome, task: dict) -> int:
+    """Run cases in a child process until they end, or it crashes or hangs; return the number of the next case."""
+    at, timeout, is_starting, started = task["first"], _STARTING_SECONDS, True, time.monotonic()
+    child = _idle.pop() if _idle else _Child()
+    process, is_done = child.process, False
+    assert process.stdin is not None
+    try:
+        process.stdin.write(f"{json.dumps(task)}\n".encode())
+        while (line := _read_line(process, timeout)) is not None:
+            message = json.loads(line)
+            if "ready" in message:
+                started = time.monotonic()
+                continue
+            if "done" in message:
+                is_done = True
+                return message["done"]
+            if "failed" in message:
+                failed, error, script = message["failed"], message.get("error", ""), message.get("script")
+                _record_failure(outcome, failed, message["signature"], error, script)
+            elif "at" in message:
+                outcome.cases += 1
+                at, is_starting, timeout = message["at"], False, _timeout(outcome.kind)
+            else:
+                timeout = _SHRINKING_SECONDS + _timeout(outcome.kind)
+        hung = process.poll() is None
+        if hung:  # on SIGABRT faulthandler writes the stack of each thread
+            process.send_signal(signal.SIGABRT)
+        code = process.wait(30)
+    finally:
+        outcome.seconds += time.monotonic() - started
+        if is_done:
+            _idle.append(child)
+        else:
+            text = child.end()
     if is_starting:
         raise RuntimeError(f"the process that runs the cases did not start:\n{text}")
     signature = "the case does not end" if hung else f"the process died (exit code {code})"

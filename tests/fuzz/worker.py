@@ -1,7 +1,7 @@
 """The child process that runs cases, and may crash: it writes JSON messages to standard output, one per line.
 
 ``{"ready": true}`` once all is imported, ``{"at": 7}`` before case 7, ``{"shrinking": 7}`` and ``{"failed": 7, ...}``
-if it fails, ``{"done": 9}`` at the end.
+if it fails, ``{"done": 9}`` at the end. It reads tasks from standard input, one per line, until there are no more.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ if __name__ == "__main__":
     faulthandler.enable()
     messages = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # printed output must not mix with the messages
-    given = json.loads(sys.argv[1])
-    work(given["kind"], given["seconds"], given["seeds"], given["first"], given["count"], messages)
-    messages.flush()
+    for line in sys.stdin:
+        given = json.loads(line)
+        work(given["kind"], given["seconds"], given["seeds"], given["first"], given["count"], messages)
     os._exit(0)  # does not wait for threads that a case left running
