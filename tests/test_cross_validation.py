@@ -9,6 +9,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.api import train_planned
+from tests.support.engines import as_relation
 
 OPTIONS = {"features": ["x", "z"], "n_estimators": 2, "max_depth": 2}
 
@@ -25,10 +26,7 @@ def frame() -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def relation(frame) -> duckdb.DuckDBPyRelation:
-    con = duckdb.connect()
-    con.register("frame", frame)
-    con.execute("CREATE TABLE rows AS FROM frame")
-    return con.table("rows")
+    return as_relation(frame)
 
 
 def summary(frame: pl.DataFrame, parts: list[tuple[pl.DataFrame, pl.DataFrame]], target: str = "y", **options):

@@ -38,9 +38,6 @@ def is_shown(text: str) -> bool:
     return not NOT_SHOWN & set(text)
 
 
-# --- HTML and SVG -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_a_page_has_the_scripts_of_its_template_and_the_chart():
     harmless = Elements(fb.plots.importance(fb.fit(pl.DataFrame({"x": [1, 2], "y": [0.0, 1]}), "y")).to_html())
@@ -88,9 +85,6 @@ def test_an_svg_is_xml_without_scripts():
         tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(file.getvalue()).iter()}
         assert "text" in tags
         assert not tags & {"script", "foreignObject", "a", "image", "img", "use", "style"}, (name, tags)
-
-
-# --- terminals --------------------------------------------------------------------------------------------------------
 
 
 def test_what_python_shows():
@@ -159,9 +153,6 @@ def test_errors_show_names(name):
             raise AssertionError(f"call {number} raises nothing")
         if isinstance(error.value, fb.FrameboostError):
             assert is_shown(str(error.value)), error.value
-
-
-# --- SQL and files ----------------------------------------------------------------------------------------------------
 
 
 def test_names_in_the_header_of_a_sql_file_are_inert(tmp_path):

@@ -59,9 +59,6 @@ def test_figures_are_those_of_the_pages():
     assert sorted(shown) == sorted(FIGURES) == sorted(path.stem for path in FOLDER.iterdir())
 
 
-# --- pages of the site ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def page(tmp_path):
     """Return a function that stages a page of a repository with two pages."""
@@ -105,9 +102,6 @@ def test_links_of_a_built_site(tmp_path):
         "index.html: #no", "index.html: sub", "index.html: sub/page.html#gone", "index.html: code.js",
         "sub/page.html: no.svg",
     ]  # fmt: skip
-
-
-# --- notebooks --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -78,9 +78,6 @@ def test_inputs_and_outputs_that_do_not_go_together(here, capsys, line):
     refused(capsys, line, 2)
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
 @cases("name", ["f.csv.gz", "f.csv.zst", "f.tsv.gz", "f.ndjson", "f.jsonl.gz"])
 def test_compressed_text_is_written_and_read_by_the_library_too(here, name):
     assert call(f"score delay.json flights.parquet --name p -o {name}") == 0
@@ -150,9 +147,6 @@ def test_a_file_has_the_format_that_is_named(here, capsys):
     assert call("score delay.json rows.txt --format tsv -o - --keep id") == 0
     assert capsys.readouterr().out == scored().write_csv()
     assert "'rows.txt' is no table that is known here" in refused(capsys, "score delay.json rows.txt -o -")
-
-
-# --- tables of DuckDB -------------------------------------------------------------------------------------------------
 
 
 def table(path, name):

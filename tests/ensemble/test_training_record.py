@@ -1,7 +1,5 @@
 """How a model was trained: in its file, and in the models that are made of it."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from dataclasses import replace

@@ -8,6 +8,7 @@ import sklearn.metrics as theirs
 
 import frameboost as fb
 from tests.support.cases import cases
+from tests.support.engines import as_relation
 
 RNG = np.random.default_rng(5)
 N = 300
@@ -24,14 +25,7 @@ FRAME = pl.DataFrame({
 SHAPE = {"features": ["x", "kind"], "n_estimators": 2, "max_depth": 3}
 
 
-def relation(frame: pl.DataFrame) -> duckdb.DuckDBPyRelation:
-    con = duckdb.connect()
-    con.register("arrived", frame.to_arrow())
-    con.execute("CREATE TABLE t AS FROM arrived")
-    return con.table("t")
-
-
-SOURCES = {"frame": FRAME, "relation": relation(FRAME)}
+SOURCES = {"frame": FRAME, "relation": as_relation(FRAME)}
 
 
 def values(evaluation) -> dict[str, float]:
@@ -157,15 +151,15 @@ def test_calibrated_models_and_models_of_several_targets():
 
 @pytest.mark.slow
 def test_nothing_is_left_in_the_database():
-    data = relation(FRAME)
+    data = as_relation(FRAME)
     model = fb.fit(FRAME, "late", objective="binary:logistic", **SHAPE)
     before = data.query("v", "SELECT COUNT(*) FROM duckdb_tables()").fetchall()
     model.evaluate(data, "late", by="region").confusion.height  # noqa: B018
     with pytest.raises(fb.DataError, match="holds other values than 0 and 1"):
         model.evaluate(data, "grade", by="region")
     assert data.query("v", "SELECT COUNT(*) FROM duckdb_tables()").fetchall() == before
-    assert data.query("v", "SELECT COUNT(*) FROM duckdb_views() WHERE NOT internal AND view_name <> 'arrived' "
-                           "AND view_name <> 'v'").fetchall() == [(0,)]  # fmt: skip
+    views = "SELECT COUNT(*) FROM duckdb_views() WHERE NOT internal AND view_name <> 'v'"
+    assert data.query("v", views).fetchall() == [(0,)]
 
 
 _REFUSED = {
@@ -214,3 +208,41 @@ def test_classes_have_their_labels(target):
         assert explained.filter(pl.col("feature") == "x")["value"].to_list() == np.array(alone).T.ravel().tolist()
         with pytest.raises(fb.DataError, match="has the label 'huge', which the model does not know"):
             model.evaluate(frame.with_columns(size=pl.lit("huge")), target)
+
+
+LEARNT = pl.DataFrame({"x": [0, 1] * 20, "y": [0.0, 8.0] * 20})
+# Predictions are 0 and 8; a distance of 2 holds all but the last two rows, which weigh 3 of 8.
+ROWS = pl.DataFrame({
+    "x": [0, 0, 1, 1, 0, 1], "y": [0.0, 2.0, 6.0, 9.0, 2.5, 3.0], "w": [1, 1, 1, 2, 1, 2], "g": list("aabbab"),
+})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sure() -> fb.Model:
+    model = fb.fit(LEARNT, "y", n_estimators=1, learning_rate=1.0, reg_lambda=0.0)
+    return model.conform(LEARNT.with_columns(pl.col("y") + 2.0), "y")
+
+
+@pytest.mark.slow
+@cases("data", [ROWS, as_relation(ROWS)])
+def test_labels_within_their_intervals_are_counted(sure, data):
+    found = sure.evaluate(data, "y").interval
+    assert found.columns == ["coverage", "held", "mean_width"]
+    assert found.row(0) == pytest.approx((0.9, 4 / 6, 4.0))
+    assert sure.evaluate(data, "y", weight="w").interval.row(0) == pytest.approx((0.9, 5 / 8, 4.0))
+    assert sure.evaluate(data, "y", by="g").interval.rows() == [
+        ("a", 0.9, pytest.approx(2 / 3), 4.0), ("b", 0.9, pytest.approx(2 / 3), 4.0),
+    ]  # fmt: skip
+
+
+def test_widths_by_group_are_their_own():
+    model = fb.fit(LEARNT, "y", n_estimators=1, learning_rate=1.0, reg_lambda=0.0)
+    of_group = LEARNT.with_columns(g=pl.Series(["a", "a", "b", "b"] * 10))
+    shifted = of_group.with_columns(pl.col("y") + pl.when(pl.col("g") == "a").then(1.0).otherwise(3.0))
+    found = model.conform(shifted, "y", groups="g").evaluate(as_relation(ROWS), "y", by="g").interval
+    assert found.rows() == [("a", 0.9, pytest.approx(1 / 3), 2.0), ("b", 0.9, pytest.approx(2 / 3), 6.0)]
+
+
+def test_a_model_without_intervals_says_so(sure):
+    with pytest.raises(fb.ParameterError, match="the model has no intervals"):
+        _ = sure[:1].evaluate(ROWS, "y").interval

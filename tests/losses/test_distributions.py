@@ -1,7 +1,5 @@
 """Distributions: derivatives, metrics and starts are those of scipy's densities; one model in all engines and forms."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import duckdb

@@ -1,7 +1,5 @@
 """Every loss has the derivatives of the textbook, XGBoost's predictions, and one model in all engines and forms."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

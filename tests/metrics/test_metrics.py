@@ -1,7 +1,5 @@
 """Metrics: equal to XGBoost's, and the same in all engines; a user's own evaluates its SQL aggregate."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path
@@ -120,8 +118,6 @@ def test_the_factorial_is_right_for_any_count(engine):
     each = [math.lgamma(y + 1) + mean - y * math.log(mean) for y, mean in zip(counts, p, strict=True)]
     assert model.history["valid_poisson-nloglik"][0] == pytest.approx(np.mean(each), rel=1e-12)
 
-
-# --- a user's own -----------------------------------------------------------------------------------------------------
 
 OWN = {
     "SUM(weight * ABS(label - prediction)) / SUM(weight)": lambda y, p, w: np.average(np.abs(y - p), weights=w),

@@ -1,6 +1,5 @@
 """Calibrated probabilities are scikit-learn's, and the model carries them everywhere."""
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -71,10 +70,6 @@ def test_calibration_applies_in_every_form_of_the_model(frames, model, method, t
     assert ours.predict(held_out, "margin").equals(model.predict(held_out, "margin"))
     assert ours.predict(held_out, "class").to_list() == (probabilities > 0.5).cast(pl.Int64).to_list()
     assert held_out.select(ours.expr())["prediction"].equals(probabilities)
-    con = duckdb.connect()
-    con.register("rows", held_out)
-    ours.register(con, "score")
-    assert [p for (p,) in con.sql("SELECT score(a, b) FROM rows").fetchall()] == probabilities.to_list()
     ours.save(tmp_path / "m.json")
     assert fb.load(tmp_path / "m.json") == ours
     assert fb.load(tmp_path / "m.json").predict(held_out).equals(probabilities)

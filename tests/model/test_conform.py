@@ -204,9 +204,8 @@ def test_only_several_quantiles_have_an_order(model):
 
 @pytest.mark.slow
 @cases(("objective", "groups"), [
-    ("reg:squarederror", None), ("count:poisson", "open"), ("reg:gamma", "shop"), ("reg:tweedie", None),
-    ("reg:logistic", "floor"), ("reg:quantileerror", "shop"), ("dist:normal", None), ("dist:lognormal", None),
-    ("dist:negbinomial", None),
+    ("reg:squarederror", None), ("count:poisson", "open"), ("reg:gamma", "shop"), ("reg:logistic", "floor"),
+    ("reg:quantileerror", "shop"), ("dist:normal", None),
 ])  # fmt: skip
 def test_all_forms_have_the_same_ends(objective, groups, tmp_path):
     model = fitted(objective, n_estimators=2).conform(LATER, OBJECTIVES[objective][0], groups=groups)
@@ -347,10 +346,6 @@ def test_what_can_not_be_done_is_said(model):
     likely = fb.fit(TRAINING, "open", **SHAPE)
     assert "has 2 classes" in message(lambda: likely.conform(LATER, "open"))
     assert "'probability', not 'interval'" in message(lambda: likely.predict(NEW, "interval"))
-    assert message(lambda: model.conform(LATER[:5], "y")) == (
-        "coverage=0.9 takes at least 9 rows to conform on, and there are 5; with fewer, only infinite intervals have it"
-    )
-    assert "coverage must be between 0 and 1" in message(lambda: model.conform(LATER, "y", coverage=1.0))
     assert "coverage must be a number from 0 to 1" in message(lambda: model.conform(LATER, "y", coverage=90))
     assert message(lambda: model.conform(LATER, "y", groups="shops")).startswith("groups column 'shops' is not in the")
     assert "it must be of strings, integers or Booleans" in message(lambda: model.conform(LATER, "y", groups="share"))

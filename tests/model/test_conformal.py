@@ -34,9 +34,6 @@ def quantile_loss(*alphas: float):
     return get_loss("reg:quantileerror", {"quantile_alpha": alphas})
 
 
-# --- the quantile -----------------------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=60), st.integers(1, 99))
 @settings(deadline=None)
 def test_the_distance_is_the_smallest_that_enough_scores_do_not_pass(scores, percent):
@@ -60,9 +57,6 @@ def test_the_distance_is_the_smallest_that_enough_scores_do_not_pass(scores, per
 def test_places_that_are_whole_are_not_rounded_up(coverage, rows, place):
     assert conformal_distance(np.arange(1.0, rows + 1), coverage) == place
     assert rows_needed(coverage) <= rows
-
-
-# --- scores -----------------------------------------------------------------------------------------------------------
 
 
 def test_scores_by_hand():
@@ -137,9 +131,6 @@ def test_a_score_is_infinite_where_no_interval_holds_the_label():
 def test_the_quantiles_nearest_to_the_ends_are_taken(alphas, coverage, chosen):
     assert chosen_quantiles(quantile_loss(*alphas), coverage) == chosen
     assert chosen_quantiles(SQUARED, coverage) == ()
-
-
-# --- groups -----------------------------------------------------------------------------------------------------------
 
 
 def test_groups_have_distances_of_their_own_scores():

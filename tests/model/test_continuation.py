@@ -104,9 +104,6 @@ def test_what_does_not_fit_the_model_is_refused(frame):
     assert "has type Int64, but int16 in the model" in message(small.cast({"int16": pl.Int64}))
 
 
-# --- slices -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_slice_has_its_rounds(frame):
     options = {"objective": "multi:softprob", "features": ["float64", "int16"], "max_depth": 2}
     model = fb.fit(frame, "level", n_estimators=5, num_parallel_tree=2, subsample=0.5, **options)
@@ -117,9 +114,6 @@ def test_a_slice_has_its_rounds(frame):
     for wrong in (slice(3, 3), slice(None, None, 2), 1):
         with pytest.raises(fb.ParameterError, match=r"slice|sliced"):
             model[wrong]
-
-
-# --- refit ------------------------------------------------------------------------------------------------------------
 
 
 @cases("method", ["hist", "approx"])
@@ -136,10 +130,10 @@ def test_refit_by_hand():
     model = fb.fit(frame, "y", n_estimators=1, learning_rate=0.5, reg_lambda=0)
     assert model.trees["value"].to_list() == [0.0, -2.0, 2.0]
     others = pl.DataFrame({"x": [1, 1], "y": [10.0, 20.0]})  # none goes right: that leaf keeps its value
-    half = model.refit(others, "y", decay_rate=0.5).trees
-    # −G/H = 15 − 4, times the learning rate; half of it and half of the old −2.
-    assert half["value"].to_list()[1:] == [0.5 * (0.5 * 11) + 0.5 * -2, 2.0]
-    assert half["cover"].to_list() == [2.0, 2.0, 0.0]
+    trees = model.refit(others, "y", decay_rate=0.25).trees
+    # −G/H = 15 − 4, times the learning rate; three quarters of it and one of the old −2.
+    assert trees["value"].to_list()[1:] == [0.75 * (0.5 * 11) + 0.25 * -2, 2.0]
+    assert trees["cover"].to_list() == [2.0, 2.0, 0.0]
 
 
 def test_refit_refuses_what_it_can_not_do(frame):

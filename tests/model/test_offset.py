@@ -1,7 +1,5 @@
 """Offsets: columns of base margins and exposures, which a model remembers and every consumer takes from the data."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

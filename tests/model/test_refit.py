@@ -1,7 +1,5 @@
 """What a fit promises holds after refit, slices, means over folds, training on and calibration."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest

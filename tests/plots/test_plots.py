@@ -523,6 +523,8 @@ def test_samples_and_thinned_curves_keep_order_and_ends():
     found = thinned(curve, "x", "y", 11)
     assert found.row(0) == (0.0, 0.0) and found.row(-1) == (1.0, 1.0)
     assert len(found) <= 11 and found["y"].is_sorted()
+    line = pl.DataFrame({"x": range(100), "y": [0.0] * 100})
+    assert thinned(line, "x", "y", 5)["x"].to_list() == [0, 25, 50, 75, 99]
 
 
 def test_without_altair_a_sentence_says_what_to_install(monkeypatch):

@@ -256,11 +256,12 @@ def test_the_worst_segment_is_the_one_that_was_spoilt():
         "x": rng.normal(size=n).round(2), "place": rng.choice(["here", "there", "away"], n), "g": rng.normal(size=n),
     })  # fmt: skip
     spoilt = (pl.col("place") == "away") & (pl.col("x") >= 1)
-    rows = rows.with_columns(y=pl.when(spoilt).then(pl.col("g") * 9).otherwise(pl.col("g")))
+    less = (pl.col("place") == "there") & (pl.col("x") < 0)
+    rows = rows.with_columns(y=pl.col("g") * pl.when(spoilt).then(9).when(less).then(4).otherwise(1))
     model = fb.fit(rows.with_columns(y=pl.col("g")), "y", features=["x", "place"], n_estimators=1, max_depth=1)
     material = gather(model, rows, ReportOptions("y"))
     segments, in_halves = worst_segments(material, material.metrics[0])
-    assert in_halves
+    assert in_halves and len(segments) > 1
     worst = segments[0]
     found = duckdb.sql(f"SELECT * FROM rows WHERE {worst.sql}").pl()
     assert worst.share == len(found) / n

@@ -178,9 +178,6 @@ def test_importances_are_shares_of_the_mean_gain(frame, X):
     assert selected.get_support().sum() == 2
 
 
-# --- names ------------------------------------------------------------------------------------------------------------
-
-
 def test_names_must_match_as_scikit_learn_words_it(frame, X):
     regressor = fb.FrameBoostRegressor(**SHAPE).fit(X, frame["amount"])
     for bad, message in (
@@ -193,23 +190,6 @@ def test_names_must_match_as_scikit_learn_words_it(frame, X):
             with pytest.raises(ValueError, match="The feature names should match those that were passed") as error:
                 regressor.predict(table)
             assert str(error.value).endswith(message)
-
-
-def test_an_array_for_a_frame_is_taken_with_a_warning():
-    X, y = numbers()
-    names = [f"column {i}" for i in range(5)]
-    regressor = fb.FrameBoostRegressor(**SHAPE).fit(pd.DataFrame(X, columns=names), y)
-    assert regressor.model_.features == names
-    with pytest.warns(
-        UserWarning, match="X does not have valid feature names, but FrameBoostRegressor was fitted with"
-    ):
-        predicted = regressor.predict(X)
-    np.testing.assert_array_equal(predicted, regressor.predict(pl.DataFrame(X, schema=names)))
-    regressor.fit(X, y)  # forgets the names
-    assert not hasattr(regressor, "feature_names_in_")
-    assert regressor.model_.features[0] == "x0"
-    with pytest.raises(ValueError, match="X has 4 features, but FrameBoostRegressor is expecting 5 features as input"):
-        regressor.predict(X[:, :4])
 
 
 def test_a_type_that_was_not_trained_on_is_refused(frame, X):

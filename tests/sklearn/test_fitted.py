@@ -86,9 +86,6 @@ def test_nothing_is_known_before_fit(X):
             assert not hasattr(kind(), name)
 
 
-# --- metrics ----------------------------------------------------------------------------------------------------------
-
-
 def test_metrics_of_each_round_are_known(frame, X):
     options = {"n_estimators": 30, "max_depth": 3, "early_stopping_rounds": 2, "eval_metric": ["mae", "rmse"]}
     train, other, last = slice(0, 150), slice(150, 200), slice(200, None)
@@ -154,9 +151,6 @@ def test_a_column_of_another_type_is_found_in_eval_set():
     X = pl.DataFrame({"x": ["a", "b"] * 20})
     with pytest.raises(fb.DataError, match=r"^column 'x' has type Int64 in X of eval_set\[0\], but String in X; give "):
         fb.FrameBoostRegressor().fit(X, Y_40, eval_set=[(pl.DataFrame({"x": range(40)}), Y_40)])
-
-
-# --- contributions ----------------------------------------------------------------------------------------------------
 
 
 def test_contributions_are_those_of_the_model(X, classifiers):

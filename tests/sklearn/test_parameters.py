@@ -14,8 +14,6 @@ import frameboost as fb
 from tests.support.cases import cases
 from tests.support.estimator_frames import ESTIMATORS, SHAPE, numbers
 
-# --- subclasses -------------------------------------------------------------------------------------------------------
-
 
 class Named(fb.FrameBoostRegressor):
     """Names what it takes, and fixes a parameter."""
@@ -68,9 +66,6 @@ def test_subclasses_may_have_parameters_of_their_own(kind):
         assert chosen.items() <= clone(changed).get_params().items()
 
 
-# --- names of other libraries -----------------------------------------------------------------------------------------
-
-
 @cases("kind", ESTIMATORS)
 def test_other_names_are_stored_under_ours(kind):
     estimator = kind(eta=0.1, num_boost_round=7, lambda_l2=2.0, nthread=-1, random_state=5)
@@ -114,9 +109,6 @@ def test_parameters_go_by_keyword():
         fb.FrameBoostRegressor(100)
 
 
-# --- random_state -----------------------------------------------------------------------------------------------------
-
-
 def test_a_random_state_is_the_seed():
     X, y = numbers()
 
@@ -141,9 +133,6 @@ def test_bagging_sets_the_random_state():
     X, y = numbers()
     bagged = BaggingRegressor(fb.FrameBoostRegressor(seed=3, **SHAPE), n_estimators=2, random_state=0).fit(X, y)
     assert len({estimator.random_state for estimator in bagged.estimators_}) == 2
-
-
-# --- class_weight -----------------------------------------------------------------------------------------------------
 
 
 @cases(

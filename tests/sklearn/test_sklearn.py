@@ -29,9 +29,6 @@ from tests.support.estimator_frames import ESTIMATORS, SHAPE, numbers
 ROOT = Path(__file__).parents[2]
 
 
-# --- the contract -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_scikit_learns_own_checks(kind):
@@ -104,9 +101,6 @@ def test_parameters_are_checked_when_fitting():
         fb.FrameBoostClassifier(objective="binary:logistic").fit(X, np.arange(len(y)) % 3)
 
 
-# --- classes ----------------------------------------------------------------------------------------------------------
-
-
 @cases(
     ("labels", "kind"),
     some_pairs(
@@ -158,9 +152,6 @@ def test_the_ranker_orders_each_query(ids):
     assert together.score(X, y) == together.score(X, y, qid=np.ones(len(y)))
 
 
-# --- in the company of others -----------------------------------------------------------------------------------------
-
-
 @cases("copied", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
 @cases("scored", [False, True])
 def test_estimators_are_copied_whole(frame, X, copied, scored):
@@ -205,9 +196,6 @@ def test_grid_search_and_cross_validation(table):
         return  # which scikit-learn's permutation_importance takes for an array, and warns of it
     importance = permutation_importance(search.best_estimator_, X, y, n_repeats=2, random_state=0)
     assert importance.importances_mean.shape == (5,)
-
-
-# --- rows to validate on ----------------------------------------------------------------------------------------------
 
 
 def test_classes_to_validate_on_are_those_of_training(frame, X):

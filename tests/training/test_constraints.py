@@ -1,7 +1,5 @@
 """Constraints hold: along a column predictions never turn, across sets nothing interacts, and trees are XGBoost's."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections import Counter
 from dataclasses import replace

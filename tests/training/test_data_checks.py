@@ -99,9 +99,6 @@ def test_weights_may_be_boolean(engine):
     assert fb.fit(frame, "y", **options) == expected
 
 
-# --- names in DuckDB --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -131,9 +128,6 @@ def test_columns_that_differ_in_the_case_of_an_umlaut_are_two():
     model = fb.fit(frame, "y", **options)
     assert set(model.trees["feature"].drop_nulls()) == {"ä", "Ä"}
     assert fb.fit(relation, "y", **options) == model
-
-
-# --- before any work --------------------------------------------------------------------------------------------------
 
 
 def failing_rows(frame: pl.DataFrame) -> list:
@@ -181,8 +175,6 @@ def test_bad_rows_are_refused_before_training(engine, monkeypatch):
     with pytest.raises(AssertionError, match="training has begun"):
         fb.fit(good(), "y")
 
-
-# --- any labels and weights -------------------------------------------------------------------------------------------
 
 VALUES = [0.0, 1.0, 2.5, -1.0, 1e-308, 1e151, math.inf, -math.inf, math.nan, None]
 

@@ -17,9 +17,6 @@ def root(model: fb.Model) -> dict:
     return model.trees.row(0, named=True)
 
 
-# --- ties -------------------------------------------------------------------------------------------------------------
-
-
 @METHODS
 def test_a_column_that_never_was_missing_sends_missing_right(tree_method):
     rng = np.random.default_rng(0)
@@ -32,8 +29,6 @@ def test_exact_splits_integers_half_way_and_hist_at_a_value():
     assert root(fb.fit(frame, "y", tree_method="exact", **HAND))["threshold"] == 3
     assert root(fb.fit(frame, "y", tree_method="hist", **HAND))["threshold"] == 4
 
-
-# --- limits -----------------------------------------------------------------------------------------------------------
 
 STEPS = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [-1.0, 1.0, 9.0, 9.0]})
 
@@ -142,9 +137,6 @@ def test_each_round_learns_from_what_is_left():
     for rounds, expected in ((1, 2.0), (2, 1.0), (3, 0.5)):
         model = fb.fit(frame, "y", **options | {"n_estimators": rounds})
         assert model.predict(frame).to_list() == [expected, 8.0 - expected]
-
-
-# --- categories -------------------------------------------------------------------------------------------------------
 
 
 # --- histograms -------------------------------------------------------------------------------------------------------

@@ -63,8 +63,6 @@ def test_several_targets_are_refused_where_one_is_needed(frame):
         fb.fit(frame, ["a", "a"], features=FEATURES)
 
 
-# --- labels that are all the same -------------------------------------------------------------------------------------
-
 CONSTANT = pl.DataFrame({"x": range(24), "w": [2.5] * 24, "q": [i // 4 for i in range(24)]})
 # Objectives and labels, and how near the prediction of them is to the label after two rounds.
 CONSTANTS = [
