@@ -50,7 +50,7 @@ def scored():
     })  # fmt: skip
     missing = [pl.when(pl.int_range(n) % k > 0).then(c).alias(c) for k, c in ((7, "f"), (5, "i"), (11, "s"), (6, "b"))]
     frame = frame.with_columns(missing).with_columns(f=pl.when(pl.int_range(n) % 9 > 0).then("f").otherwise(np.nan))
-    model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=60, max_bin=900, min_child_weight=0)
+    model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=30, max_bin=900, min_child_weight=0)
     predictor = Predictor(model.ensemble)
     assert len(predictor.byte_trees.columns) > 4  # some feature has more edges than a byte tells apart
     types = {feature.name: feature.type for feature in model.ensemble.features}

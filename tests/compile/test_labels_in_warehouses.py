@@ -1,6 +1,7 @@
 """Labels of classes in real databases: values and names of columns come back as they are."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -21,19 +22,20 @@ ODD = [
 NO_NAMES = {"mariadb": [" ", "🙂"]}
 
 
-def labelled(labels: list[str]) -> tuple[Model, list[int], list[str]]:
+@cache
+def labelled(*labels: str) -> tuple[Model, list[int], list[str]]:
     """Return a model that tells the labels apart by ``x``, the values of ``x``, and the label of each."""
     x = list(range(len(labels)))
-    frame = pl.DataFrame({"x": x * 3, "y": labels * 3})
+    frame = pl.DataFrame({"x": x * 3, "y": list(labels) * 3})
     model = fb.fit(frame, "y", n_estimators=1, max_depth=0, max_leaves=64, grow_policy="lossguide", min_child_weight=0)
-    assert model.predict(frame[: len(x)], "class").to_list() == labels
-    return model, x, labels
+    assert model.predict(frame[: len(x)], "class").to_list() == list(labels)
+    return model, x, list(labels)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_any_string_is_a_label(name):
     warehouse = open_warehouse(name)
-    model, x, labels = labelled(ODD)
+    model, x, labels = labelled(*ODD)
     warehouse.fill("t", {"x": (FeatureType("int64"), x)})
     query = model.query("t", warehouse.name, keep=["id"], output="class")
     assert [label for _, label in sorted(warehouse.rows(query))] == labels
@@ -42,7 +44,7 @@ def test_any_string_is_a_label(name):
 @pytest.mark.parametrize("name", ALL)
 def test_columns_of_probabilities_have_the_names_of_labels(name):
     warehouse = open_warehouse(name)
-    model, x, _ = labelled([label for label in ODD if label not in NO_NAMES.get(name, [])])
+    model, x, _ = labelled(*(label for label in ODD if label not in NO_NAMES.get(name, [])))
     warehouse.fill("t", {"x": (FeatureType("int64"), x)})
     query = model.query("t", warehouse.name, keep=["id"], output="probability", name="p")
     quoted = ", ".join(warehouse.dialect.quote(f"p_{label}") for label in reversed(model.classes))
@@ -65,7 +67,7 @@ def test_booleans_are_booleans(name):
 
 @cases("dialect", list(DIALECTS))
 def test_every_dialect_writes_labels(dialect):
-    model, _, _ = labelled(["it's", "b"])
+    model, _, _ = labelled("it's", "b")
     for output in ("class", "probability"):
         assert model.query("t", dialect, keep=["x"], output=output)
     boolean = Model(replace(model.ensemble, labels=(False, True)))
@@ -87,7 +89,7 @@ def test_every_dialect_writes_labels(dialect):
     ],
 )
 def test_a_label_that_is_no_name_is_refused_with_the_way_out(labels, dialect, why):
-    model, _, _ = labelled(labels)
+    model, _, _ = labelled(*labels)
     with pytest.raises(fb.ParameterError) as error:
         model.query("t", dialect, keep=["x"], output="probability")
     assert why in str(error.value)

@@ -25,7 +25,7 @@ from tests.support.naive_shap import saabas, shapley, with_covers
 from tests.support.random_models import naive_leaves, naive_margins, to_duckdb, to_polars
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
-ROWS = 25
+ROWS = 15
 
 
 def frame_of(kinds, columns) -> pl.DataFrame:
@@ -79,7 +79,7 @@ def test_by_hand():
 
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(["float64", "int8", "string", "float32"]), max_size=2))
-@settings(max_examples=examples(8), deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_slopes_add_to_their_own_features(seed, type_names):
     model, constant, kinds, columns = covered(seed, type_names)
     frame = frame_of(kinds, columns)
@@ -100,7 +100,7 @@ def test_slopes_add_to_their_own_features(seed, type_names):
 @pytest.mark.slow
 def test_sql_says_what_python_says_to_the_last_bit():
     con = duckdb.connect()
-    for seed in range(12):
+    for seed in range(6):
         model, _, kinds, columns = covered(seed, ["int64", "string", "float32"][: seed % 4])
         frame = frame_of(kinds, columns)
         con.execute("DROP TABLE IF EXISTS t")

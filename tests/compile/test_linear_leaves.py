@@ -30,7 +30,7 @@ def bits(values) -> list[int]:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), max_size=3))
-@settings(max_examples=examples(8), deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_margins_are_exact_everywhere(con, seed, type_names):
     model, kinds, columns = drawn(seed, type_names)
     frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
@@ -50,7 +50,7 @@ def test_margins_are_exact_everywhere(con, seed, type_names):
 
 
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
-@cases("seed", range(3))
+@cases("seed", range(2))
 def test_margins_are_exact_in_databases(name, seed):
     warehouse = open_warehouse(name)
     model, kinds, columns = drawn(seed, ["int64", "float64", "string"])

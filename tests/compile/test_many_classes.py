@@ -29,7 +29,7 @@ def of_classes(n: int) -> tuple[fb.Model, np.ndarray]:
 
 @pytest.mark.slow  # polars plans hundreds of fields of a struct
 def test_hundreds_of_classes_in_polars_and_duckdb():
-    model, expected = of_classes(200)
+    model, expected = of_classes(120)
     con = duckdb.connect()
     con.register("t", ROWS)
     found = ROWS.select(model.expr()).to_series().to_numpy()

@@ -26,7 +26,7 @@ KINDS = ["float64", "int64", "string"]
 
 def model_over(names: list[str], rng: random.Random) -> fb.Model:
     kinds = [FeatureType(KINDS[i % len(KINDS)]) for i in range(len(names))]
-    return random_model(kinds, names, rng, n_trees=30, depth=4)
+    return random_model(kinds, names, rng, n_trees=15, depth=4)
 
 
 def nameable(warehouse) -> list[str]:

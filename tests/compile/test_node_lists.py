@@ -52,8 +52,8 @@ def test_every_type_on_all_its_odd_values(con, monkeypatch, type_name):
     monkeypatch.setattr(node_lists, "_MAX_CONSTANT", 0)
     rng = random.Random(type_name)
     kind = FeatureType(type_name)
-    model = random_model([kind], ["x"], rng, n_trees=12, depth=4)
-    values = random_values(kind, 200, rng)
+    model = random_model([kind], ["x"], rng, n_trees=6, depth=4)
+    values = random_values(kind, 60, rng)
     to_duckdb(con, pl.DataFrame([to_polars(kind, values, "x")]), "t")
     margins = bits(naive_margins(model, {"x": values}))
     expression = model.database().sql("margin", form="lists")
@@ -142,15 +142,15 @@ def test_the_deepest_trees(con):
 @pytest.fixture(scope="module")
 def classes(con) -> tuple[fb.Model, pl.DataFrame]:
     rng = np.random.default_rng(1)
-    x = rng.normal(size=(3_000, 2))
+    x = rng.normal(size=(300, 2))
     label = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5)
     frame = pl.DataFrame(
-        {"id": range(3_000), "node": x[:, 0], "lists": x[:, 1], "kind": rng.choice(["a", "b", None], 3_000), "y": label}
+        {"id": range(300), "node": x[:, 0], "lists": x[:, 1], "kind": rng.choice(["a", "b", None], 300), "y": label}
     )
     con.register("classes", frame)
     features = ["node", "lists", "kind"]
     return fb.fit(
-        frame, "y", features=features, objective="multi:softprob", num_class=3, n_estimators=4, verbose=False
+        frame, "y", features=features, objective="multi:softprob", num_class=3, n_estimators=2, verbose=False
     ), frame
 
 
@@ -179,14 +179,14 @@ def test_all_columns_a_condition_and_margins_to_start_from(con, classes):
 
 
 def test_a_macro_a_view_and_a_table_of_a_large_model(con):
-    model = full_trees(60, 6)
+    model = full_trees(40, 6)
     frame = pl.DataFrame({"x": [*range(-2, 70), None, math.nan], "y": [*range(73, -1, -1)]}, strict=False)
     con.register("numbers", frame.cast(pl.Float64))
     model.register(con, "score")
     ((macro,),) = con.execute(
         "SELECT macro_definition FROM duckdb_functions() WHERE function_name = 'score'").fetchall()  # fmt: skip
     assert "list_transform" in macro
-    assert "(VALUES (" in macro, "7,620 nodes are no constants"
+    assert "(VALUES (" in macro, "5,080 nodes are no constants"
     con.execute(model.database().create_view_sql("scored_view", "numbers", keep=[], rows=1))
     con.execute(model.database().create_table_sql("scored_table", "numbers", keep=[], rows=1))
     queries = ["SELECT score(x, y) FROM numbers", "FROM scored_view", "FROM scored_table"]

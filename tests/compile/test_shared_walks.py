@@ -67,7 +67,7 @@ def con():
 
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), max_size=3), st.integers(1, 5), st.integers(0, 2))
-@settings(max_examples=examples(8), deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_margins_are_the_same_bits_in_polars_and_duckdb(con, seed, type_names, depth, own):
     model, kinds, columns = drawn(seed, type_names, depth=depth, own=own)
     frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
@@ -161,9 +161,9 @@ def test_targets_without_columns_to_keep():
 
 def test_few_rows_take_lists():
     rng = np.random.default_rng(2)
-    kinds = pl.Series(rng.integers(0, 40, 900)).cast(pl.String)
-    frame = pl.DataFrame({"a": rng.normal(size=900), "kind": kinds, "y": rng.integers(0, 4, 900)})
-    model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=30, multi_strategy="multi_output_tree")
+    kinds = pl.Series(rng.integers(0, 40, 300)).cast(pl.String)
+    frame = pl.DataFrame({"a": rng.normal(size=300), "kind": kinds, "y": rng.integers(0, 4, 300)})
+    model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=20, multi_strategy="multi_output_tree")
     few, many = (model.query("t", keep=["a"], output="margin", rows=n) for n in (1, 1_000_000))
     assert "list_transform" in few
     assert "list_transform" not in many

@@ -187,7 +187,7 @@ def test_percent_signs_beside_parameters_of_a_driver(database, style):
 
 
 @given(st.lists(st.text(":a\\'%$ )", min_size=1), min_size=1, unique=True))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_sqlalchemy_runs_what_is_written_for_it(categories):
     model = made([Feature("c", STRING, tuple(sorted(categories)))], [grown((0, {0}, "right", 1.0, 0.0))])
     for name, dialect in (("sqlite", sqlite.dialect()), ("postgres", postgresql.dialect()), ("mysql", mysql.dialect())):

@@ -28,7 +28,7 @@ def without_kernels(monkeypatch):
         monkeypatch.setattr(flat_trees, name, getattr(vector_walk, name))
 
 
-@cases("seed", range(12))
+@cases("seed", range(6))
 def test_leaves_and_margins_are_those_of_a_plain_walk(without_kernels, seed):
     rng = random.Random(seed)
     kinds = [FeatureType(name) for name in rng.choices(TYPES, k=4)]

@@ -209,9 +209,13 @@ def test_a_baseline_is_of_any_source():
 # --- every type, in DuckDB --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module")
+def con() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
 @cases("type_name", TYPES)
-def test_shares_and_index_of_every_type(type_name):
+def test_shares_and_index_of_every_type(con, type_name):
     rng, kind = random.Random(f"drift {type_name}"), FeatureType(type_name)
     training, today = random_values(kind, 200, rng), random_values(kind, 150, rng)
     today = today[:100] + [value for value in today[100:] if value in today[:4]]
@@ -221,7 +225,6 @@ def test_shares_and_index_of_every_type(type_name):
         today += [math.nan] * 7 + [math.inf, -math.inf] * 3
     model = model_of(("x", kind))
     baseline = model.database().baseline(frame_of({"x": (kind, training)}), bins=5)
-    con = duckdb.connect()
     to_duckdb(con, frame_of({"x": (kind, today)}), "t")
     rows = con.sql(model.database().drift_query("t", baseline)).fetchall()
     assert_ordered(rows)
@@ -438,7 +441,7 @@ def test_features_whose_names_a_database_considers_equal_have_an_index_each(ware
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", databases("duckdb", "sqlite", "postgres"))
+@pytest.mark.parametrize("name", databases("sqlite", "postgres"))
 def test_more_bins_than_a_union_takes(name):
     opened = open_warehouse(name)
     rng, kind = random.Random("many"), FeatureType("int64")

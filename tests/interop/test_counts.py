@@ -123,8 +123,8 @@ def places(item, path=()):
 
 
 def some_values(place):
-    """Return three of the values, others at the next place: files have hundreds of places, most of a few kinds."""
-    return [VALUES[(5 * place + 4 * k) % len(VALUES)] for k in range(3)]
+    """Return two of the values, others at the next place: files have hundreds of places, most of a few kinds."""
+    return [VALUES[(5 * place + 4 * k) % len(VALUES)] for k in range(2)]
 
 
 def put(item, path, value):
@@ -158,13 +158,7 @@ def changed_lines(text):
             yield "\n".join([*lines[:number], found[1] + " ".join(new) + found[3], *lines[number + 1 :]])
 
 
-# One of each library is enough while working.
-QUICK = ("binary", "xgboost", "lightgbm", "catboost")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SAMPLES]
-)
+@pytest.mark.parametrize("name", SAMPLES)
 def test_no_number_in_a_file_takes_more_than_the_file_does(name, tmp_path):
     kind, made = SAMPLES[name]
     read, written = FORMATS[kind]
@@ -196,7 +190,7 @@ def test_no_number_in_a_file_takes_more_than_the_file_does(name, tmp_path):
             assert tracemalloc.get_traced_memory()[1] - before < LARGEST, str(document)[:2_000]
     finally:
         tracemalloc.stop()
-    assert n_refused > 24 // step
+    assert n_refused > 16 // step
 
 
 # --- counts that a file may well have ---------------------------------------------------------------------------------
@@ -214,12 +208,11 @@ def test_features_without_names_are_bounded():
     assert len(fb.from_xgboost(json.dumps(document).encode()).features) == 1000
 
 
-@pytest.mark.slow
 @cases("read", [FORMATS["frameboost"][0], fb.from_xgboost, fb.from_catboost, fb.from_lightgbm])
 @cases("data", [
-    b"[" * 100_000, b'{"trees": ' + b"[" * 100_000, b'{"a":' * 100_000, b"{U" * 100_000, b"{#L\x7f" + b"\xff" * 50,
-    b"[" + b"1" * 100_000 + b"]", b"-" * 100_000, b'"' + b"x" * 10**6, b"tree\n" * 100_000, b"tree\n" + b"=" * 100_000,
-    json.dumps({f"k{i}": 0 for i in range(50_000)}).encode()[:-1] + b', "k49999": 0}',
+    b"[" * 20_000, b'{"trees": ' + b"[" * 20_000, b'{"a":' * 20_000, b"{U" * 20_000, b"{#L\x7f" + b"\xff" * 50,
+    b"[" + b"1" * 100_000 + b"]", b"-" * 100_000, b'"' + b"x" * 10**5, b"tree\n" * 20_000, b"tree\n" + b"=" * 100_000,
+    json.dumps({f"k{i}": 0 for i in range(9_000)}).encode()[:-1] + b', "k8999": 0}',
     b'{"learner": "\\ud800"}', b'{"format": "frameboost", "version": 1' + b"0" * 4000 + b"}",
     b'{"format": "frameboost", "version": "' + b"\\ud800" * 4000 + b'"}',
 ])  # fmt: skip

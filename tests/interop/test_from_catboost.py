@@ -62,18 +62,18 @@ def assert_agrees(theirs, model, X, frame=None):
 
 
 @pytest.mark.slow
-@cases(("growth", "nan_mode"), some_pairs(GROWTH, ["Min", "Max", "Forbidden"]))
+@cases(("growth", "nan_mode"), some_pairs(GROWTH, ["Min", "Max", "Forbidden"], 3))
 def test_rows_on_and_around_borders(growth, nan_mode):
     seed = GROWTH.index(growth)
     X, y = numbers(seed, missing=nan_mode != "Forbidden")
-    theirs = train("RMSE", X, y, nan_mode=nan_mode, grow_policy=growth, iterations=10)
+    theirs = train("RMSE", X, y, nan_mode=nan_mode, grow_policy=growth, iterations=5)
     model = from_catboost(theirs)
     assert model.features == ["0", "1", "2", "3", "4"]
     assert_agrees(theirs, model, np.concatenate([rows_near(model, 5, seed), X]))
 
 
 @pytest.mark.slow
-@cases("seed", range(8))
+@cases("seed", range(4))
 def test_borders_of_float32(seed):
     """Borders are put where training seldom has them, by way of the JSON, which CatBoost reads too."""
     rng = np.random.default_rng(seed)
@@ -139,13 +139,13 @@ def targets(kind, y):
 
 
 @pytest.mark.slow
-@cases(("loss", "growth"), some_pairs(LOSSES, GROWTH, 3))
+@cases(("loss", "growth"), some_pairs(LOSSES, GROWTH, 4))
 def test_losses(loss, growth):
     X, y = numbers(7)
     kind, prediction_type = LOSSES[loss]
     y = targets(kind, y)
     more = {"leaf_estimation_method": "Gradient"} if growth != "SymmetricTree" else {}
-    theirs = train(loss, X, y, grow_policy=growth, iterations=6, depth=3, **more)
+    theirs = train(loss, X, y, grow_policy=growth, iterations=3, depth=3, **more)
     model = from_catboost(theirs)
     name = loss.partition(":")[0]
     assert model.objective == OWN.get(name, f"catboost:{name}")

@@ -114,10 +114,9 @@ def around(t):
     return np.array([v for c in centres for v in (c, np.nextafter(c, -np.inf), np.nextafter(c, np.inf))])
 
 
-@pytest.mark.slow
 def test_thresholds_part_float64_as_float32_parts_them():
     rng = np.random.default_rng(0)
-    given = thresholds(rng, 20_000)
+    given = thresholds(rng, 4_000)
     ours = float64_thresholds(given)
     x = np.stack([around(t) for t in given])
     with np.errstate(over="ignore"):
@@ -126,7 +125,7 @@ def test_thresholds_part_float64_as_float32_parts_them():
 
 
 def test_the_nearest_float32_is_the_inverse():
-    given = thresholds(np.random.default_rng(1), 5_000)
+    given = thresholds(np.random.default_rng(1), 1_500)
     for t, moved in zip(given.tolist(), float64_thresholds(given).tolist(), strict=True):
         if not math.isinf(moved):
             assert nearest_float32(Fraction(moved)) == t
@@ -138,7 +137,7 @@ def test_xgboost_agrees_on_numbers_around_every_threshold(tmp_path):
     X = rng.normal(size=(20, 1))
     document = document_of(xgboost.train({"max_depth": 1}, xgboost.DMatrix(X, X[:, 0]), 1))
     [stump] = gbtree(document)["trees"]
-    given = thresholds(rng, 300).tolist()
+    given = thresholds(rng, 120).tolist()
     trees = [stump | {"id": i, "split_conditions": [t, *stump["split_conditions"][1:]],
                       "default_left": [i % 2, 0, 0]} for i, t in enumerate(given)]  # fmt: skip
     gbtree(document).update(trees=trees, tree_info=[0] * len(trees), iteration_indptr=list(range(len(trees) + 1)))
@@ -160,7 +159,7 @@ def test_xgboost_agrees_on_numbers_around_every_threshold(tmp_path):
 
 
 @pytest.mark.slow
-@cases("seed", range(20))
+@cases("seed", range(8))
 def test_random_boosters_of_numbers(seed, tmp_path):
     rng = np.random.default_rng(seed)
     X = random_numbers(rng)
@@ -258,7 +257,7 @@ def trained_on(objective, more, rng, **others):
         data.set_float_info("label_upper_bound", y + 2)
     if objective.startswith("rank"):
         data.set_group([10] * (N // 10))
-    return X, xgboost.train({"objective": objective, "max_depth": 3} | more | others, data, 4)
+    return X, xgboost.train({"objective": objective, "max_depth": 3} | more | others, data, 2)
 
 
 @pytest.mark.slow  # a model of each
@@ -268,12 +267,9 @@ def test_all_objectives(objective, tmp_path):
     more = OBJECTIVES[objective]
     X, booster = trained_on(objective, more, np.random.default_rng(0))
     frame, data = frame_of(X), xgboost.DMatrix(X)
-    for source in (booster, bytes(booster.save_raw("json")), bytes(booster.save_raw("ubj"))):
-        model = from_xgboost(source)
-        margins = booster.predict(data, output_margin=True)
-        check(model, frame, margins, booster.predict(data, pred_leaf=True))
-        predictions = model.predict(frame).to_numpy()
-        np.testing.assert_allclose(predictions, booster.predict(data), rtol=2e-6, atol=1e-6)
+    model = from_xgboost(booster)
+    check(model, frame, booster.predict(data, output_margin=True), booster.predict(data, pred_leaf=True))
+    np.testing.assert_allclose(model.predict(frame).to_numpy(), booster.predict(data), rtol=2e-6, atol=1e-6)
     assert model.objective == objective.replace("linear", "squarederror")
     known = {key: value for key, value in model.parameters.items() if key in more}
     assert known == more
@@ -401,7 +397,7 @@ def test_documents_of_older_versions():
     document["learner"]["learner_model_param"] = {"base_score": str(score), "num_class": "0", "num_feature": "4"}
     del document["learner"]["feature_names"], document["learner"]["feature_types"], gbtree(document)["cats"]
     del gbtree(document)["iteration_indptr"]
-    gbtree(document)["gbtree_model_param"] = {"num_trees": "4", "size_leaf_vector": "0"}
+    gbtree(document)["gbtree_model_param"] = {"num_trees": "2", "size_leaf_vector": "0"}
     for tree in gbtree(document)["trees"]:
         for name in ("split_type", "categories", "categories_nodes", "categories_segments", "categories_sizes"):
             del tree[name]
@@ -427,8 +423,8 @@ def test_dart_as_newer_versions_write_it():
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow  # six models in all engines
-@cases(("seed", "one_hot"), enumerate([1, 1, 100, 100]))
+@pytest.mark.slow
+@cases(("seed", "one_hot"), enumerate([1, 100]))
 def test_codes_of_categories(seed, one_hot, tmp_path):
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.integers(0, 40, N) * 3.0, rng.integers(0, 5, N), rng.normal(size=N)])
@@ -528,8 +524,7 @@ def test_booleans(method, tmp_path):
     check(from_xgboost(odd), frame_of(X), odd.predict(xgboost.DMatrix(X, feature_types=["i"])))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", [pl.Int8, pl.Int64, pl.UInt16, pl.Float32, pl.Decimal(10, 2)])
+@cases("dtype", [pl.Int8, pl.Int64, pl.UInt16, pl.Float32, pl.Decimal(10, 2)])
 def test_numbers_of_any_type(dtype):
     rng = np.random.default_rng(6)
     x = rng.integers(0, 100, N)
@@ -590,7 +585,7 @@ def test_files(name, tmp_path):
 
 def test_slices_and_continued_boosters():
     X, booster = trained_on("multi:softprob", {"num_class": 3}, np.random.default_rng(0))
-    part = booster[1:3]
+    part = booster[1:2]
     check(from_xgboost(part), frame_of(X), part.predict(xgboost.DMatrix(X), output_margin=True))
     more = xgboost.train({"objective": "multi:softprob", "num_class": 3}, xgboost.DMatrix(X, np.arange(N) % 3), 2,
                          xgb_model=booster)  # fmt: skip
@@ -670,7 +665,7 @@ def test_every_field_is_checked():
     places = [path for path in paths(original) if path[0] != "version" and "attributes" not in path]
     odd = (None, -1, 10**9, 2**70, 0.5, 1e39, "", "x", "7", [], [[]], {}, True, [1, "a"], math.nan, "\ud800")
     for number, path in enumerate(places):
-        for put in odd[number % 3 :: 3]:
+        for put in odd[number % 8 :: 8]:
             document = json.loads(json.dumps(original))
             held = document
             for key in path[:-1]:
@@ -694,7 +689,7 @@ def test_every_field_is_checked():
             from_xgboost(as_bytes(document))
         except (fb.ModelFileError, fb.ParameterError):
             n_refused += 1
-    assert n_refused > 4 / 3 * len(places)
+    assert n_refused > len(places)
 
 
 @cases(
@@ -732,16 +727,15 @@ def test_missing_rounds_and_trees():
     assert "no trees" in refused(as_bytes(document))
 
 
-@pytest.mark.slow
 def test_damaged_ubjson():
     """No cut and no changed byte leads to anything but a refusal or a sound model."""
     _, booster = trained_on("binary:logistic", {}, np.random.default_rng(0), max_depth=1)
     data = bytes(booster.save_raw("ubj"))
-    for end in range(0, len(data), 3):
+    for end in range(0, len(data), 11):
         refused(data[:end])
     refused(data + b"x")
     rng = np.random.default_rng(0)
-    for _ in range(200):
+    for _ in range(60):
         broken = bytearray(data)
         for at in rng.integers(0, len(data), rng.integers(1, 4)):
             broken[at] = rng.integers(0, 256)

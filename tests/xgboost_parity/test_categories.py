@@ -117,7 +117,7 @@ def compare(x: np.ndarray, y: np.ndarray, tree_method: str, **settings) -> Count
 
 
 @METHODS
-@pytest.mark.parametrize(
+@cases(
     "settings",
     [
         {},
@@ -127,26 +127,24 @@ def compare(x: np.ndarray, y: np.ndarray, tree_method: str, **settings) -> Count
         {"reg_lambda": 10.0, "min_child_weight": 8.0},
         {"reg_alpha": 3.0, "max_cat_to_onehot": 6},
     ],
-    ids=str,
 )
 def test_trees_on_categories_are_xgboosts(tree_method, settings):
     counts = Counter()
-    for seed in range(6):
+    for seed in range(4):
         counts += compare(*random_rows(seed), tree_method, max_depth=4, **settings)
-    assert counts["categorical"] > 10
-    assert counts["missing"] > 10
-    assert counts["equal"] > 20 * (counts["tied"] + counts["presence"]), counts
+    assert counts["categorical"] > 5
+    assert counts["missing"] > 5
+    assert counts["equal"] > 10 * (counts["tied"] + counts["presence"]), counts
 
 
-@pytest.mark.slow
 @METHODS
-@cases("max_cat_threshold", [2, 5, 29, 64])
+@cases("max_cat_threshold", [2, 29, 64])
 def test_sets_of_limited_size_are_xgboosts(tree_method, max_cat_threshold):
     # Only the root, which has rows of all categories: XGBoost counts absent ones towards the limit.
     counts = Counter()
-    for seed in range(20):
+    for seed in range(6):
         x, y = random_rows(seed, (100, 30, 2))
         y += 4 * (x[:, seed % 2] % 7 < 3)  # many categories on each side
         counts += compare(x, y, tree_method, max_depth=1, max_cat_threshold=max_cat_threshold)
-    assert counts["equal"] >= 17
-    assert counts["categorical"] >= 10
+    assert counts["equal"] >= 5
+    assert counts["categorical"] >= 3

@@ -21,11 +21,11 @@ SHAPES = (
 @pytest.mark.slow
 def test_random_trees_are_xgboosts():
     counts = Counter()
-    for seed in range(15):
+    for seed in range(6):
         case = random_case(seed, SHAPES)
         counts += compare_models(replace(case, cuts=quantile_cuts(case)), "hist")
-    assert counts["splits"] > 150
-    assert counts["default direction"] > 50
+    assert counts["splits"] > 100
+    assert counts["default direction"] > 30
     assert share_equal(counts) > 0.95, counts
 
 
@@ -40,7 +40,7 @@ def test_trees_on_iris_are_xgboosts(shape):
     assert share_equal(counts) > 0.95, counts
 
 
-@pytest.mark.parametrize("max_bin", [2, 16, 256])
+@pytest.mark.parametrize("max_bin", [2, 256])
 def test_cuts_below_and_above_all_values_change_nothing(max_bin):
     x, y = sklearn.datasets.load_diabetes(return_X_y=True)
     x = x.astype(np.float32)

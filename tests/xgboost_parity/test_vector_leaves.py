@@ -10,7 +10,7 @@ import sklearn.datasets
 import xgboost
 
 import frameboost as fb
-from tests.support.cases import cases
+from tests.support.cases import cases, some_pairs
 
 NAMES = {"learning_rate": "eta", "reg_lambda": "lambda", "reg_alpha": "alpha"}
 
@@ -97,8 +97,7 @@ SHAPES = [
 
 
 @pytest.mark.slow
-@cases("shape", SHAPES)
-@cases("weighted", [False, True])
+@cases("shape, weighted", some_pairs(SHAPES, [False, True]))
 def test_trees_for_all_outputs_are_xgboosts(shape, weighted):
     settings = {"n_estimators": 3, "max_depth": 5, "max_bin": 32} | shape
     total: Counter = Counter()
