@@ -383,9 +383,14 @@ def check_numeric(source: Source, name: str, what: str, where: str = "", *, or_l
         )
 
 
-def free_name(name: str, names: list[str]) -> str:
-    """Return the name, with underscores appended until no column has it, in whatever case."""
-    while name in {other.lower() for other in names}:
+def free_name(name: str, names: Iterable[str]) -> str:
+    """Return the name, with underscores appended until no column has it, in whatever case.
+
+    >>> free_name("Day", ["DAY", "day_"])
+    'Day__'
+    """
+    taken = {other.lower() for other in names}
+    while name.lower() in taken:
         name += "_"
     return name
 

@@ -15,7 +15,7 @@ from frameboost.compile.polars import margin_expr
 from frameboost.compile.sql.case import TreeWriter
 from frameboost.compile.sql.conditions import find_columns
 from frameboost.data.feature_columns import find_features
-from frameboost.data.sources import FrameSource, Source
+from frameboost.data.sources import FrameSource, Source, free_name
 from frameboost.data.spark_source import SparkSource
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.dialects.spark import SPARK
@@ -59,8 +59,7 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
                 "the model to train on from; give it the same type"
             )
-    names_in_use = {name.lower() for name in source.names()}
-    names = [f"{_free('margin_of_init_model', names_in_use)}_{i}" for i in range(initial.n_outputs)]
+    names = [free_name(f"margin_of_init_model_{i}", source.names()) for i in range(initial.n_outputs)]
     trees_of = initial.trees_by_output()
     parts = [(base, trees, initial.features) for base, trees in zip(initial.base_margins, trees_of, strict=True)]
     if isinstance(source, FrameSource):
@@ -73,12 +72,6 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
         return source.with_columns(dict(zip(names, margins, strict=True))), names
     more = ", ".join(f"{margin} AS {quote_identifier(name)}" for margin, name in zip(margins, names, strict=True))
     return source.derived(source.relation.project(f"*, {more}")), names
-
-
-def _free(name: str, names: set[str]) -> str:
-    while any(other.startswith(name) for other in names):
-        name += "_"
-    return name
 
 
 def check_continues(initial: Ensemble, loss: Loss, parameters: Parameters, features: Sequence[Feature]) -> None:

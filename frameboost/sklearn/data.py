@@ -7,7 +7,7 @@ dense.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from sklearn.utils.validation import validate_data
 
 from frameboost.checks.messages import shown
 from frameboost.data.opening import open_source
-from frameboost.data.sources import FrameSource, with_types_of_nulls
+from frameboost.data.sources import FrameSource, free_name, with_types_of_nulls
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError, ParameterError
 from frameboost.joins.star import Star
@@ -160,7 +160,7 @@ def role_columns(rows: Rows) -> dict[str, list[str]]:
     taken, found = set(rows.frame.columns), {}
     for role, values in rows.roles.items():
         names = [_NAMES[role]] if values.ndim == 1 else [f"{_NAMES[role]}{i}" for i in range(values.shape[1])]
-        found[role] = [_free_name(name, taken) for name in names]
+        found[role] = [free_name(name, taken) for name in names]
         taken.update(found[role])
     return found
 
@@ -196,13 +196,6 @@ def with_types_of(frame: pl.DataFrame | SparseFrame, features: Sequence[str], he
                 )
         found.append(Rows(other, roles))
     return found
-
-
-def _free_name(name: str, taken: Collection[str]) -> str:
-    """Return the name, with underscores appended until no feature has it."""
-    while name in taken:
-        name += "_"
-    return name
 
 
 # --- y and weights, checked in scikit-learn's words -------------------------------------------------------------------
