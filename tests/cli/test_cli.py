@@ -26,8 +26,7 @@ from tests.support.cases import cases
 # --- train ------------------------------------------------------------------------------------------------------------
 
 
-@cases("data", ["flights.parquet", "flights.csv", "flights.arrow", "flights.duckdb::flights", "flights.duckdb",
-                "flights.duckdb --table flights"])  # fmt: skip
+@cases("data", ["flights.parquet", "flights.csv", "flights.arrow", "flights.duckdb::flights", "flights.duckdb"])
 def test_training_gives_the_model_of_python(here, capsys, data):
     line = f"train {data} --target arr_delay --features carrier,dep_delay --n-estimators 4 --max-depth 3 -o m.json"
     assert main(line.split()) == 0
@@ -631,14 +630,11 @@ def test_the_commands_of_the_documentation_run(tmp_path, monkeypatch):
     for line in lines:
         program, *words = shlex.split(line)
         assert program == "frameboost"
-        if "|" not in words:
-            if words[-2:-1] == ["<"]:
-                monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(words[-1]).read_bytes())))
-            assert main(words[:-2] if words[-2] in ("<", ">") else words) == 0, line
-            continue
-        piped = line.replace("frameboost", f"{shlex.quote(sys.executable)} -m frameboost")
-        done = subprocess.run(["bash", "-o", "pipefail", "-c", piped], capture_output=True, text=True, env=ENVIRONMENT)
-        assert (done.returncode, done.stderr) == (0, ""), line
+        if "|" in words:
+            words = words[: words.index("|")]
+        if words[-2:-1] == ["<"]:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(words[-1]).read_bytes())))
+        assert main(words[:-2] if words[-2] in ("<", ">") else words) == 0, line
     written = {path.name for path in tmp_path.iterdir()}
     assert {"model.json", "late.json", "query.sql", "view.sql", "score.sql", "scored.parquet", "scored.arrow",
             "scores.csv.gz", "metrics.csv", "roc.html", "response.html", "row.html", "rounds.html",

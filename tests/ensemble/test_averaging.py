@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.ensemble.averaging import average
 from frameboost.model.model import Model
+from tests.support.examples import examples
 
 RNG = np.random.default_rng(0)
 ROWS = pl.DataFrame({
@@ -26,7 +27,7 @@ def models() -> dict[str, list[Model]]:
     }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(
     objective=st.sampled_from(["reg:squarederror", "multi:softprob"]),
     weights=st.lists(st.floats(0.01, 100.0), min_size=1, max_size=3),

@@ -249,10 +249,10 @@ def test_damage_is_named(data, message):
 def test_a_cut_or_changed_file_is_refused_or_gives_a_working_model():
     frame = pl.DataFrame({'dep "delay"': [1.0, None, 9.0], "carrier": ["é", "AA", None]})
     data, rng, n_refused = file_of(), random.Random(5), 0
-    for end in range(len(data)):
+    for end in range(0, len(data), 2):
         refused(data[:end])
-    for at in range(len(data)):
-        byte = (0x7F if at % 2 else 1, 0xFF, rng.randrange(256))[at % 3]
+    for at in range(0, len(data), 2):
+        byte = (0x7F if at % 4 else 1, 0xFF, rng.randrange(256))[at % 3]
         try:
             ensemble = read_model(data[:at] + bytes([byte]) + data[at + 1 :])
         except ModelFileError as error:
@@ -264,7 +264,7 @@ def test_a_cut_or_changed_file_is_refused_or_gives_a_working_model():
         if [f.name for f in ensemble.features] == frame.columns:
             expected = frame.select(model.expr()).to_series().to_numpy()
             np.testing.assert_array_equal(model.predict(frame).to_numpy(), expected)
-    assert n_refused > 1000 / 3
+    assert n_refused > 1000 / 6
 
 
 @pytest.mark.slow

@@ -263,7 +263,7 @@ def test_trees_that_are_read_at_once_pass_the_look_at_each_node():
     features = [Feature(name, FeatureType(kind)) for name, kind in (("a", "float32"), ("b", "float64"), ("c", "int8"))]
     odd = [None, True, False, -1, 0, 1, 2, 3, 8, 0.5, 0.1, -0.0, 1e300, math.nan, math.inf, "1", [0], 2**70]
     n_plain = n_damaged = 0
-    for _ in range(800):
+    for _ in range(400):
         used = features[: rng.choice([2, 2, 3])]
         model = random_model([feature.type for feature in used], ["a", "b", "c"][: len(used)], rng, n_trees=1, depth=3)
         fields = {name: list(values) for name, values in tree_fields(model.ensemble.trees[0], 1).items()}
@@ -280,5 +280,5 @@ def test_trees_that_are_read_at_once_pass_the_look_at_each_node():
                 read_tree(fields, 0, features, 1)
             except ModelFileError:
                 n_damaged += 1
-    assert n_plain > 80
-    assert n_damaged > 130
+    assert n_plain > 40
+    assert n_damaged > 65

@@ -80,7 +80,7 @@ def test_rows_of_a_group_are_drawn_together():
 @pytest.mark.slow
 def test_queries_are_drawn_whole():
     model = fb.fit(ROWS, "rank", features=["x"], group="who", objective="rank:ndcg", n_estimators=1, max_depth=2)
-    values, found = intervals(model, draws=60, label="rank", qid="who")
+    values, found = intervals(model, draws=30, label="rank", qid="who")
     gains = ROWS.select("who", gain=2.0 ** pl.col("rank") - 1, score=model.predict(ROWS)).with_row_index()
     discounts = 1 / np.log2(np.arange(2, 7))
 

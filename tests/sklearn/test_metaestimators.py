@@ -35,7 +35,6 @@ def fitted(X, y) -> fb.FrameBoostClassifier:
 def test_calibration_and_thresholds_take_strings_and_nulls(X, y, fitted, as_table):
     table = as_table(X)
     for made in (
-        CalibratedClassifierCV(fb.FrameBoostClassifier(**SHAPE), cv=2),
         CalibratedClassifierCV(FrozenEstimator(fitted), method="isotonic"),
         TunedThresholdClassifierCV(fb.FrameBoostClassifier(**SHAPE), cv=2),
     ):

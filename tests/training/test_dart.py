@@ -55,7 +55,7 @@ def test_the_weights_by_hand():
     ],
 )
 def test_one_model_in_all_engines(dropping):
-    _, _, frame = data()
+    _, _, frame = data(150)
     options = {"booster": "dart", "n_estimators": 4, "max_depth": 2, "valid": frame, **dropping}
     first, *others = (fb.fit(frame, "y", engine=engine, **options) for engine in ENGINES)
     assert all(other == first for other in others)

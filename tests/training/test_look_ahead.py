@@ -64,7 +64,7 @@ def frame() -> pl.DataFrame:
 
 @pytest.mark.slow
 @cases("more", [{}, {"max_depth": 4}, {"weight": "w", "monotone_constraints": {"c": 1}}, {"colsample_bynode": 0.5},
-                {"objective": "reg:absoluteerror"}, {"booster": "dart", "rate_drop": 0.5}, {"gamma": 2.0}])  # fmt: skip
+                {"objective": "reg:absoluteerror"}, {"booster": "dart", "rate_drop": 0.5, "gamma": 2.0}])  # fmt: skip
 def test_the_tree_is_the_same(frame, monkeypatch, more):
     options = {"grow_policy": "lossguide", "max_leaves": 24, "max_depth": 0, "n_estimators": 2, "valid": "late"} | more
     expected = fb.fit(frame, "y", engine="numba", **options)  # so few rows are grown tree by tree

@@ -172,9 +172,11 @@ def test_queries_of_any_type_whose_rows_lie_anywhere():
         typed = shuffled.with_columns(
             pl.col("query").cast(pl.String if kind == pl.Categorical else pl.Int64).cast(kind)
         )
-        rows = [(typed, engine) for engine in ("numba", ENGINES[1 + i % 2])]
-        if kind != pl.Int128:
+        rows = [(typed, "numba")]
+        if kind != pl.Int128 and i % 2:
             rows.append((duckdb.connect().from_arrow(typed.to_arrow()), "auto"))
+        elif i % 4 == 0:
+            rows.append((typed, "polars"))
         for given, engine in rows:
             assert fb.fit(given, "y", engine=engine, **options) == expected, (kind, engine)
 

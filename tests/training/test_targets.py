@@ -79,7 +79,7 @@ CONSTANTS = [
 @pytest.mark.slow
 @cases(
     ("objective", "label", "near", "container"),
-    [*((*case, pl.DataFrame) for case in CONSTANTS), *((*case, duckdb.from_arrow) for case in CONSTANTS[::5])],
+    [*((*case, pl.DataFrame) for case in CONSTANTS), *((*case, duckdb.from_arrow) for case in CONSTANTS[::8])],
 )
 def test_a_constant_label_is_predicted_with_a_warning(objective, label, near, container):
     data = container(CONSTANT.with_columns(y=label))
