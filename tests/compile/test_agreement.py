@@ -19,6 +19,7 @@ from tests.support.models import model_of_parts
 from tests.support.random_models import (
     NAMES,
     TYPES,
+    bits,
     naive_leaves,
     naive_margins,
     random_model,
@@ -33,10 +34,6 @@ N_ROWS = 40
 @pytest.fixture(scope="module")
 def con():
     return duckdb.connect()
-
-
-def bits(values) -> list[int]:
-    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
 
 
 def in_duckdb(con, expression: str) -> np.ndarray:

@@ -111,8 +111,7 @@ def test_the_command_line_draws_a_chain(tmp_path, capsys):
 def test_a_chain_runs_in_every_database(name, side):
     warehouse = open_warehouse(name)
     model = chain_model(200 if name == "clickhouse" else SPLITS, side)  # ClickHouse takes a second for each thousand
-    xs = [x if x is None or warehouse.holds(FeatureType("float64"), x) else None for x in X]
-    warehouse.fill("t", {"x": (FeatureType("float64"), xs)})
+    xs = warehouse.fill_held("t", {"x": (FeatureType("float64"), X)})["x"]
     for form in ("auto", "staged"):
         found = sorted(warehouse.rows(model.query("t", name, keep=["id"], form=form)))
         assert [margin for _, margin in found] == margins(model, xs)
@@ -135,13 +134,9 @@ def test_deep_trees_of_all_types_score_alike_in_every_database(name, form):
     n_trees, n_splits = (1, 30) if name == "spark" else (3, 90)  # Spark plans long ones slowly
     model = lopsided_model(features_of_all_types(warehouse, rng), rng, n_trees=n_trees, n_splits=n_splits)
     assert model.trees["depth"].max() > n_splits / 4
-    values = {}
-    for feature in model.ensemble.features:
-        drawn = random_values(feature.type, 50, rng)
-        if feature.name == "zero":
-            drawn = [0.0 if i % 3 == 0 else value for i, value in enumerate(drawn)]
-        values[feature.name] = [v if v is None or warehouse.holds(feature.type, v) else None for v in drawn]
-    warehouse.fill("t", {f.name: (f.type, values[f.name]) for f in model.ensemble.features})
+    drawn = {feature.name: random_values(feature.type, 50, rng) for feature in model.ensemble.features}
+    drawn["zero"] = [0.0 if i % 3 == 0 else value for i, value in enumerate(drawn["zero"])]
+    values = warehouse.fill_held("t", {f.name: (f.type, drawn[f.name]) for f in model.ensemble.features})
     found = sorted(warehouse.rows(model.query("t", name, keep=["id"], form=form)))
     assert [margin for _, margin in found] == naive_margins(model, values).tolist()
 

@@ -31,15 +31,7 @@ from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
-from tests.support.random_models import (
-    NAMES,
-    TYPES,
-    naive_margins,
-    random_model,
-    random_values,
-    to_duckdb,
-    to_polars,
-)
+from tests.support.random_models import NAMES, TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
 from tests.support.warehouses import WAREHOUSES
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -511,29 +503,6 @@ def test_no_query_is_longer_than_it_may_be(monkeypatch, size):
             taken += 1
             assert len(query.encode()) <= size
     assert taken
-
-
-@pytest.mark.parametrize("statement", ["create_view_sql", "create_table_sql", "update_sql"])
-def test_no_statement_is_longer_than_it_may_be(monkeypatch, statement):
-    model = over(5, 4)
-    size = len((model.sql() if statement == "update_sql" else model.query("t")).encode())
-    small(monkeypatch, limits=Limits(text=size))
-    with pytest.raises(ParameterError, match="at most"):
-        getattr(model.database("small"), statement)("t", "s")
-
-
-@pytest.mark.parametrize("top", [None, 1])
-def test_no_explanation_is_longer_than_it_may_be(monkeypatch, top):
-    small(monkeypatch, limits=Limits(text=5_000))
-    with pytest.raises(ParameterError, match="at most 5,000"):
-        over(40, 5).database("small").explain_query("t", keep=["position"], top=top)
-
-
-def test_no_query_about_drift_is_longer_than_it_may_be(monkeypatch):
-    small(monkeypatch, limits=Limits(text=1_000))
-    model, frame = of_classes()
-    with pytest.raises(ParameterError, match="at most 1,000"):
-        model.database("small").drift_query("t", model.database().baseline(frame))
 
 
 def test_explanations_nest_no_deeper_than_they_may(monkeypatch):

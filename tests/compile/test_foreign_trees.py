@@ -154,8 +154,7 @@ def test_foreign_trees_score_alike_in_every_database(warehouse, form):
     rng = random.Random(f"databases {form}")
     model = foreign_model(rng)
     rows = random_rows(80, rng)
-    held = {f.name: [v if v is None or warehouse.holds(f.type, v) else None for v in rows[f.name]] for f in FEATURES}
-    warehouse.fill("t", {f.name: (f.type, held[f.name]) for f in FEATURES})
+    held = warehouse.fill_held("t", {f.name: (f.type, rows[f.name]) for f in FEATURES})
     if form == "table":
         warehouse.run(f"DROP TABLE IF EXISTS {warehouse.dialect.quote('trees')}")
         for statement in model.database(warehouse.name).table_statements("trees"):

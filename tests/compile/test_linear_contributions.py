@@ -117,11 +117,7 @@ def test_sql_says_what_python_says_to_the_last_bit():
 def test_databases_say_what_python_says_to_the_last_bit(name):
     warehouse = open_warehouse(name)
     model, _, kinds, columns = covered(3, ["int64", "string"])
-    held = {
-        each: [v if v is None or warehouse.holds(kind, v) else None for v in values]
-        for kind, (each, values) in zip(kinds, columns.items(), strict=True)
-    }
-    warehouse.fill("t", {each: (kind, held[each]) for kind, each in zip(kinds, held, strict=True)})
+    held = warehouse.fill_held("t", {name: (kind, columns[name]) for kind, name in zip(kinds, columns, strict=True)})
     rows = sorted(warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"])))
     expected = model.explain(frame_of(kinds, held), approx=True).to_numpy()
     assert np.array([row[1:] for row in rows], np.float64).tolist() == expected.tolist()

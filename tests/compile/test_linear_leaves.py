@@ -13,7 +13,7 @@ from frameboost.errors import ParameterError
 from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.linear_models import drawn
-from tests.support.random_models import naive_leaves, naive_margins, to_duckdb, to_polars
+from tests.support.random_models import bits, naive_leaves, naive_margins, to_duckdb, to_polars
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 TYPES = ["float64", "float32", "int64", "int8", "uint32", "uint64", "string", "date"]
@@ -22,10 +22,6 @@ TYPES = ["float64", "float32", "int64", "int8", "uint32", "uint64", "string", "d
 @pytest.fixture(scope="module")
 def con():
     return duckdb.connect()
-
-
-def bits(values) -> list[int]:
-    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
 
 
 @pytest.mark.slow
@@ -54,11 +50,7 @@ def test_margins_are_exact_everywhere(con, seed, type_names):
 def test_margins_are_exact_in_databases(name, seed):
     warehouse = open_warehouse(name)
     model, kinds, columns = drawn(seed, ["int64", "float64", "string"])
-    held = {
-        each: [v if v is None or warehouse.holds(kind, v) else None for v in columns[each]]
-        for kind, each in zip(kinds, columns, strict=True)
-    }
-    warehouse.fill("t", {each: (kind, held[each]) for kind, each in zip(kinds, held, strict=True)})
+    held = warehouse.fill_held("t", {name: (kind, columns[name]) for kind, name in zip(kinds, columns, strict=True)})
     rows = sorted(warehouse.rows(model.query("t", warehouse.name, keep=["id"], output="margin")))
     assert bits([row[1] for row in rows]) == bits(naive_margins(model, held))
 

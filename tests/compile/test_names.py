@@ -46,12 +46,8 @@ def filled(request):
     warehouse = open_warehouse(request.param)
     rng = random.Random(request.param)
     model = model_over(nameable(warehouse), rng)
-    values = {}
-    for feature in model.ensemble.features:
-        drawn = random_values(feature.type, 40, rng)
-        values[feature.name] = [v if v is None or warehouse.holds(feature.type, v) else None for v in drawn]
-    warehouse.fill("t", {f.name: (f.type, values[f.name]) for f in model.ensemble.features})
-    return warehouse, model, values
+    drawn = {f.name: (f.type, random_values(f.type, 40, rng)) for f in model.ensemble.features}
+    return warehouse, model, warehouse.fill_held("t", drawn)
 
 
 @pytest.mark.slow

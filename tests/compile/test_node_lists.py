@@ -15,7 +15,7 @@ from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
-from tests.support.random_models import TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
+from tests.support.random_models import TYPES, bits, naive_margins, random_model, random_values, to_duckdb, to_polars
 
 NO_BASE = (0.0,)
 FLOATS = [Feature(name, FeatureType("float64")) for name in ("x", "y")]
@@ -24,10 +24,6 @@ FLOATS = [Feature(name, FeatureType("float64")) for name in ("x", "y")]
 @pytest.fixture(scope="module")
 def con() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
-
-
-def bits(values) -> list[int]:
-    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
 
 
 def full_tree(depth: int, feature: int = 0, first: float = 0.0):
@@ -68,11 +64,7 @@ def test_the_lists_of_a_small_model(con):
     # Missing values of x go left in the first tree and right in the second: two answers, 3 and 2.
     trees = [grown((0, 3.0, "left", -4.0, 4.0)), grown((0, 5.0, "right", -1.0, 1.0))]
     query = made(FLOATS, trees, NO_BASE).query("t", keep=["id"], form="lists")
-    for items in (
-        "[3,2,1,1,1,1]' AS BIGINT",
-        "[3.0,5.0,-4.0,4.0,-1.0,1.0]' AS DOUBLE",
-        "[3,5,3,4,5,6]' AS BIGINT",
-    ):
+    for items in ("[3,2,1,1,1,1]' AS BIGINT", "[3.0,5.0,-4.0,4.0,-1.0,1.0]' AS DOUBLE", "[3,5,3,4,5,6]' AS BIGINT"):
         assert f"CAST('{items}[])" in query
     con.register("t", pl.DataFrame({"id": [1, 2, 3, 4, 5], "x": [2.0, 3.0, 6.0, None, math.nan]}))
     assert con.execute(query).fetchall() == [(1, -5.0), (2, 3.0), (3, 5.0), (4, -3.0), (5, -3.0)]

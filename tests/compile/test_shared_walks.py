@@ -19,15 +19,11 @@ from frameboost.trees.tree import shared_splits
 from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.models import model_of_parts
-from tests.support.random_models import naive_margins, random_model, random_values, to_duckdb, to_polars
+from tests.support.random_models import bits, naive_margins, random_model, random_values, to_duckdb, to_polars
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 TYPES = ["float64", "float32", "int64", "int8", "uint64", "string", "date", "boolean"]
 K = 3
-
-
-def bits(values) -> list:
-    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
 
 
 def vector_model(kinds, names, rng, n_trees=4, depth=3, own=1) -> fb.Model:
@@ -87,11 +83,7 @@ def test_margins_are_the_same_bits_in_polars_and_duckdb(con, seed, type_names, d
 def test_margins_are_the_same_bits_in_databases(name, depth):
     warehouse = open_warehouse(name)
     model, kinds, columns = drawn(depth, ["int64", "float64", "string"], depth=depth, n_trees=2)
-    held = {
-        each: [v if v is None or warehouse.holds(kind, v) else None for v in columns[each]]
-        for kind, each in zip(kinds, columns, strict=True)
-    }
-    warehouse.fill("t", {each: (kind, held[each]) for kind, each in zip(kinds, held, strict=True)})
+    held = warehouse.fill_held("t", {name: (kind, columns[name]) for kind, name in zip(kinds, columns, strict=True)})
     rows = sorted(warehouse.rows(model.query("t", warehouse.name, keep=["id"], output="margin")))
     assert bits([row[1:] for row in rows]) == bits(naive(model, held))
 

@@ -20,10 +20,6 @@ def con() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
-def bits(values) -> list[int]:
-    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
-
-
 def by_id(con, query) -> dict[str, list]:
     return con.sql(query).pl().to_dict(as_series=False)  # in the order of the rows
 

@@ -12,7 +12,7 @@ from frameboost.schema.types import FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from tests.support.cases import cases
 from tests.support.models import model_of_parts
-from tests.support.random_models import NAMES, TYPES, naive_margins, random_model, random_values
+from tests.support.random_models import NAMES, TYPES, bits, naive_margins, random_model, random_values
 from tests.support.warehouses import ALL, ALL_BUT_SPARK, Warehouse, open_warehouse
 
 FORMS = ["case", "lists", "sorted", "staged", "table"]
@@ -29,18 +29,8 @@ def fast_warehouse(request) -> Warehouse:
     return open_warehouse(request.param)
 
 
-def bits(values) -> list[int]:
-    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
-
-
-def held(warehouse, kind: FeatureType, values: list) -> list:
-    """Return the values, NULL in the place of those that no column of the database can hold."""
-    return [v if v is None or warehouse.holds(kind, v) else None for v in values]
-
-
 def assert_same(warehouse: Warehouse, model, kinds, columns, form="auto") -> None:
-    values = {name: held(warehouse, kind, columns[name]) for kind, name in zip(kinds, columns, strict=True)}
-    warehouse.fill("t", {name: (kind, values[name]) for kind, name in zip(kinds, values, strict=True)})
+    values = warehouse.fill_held("t", {name: (kind, columns[name]) for kind, name in zip(kinds, columns, strict=True)})
     if form == "table":
         warehouse.run(f"DROP TABLE IF EXISTS {warehouse.dialect.quote('trees')}")
         for statement in model.database(warehouse.name).table_statements("trees"):
@@ -164,20 +154,6 @@ def test_probabilities_at_the_ends_of_float64(fast_warehouse, margin):
     found = outcome(fast_warehouse, far.query("t", fast_warehouse.name, keep=["id"]))
     # Where e to the power of the margin would overflow, what is left of it is below 1e-307.
     np.testing.assert_allclose(found, predicted(far, frame, "mean"), rtol=1e-13, atol=1e-307)
-
-
-def test_reason_codes_and_contributions(warehouse):
-    model, frame = model_of_all_outputs("binary:logistic")
-    fill(warehouse, frame)
-    expected = model.explain(frame, approx=True)
-    found = outcome(warehouse, model.database(warehouse.name).explain_query("t", keep=["id"]))
-    assert (found == expected.to_numpy()).all()
-    reasons = sorted(
-        tuple(row) for row in warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"], top=2))
-    )
-    for row, contributions in zip(reasons, expected.drop("bias").rows(), strict=True):
-        by_size = sorted(zip(("x", "place"), contributions, strict=True), key=lambda pair: -abs(pair[1]))
-        assert row[1:] == (*by_size[0], *by_size[1])
 
 
 def test_views_tables_and_updates(warehouse):

@@ -16,7 +16,6 @@ import jinja2
 import numpy as np
 import polars as pl
 import pytest
-import xgboost
 
 import frameboost as fb
 from frameboost.losses.custom import foreign_loss
@@ -485,33 +484,6 @@ def test_a_model_that_cannot_be_written_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# --- XGBoost ----------------------------------------------------------------------------------------------------------
-
-
-def test_xgboost_loads_the_file(tmp_path):
-    rng = np.random.default_rng(2)
-    frame = pl.DataFrame({name: rng.normal(size=300).astype(np.float32) for name in ("a b", "c", "y")})
-    model = fb.fit(frame, "y", n_estimators=5, max_depth=4)
-    model.to_xgboost(tmp_path / "m.json")
-    booster = xgboost.Booster(model_file=tmp_path / "m.json")
-    assert booster.num_boosted_rounds() == 5 and booster.feature_names == ["a b", "c"]
-    matrix = xgboost.DMatrix(frame.select(model.features).to_numpy(), feature_names=model.features)
-    np.testing.assert_allclose(booster.predict(matrix), model.predict(frame), rtol=1e-5, atol=1e-6)
-    assert [path.name for path in tmp_path.iterdir()] == ["m.json"]
-
-
-def test_xgboost_takes_not_every_model(tmp_path):
-    model, frame = small()
-    foreign = model_of_parts(
-        foreign_loss("a:b", ["margin"]), {}, model.ensemble.features, model.ensemble.base_margins, model.ensemble.trees
-    )
-    for wrong in (foreign, fb.fit(frame.drop_nulls().with_columns(y=pl.col("x")), "y", features=["s"], n_estimators=1,
-                                  objective=fb.Objective(gradient="margin - label", hessian="1"))):  # fmt: skip
-        with pytest.raises(fb.ParameterError):
-            wrong.to_xgboost(tmp_path / "m.json")
-    assert list(tmp_path.iterdir()) == []
-
-
 # --- views, tables, columns -------------------------------------------------------------------------------------------
 
 
@@ -556,19 +528,6 @@ def test_types_that_no_udf_takes(con, type_name):
     assert str(error.value) == (
         f"feature 'x' has type {type_name}, which DuckDB can't hand to a udf; take form='macro'"
     )
-
-
-@pytest.mark.slow
-@cases("type_name", [t for t in TYPES if t not in NO_UDF])
-def test_functions_of_every_type(con, type_name):
-    rng, kind = random.Random(f"udf {type_name}"), FeatureType(type_name)
-    model = random_model([kind], ["x"], rng, n_trees=6, depth=3)
-    frame = pl.DataFrame([to_polars(kind, random_values(kind, 200, rng), "x")])
-    to_duckdb(con, frame, "t")
-    for form in ("macro", "udf"):
-        model.register(con, f"{form}_{type_name}", form=form)
-        call = f'SELECT position, "{form}_{type_name}"(x) FROM t'
-        assert scored(con, call) == model.predict(frame).to_list()
 
 
 @pytest.mark.slow

@@ -22,11 +22,7 @@ FACTS = {
     "x": (INT, [0, 1, 0, 1, 0, 1, 1, 0, 1, None]),
     "y": (FLOAT, [1.0, 5.0, 3.0, 0.0, 0.5, 0.0, 2.0, 6.0, 4.0, 7.0]),
 }
-SHIPS_COLUMNS = {
-    "key": (STRING, ["a", "b", "c", "d"]),
-    "size": (INT, [10, 30, 20, 40]),
-    "yard": (INT, [1, 2, None, 1]),
-}
+SHIPS_COLUMNS = {"key": (STRING, ["a", "b", "c", "d"]), "size": (INT, [10, 30, 20, 40]), "yard": (INT, [1, 2, None, 1])}
 YARDS = {"number": (INT, [1, 2]), "land": (STRING, ["no", "se"])}
 
 

@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -21,7 +22,7 @@ from frameboost.trees.tree import LinearLeaf, LinearTerm, Tree, may_have_slope
 from tests.support.models import model_of_parts
 
 __all__ = [
-    "NAMES", "TYPES", "chain_model", "lopsided_model", "naive_leaves", "naive_margins", "odd_values",
+    "NAMES", "TYPES", "bits", "chain_model", "lopsided_model", "naive_leaves", "naive_margins", "odd_values",
     "random_categories", "random_model", "random_values", "to_duckdb", "to_polars",
 ]  # fmt: skip
 
@@ -198,6 +199,11 @@ def to_duckdb(con: duckdb.DuckDBPyConnection, frame: pl.DataFrame, table: str) -
     replace = f"REPLACE ({', '.join(f'CAST({q} AS {t}) AS {q}' for q, t in quoted.items())})" if wide else ""
     con.execute(f"CREATE OR REPLACE TABLE {quote_identifier(table)} AS SELECT * {replace} FROM arrived")
     con.unregister("arrived")
+
+
+def bits(values: Any) -> list[Any]:
+    """Return float64 as integers, which are equal only where all bits are."""
+    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()
 
 
 # --- scoring, by walking ----------------------------------------------------------------------------------------------

@@ -89,6 +89,15 @@ class Warehouse:
         """Create or replace the table, with a column "id" that numbers the rows from 0."""
         raise NotImplementedError
 
+    def fill_held(self, table: str, columns: dict[str, tuple[FeatureType, list]]) -> dict[str, list]:
+        """Fill the table, with NULL in the place of what no column can hold; return the values by column."""
+        held = {
+            name: (kind, [v if v is None or self.holds(kind, v) else None for v in values])
+            for name, (kind, values) in columns.items()
+        }
+        self.fill(table, held)
+        return {name: values for name, (_, values) in held.items()}
+
     def run(self, sql: str) -> None:
         raise NotImplementedError
 
@@ -422,9 +431,7 @@ def databases(*names: str) -> list[Any]:
     """
     return [
         pytest.param(
-            name,
-            id=f"{name}@server" if name in _SERVERS else name,
-            marks=pytest.mark.slow if name == "spark" else (),
+            name, id=f"{name}@server" if name in _SERVERS else name, marks=pytest.mark.slow if name == "spark" else ()
         )
         for name in names
     ]
