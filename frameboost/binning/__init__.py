@@ -5,6 +5,6 @@
 - `arrays`: bins, codes and sorted rows by kernels, for the types that numpy has
 - `kernels`: those kernels
 - `thresholds`: thresholds of floats, between a cut and the value before it
-- `given_cuts`: cuts that the user gives, ``fit(cuts=...)``
+- `given_cuts`: the user's cuts, ``fit(cuts=...)``
 - `value_counts`: cuts of rows that lie in several shards
 """

@@ -44,7 +44,7 @@ Codes = npt.NDArray[np.unsignedinteger]
 
 # The number of values by which a column is judged to be mostly one value.
 SAMPLE_SIZE = 1 << 10
-# Up to so many values are coded by numpy: 8,192 take 0.5 ms in place of 0.1, and the kernel 0.8 s to compile.
+# Up to so many values are coded by numpy: 8,192 take 0.5 ms instead of 0.1, and the kernel takes 0.8 s to compile.
 _MAX_IN_NUMPY = 1 << 13
 # Rows that are transposed at once, which stay in the L2 cache.
 _ROWS_AT_ONCE = 1 << 14
@@ -170,9 +170,10 @@ def gaps_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int
         distinct, counts = np.unique(rest, return_counts=True)
     at = np.searchsorted(distinct, common)
     if n_common and (at == len(distinct) or distinct[at] != common):
-        own = np.array([common], distinct.dtype), np.zeros(1, counts.dtype)  # `numpy.insert` takes as long as all else
+        # `numpy.insert` takes as long as all else.
+        inserted = np.array([common], distinct.dtype), np.zeros(1, counts.dtype)
         distinct, counts = (
-            np.concatenate([each[:at], new, each[at:]]) for each, new in zip((distinct, counts), own, strict=True)
+            np.concatenate([each[:at], new, each[at:]]) for each, new in zip((distinct, counts), inserted, strict=True)
         )
     counts[at : at + 1] += n_common
     return gaps_of_distinct(with_one_zero(distinct), counts, max_bin)
@@ -227,11 +228,11 @@ def indices_by_type(
         None if i in without else np.promote_types(np.min_scalar_type(each.largest_code), least)
         for i, each in enumerate(bins)
     ]
-    found = []
+    indices = []
     for dtype in dict.fromkeys(filter(None, types)):
-        is_member = np.array([own == dtype for own in types])
-        found.append((dtype, np.where(is_member, np.cumsum(is_member) - 1, -1)))
-    return found
+        is_member = np.array([of_feature == dtype for of_feature in types])
+        indices.append((dtype, np.where(is_member, np.cumsum(is_member) - 1, -1)))
+    return indices
 
 
 def bin_rare_values(bins: Bins, rare: RareValues) -> Codes:
@@ -291,7 +292,7 @@ def _edges(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 MIN_IN_CELLS = 1 << 15  # with fewer values, to sort takes no longer
 _CELLS = 1 << 16
-# The values that tell the range, evenly spaced; a few at each end are left out, as they may be far from the others.
+# The values that the range is estimated from, evenly spaced, without a few at each end, which may be outliers.
 _CELL_SAMPLE, _OUTLYING = 1 << 12, 4
 # The largest share of the values that may have to be sorted.
 _MAX_SORTED = 0.5
@@ -339,18 +340,18 @@ def gaps_by_cells(
     count_cells(fixed, counts, low, per_width, totals)
     ends = np.cumsum(totals)
     targets = cut_targets(int(ends[-1]), max_bin)
-    is_wanted = _may_have_cuts(totals, ends, targets)
-    if totals[is_wanted].sum() > _MAX_SORTED * ends[-1]:
+    may_have_cut = _may_have_cuts(totals, ends, targets)
+    if totals[may_have_cut].sum() > _MAX_SORTED * ends[-1]:
         return None
     rows = np.empty(len(values), np.uint32) if room is None else room.view(np.uint32)[: len(values)]
-    wanted = rows[: rows_of_cells(fixed, low, per_width, is_wanted, rows)]
-    distinct, counted = count_distinct(values[wanted], None if counts is None else counts[wanted])
+    sorted_rows = rows[: rows_of_cells(fixed, low, per_width, may_have_cut, rows)]
+    distinct, counted = count_distinct(values[sorted_rows], None if counts is None else counts[sorted_rows])
     cells = np.empty(len(distinct), np.uint32)
     write_cells(read_only(distinct), low, per_width, _CELLS, cells)
     # The rows below a value: those of the cells below it that were not sorted, and the others.
-    below = np.cumsum(np.where(is_wanted, 0, totals))[cells] + np.cumsum(counted) - counted
-    found = np.unique(np.searchsorted(below, targets))
-    return with_one_zero(gaps_at(distinct, found[found < len(distinct)]))
+    below = np.cumsum(np.where(may_have_cut, 0, totals))[cells] + np.cumsum(counted) - counted
+    cut_indices = np.unique(np.searchsorted(below, targets))
+    return with_one_zero(gaps_at(distinct, cut_indices[cut_indices < len(distinct)]))
 
 
 def _may_have_cuts(
@@ -359,6 +360,6 @@ def _may_have_cuts(
     """Return which cells a cut may be in: for each target the cell that holds that row, and the next with rows."""
     holding, filled = np.searchsorted(ends, targets), np.flatnonzero(totals)
     behind = filled[np.minimum(np.searchsorted(filled, holding, side="right"), len(filled) - 1)]
-    is_wanted = np.zeros(len(totals), np.bool_)
-    is_wanted[holding] = is_wanted[behind] = True
-    return is_wanted
+    may_have_cut = np.zeros(len(totals), np.bool_)
+    may_have_cut[holding] = may_have_cut[behind] = True
+    return may_have_cut

@@ -211,22 +211,22 @@ def weighted_cut_positions(before: npt.NDArray[np.float64], total: float, max_bi
         return np.empty(0, dtype=np.int64)
 
     def part(indices: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        found: npt.NDArray[np.float64] = np.floor(before[indices] * float(max_bin) / total)
-        return found
+        parts: npt.NDArray[np.float64] = np.floor(before[indices] * float(max_bin) / total)
+        return parts
 
     # The first value of each part, by binary search; as the operations of a rank round, it may be a neighbour. Values
-    # of weight 0 at the end have rank 1, which would be a part of its own, and is not looked for.
-    wanted, last = np.arange(1.0, max_bin), len(before) - 1
-    starts = np.searchsorted(before, wanted * (total / max_bin))
-    while (is_late := (starts > 0) & (part(np.maximum(starts - 1, 0)) >= wanted)).any():
+    # of weight 0 at the end have rank 1, which would be another part; it is left out.
+    part_numbers, last = np.arange(1.0, max_bin), len(before) - 1
+    starts = np.searchsorted(before, part_numbers * (total / max_bin))
+    while (is_late := (starts > 0) & (part(np.maximum(starts - 1, 0)) >= part_numbers)).any():
         starts -= is_late
-    while (is_early := (starts <= last) & (part(np.minimum(starts, last)) < wanted)).any():
+    while (is_early := (starts <= last) & (part(np.minimum(starts, last)) < part_numbers)).any():
         starts += is_early
     return np.unique(starts[starts <= last])
 
 
 def weighted_cuts_of(weights: npt.NDArray[Any], max_bin: int) -> npt.NDArray[np.int64]:
-    """Return `weighted_cut_positions`, given the weight of each distinct value in ascending order, float64.
+    """Return `weighted_cut_positions` from the weight of each distinct value in ascending order, float64.
 
     >>> weighted_cuts_of(np.array([2.0, 1.0, 1.0, 2.0]), 2).tolist()
     [2]

@@ -94,7 +94,7 @@ def _mask(position: pl.Expr, sample: tuple[int, int, int]) -> pl.Series:
 
 @lru_cache(maxsize=1)
 def _whole_mask(n_rows: int, sample: tuple[int, int, int]) -> pl.Series:
-    """Return the mask of all rows, a bit each, which a fit asks for several times."""
+    """Return the mask of all rows, a bit each, which a fit reads several times."""
     return _mask(_positions(n_rows), sample)
 
 
@@ -136,9 +136,9 @@ def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.S
         distinct = category_values(values)
         categories = tuple(sorted(distinct.to_list()) if len(distinct) <= _FEW else distinct.sort().to_list())
         return Bins(Feature(feature.name, feature.type, categories), has_missing=missing > 0)
-    looked_at = values if sample is None else values.filter(sample)
-    distinct, before = distinct_values(looked_at)
-    chosen = cut_positions(before, len(looked_at) - looked_at.null_count(), max_bin - (missing > 0))
+    sampled = values if sample is None else values.filter(sample)
+    distinct, before = distinct_values(sampled)
+    chosen = cut_positions(before, len(sampled) - sampled.null_count(), max_bin - (missing > 0))
     below = tuple(distinct.gather(chosen - 1).to_list()) if feature.type.is_float else ()
     return Bins(feature, tuple(distinct.gather(chosen).to_list()), missing > 0, below)
 

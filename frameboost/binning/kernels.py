@@ -29,8 +29,8 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
     """Write the codes of the rows ``first`` to ``last - 1``; a code is the number of cuts that are not above the value.
 
     The binary search of the value 7 among the cuts 2, 5, 9: a step of 2 finds 5 ≤ 7 and goes to position 2, a step of 1
-    finds 9 > 7 and stays. The code is 2. In place of the first three steps, which look up a cut for each value, the
-    value is compared with all seven cuts that these may look up.
+    finds 9 > 7 and stays. The code is 2. Instead of the first three steps, which read one cut each, the
+    value is compared with all seven cuts that these may read.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ def bin_columns(values, source, edges, starts, n_cuts, target, missing, codes): 
         uint8 (codes, rows).
     """
     for i in range(len(source)):
-        column, own, out = values[source[i]], edges[starts[i] : starts[i + 1]], codes[target[i]]
-        if len(own) > _FEW:
-            # A literal 0 would have a type of its own, and so code of its own.
-            bin_values(column, own, n_cuts[i], missing, np.int64(0), values.shape[1], out)
+        column, cuts, out = values[source[i]], edges[starts[i] : starts[i + 1]], codes[target[i]]
+        if len(cuts) > _FEW:
+            # A literal 0 would have another type, and so be compiled again.
+            bin_values(column, cuts, n_cuts[i], missing, np.int64(0), values.shape[1], out)
         else:
-            _count_cuts(column, own, n_cuts[i], missing, out)
+            _count_cuts(column, cuts, n_cuts[i], missing, out)
 
 
 @kernel
@@ -119,14 +119,14 @@ def take_codes(rows, order, at, out, first, last):  # type: ignore[no-untyped-de
 
     They are those of the features from ``at`` on of ``rows`` (rows, features); ``order`` has the row numbers (uint32).
     """
-    all_codes, own = rows.ravel(), out.ravel()
+    all_codes, copies = rows.ravel(), out.ravel()
     n_features, width, last = np.uint64(rows.shape[1]), np.uint64(out.shape[1]), np.uint64(last)
     for i in range(np.uint64(first), last):
         if i + AHEAD < last:
             prefetch(all_codes, np.uint64(order[i + AHEAD]) * n_features + np.uint64(at))
         start = np.uint64(order[i]) * n_features + np.uint64(at)
         for k in range(width):
-            own[i * width + k] = all_codes[start + k]
+            copies[i * width + k] = all_codes[start + k]
 
 
 # --- cells of equal width: how many values are in each, and which values are in some of them --------------------------
@@ -159,13 +159,13 @@ def count_cells(values, weights, low, per_width, counts):  # type: ignore[no-unt
 
 
 @kernel
-def rows_of_cells(values, low, per_width, is_wanted, rows):  # type: ignore[no-untyped-def]
-    """Write the rows whose cell is wanted to ``rows`` (uint32, with room for all), and return their number."""
+def rows_of_cells(values, low, per_width, may_have_cut, rows):  # type: ignore[no-untyped-def]
+    """Write the rows of the cells that may have a cut to ``rows`` (uint32, with room for all); return their number."""
     cells, n = np.empty(_BLOCK, dtype=np.uint32), np.uint64(0)
     for start in range(0, len(values), _BLOCK):
         block = values[start : start + _BLOCK]
-        write_cells(block, low, per_width, len(is_wanted), cells)
+        write_cells(block, low, per_width, len(may_have_cut), cells)
         for i in range(len(block)):
-            rows[n] = start + i  # the next row overwrites one that is not wanted: no branch
-            n += np.uint64(is_wanted[cells[i]])
+            rows[n] = start + i  # overwritten by the next row if its cell has no cut: no branch
+            n += np.uint64(may_have_cut[cells[i]])
     return n

@@ -8,8 +8,8 @@ the gap, and of several the one nearest its middle:
 >>> thresholds_between([3.17, 0.0, -1.25], [3.24, 4e-05, 17.5]).tolist()
 [3.2, 2e-05, 0.0]
 
-The gap is looked at as it is left by rounding to float32, so x < t has the answer of x for every number that a float32
-can't tell from x. 3.2 is in the gap of 3.19 and 3.2, and 2.9999999 rounds to 3:
+The gap is narrowed by rounding to float32, so x < t has the answer of x for every number that a float32 can't tell
+from x. 3.2 is in the gap of 3.19 and 3.2, and 2.9999999 rounds to 3:
 
 >>> thresholds_between([3.19, 2.9999999], [3.2, 3.3]).tolist()
 [3.195, 3.1]
@@ -65,20 +65,20 @@ def with_thresholds(bins: Sequence[Bins]) -> list[Bins]:
         [end for i in chosen for end in ends(bins[i])] for ends in (attrgetter("below"), attrgetter("cuts"))
     )
     thresholds = iter(thresholds_between(below, values).tolist())
-    found = list(bins)
+    changed = list(bins)
     for i in chosen:
-        found[i] = replace(bins[i], cuts=tuple(next(thresholds) for _ in bins[i].cuts), below=())
-    return found
+        changed[i] = replace(bins[i], cuts=tuple(next(thresholds) for _ in bins[i].cuts), below=())
+    return changed
 
 
 def thresholds_of_gaps(gaps: Sequence[tuple[Physical, Physical] | None]) -> list[Physical | None]:
     """Return a threshold for each gap of floats, and for a gap of other values the upper one; None for None."""
     floats = [index for index, gap in enumerate(gaps) if gap is not None and isinstance(gap[1], float)]
-    found: list[Physical | None] = [gap and gap[1] for gap in gaps]
+    results: list[Physical | None] = [gap and gap[1] for gap in gaps]
     chosen = thresholds_between(*np.array([gaps[index] for index in floats], np.float64).reshape(-1, 2).T)
     for index, threshold in zip(floats, chosen.tolist(), strict=True):
-        found[index] = threshold
-    return found
+        results[index] = threshold
+    return results
 
 
 def thresholds_between(below: npt.ArrayLike, values: npt.ArrayLike) -> FloatArray:
@@ -106,13 +106,13 @@ def thresholds_between(below: npt.ArrayLike, values: npt.ArrayLike) -> FloatArra
         second = np.maximum(in_float32[0], low32 + _half_step(low32)), in_float32[1]
         middle_of_second = second[0] / 2 + second[1] / 2
     gaps = (*first, middle, low32), (*second, middle_of_second, low32), (low, high, middle, no_number)
-    found = np.full(len(low), np.nan)
+    results = np.full(len(low), np.nan)
     for gap in gaps:
-        left = np.flatnonzero(np.isnan(found) & (gap[0] < gap[1]))
+        left = np.flatnonzero(np.isnan(results) & (gap[0] < gap[1]))
         if len(left):
-            found[left] = _shortest(*(each[left] for each in gap))
+            results[left] = _shortest(*(each[left] for each in gap))
     # Between the largest float and infinity there is nothing but the latter.
-    return np.where(np.isnan(found), np.asarray(values, np.float64), found) + 0.0
+    return np.where(np.isnan(results), np.asarray(values, np.float64), results) + 0.0
 
 
 def _half_step(numbers: FloatArray) -> FloatArray:
@@ -136,8 +136,8 @@ def _shortest(low: FloatArray, high: FloatArray, middle: FloatArray, low32: Floa
             held: npt.NDArray[np.bool_] = (low[at] < t) & (t <= high[at]) & ~(t.astype(np.float32) <= low32[at])
         return held
 
-    found = np.where(is_held(np.zeros(len(low)), np.arange(len(low))), 0.0, np.nan)
-    left = np.flatnonzero(np.isnan(found))
+    results = np.where(is_held(np.zeros(len(low)), np.arange(len(low))), 0.0, np.nan)
+    left = np.flatnonzero(np.isnan(results))
     with np.errstate(divide="ignore"):
         first = np.floor(np.log10(np.abs(middle)))
     exponent = np.where(np.isfinite(first), first, 0.0).astype(np.int64)
@@ -148,8 +148,8 @@ def _shortest(low: FloatArray, high: FloatArray, middle: FloatArray, low32: Floa
         whole = np.floor(np.where(is_fraction, middle[at] * power, middle[at] / power) + 0.5)
         t = np.where(is_fraction, whole / power, whole * power)
         held = is_held(t, at)
-        found[at[held]] = t[held]
-        left = left[np.isnan(found[left])]
+        results[at[held]] = t[held]
+        left = left[np.isnan(results[left])]
         if not len(left):
             break
     with np.errstate(over="ignore"):
@@ -157,5 +157,5 @@ def _shortest(low: FloatArray, high: FloatArray, middle: FloatArray, low32: Floa
             least, most, about, least32 = (float(each[index]) for each in (low, high, middle, low32))
             rounded = (float(f"{about:.{digits - 1}e}") for digits in range(1, _MAX_DIGITS + 1))
             tried = (t for t in chain(rounded, [most]) if least < t <= most and not np.float32(t) <= least32)
-            found[index] = next(tried, np.nan)
-    return found
+            results[index] = next(tried, np.nan)
+    return results

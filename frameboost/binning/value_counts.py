@@ -1,8 +1,8 @@
 """Cuts of a column whose rows lie in several shards, from counts of its values.
 
 Each shard sends at first a *summary*: some of its distinct values, with the exact number of rows below each. Between
-two summary points the number of rows below a value is known only within bounds. For each cut these give an interval
-of values in which it must lie. Only the values in these intervals are sent then, so the cuts are those of all rows in
+two summary points the number of rows below a value is known only within bounds. For each cut they bound an interval of
+values in which it must lie. Only the values in these intervals are sent then, so the cuts are those of all rows in
 one shard, and few values travel.
 
 Two shards hold 1, 2, 3, 4, 5, 6 and 4, 5, 6, 7, 8, 9, and each summarises by every second value and its last:
@@ -165,20 +165,20 @@ def cut_intervals(summaries: Sequence[Summary], n_rows: int, max_bin: int) -> li
     targets = cut_targets(n_rows, max_bin)
     lasts = np.searchsorted(fewest, targets, side="left")
     afters = np.searchsorted(most, targets, side="left") - 1
-    found: list[tuple[int, int, tuple[int, ...]]] = []  # in numbers of points
+    intervals: list[tuple[int, int, tuple[int, ...]]] = []  # in numbers of points
     for target, after, last in zip(targets.tolist(), afters.tolist(), lasts.tolist(), strict=True):
         if last == len(points):  # no value has so many rows below it
             break
-        if found and after < found[-1][1]:
-            found[-1] = found[-1][0], last, (*found[-1][2], target)
+        if intervals and after < intervals[-1][1]:
+            intervals[-1] = intervals[-1][0], last, (*intervals[-1][2], target)
         else:
-            found.append((after, last, (target,)))
+            intervals.append((after, last, (target,)))
     bounds = points.tolist()
-    return [Interval(bounds[after], bounds[last], own) for after, last, own in found]
+    return [Interval(bounds[after], bounds[last], of_interval) for after, last, of_interval in intervals]
 
 
 def gaps_within(intervals: Sequence[Interval], parts: Sequence[Within]) -> _Values:
-    """Return the gaps at the cuts, given what each shard holds within the intervals.
+    """Return the gaps at the cuts, from the values of each shard within the intervals.
 
     The number of rows below a value grows from interval to interval, so one search finds all targets.
     """

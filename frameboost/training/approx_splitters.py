@@ -48,7 +48,7 @@ class GlobalSplitter:
 
 
 class LocalSplitter:
-    """Splits between bins that are proposed in each node, from its own rows (``proposal="local"``)."""
+    """Splits between bins that are proposed in each node, from its rows (``proposal="local"``)."""
 
     def __init__(self, engine: NodeBinningEngine, bins: Sequence[Bins], max_bin: int, settings: SplitSettings) -> None:
         self._engine = engine
@@ -59,14 +59,14 @@ class LocalSplitter:
     def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
         """See `Splitter.best_splits`."""
         of_nodes = self._engine.node_bins([node.id for node in nodes], self._max_bin)
-        found = [_with_a_bin(b, each) for b, each in zip(self._bins, of_nodes, strict=True)]
+        proposals = [_with_a_bin(b, each) for b, each in zip(self._bins, of_nodes, strict=True)]
         # A node with fewer bins than another has empty ones at the end, which the scan of the histograms skips.
-        layout = SlotLayout([_numbered(b, of_nodes) for b, of_nodes in zip(self._bins, found, strict=True)])
-        ready = _ReadyHistograms(np.concatenate([f.histogram for f in found], axis=1))
+        layout = SlotLayout([_numbered(b, of_nodes) for b, of_nodes in zip(self._bins, proposals, strict=True)])
+        ready = _ReadyHistograms(np.concatenate([f.histogram for f in proposals], axis=1))
         splitter = HistogramSplitter(ready, layout, self._settings)
         splits = splitter.best_splits(nodes, min_gain)
         gaps = [
-            None if split is None or split.categories is not None else found[split.feature].gap(index, split.bin)
+            None if split is None or split.categories is not None else proposals[split.feature].gap(index, split.bin)
             for index, split in enumerate(splits)
         ]
         thresholds = thresholds_of_gaps(gaps)
@@ -103,7 +103,7 @@ def _with_a_bin(bins: Bins, of_nodes: NodeBins) -> NodeBins:
 
 
 def _numbered(bins: Bins, of_nodes: NodeBins) -> Bins:
-    """Return as many bins as the node with the most has; their cuts are placeholders, as each node has its own."""
+    """Return as many bins as the node with the most has; their cuts are placeholders, as cuts differ between nodes."""
     if bins.feature.type.is_categorical:
         return bins
     return replace(bins, cuts=tuple(range(of_nodes.histogram.shape[1] - 2)))

@@ -56,9 +56,9 @@ def start_margins(
 def min_gains(rows: Rows, loss: Loss) -> tuple[float, ...]:
     """Return for each output the gain that is no more than rounding: 10⁻⁶, or less where no row could gain 1.
 
-    A row gains g²/h in a leaf of its own, which says how large targets and weights are. Gradients that are rounding, as
-    those of a fitted model, don't. Where the squares are too small for floats, no gain is enough. Losses whose terms
-    are sums over other rows, as those of queries, have gradients of a size of their own.
+    Alone in a leaf, a row gains g²/h, which measures the size of targets and weights. Gradients that are only rounding,
+    as those of a fitted model, don't. Where the squares are too small for floats, no gain is enough. Losses whose terms
+    are sums over other rows, as those of queries, have gradients of another size.
     """
     by_default = (MIN_GAIN,) * loss.n_outputs
     if not all(isinstance(term, Expression) for term in loss.terms.values()):
@@ -76,7 +76,7 @@ def min_gains(rows: Rows, loss: Loss) -> tuple[float, ...]:
         )
     largest = rows.aggregate(gains)
     most = [1.0 if (value := largest.get(margin)) is None else value for margin in loss.margins]
-    if loss.classes:  # of which the first stands for all
+    if loss.classes:  # the first one is for all
         most = most[:1] * loss.n_outputs
     return tuple(MIN_GAIN * min(each, 1.0) if each > _SMALLEST_SQUARE else math.inf for each in most)
 
@@ -100,9 +100,9 @@ def base_margins(
     rows
         Binned rows, before their margins are set.
     loss
-        The loss, which says how the base margin is estimated.
+        The loss, which determines how the base margin is estimated.
     base_score
-        The user's value in place of an estimate, on the scale of the target.
+        The user's value instead of an estimate, on the scale of the target.
     offsets
         What is added to the margins of a row, by their names, over its roles.
     is_weighted
@@ -135,11 +135,11 @@ def _of_constant_labels(rows: Rows, loss: Loss) -> tuple[float, ...] | None:
     if loss.family != "reg" or loss.definition is not None:
         return None
     counted = {name: Expression(f"CASE WHEN weight > 0 THEN {name} END", (name, "weight")) for name in loss.labels}
-    wanted = {(f, name): Aggregate(f, label) for name, label in counted.items() for f in ("min", "max")}
-    found = rows.aggregate({f"{f}_{name}": aggregate for (f, name), aggregate in wanted.items()})
-    if any(found[f"min_{name}"] != found[f"max_{name}"] for name in loss.labels):
+    aggregates = {(f, name): Aggregate(f, label) for name, label in counted.items() for f in ("min", "max")}
+    results = rows.aggregate({f"{f}_{name}": aggregate for (f, name), aggregate in aggregates.items()})
+    if any(results[f"min_{name}"] != results[f"max_{name}"] for name in loss.labels):
         return None
-    return tuple(loss.margin_of(found[f"min_{loss.label_of(output)}"] or 0.0) for output in range(loss.n_outputs))
+    return tuple(loss.margin_of(results[f"min_{loss.label_of(output)}"] or 0.0) for output in range(loss.n_outputs))
 
 
 def _means(rows: Rows, loss: Loss) -> tuple[float, ...]:
@@ -149,7 +149,7 @@ def _means(rows: Rows, loss: Loss) -> tuple[float, ...]:
 
 
 def _moments(rows: Rows, loss: Loss, base_score: float | None) -> tuple[float, ...]:
-    """Return the margins of the mean label and of the variance about it; ``base_score`` is a mean that is given."""
+    """Return the margins of the mean label and of the variance about it; ``base_score`` is the user's mean, if any."""
     label, margins_of = loss.start.label, loss.start.margins_of
     assert label is not None
     assert margins_of is not None
@@ -201,7 +201,7 @@ def _newton_step(rows: Rows, loss: Loss, begins: tuple[float, ...]) -> tuple[flo
         if not math.isfinite(step):
             at = f"{begins[output]:g}"
             raise DataError(f"the derivatives of {shown(loss.name)} are not finite at margin {at}; give a base_score")
-        if loss.definition is not None:  # the inverse of a user's own link is unknown
+        if loss.definition is not None:  # the inverse of a custom link is unknown
             margins.append(step)
             continue
         names = dict.fromkeys(loss.margins, pl.lit(step))
@@ -258,10 +258,10 @@ def _sums_at(
     starts = {name: Expression(repr(margin), ()) for name, margin in zip(loss.margins, margins, strict=True)}
     rows.start_margins({name: plus(start, offsets.get(name)) for name, start in starts.items()})
     define_terms(rows, loss.terms)
-    wanted = {}
+    terms = {}
     for output, derivatives in enumerate(loss.outputs):
-        wanted[f"G_{output}"], wanted[f"H_{output}"] = weighted(derivatives.gradient), weighted(derivatives.hessian)
-    sums = exact_sum(rows, wanted)
+        terms[f"G_{output}"], terms[f"H_{output}"] = weighted(derivatives.gradient), weighted(derivatives.hessian)
+    sums = exact_sum(rows, terms)
     return [(sums[f"G_{output}"], sums[f"H_{output}"]) for output in range(loss.n_outputs)]
 
 
@@ -305,12 +305,12 @@ def _scaled_frequencies(rows: Rows, loss: Loss, offsets: Mapping[str, Expression
         name: Expression(f"CASE WHEN label = {name} THEN weight ELSE 0 END", ("label", "weight")) for name in names
     })  # fmt: skip
     total = math.fsum(counts.values())
-    kept = [max(counts[name], _SMALLEST_SHARE * total) for name in names]
-    margins = _centred([math.log(count / total) for count in kept])
+    weights = [max(counts[name], _SMALLEST_SHARE * total) for name in names]
+    margins = _centred([math.log(count / total) for count in weights])
     for _ in range(_MAX_PASSES):
         sums = _sums_at(rows, loss, margins, offsets)
         expected = [max(G + counts[name], _SMALLEST_SHARE * total) for (G, _), name in zip(sums, names, strict=True)]
-        steps = [math.log(count / of_margins) for count, of_margins in zip(kept, expected, strict=True)]
+        steps = [math.log(count / of_margins) for count, of_margins in zip(weights, expected, strict=True)]
         if all(abs(step) <= _SMALLEST_STEP for step in steps):
             break
         margins = _centred([margin + step for margin, step in zip(margins, steps, strict=True)])

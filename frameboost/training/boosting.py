@@ -25,7 +25,7 @@ Observer = Callable[[int, bool], None]  # called after each round with its numbe
 
 
 class Growth(Protocol):
-    """How the trees of a round come about, given the gradients: `frameboost.training.growths` chooses one."""
+    """Grows the trees of a round from its gradients; `frameboost.training.growths` chooses one."""
 
     def start_round(self, round_: int) -> None:
         """Set the margins at which the gradients of the round are computed."""
@@ -54,7 +54,7 @@ class Progress:
 
     def add(self, grown: Sequence[GrownTree]) -> None:
         """Append the trees of a round."""
-        self.trees += [each.kept for each in grown]
+        self.trees += [each.tree for each in grown]
         self.n_of_round = len(grown)
 
     def keep_best(self, weights: Sequence[float] | None) -> None:
@@ -109,7 +109,7 @@ def compute_gradients(rows: Engine, loss: Loss) -> None:
 
 
 def _check_hessians(rows: Rows, loss: Loss, round_: int) -> None:
-    """Check that the hessian of a user's own loss is positive: otherwise a leaf −G/(H+λ) may increase the loss."""
+    """Check that the hessian of a custom loss is positive: otherwise a leaf −G/(H+λ) may increase the loss."""
     if loss.definition is None:
         return
     for derivatives in loss.outputs:

@@ -228,7 +228,7 @@ class Checkpoint:
         return ModelFileError(f"checkpoint {shown(str(self._file.path))} is damaged: {why}")
 
     def _check_grown(self, saved: SavedRound, trees: Sequence[Tree], metrics: Mapping[str, float]) -> None:
-        """Compare a saved round with what has been grown in its place; raise `DataError` if they differ."""
+        """Compare a saved round with the one grown again; raise `DataError` if they differ."""
         # Trees are the same in all engines; logarithms in a metric may differ in the last digit.
         both = zip(saved.metrics.values(), metrics.values(), strict=True)
         if list(saved.trees) != list(trees):
@@ -260,11 +260,11 @@ class Checkpoint:
 def _repeated(tree: Tree, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
     """Return a saved tree with its moves, level by level; nodes have the numbers of the tree.
 
-    ``bin_of`` gives the bin of a numeric split (see `frameboost.training.splitter.Splitter.bin_of`).
+    ``bin_of`` returns the bin of a numeric split (see `frameboost.training.splitter.Splitter.bin_of`).
     """
-    found = GrownTree.of(tree, margin, bin_of)
-    calls = found.calls()  # which raises what it may raise
-    return replace(found, calls=lambda: calls)
+    grown = GrownTree.of(tree, margin, bin_of)
+    calls = grown.calls()  # here, where its errors are caught
+    return replace(grown, calls=lambda: calls)
 
 
 # --- a round as JSON --------------------------------------------------------------------------------------------------
@@ -353,14 +353,14 @@ def argument_facts(
 def _data_facts(
     engines: Mapping[str, Engine], loss: Loss, more_roles: Sequence[str], bins: Sequence[Bins], base: Sequence[float]
 ) -> dict[str, Any]:
-    """Return aggregates over the rows of a fit, by which other data is told apart.
+    """Return aggregates over the rows of a fit, which differ for other data.
 
     Parameters
     ----------
     engines
         The engines by what they hold, such as ``training rows``, with their columns binned.
     loss
-        The loss, whose labels and further columns are looked at.
+        The loss, whose labels and further columns are compared.
     more_roles
         Further roles that hold numbers: weights, base margins.
     bins
@@ -409,31 +409,31 @@ def _hashed(text: str) -> str:
 # --- comparison -------------------------------------------------------------------------------------------------------
 
 
-def _check_arguments(path: str, saved: object, own: object) -> None:
+def _check_arguments(path: str, saved: object, current: object) -> None:
     """Raise `ParameterError` that names the first argument that differs."""
-    for what, there, here in _differences(saved, own):
+    for what, there, here in _differences(saved, current):
         raise ParameterError(
             f"checkpoint {shown(path)} is of another fit: {_different(what, there, here)}; give the same arguments, or "
             "another checkpoint"
         )
 
 
-def _check_data(path: str, saved: object, own: object) -> None:
+def _check_data(path: str, saved: object, current: object) -> None:
     """Raise `DataError` that names the first fact about the data that differs."""
-    for what, there, here in _differences(saved, own):
+    for what, there, here in _differences(saved, current):
         raise DataError(
             f"checkpoint {shown(path)} is of other data: {_different(what, there, here)}; give the same data, or "
             "another checkpoint"
         )
 
 
-def _differences(saved: object, own: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, object, object]]:
+def _differences(saved: object, current: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, object, object]]:
     """Yield what differs between two objects of JSON, with its value in both."""
-    if isinstance(saved, dict) and isinstance(own, dict):
-        for key in [*own, *(key for key in saved if key not in own)]:
-            yield from _differences(saved.get(key), own.get(key), (*path, key))
-    elif saved != own:
-        yield " of ".join(reversed(path)), saved, own
+    if isinstance(saved, dict) and isinstance(current, dict):
+        for key in [*current, *(key for key in saved if key not in current)]:
+            yield from _differences(saved.get(key), current.get(key), (*path, key))
+    elif saved != current:
+        yield " of ".join(reversed(path)), saved, current
 
 
 def _different(what: str, there: object, here: object) -> str:
@@ -600,7 +600,7 @@ def _head(fit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_of(before: str, body: bytes) -> str:
-    """Return the checksum of a line, given that of the line before."""
+    """Return the checksum of a line, from that of the line before."""
     return blake2b(before.encode() + body, digest_size=_CHECK_BYTES).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""The target of a classification: its labels, the objective that they ask for, and their numbers.
+"""The target of a classification: its labels, their objective, and their numbers.
 
 Strings are replaced by numbers before an engine opens: by a polars expression in a frame, by CASE in a database. So
 engines, losses and metrics see the numbers 0, 1, ... of `Ensemble.labels`. Booleans are 0 and 1 everywhere already.
@@ -28,16 +28,16 @@ SourceType = TypeVar("SourceType", bound=Source)
 
 @dataclass(frozen=True)
 class TrainingTarget:
-    """What a target column asks for, and the rows with numbers in it.
+    """The objective of a target column, and the rows with numbers in it.
 
     Attributes
     ----------
     source, held_out
         The rows to train on and to validate on.
     objective
-        The user's objective, or the one that the target's type asks for.
+        The user's objective, or that of the target's type.
     num_class
-        The user's number of classes, or the number of labels for an objective that asks for it.
+        The user's number of classes, or the number of labels, if the objective needs it.
     labels
         The labels of the model.
     """
@@ -53,7 +53,7 @@ def read_target(
     source: Source, held_out: Mapping[str, HeldOut], target: str | Sequence[str], objective: str | Objective | None,
     num_class: int | None, initial: Ensemble | None = None, positive: str | None = None,
 ) -> TrainingTarget:  # fmt: skip
-    """Return what the target's type asks for: classification of Booleans and strings, regression of numbers.
+    """Return the target with the objective of its type: classification of Booleans and strings, regression of numbers.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _of_strings(
             f"{shown(_BINARY)} or {shown(_MULTICLASS)}, or convert the column to numbers"
         )
     labels = source.labels(target, _MAX_LABELS + 1)
-    if not labels and not _has_rows(source):  # a file of text with its header alone tells no other types
+    if not labels and not _has_rows(source):  # columns of a text file that has only a header are strings
         raise DataError("the data has no rows; training needs at least 2")
     _check_count(labels, target)
     if initial is not None:
@@ -149,7 +149,7 @@ def hint_of_classes(source: Source, targets: Sequence[str]) -> str:
 
 
 def labelled_columns(ensemble: Ensemble, target: str | Sequence[str]) -> list[Feature]:
-    """Return the columns that a model reads, and its target if that has strings, which files of text may not tell."""
+    """Return the columns that a model reads, and its target if that has strings, whose type in text files may be another."""
     is_text = isinstance(target, str) and _are_strings(ensemble.labels)
     return [*ensemble.read_features, *([Feature(str(target), FeatureType("string"))] if is_text else [])]
 

@@ -5,7 +5,7 @@ Both as in XGBoost (src/tree/split_evaluator.h and src/tree/constraints.cc):
 - *Monotone.* A split on a constrained column is refused if its children's weights run against the direction. Otherwise
   the mean of the two weights bounds all nodes below them: from above on the side that must be lower, from below on the
   other. All descendants inherit the bounds. Example, x increasing, children with weights 1 and 3: the mean is 2, so no
-  leaf on the left predicts more than 2, and none on the right less. Missing values have no place in the order.
+  leaf on the left predicts more than 2, and none on the right less. Missing values are outside the order.
 - *Interaction.* The columns on a path from the root are all in one set. The root may be split on any column; a column
   in no set is alone on its path.
 """
@@ -105,7 +105,7 @@ class Constraints:
         Parameters
         ----------
         node
-            A node whose children have its own bounds.
+            A node whose children have the node's bounds.
         left_weight, right_weight
             Their weights: within those bounds, or that of a node above.
         """

@@ -116,7 +116,7 @@ def open_labelled(
     ensemble: Ensemble, data: Any, target: str | Sequence[str], weight: str | None, label_upper_bound: str | None,
     group: str | None, *, exactly: bool = False,
 ) -> tuple[LocalSource, dict[str, str]]:  # fmt: skip
-    """Return rows with labels, as the numbers that a model knows them by, and the column of each role.
+    """Return rows with labels, as the numbers of the model's classes, and the column of each role.
 
     ``exactly`` is as for `frameboost.data.opening.open_rows`.
 
@@ -160,7 +160,7 @@ def pick_features(
     DataError
         If a column is not there, has a type that can't be a feature, or none is left.
     ParameterError
-        If a column is given twice, or has another role.
+        If a column is named twice, or has another role.
     """
     role_of = {column: role for role, column in reversed(list(roles.items()))}
     marks = {valid} if isinstance(valid, str) else set()
@@ -204,7 +204,7 @@ def check_rows(
 ) -> tuple[float, float]:
     """Return the smallest and the largest label; raise `DataError` if labels or weights can't be trained on.
 
-    A warning says where labels are constant. ``names`` are the labels of the classes, for messages. Of several targets
+    Constant labels raise a warning. ``names`` are the labels of the classes, for messages. Of several targets
     the range is that of the last.
     """
     summary = _checked_summary(rows, loss, roles, "the data", least=2)
@@ -231,17 +231,17 @@ def check_evaluated(rows: Rows, loss: Loss, roles: Mapping[str, str]) -> None:
 
 
 def _checked_summary(rows: Rows, loss: Loss, roles: Mapping[str, str], data: str, *, least: int) -> dict[str, float]:
-    wanted = _of_weight() | {name: one for label in loss.labels for name, one in _of_label(label).items()}
+    aggregates = _of_weight() | {name: one for label in loss.labels for name, one in _of_label(label).items()}
     if loss.label_condition is not None:
         for label in loss.labels:
             condition = loss.label_condition.renamed({"label": label})
-            wanted[f"{label}_wrong"] = Aggregate("sum", _is_violated(condition))
-            wanted[f"{label}_example"] = Aggregate("min", _violating(condition, label))
+            aggregates[f"{label}_wrong"] = Aggregate("sum", _is_violated(condition))
+            aggregates[f"{label}_example"] = Aggregate("min", _violating(condition, label))
     for role in roles:
         if role.startswith("base_") or role == EXPOSURE:
             is_known = Expression(f"{role} - {role} = 0" + f" AND {role} > 0" * (role == EXPOSURE), (role,))
-            wanted[f"missing_{role}"] = Aggregate("sum", _is_violated(is_known))
-    summary = {name: value or 0.0 for name, value in rows.aggregate(wanted).items()}
+            aggregates[f"missing_{role}"] = Aggregate("sum", _is_violated(is_known))
+    summary = {name: value or 0.0 for name, value in rows.aggregate(aggregates).items()}
     n_rows = rows.n_rows
     if n_rows < least:
         has = "no rows" if n_rows == 0 else "1 row"
@@ -249,24 +249,24 @@ def _checked_summary(rows: Rows, loss: Loss, roles: Mapping[str, str], data: str
     try:
         _check_summary(summary, n_rows, loss, roles)
     except DataError as error:
-        raise DataError(f"{error}{_place(rows, wanted, loss, roles)}") from None
+        raise DataError(f"{error}{_where_wrong(rows, aggregates, loss, roles)}") from None
     if "weight" in roles:
         where = "" if data == "the data" else f" of {data.removesuffix(',')}"
         check_heaviest(roles["weight"], summary["heaviest"], where)
     return summary
 
 
-def _place(rows: Rows, wanted: Mapping[str, Aggregate], loss: Loss, roles: Mapping[str, str]) -> str:
-    """Return the end of a message that says in which files or frames the wrong rows are, if the data has several."""
+def _where_wrong(rows: Rows, aggregates: Mapping[str, Aggregate], loss: Loss, roles: Mapping[str, str]) -> str:
+    """Return the end of a message: the files or frames that the wrong rows are in, if the data has several."""
 
-    def is_wrong(found: Mapping[str, float | None], n_rows: int) -> bool:
+    def is_wrong(results: Mapping[str, float | None], n_rows: int) -> bool:
         try:
-            _check_summary({name: value or 0.0 for name, value in found.items()}, n_rows, loss, roles)
+            _check_summary({name: value or 0.0 for name, value in results.items()}, n_rows, loss, roles)
         except DataError:
             return True
         return False
 
-    names = parts_where(rows, wanted, is_wrong)
+    names = parts_where(rows, aggregates, is_wrong)
     return f" (in {', '.join(names[:3])}{f' and {len(names) - 3} more' if names[3:] else ''})" if names else ""
 
 
@@ -404,7 +404,7 @@ def check_queries(
     _check_rows_of_queries(rows, roles)
     for metric in ranking:
         words, condition = label_check("ndcg" if base_name(metric) == "ndcg" else "map", exponential=exponential)
-        if condition != loss.label_condition:  # the loss's own has been checked
+        if condition != loss.label_condition:  # that of the loss has been checked
             _check_ranking_labels(rows, metric, roles["label"], words, condition)
 
 

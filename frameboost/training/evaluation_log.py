@@ -22,8 +22,8 @@ Callback = Callable[[int, Mapping[str, float]], Any]
 class EvaluationLog:
     """Evaluates metrics after each round, keeps their history, and stops early.
 
-    A round in which the metric that early stopping watches is not finite tells nothing: it is not the best one, and
-    does not count among those that were no better. A warning says so.
+    A round in which the metric of early stopping is not finite is ignored: it is not the best one, and does not count
+    among those that were no better. There is a warning.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class EvaluationLog:
         self.best_round: int | None = None
         self.best_score: float | None = None
         self._since_best = 0  # rounds with a finite score
-        self._not_finite: set[str] = set()  # columns that a warning has been given about
+        self._not_finite: set[str] = set()  # columns that have been warned about
         self.stopped_by_callback = False
 
     @property
@@ -87,8 +87,8 @@ class EvaluationLog:
         """Evaluate; return whether to stop."""
         values = self.evaluate()
         stop = self.restore_round(values)
-        asked_to_stop = [callback(self.n_rounds, dict(values)) is True for callback in self._callbacks]
-        self.stopped_by_callback = any(asked_to_stop)
+        callback_results = [callback(self.n_rounds, dict(values)) is True for callback in self._callbacks]
+        self.stopped_by_callback = any(callback_results)
         return stop or self.stopped_by_callback
 
     def restore_round(self, values: Mapping[str, float]) -> bool:
@@ -107,8 +107,8 @@ class EvaluationLog:
         return self._patience is not None and self._since_best >= self._patience
 
     def _warn(self, values: Mapping[str, float]) -> None:
-        """Give a warning about each metric that has no finite value for the first time."""
-        watched = list(values)[-1:] if self._patience is not None else []
+        """Warn about each metric that has no finite value for the first time."""
+        stopping_columns = list(values)[-1:] if self._patience is not None else []
         for column, value in values.items():
             if math.isfinite(value) or column in self._not_finite:
                 continue
@@ -117,7 +117,7 @@ class EvaluationLog:
             warn(
                 f"eval_metric {shown(name)} is {value} on {shown(column.removesuffix(f'_{name}'))} in round "
                 f"{self.n_rounds}{why_not_finite(name)}"
-                + ("; early stopping takes no notice of such rounds" if column in watched else "")
+                + ("; early stopping takes no notice of such rounds" if column in stopping_columns else "")
             )
 
     @property
@@ -140,13 +140,13 @@ class EvaluationLog:
 
 def _refuse_same_columns(rows: Iterable[str], metrics: Sequence[AnyMetric]) -> None:
     """Raise `ParameterError` if two columns of the history would have one name."""
-    found: dict[str, tuple[str, str]] = {}
+    first: dict[str, tuple[str, str]] = {}
     for set_name in rows:
         for metric in metrics:
             column = f"{set_name}_{metric.name}"
-            if column in found:
+            if column in first:
                 raise ParameterError(
                     f"the history would have two columns {shown(column)}: metric {shown(metric.name)} of "
-                    f"{shown(set_name)} and metric {shown(found[column][1])} of {shown(found[column][0])}; rename one"
+                    f"{shown(set_name)} and metric {shown(first[column][1])} of {shown(first[column][0])}; rename one"
                 )
-            found[column] = (set_name, metric.name)
+            first[column] = (set_name, metric.name)

@@ -10,7 +10,7 @@ where node 2 gains too little to be split::
        3   4
 
 With ``lossguide`` each batch is one node, the one with the largest gain, so numbers follow the gains, not the levels.
-Some engines are told to split several nodes at once (see `frameboost.training.look_ahead`); the tree is the same.
+Some engines split several nodes at once (see `frameboost.training.look_ahead`); the tree is the same.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class TreeGrower:
         self._needs_whole_levels = search.needs_whole_levels
         # Features are drawn by the number of a node, which splits ahead change.
         is_ordered = parameters.grow_policy == "lossguide" and parameters.colsample_bynode == 1.0
-        # A leaf that is split ahead has its rows in two nodes of the engine, and sums are asked for by node.
+        # A leaf that is split ahead has its rows in two nodes of the engine, and sums are by node.
         self._is_batched = (
             capabilities_of(engine).takes_batches and is_ordered and self._pruner is None and linear is None
         )
@@ -182,7 +182,7 @@ class TreeGrower:
     def _batches(
         self, root: OpenNode, min_gain: float, *, ahead: bool
     ) -> Iterator[tuple[list[OpenNode], list[OpenNode]]]:
-        """Yield the nodes to split next, and those that have no children yet: the caller must give them children.
+        """Yield the nodes to split next, and those that have no children yet: the caller must set their children.
 
         With ``ahead`` the latter are more, as one call of the engine serves them all.
         """

@@ -1,7 +1,7 @@
 """Trees as they are grown: their moves and values can be repeated, and all of a fit become those of the model at once.
 
-An engine that grows whole trees names bins. Their thresholds are looked up in one array of the thresholds of all
-features, for all trees of the fit: one by one that takes as long as growing.
+An engine that grows whole trees names bins. Their thresholds are read from one array of the thresholds of all features,
+for all trees of the fit at once: one tree at a time takes as long as growing.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class GrownTree:
     has grown it.
     """
 
-    kept: Tree | GrownArrays
+    tree: Tree | GrownArrays
     margin: str
     calls: Callable[[], tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]]
 
     @classmethod
-    def of(cls, kept: Tree | GrownArrays, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
+    def of(cls, tree: Tree | GrownArrays, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
         """Return a tree whose nodes have the same numbers in the engine (see `moves_of`)."""
 
         def calls() -> tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]:
-            tree = as_tree(kept)
-            return moves_of(tree, bin_of), {leaf: tree.value[leaf] for leaf in tree.leaves()}, tree.linear_leaves()
+            t = as_tree(tree)
+            return moves_of(t, bin_of), {leaf: t.value[leaf] for leaf in t.leaves()}, t.linear_leaves()
 
-        return cls(kept, margin, calls)
+        return cls(tree, margin, calls)
 
     def add_to_margins(self, engines: Sequence[Engine], weight: float = 1.0) -> None:
         """Add the leaf values times ``weight`` to the margins of all rows of some engines."""
@@ -70,7 +70,7 @@ def add_values(engine: Engine, values: Mapping[int, float], linear: Mapping[int,
 def moves_of(tree: Tree, bin_of: Callable[[int, Physical | None], int]) -> tuple[Moves, ...]:
     """Return the splits of a grown tree level by level, as an engine takes them; nodes have the numbers of the tree.
 
-    ``bin_of`` gives the bin of a numeric split, by feature and threshold, for engines that compare bins.
+    ``bin_of`` returns the bin of a numeric split, by feature and threshold, for engines that compare bins.
     """
     steps: list[Moves] = []
     level = [0]
@@ -112,12 +112,12 @@ class BinThresholds:
         self.is_integer, self.floats = np.zeros(ends[-1], np.bool_), np.full(ends[-1], np.nan)
         for start, each in zip(ends.tolist(), bins, strict=False):
             if each.cuts and not each.feature.type.is_categorical:
-                own = slice(start, start + len(each.cuts))
-                self.of_slots[own] = each.cuts
+                of_feature = slice(start, start + len(each.cuts))
+                self.of_slots[of_feature] = each.cuts
                 if isinstance(each.cuts[0], float):
-                    self.floats[own] = each.cuts
+                    self.floats[of_feature] = each.cuts
                 else:
-                    self.is_integer[own] = True
+                    self.is_integer[of_feature] = True
 
 
 class GrownArrays:
@@ -175,7 +175,7 @@ def _columns_of(grown: Sequence[GrownArrays]) -> TreeColumns:
         "threshold": thresholds.floats[slots],
         "missing_left": (missing_left == 1).astype(np.uint8),
         "left": left.astype(np.int32),
-        "right": (left + is_inner).astype(np.int32),  # `LEAF` stays what it is
+        "right": (left + is_inner).astype(np.int32),  # `LEAF` of a leaf, which is added 0
         "gain": gain,
         "cover": cover,
         "value": value,

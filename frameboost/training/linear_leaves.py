@@ -56,7 +56,7 @@ class LinearLeaves:
     def fitted(self, engine: LinearEngine, tree: Tree, number: Mapping[int, int], shrinkage: float) -> Tree:
         """Return the tree with linear leaves, times the factor of leaf values.
 
-        ``number`` gives the engine's number of each leaf.
+        ``number`` is the engine's number of each leaf.
         """
         paths = {number[leaf]: path for leaf, path in self._paths(tree).items() if path}
         if not paths:
@@ -79,25 +79,25 @@ class LinearLeaves:
         """Return the features that each leaf may have slopes of: those of the last splits above it."""
         paths: list[tuple[int, ...]] = [()] * len(tree)
         for node in range(len(tree)):
-            asked = tree.feature[node]
-            if asked == LEAF:
+            feature = tree.feature[node]
+            if feature == LEAF:
                 continue
-            own = paths[node]
-            if asked in self._ends:
-                own = (asked, *(each for each in own if each != asked))
-            paths[tree.left[node]] = paths[tree.right[node]] = own
+            path = paths[node]
+            if feature in self._ends:
+                path = (feature, *(each for each in path if each != feature))
+            paths[tree.left[node]] = paths[tree.right[node]] = path
         return {leaf: paths[leaf][:MAX_TERMS] for leaf in tree.leaves()}
 
-    def _grid(self, path: Sequence[int], found: FloatArray) -> LeafGrid | None:
+    def _grid(self, path: Sequence[int], aggregates: FloatArray) -> LeafGrid | None:
         """Return the grids of a leaf's sums, None if it has too few rows or its numbers are all the same."""
-        n_rows, largest_g, largest_h = found[:3].tolist()
+        n_rows, largest_g, largest_h = aggregates[:3].tolist()
         if n_rows < _MIN_ROWS:
             return None
         bits_of_rows = int(n_rows).bit_length()
         bits = min(_MAX_BITS_IN_SUMS, (51 - bits_of_rows - _BITS_OF_H) // 2)
         terms = []
         for index, feature in enumerate(path):
-            low, high = found[3 + 2 * index : 5 + 2 * index].tolist()
+            low, high = aggregates[3 + 2 * index : 5 + 2 * index].tolist()
             term = self._term(feature, low, high, bits)
             if term is not None:
                 terms.append(term)
@@ -109,7 +109,7 @@ class LinearLeaves:
         return LeafGrid(_OFFSET_STEPS * g_step, _OFFSET_STEPS * h_step, tuple(terms))
 
     def _term(self, feature: int, low: float, high: float, bits: int) -> LinearTerm | None:
-        """Return the grid of a feature's numbers between two, None if it has none to tell apart."""
+        """Return the grid of a feature's numbers between two, None if they are all equal."""
         first, last = self._ends[feature]
         low, high = (min(max(end, first), last) for end in (low, high))
         if not high - low > 0.0:
@@ -131,24 +131,24 @@ class LinearLeaves:
         G, H, means, slopes = solve_slopes([sums[node] for node in nodes], p.linear_lambda)
         limit, no_bounds = p.max_delta_step or 0.0, np.tile([-np.inf, np.inf], (len(nodes), 1))
         weights = bounded_weights(G, H, no_bounds, p.reg_lambda, p.reg_alpha, limit, 0.0)
-        found = {}
+        leaves = {}
         for index, node in enumerate(nodes):
             of_terms = zip(grids[node].terms, slopes[index].tolist(), means[index].tolist(), strict=False)
-            own = [each for each in of_terms if each[1]]
-            if not own or not math.isfinite(sum(slope for _, slope, _ in own)):
+            kept_terms = [each for each in of_terms if each[1]]
+            if not kept_terms or not math.isfinite(sum(slope for _, slope, _ in kept_terms)):
                 continue
             constant = float(weights[index])
-            factor = _factor_within(limit - abs(constant), own) if limit else 1.0
+            factor = _factor_within(limit - abs(constant), kept_terms) if limit else 1.0
             terms = []
-            for term, slope, mean in own:
+            for term, slope, mean in kept_terms:
                 step = _finer(term)
                 # Around the mean, so that the constant is what a leaf without slopes has, but for rounding.
                 to_mean = round(mean / step) * step
                 constant -= slope * factor * (mean - to_mean)
                 ends = term.low - to_mean, term.high - to_mean
                 terms.append(LinearTerm(term.feature, slope * factor * shrinkage, step, term.centre + to_mean, *ends))
-            found[node] = LinearLeaf(constant * shrinkage, tuple(terms))
-        return found
+            leaves[node] = LinearLeaf(constant * shrinkage, tuple(terms))
+        return leaves
 
 
 def _ends(bins: Bins) -> tuple[float, float] | None:
@@ -179,7 +179,7 @@ def _finer(term: LinearTerm) -> float:
 def solve_slopes(sums: Sequence[FloatArray], penalty: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return G and H of leaves, float64 (leaves,), and means and slopes of their terms, float64 (leaves, terms).
 
-    ``sums`` are those of `LinearEngine.leaf_sums`. A leaf with fewer terms than others has slopes 0 in their place.
+    ``sums`` are those of `LinearEngine.leaf_sums`. A leaf with fewer terms than others has slopes 0 for the others.
     Every operation is on one number of each leaf, so no library chooses its order.
     """
     counts = [_n_terms(len(each)) for each in sums]

@@ -1,10 +1,10 @@
-"""Splits ahead of their turn: an engine that takes about as long for many nodes as for one is asked for many at once.
+"""Splits ahead of their turn: an engine that takes about as long for many nodes as for one splits many at once.
 
 Grown by the largest gain, a tree is split one node at a time, and each split may take a query for its rows and one for
 the histograms of its children; in memory, most nodes are too small for two threads. A node whose gain is among the
 largest will mostly be split soon. So the engine splits it now, together with the one whose turn it is, and its
-children's splits wait until its own turn comes. What has been split ahead, and has had no turn when the tree has all
-its leaves, is a leaf: the rows of its children are in it. So the tree is the same as without.
+children's splits wait until that node's turn comes. A node split ahead that has had no turn when the tree has all its
+leaves is a leaf: the rows of its children are in it. So the tree is the same as without.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class OpenNode:
     is_smaller
         Whether its H is the smaller one of the two siblings; a tie goes to the left one.
     split
-        Its best split, if one has been found.
+        Its best split, if there is one.
     left, right
         Its children, once split.
     value

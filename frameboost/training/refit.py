@@ -109,7 +109,7 @@ def _check_types(source: Source, features: Sequence[Feature]) -> None:
 
 
 class _Refitter:
-    """Repeats the rounds of training with given splits: gradients, then the leaf values of each tree."""
+    """Repeats the rounds of training with the splits of a model: gradients, then the leaf values of each tree."""
 
     def __init__(self, rows: RefitEngine, ensemble: Ensemble, decay_rate: float, *, is_weighted: bool) -> None:
         self._rows = rows
@@ -151,7 +151,7 @@ class _Refitter:
         renewed: dict[int, float] = {}
         if (renewal := self._renewals.get(tree.output)) is not None:
             renewed = self._rows.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
-        kept, fresh, values = 1.0 - self._decay_rate, [0.0] * len(tree), list[float]()
+        share_of_old, fresh, values = 1.0 - self._decay_rate, [0.0] * len(tree), list[float]()
         parents = {child: n for n in range(len(tree)) if not tree.is_leaf(n) for child in (tree.left[n], tree.right[n])}
         bounds = self._bounds(tree, sums, shrinkage)
         for node, old in enumerate(tree.value):  # parents come first
@@ -168,7 +168,7 @@ class _Refitter:
             else:
                 new = self._weight(G, H, bounds[node]) * shrinkage
             fresh[node] = new
-            values.append(old if new == old else self._decay_rate * old + kept * new + 0.0)
+            values.append(old if new == old else self._decay_rate * old + share_of_old * new + 0.0)
         return values
 
     def _weight(self, G: float, H: float, bounds: tuple[float, float]) -> float:

@@ -1,4 +1,4 @@
-"""Warnings of fits that have learned nothing, or have not come near the labels: each says why, and what helps."""
+"""Warnings of fits that have learned nothing, or have not come near the labels: each has the reason and a remedy."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_result(
     columns = TreeColumns.of(trees)
     is_leaf = columns.nodes["feature"] == LEAF
     if is_leaf.all():
-        if _is_constant(rows, loss, loss.labels):  # which was said before training
+        if _is_constant(rows, loss, loss.labels):  # warned of before training
             return
         heaviest = float(columns.nodes["cover"][columns.roots].max())
         why = (
@@ -68,8 +68,8 @@ def _is_constant(rows: Rows, loss: Loss, labels: Sequence[str]) -> bool:
     for name in labels:
         counted = Expression(f"CASE WHEN weight > 0 THEN {name} END", (name, "weight"))
         ends |= {f"{function}_{name}": Aggregate(function, counted) for function in ("min", "max")}
-    found = rows.aggregate(ends)
-    return "upper" not in loss.roles and all(found[f"min_{name}"] == found[f"max_{name}"] for name in labels)
+    results = rows.aggregate(ends)
+    return "upper" not in loss.roles and all(results[f"min_{name}"] == results[f"max_{name}"] for name in labels)
 
 
 def _without_hessian(rows: Rows, loss: Loss) -> str:

@@ -35,8 +35,8 @@ def sample_rows(rows: Rows, output: int, parameters: Parameters, tree: int) -> S
     # sampling in stochastic gradient boosting").
     offsets = rounded(rows, {x: Expression(_scaled(x, bound, parameters, output), _names(output)) for x in "gh"})
     size = _size(parameters, None)
-    taken = f"draw < {size} / {bound!r}"
-    terms = {x: f"CASE WHEN {taken} THEN {_scaled(x, bound, parameters)} ELSE 0 END" for x in "gh"}
+    is_drawn = f"draw < {size} / {bound!r}"
+    terms = {x: f"CASE WHEN {is_drawn} THEN {_scaled(x, bound, parameters)} ELSE 0 END" for x in "gh"}
     on_grids = rounded_on({x: offsets[x].offset for x in terms}, {x: Expression(terms[x], _PAIR) for x in terms})
     return Sample(key, on_grids["g"], on_grids["h"])
 
@@ -66,19 +66,19 @@ def _scaled(name: str, bound: float, parameters: Parameters, output: int | None 
 
 
 def _gradient_bound(rows: Rows, output: int, parameters: Parameters) -> float:
-    """Return μ such that the probabilities p = min(1, size / μ) sum to the wanted number of rows.
+    """Return μ such that the probabilities p = min(1, size / μ) sum to the expected number of rows.
 
     As a function of 1 / μ the sum is concave and piecewise linear. So Newton's method from μ = ∞ never overshoots; it
-    ends when a step leaves the set of rows with p = 1 as it is. Example, sizes 1, 2 and 9, 2 rows wanted: with no row
+    ends when a step leaves the set of rows with p = 1 as it is. Example, sizes 1, 2 and 9, 2 rows expected: with no row
     at p = 1, μ = 12 / 2 = 6. Then the row of size 9 has p = 1 and the others share 1 row: μ = 3 / 1 = 3, the answer.
     """
     names, size = _names(output), _size(parameters, output)
-    wanted = parameters.subsample * rows.n_rows
+    expected = parameters.subsample * rows.n_rows
     offset = rounded(rows, {"size": Expression(size, names)})["size"].offset
     total = rows.aggregate({"size": Aggregate("sum", Rounded(Expression(size, names), offset))})["size"]
     bound, sure, rest = math.inf, 0.0, total or 0.0
-    while rest > 0 and sure < wanted and rest / (wanted - sure) < bound:
-        bound = rest / (wanted - sure)
+    while rest > 0 and sure < expected and rest / (expected - sure) < bound:
+        bound = rest / (expected - sure)
         others = Expression(f"CASE WHEN {size} >= {bound!r} THEN 0 ELSE {size} END", names)
         sums = rows.aggregate({
             "sure": Aggregate("sum", Expression(f"CASE WHEN {size} >= {bound!r} THEN 1 ELSE 0 END", names)),
@@ -95,12 +95,12 @@ class FeatureSampler:
         self._all = np.arange(n_features)
         self._parameters = parameters
         self._tree = 0
-        self._of_tree: npt.NDArray[np.int64] | None = None  # drawn when asked for
+        self._of_tree: npt.NDArray[np.int64] | None = None  # drawn when first used
         self._masks = np.ones((1, n_features), dtype=np.bool_)  # the same features in each row
         self._are_same = parameters.colsample_bylevel == parameters.colsample_bynode == 1.0  # in all nodes of a tree
 
     def start_tree(self, tree: int) -> None:
-        """Take the features of a tree, given its number, for those to draw from."""
+        """Sample the columns of a tree, by its number."""
         self._tree, self._of_tree = tree, None
 
     def draws(self) -> FeatureDraws | None:

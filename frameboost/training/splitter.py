@@ -46,7 +46,7 @@ __all__ = [
 
 # A thread that subtracts or scans fewer slots than this costs more than it saves.
 SLOTS_PER_THREAD = 1 << 16
-# As many as a tree of depth 6 needs. The operating system gives memory to a histogram when it is first written to.
+# As many as a tree of depth 6 needs. The operating system allocates a histogram's memory when it is first written to.
 _FIRST_HISTOGRAMS = 32
 # The slots of a feature of two bins, and the fewest such features for which a shortcut is worth compiling.
 _SLOTS_OF_PAIR, _MIN_PAIRS = 3, 32
@@ -206,9 +206,9 @@ class HistogramSplitter(BinSplitter):
         gain, GL, HL = sums
         left = Stats(GL, HL)
         if self._layout.is_categorical[feature]:
-            own = histogram[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
+            of_feature = histogram[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
             return categorical_split(
-                own, feature, position, bool(missing_left), gain, left, node.stats, self._settings.penalties
+                of_feature, feature, position, bool(missing_left), gain, left, node.stats, self._settings.penalties
             )
         threshold = self._layout.bins[feature].threshold_of(position)
         return Split(feature, gain, left, node.stats - left, missing_left == 1, position, threshold)
@@ -241,16 +241,16 @@ class HistogramPool:
         Siblings must be in the same call. A parent's histogram is gone afterwards: the sibling has its index.
         """
         summed = [node for node in nodes if node.is_smaller or node.parent not in self._indices]
-        own = self._free_indices(len(summed))
+        free = self._free_indices(len(summed))
         parents = [self._indices.pop(node.parent, -1) for node in summed]
-        for node, index, parent in zip(summed, own, parents, strict=True):
+        for node, index, parent in zip(summed, free, parents, strict=True):
             self._indices[node.id] = index
             if parent >= 0:
                 assert node.sibling is not None
                 self._indices[node.sibling.id] = parent
-        indices = np.array(own, dtype=np.int64)
+        indices = np.array(free, dtype=np.int64)
         self._source.histograms([node.id for node in summed], self._sums, indices)
-        self._subtract(own, parents)
+        self._subtract(free, parents)
         return self._sums, np.array([self._indices[node.id] for node in nodes], dtype=np.int64)
 
     def _subtract(self, indices: Sequence[int], parents: Sequence[int]) -> None:

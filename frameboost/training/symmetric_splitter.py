@@ -29,7 +29,7 @@ class SymmetricSplitter(BinSplitter):
         self._summed: FloatArray = np.empty((0, 2))  # the sums over a level, (slots, 2)
 
     def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
-        """Return the level's split for each of its nodes, with the node's own sums; None for all if it gains nothing.
+        """Return the level's split for each of its nodes, with the node's sums; None for all if it gains nothing.
 
         The gain of each node's split is an even share of the level's.
         """
@@ -54,16 +54,16 @@ class SymmetricSplitter(BinSplitter):
         """Return the level's split, without sums."""
         nothing = Stats(0.0, 0.0)
         if self._layout.is_categorical[feature]:
-            own = self._summed[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
+            of_feature = self._summed[self._layout.offsets[feature] : self._layout.offsets[feature + 1]]
             return categorical_split(
-                own, feature, position, missing_left, gain, nothing, nothing, self._settings.penalties
+                of_feature, feature, position, missing_left, gain, nothing, nothing, self._settings.penalties
             )
         threshold = self._layout.bins[feature].threshold_of(position)
         return Split(feature, gain, nothing, nothing, missing_left, bin=position, threshold=threshold)
 
     def _of_node(self, shared: Split, histogram: FloatArray) -> Split:
         """Return the level's split with the sums of one node."""
-        own = histogram[self._layout.offsets[shared.feature] : self._layout.offsets[shared.feature + 1]]
-        is_left = shared.goes_left(len(own))
-        left, right = own[is_left].sum(axis=0), own[~is_left].sum(axis=0)
+        of_feature = histogram[self._layout.offsets[shared.feature] : self._layout.offsets[shared.feature + 1]]
+        is_left = shared.goes_left(len(of_feature))
+        left, right = of_feature[is_left].sum(axis=0), of_feature[~is_left].sum(axis=0)
         return shared._replace(left=Stats(*left.tolist()), right=Stats(*right.tolist()))

@@ -1,4 +1,4 @@
-"""The tree methods: what each asks of the engines, and how it finds splits.
+"""The tree methods: the engine's protocol that each needs, and its search for splits.
 
 To add a tree method, write a row of ``_TREE_METHODS``, and the name to the parameter. If no contract of
 `frameboost.engines.contract` fits, add one, and an opener to the engines that satisfy it.
@@ -36,10 +36,10 @@ __all__ = ["Binning", "TreeMethod", "choose_tree_method"]
 
 @dataclass(frozen=True, slots=True)
 class Binning:
-    """How columns are binned: the most bins of a feature, and the bins that the user's ``cuts`` give, by feature."""
+    """How columns are binned: the most bins of a feature, and the bins of the user's ``cuts``, by feature."""
 
     max_bin: int
-    given: Mapping[int, Bins]
+    given_bins: Mapping[int, Bins]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class TreeMethod:
     cuts_refusal: str = ""
 
     def check_cuts(self, cuts: object) -> None:
-        """Raise `ParameterError` if the user gives cuts that would have no effect."""
+        """Raise `ParameterError` if the user passes cuts that would have no effect."""
         if cuts is not None and self.cuts_refusal:
             raise ParameterError(f"cuts do not go with {self.setting}, {self.cuts_refusal}")
 
@@ -105,7 +105,7 @@ def _for_all_outputs(
 
 def _binned(training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning) -> list[Bins]:
     """Have the engines store the codes of their columns, and return the bins of the training rows."""
-    bins = with_thresholds(training.propose_bins(binning.max_bin, binning.given))
+    bins = with_thresholds(training.propose_bins(binning.max_bin, binning.given_bins))
     training.bin_columns(bins)
     for engine in held_out:
         # Held-out rows may lack a value that no training row lacks.
@@ -119,25 +119,25 @@ def _binned(training: HistogramEngine, held_out: Sequence[HistogramEngine], binn
 def _exact(
     training: ColumnBlockEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
 ) -> SplitSearch:
-    bins = _kept(training.presort(), held_out)
+    bins = _keep_columns(training.presort(), held_out)
     return SplitSearch(ExactSplitter(training, settings), bins, GammaPruner(training, settings.gamma))
 
 
 def _approx_global(
     training: RebinningEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
 ) -> SplitSearch:
-    bins = _kept(training.load_columns(), held_out)
+    bins = _keep_columns(training.load_columns(), held_out)
     return SplitSearch(GlobalSplitter(training, binning.max_bin, settings), bins)
 
 
 def _approx_local(
     training: NodeBinningEngine, held_out: Sequence[FollowerEngine], binning: Binning, settings: SplitSettings
 ) -> SplitSearch:
-    bins = _kept(training.load_columns(), held_out)
+    bins = _keep_columns(training.load_columns(), held_out)
     return SplitSearch(LocalSplitter(training, bins, binning.max_bin, settings), bins)
 
 
-def _kept(bins: list[Bins], held_out: Sequence[FollowerEngine]) -> list[Bins]:
+def _keep_columns(bins: list[Bins], held_out: Sequence[FollowerEngine]) -> list[Bins]:
     """Have the engines over held-out rows keep their columns as values, and return the bins."""
     for engine in held_out:
         engine.keep_columns(bins)
@@ -172,7 +172,7 @@ _TREE_METHODS: tuple[tuple[str, str | None, str | None, bool, TreeMethod], ...] 
 
 
 def choose_tree_method(parameters: Parameters) -> TreeMethod:
-    """Return the tree method that the parameters ask for."""
+    """Return the tree method of the parameters."""
     if parameters.multi_strategy == "multi_output_tree":
         return _VECTOR
     values = (parameters.tree_method, parameters.grow_policy, parameters.proposal, parameters.linear_tree)

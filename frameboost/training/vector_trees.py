@@ -1,6 +1,6 @@
 """Trees for several outputs: grown once, with a tree of the same splits for each output.
 
-The trees of a growth differ in their values, gains and covers, which are those of their own output: leaf values
+The trees of a growth differ in their values, gains and covers, which are those of their output: leaf values
 −G_k/(H_k+λ), and gains whose sum over the outputs is the gain of the split. So all that reads trees of one output reads
 them, and what scores rows may walk once for all of them.
 """
@@ -102,7 +102,7 @@ class VectorTreeGrower:
         return values
 
     def _trees(self, nodes: Sequence[OpenNode], sums: FloatArray) -> list[Tree]:
-        """Return the tree of each output, with its own gains and covers, still without values."""
+        """Return the tree of each output, with its gains and covers, still without values."""
         p = self._penalties
         gains = np.zeros(sums.shape[:2])
         for index, node in enumerate(nodes):
@@ -171,20 +171,20 @@ class VectorSplitter(BinSplitter):
     def _split(self, node: OpenNode, histogram: FloatArray, choice: Sequence[int], gain: float) -> Split:
         """Return the split that the kernel has chosen, with the sums of its children."""
         feature, position, missing_left = choice
-        own = np.ascontiguousarray(histogram[:, self._layout.offsets[feature] : self._layout.offsets[feature + 1]])
+        sums = np.ascontiguousarray(histogram[:, self._layout.offsets[feature] : self._layout.offsets[feature + 1]])
         nothing, bin_ = Stats(0.0, 0.0), position
         threshold: Physical | None = None
         categories: tuple[int, ...] | None = None
         if self._layout.is_categorical[feature]:
             p = self._settings.penalties
             named = named_by_outputs(
-                own, position, missing_left == 1, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+                sums, position, missing_left == 1, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
                 p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
             )  # fmt: skip
             bin_, categories = 0, tuple(sorted(named.tolist()))
         else:
             threshold = self._layout.bins[feature].threshold_of(position)
         split = Split(feature, gain, nothing, nothing, missing_left == 1, bin_, threshold, categories)
-        left = own[:, split.goes_left(own.shape[1])].sum(axis=1)
+        left = sums[:, split.goes_left(sums.shape[1])].sum(axis=1)
         of_left = Stats(*left.sum(axis=0).tolist())
         return split._replace(left=of_left, right=node.stats - of_left, left_outputs=left)
