@@ -149,7 +149,7 @@ def hint_of_classes(source: Source, targets: Sequence[str]) -> str:
 
 
 def labelled_columns(ensemble: Ensemble, target: str | Sequence[str]) -> list[Feature]:
-    """Return the columns that a model reads, and its target if that has strings, whose type in text files may be another."""
+    """Return the columns that a model reads, and a target of strings, whose type in text files may be another."""
     is_text = isinstance(target, str) and _are_strings(ensemble.labels)
     return [*ensemble.read_features, *([Feature(str(target), FeatureType("string"))] if is_text else [])]
 
