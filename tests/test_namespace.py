@@ -51,12 +51,3 @@ def test_leaves_need_the_rows(frame, model):
     assert frame.boost.predict(model, "leaf")["prediction"].equals(model.predict(frame, "leaf"))
     with pytest.raises(fb.ParameterError, match="output must be one of 'mean', 'margin', not 'leaf'"):
         frame.lazy().boost.predict(model, "leaf")
-
-
-def test_errors_are_those_of_the_functions(frame, model):
-    with pytest.raises(fb.DataError, match="target column 'amuont' is not in the data; did you mean 'amount'"):
-        frame.boost.fit("amuont")
-    with pytest.raises(fb.ParameterError, match="unknown parameter 'etta'"):
-        frame.lazy().boost.fit("amount", etta=0.1)
-    with pytest.raises(fb.DataError, match="the data lacks 1 feature of the model: 'date'"):
-        frame.drop("date").boost.predict(model)

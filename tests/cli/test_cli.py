@@ -82,16 +82,6 @@ def test_train_takes_every_argument_of_fit(here, capsys):
     assert said["rows"].strip() == "320 to train on, 80 to validate on"
 
 
-def test_train_reads_several_files(here):
-    whole = flights().select(*FEATURES, "arr_delay")
-    for number, part in enumerate(whole.iter_slices(150)):
-        part.write_parquet(f"part-{number}.parquet")
-    line = "train part-0.parquet part-[12].parquet --target arr_delay -o parts.json --n-estimators 2 --quiet"
-    assert main(line.split()) == 0
-    assert open_model("parts.json") == fb.fit(whole, "arr_delay", n_estimators=2)
-    assert main([*line.split(), "--table", "flights"]) == 2
-
-
 @pytest.mark.slow
 def test_training_in_a_database_with_flags_targets_and_other_tables(here, capsys):
     flights().filter(pl.col("day") > 70).write_csv("valid.csv")

@@ -108,6 +108,7 @@ def test_learning_curves(models):
         plots.learning_curves(3)
 
 
+@pytest.mark.slow
 def test_importance(models):
     for kind in ("gain", "total_gain", "weight", "cover", "total_cover"):
         expected = models["y"].importance(kind).head(4).rows()
@@ -400,6 +401,7 @@ def test_what_can_not_be_drawn_is_refused(models):
     drawn(plots.partial_dependence(band, DATA, "day"))
 
 
+@pytest.mark.slow
 def test_scores_of_models_without_probabilities(models):
     hinge = fb.fit(DATA, "two", features=["day", "text"], objective="binary:hinge", n_estimators=3)
     assert "threshold of the margin" in titles(plots.threshold_costs(hinge, DATA, "two"))

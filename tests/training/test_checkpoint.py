@@ -485,6 +485,7 @@ def test_other_data_is_refused(engine, tmp_path):
         assert sentence in str(caught.value), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "method"),
     [*(("numba", name) for name in ("hist", "approx", "approx in nodes")), ("polars", "approx"), ("duckdb", "hist")],
@@ -506,6 +507,7 @@ def test_other_rows_to_validate_on_are_refused(tmp_path):
         fit(checkpoint=path, valid={"a": held, "b": held.with_columns(pl.col(FEATURES).reverse())})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numba", "duckdb"])
 def test_another_order_is_refused_where_it_has_other_samples(engine, tmp_path):
     path = tmp_path / "fit.json"

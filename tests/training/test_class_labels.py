@@ -166,6 +166,7 @@ def test_every_engine_grows_the_same_trees_and_the_labels_stay_in_the_database(t
     assert con.table("enums").types == ["BIGINT", "VARCHAR", "DOUBLE", "ENUM('mid', 'unused', 'low', 'high')"]
 
 
+@pytest.mark.slow
 def test_booleans_of_a_relation_and_of_pandas_are_classes():
     frame = rows().drop("kind")
     model = fb.fit(frame, "late", **SHAPE)
@@ -238,6 +239,7 @@ def test_training_goes_on_with_the_labels_of_the_model():
         fb.fit(coded(frame, first.classes), "kind", init_model=first, **SHAPE)
 
 
+@pytest.mark.slow
 def test_refit_calibration_and_cross_validation_take_labels():
     frame = rows().drop("late")
     model, codes = fb.fit(frame, "kind", **SHAPE), coded(frame, ["high", "low", "mid"])
@@ -305,6 +307,7 @@ MAKERS = {
 }
 
 
+@pytest.mark.slow
 @cases("maker", MAKERS)
 def test_one_label_is_predicted(maker, tmp_path):
     """LightGBM, XGBoost and random forests train on a single class as well; CatBoost refuses it."""

@@ -328,6 +328,7 @@ def test_all_engines_give_one_model(objective, target, options):
 DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "s": ["a", "b"] * 10, "z": [5, 6, 7, 8, 9] * 4, "y": [0, 0, 1, 5] * 5})
 
 
+@pytest.mark.slow
 @METHODS
 def test_constraints_that_ask_for_nothing_change_nothing(tree_method):
     free = fb.fit(DATA, "y", tree_method=tree_method)

@@ -289,6 +289,7 @@ def test_metrics_of_other_objectives_take_queries_too(engine):
         np.testing.assert_allclose(model.history[f"train_{name}"].to_numpy(), results["train"][name], rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_query_without_relevant_rows_counts_with_its_weight():
     # XGBoost counts it in ndcg (but not in map) as if its weight were 1, which may take the mean above 1.
     frame = pl.DataFrame(
@@ -301,6 +302,7 @@ def test_a_query_without_relevant_rows_counts_with_its_weight():
         assert model.history.row(0)[1:] == (1.0, 0.75, 1.0, 0.75)
 
 
+@pytest.mark.slow
 def test_small_gains_are_kept_beside_very_large_ones():
     # 2^31 - 1 and 1 on one grid of gains would leave little of the 1.
     frame = pl.DataFrame({

@@ -17,6 +17,7 @@ def rows(n: int = 300) -> pl.DataFrame:
     return pl.DataFrame({"x": x, "y": np.sin(x) + 0.1 * rng.normal(size=n)})
 
 
+@pytest.mark.slow
 @cases(
     ("engine", "exponent"),
     [("numba", -20), ("numba", -300), ("numba", 40), ("polars", -300), ("duckdb", -20), ("duckdb", 40)],
@@ -32,6 +33,7 @@ def test_the_scale_of_a_target_does_not_matter(engine, exponent):
         assert (scaled.predict(frame) == model.predict(frame) * scale).all()
 
 
+@pytest.mark.slow
 @cases("options", [{}, {"tree_method": "exact"}, {"grow_policy": "symmetric"}])
 def test_the_scale_of_a_target_does_not_matter_beside_others(options):
     frame, scale, more = rows(150), 2.0**-30, {"n_estimators": 2, **options}

@@ -114,6 +114,7 @@ def test_engines_draw_one_model(objective, parameters):
     assert all(fb.fit(DATA, target, **options | other) != models[0] for other in others)
 
 
+@pytest.mark.slow
 @cases("parameters", SAMPLED)
 def test_exact_draws_too(parameters):
     options = {"features": FEATURES, "n_estimators": 2, "max_depth": 3, "tree_method": "exact", **QUIET} | parameters
@@ -206,6 +207,7 @@ def test_rows_without_gradient_are_never_taken_and_may_be_too_many():
     assert nothing.start_tree(0, sample_rows(nothing, 0, parameters, tree=0)).H == 0
 
 
+@pytest.mark.slow
 @cases("shape", ["normal", "heavy tails", "steep"])
 def test_gradient_based_samples_are_unbiased(shape):
     rng = np.random.default_rng(2)
@@ -321,6 +323,7 @@ def test_one_feature_at_least_is_drawn():
 # --- forests ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_forest_is_the_mean_of_trees_trained_apart(engine):
     cuts = {name: np.arange(-3, 3, 0.25) for name in FEATURES}

@@ -163,6 +163,7 @@ def test_auto_says_that_it_needs_symmetric_trees():
         fb.auto(flights(50), "cause", multi_strategy="multi_output_tree")
 
 
+@pytest.mark.slow
 def test_sparse_columns_and_one_thread():
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({f"s{k}": np.where(rng.random(2000) < 0.02, rng.integers(1, 4, 2000), 0) for k in range(40)})

@@ -143,6 +143,7 @@ def test_the_objective_fits_the_target(frame, target, objective, labels):
         assert best > 0.8
 
 
+@pytest.mark.slow
 def test_several_targets_and_rankings(frame):
     made = fb.auto(frame, ["y", "w"], quality=2, **FEATURES, **QUICK)
     assert made.predict(frame).dtype == pl.Array(pl.Float64, 2)
@@ -197,6 +198,7 @@ def test_later_rows_are_held_out_by_time(frame):
     np.testing.assert_allclose(made.predict(frame), again.predict(frame), rtol=1e-12)
 
 
+@pytest.mark.slow
 @cases(
     ("options", "growing"),
     [({}, True), ({"learning_rate": 0.3}, False), ({"booster": "dart", "rate_drop": 0.1}, False),
@@ -288,6 +290,7 @@ def test_arguments_that_will_not_do(frame, options, message):
         fb.auto(frame, "y", **FEATURES, **options)
 
 
+@pytest.mark.slow
 def test_a_loss_and_a_metric_of_the_user(frame):
     objective = fb.Objective(gradient="margin - label", hessian="1", link="margin", metric="rmse")
     off = fb.Metric("off", "AVG(ABS(label - prediction))")
@@ -309,6 +312,7 @@ def test_data_that_will_not_do(frame):
         fb.auto(frame.head(9), "y", **FEATURES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["frame", "relation"])
 def test_labels_are_checked_in_all_rows(frame, of):
     rare = frame.with_columns(y=pl.int_range(200) == 7)
@@ -326,6 +330,7 @@ def test_labels_are_checked_in_all_rows(frame, of):
             fb.auto(data if of == "frame" else con.table("data"), "y", **FEATURES)
 
 
+@pytest.mark.slow
 def test_leaves_may_have_slopes():
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({"x": rng.uniform(-3, 3, 600), "z": rng.normal(size=600)}).with_columns(y=pl.col("x") * 2)
