@@ -73,6 +73,7 @@ def test_saabas_values_are_changes_of_the_mean_along_the_path(seed, type_names):
     assert found["bias"].to_list() == model.explain(frame)["bias"].to_list() == pytest.approx([mean] * N_ROWS)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=6), st.booleans())
 @settings(max_examples=examples(8), deadline=None)
 def test_contributions_add_up_to_the_margin(seed, type_names, approx):

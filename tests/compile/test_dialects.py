@@ -555,6 +555,7 @@ def test_sums_are_in_as_many_stages_as_terms_allow(monkeypatch):
     assert_same_in_duckdb(model, query)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "n_trees", "depth"), [(Limits(terms=1_500), 12, 6), (Limits(terms=1_300, case_depth=3), 15, 5)]
 )

@@ -97,6 +97,7 @@ def test_explanations_drift_and_python_over_the_file(written):
     assert found["value"].to_list() == pytest.approx(wanted["value"].to_list())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numba", "duckdb"])
 def test_a_fit_on_the_file_is_that_on_the_frame(tmp_path, engine):
     rows = rows_of("float64", VALUES["below"]).with_columns(y_true=pl.col("id") * 1.5)

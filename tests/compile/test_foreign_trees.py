@@ -180,6 +180,7 @@ def test_reasons_in_duckdb_are_those_of_explain():
 # --- columns of other types -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("dtype", [pl.Int64, pl.Int128, pl.Float64, pl.Float32, pl.Int8, pl.Int32, pl.UInt8, pl.UInt64])
 def test_codes_in_columns_of_any_numbers(dtype):
     rng = random.Random("columns")

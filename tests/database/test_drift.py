@@ -214,6 +214,7 @@ def con() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
+@pytest.mark.slow
 @cases("type_name", TYPES)
 def test_shares_and_index_of_every_type(con, type_name):
     rng, kind = random.Random(f"drift {type_name}"), FeatureType(type_name)

@@ -406,7 +406,7 @@ def test_a_later_run_scores_the_rows_of_the_condition(tmp_path):
     assert "WHERE" not in project.render("{{ scored_query('source_rows') }}").partition("FROM source_rows")[2]
 
 
-@cases("key", HOSTILE_NAMES)
+@cases("key", [name for name in HOSTILE_NAMES if not set(name).isdisjoint("{}%#'\"\\\n")])
 def test_a_unique_key_is_quoted_for_jinja_and_sql(key, tmp_path):
     keys = key if HOSTILE_NAMES.index(key) % 4 == 0 else [key, "b"]
     project, *_ = incremental(tmp_path, keep=[key, "b"], unique_key=keys)

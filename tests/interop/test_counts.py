@@ -158,7 +158,10 @@ def changed_lines(text):
             yield "\n".join([*lines[:number], found[1] + " ".join(new) + found[3], *lines[number + 1 :]])
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+QUICK = ("binary", "xgboost", "lightgbm", "catboost")  # one of each library is enough while working
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow][name in QUICK :]) for name in SAMPLES])
 def test_no_number_in_a_file_takes_more_than_the_file_does(name, tmp_path):
     kind, made = SAMPLES[name]
     read, written = FORMATS[kind]
