@@ -168,7 +168,8 @@ def plan_fit(
     roles = with_group(source, roles | margins, group)
     chosen = pick_features(source, features, roles, folds if valid is None else valid, exclude)
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
-    bins_from_cuts(cuts or {}, chosen, [0] * len(chosen))
+    if cuts:
+        bins_from_cuts(cuts, chosen, [0] * len(chosen))
     goal = read_target(source, held_out, target, objective, settings.num_class, initial, positive)
     parts = {key: part.like(goal.source, chosen, roles, key) for key, part in goal.held_out.items()}
     return FitPlan(

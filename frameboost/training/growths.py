@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, cast
 
 from frameboost.checks.messages import shown
-from frameboost.engines.contract import Engine, Rows, Sample
+from frameboost.engines.contract import Engine, Rows, Sample, capabilities_of
 from frameboost.engines.vector_contract import VectorEngine
 from frameboost.errors import DataError
 from frameboost.expressions.expression import Expression
@@ -24,10 +24,10 @@ from frameboost.training.grown_trees import GrownTree
 from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.sampling import FeatureSampler, sample_rows
 from frameboost.training.splitter import SplitSearch, SplitSettings
-from frameboost.training.vector_trees import VectorTreeGrower, is_for_all_outputs
-from frameboost.training.whole_trees import WholeTreeGrower, are_grown_whole
+from frameboost.training.vector_trees import VectorTreeGrower
+from frameboost.training.whole_trees import WholeTreeGrower
 
-__all__ = ["FitEngines", "choose_growth", "renewals_of"]
+__all__ = ["FitEngines", "choose_growth", "is_for_all_outputs", "renewals_of"]
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,23 @@ def choose_growth(
         vectors = VectorTreeGrower(training, held_out, search, settings, parameters)
         growth = TreeForAllOutputs(training, vectors, loss, targets, settings.features, parameters)
     else:
-        kind = WholeTreeGrower if are_grown_whole(training, settings, parameters) else TreeGrower
+        kind = WholeTreeGrower if _are_grown_whole(training, settings, parameters) else TreeGrower
         grower = kind(training, held_out, search, settings, parameters, linear)
         growth = TreePerOutput(training, grower, loss, targets, settings.features, parameters)
     return Dropout(growth, moved, parameters) if parameters.booster == "dart" else growth
+
+
+def is_for_all_outputs(parameters: Parameters, loss: Loss) -> bool:
+    """Whether a fit grows trees for all outputs at once, of which there are several."""
+    return parameters.multi_strategy == "multi_output_tree" and loss.n_outputs > 1
+
+
+def _are_grown_whole(engine: Engine, settings: SplitSettings, parameters: Parameters) -> bool:
+    """Whether an engine grows the trees of a fit: without constraints."""
+    n_trees = parameters.n_estimators * parameters.num_parallel_tree * settings.n_outputs
+    constraints = settings.constraints
+    is_free = parameters.tree_method == "hist" and not constraints.is_monotone and constraints.sets is None
+    return is_free and capabilities_of(engine, n_trees).grows_trees
 
 
 def renewals_of(rows: Rows, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:

@@ -28,9 +28,8 @@ from frameboost.training.boosting import compute_gradients
 from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import check_held_out, open_labelled
 from frameboost.training.grown_trees import moves_of
-from frameboost.training.growths import renewals_of
+from frameboost.training.growths import is_for_all_outputs, renewals_of
 from frameboost.training.open_nodes import OpenNode
-from frameboost.training.vector_trees import is_for_all_outputs
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 

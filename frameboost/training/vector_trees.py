@@ -16,7 +16,6 @@ import numpy as np
 from frameboost.binning.bins import SlotLayout
 from frameboost.engines.contract import Engine
 from frameboost.engines.vector_contract import VectorEngine
-from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Physical
 from frameboost.splits.gain import bounded_weights
@@ -28,12 +27,7 @@ from frameboost.training.open_nodes import OpenNode
 from frameboost.training.splitter import SLOTS_PER_THREAD, BinSplitter, SplitSearch, SplitSettings
 from frameboost.trees.tree import LinearLeaf, Tree
 
-__all__ = ["VectorSplitter", "VectorTreeGrower", "is_for_all_outputs"]
-
-
-def is_for_all_outputs(parameters: Parameters, loss: Loss) -> bool:
-    """Whether a fit grows trees for all outputs at once, of which there are several."""
-    return parameters.multi_strategy == "multi_output_tree" and loss.n_outputs > 1
+__all__ = ["VectorSplitter", "VectorTreeGrower"]
 
 
 class VectorTreeGrower:

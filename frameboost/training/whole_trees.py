@@ -18,17 +18,9 @@ from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.splitter import SplitSearch, SplitSettings
 from frameboost.trees.tree import Tree
 
-__all__ = ["WholeTreeGrower", "are_grown_whole"]
+__all__ = ["WholeTreeGrower"]
 
 _INVERTED = bytes([1, 0, *range(2, 256)])  # True and False, as bytes
-
-
-def are_grown_whole(engine: Engine, settings: SplitSettings, parameters: Parameters) -> bool:
-    """Whether an engine grows the trees of a fit: without constraints."""
-    n_trees = parameters.n_estimators * parameters.num_parallel_tree * settings.n_outputs
-    constraints = settings.constraints
-    is_free = parameters.tree_method == "hist" and not constraints.is_monotone and constraints.sets is None
-    return is_free and capabilities_of(engine, n_trees).grows_trees
 
 
 class WholeTreeGrower:
