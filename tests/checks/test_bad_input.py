@@ -174,13 +174,6 @@ def test_arrays_are_pointed_to_the_estimators():
 @cases(
     ("options", "message"),
     [
-        ({"engine": "spark"}, "engine must be one of 'auto', 'numba', 'polars', 'duckdb', not 'spark'"),
-        ({"engine": "duckdb", "tree_method": "exact"}, "tree_method='exact' needs engine='numba', not 'duckdb'"),
-        ({"engine": "polars", "tree_method": "exact"}, "tree_method='exact' needs engine='numba', not 'polars'"),
-        ({"engine": "duckdb", "n_jobs": 2},
-         "n_jobs is for engine='numba'; duckdb takes its number of threads from SET threads"),
-        ({"engine": "polars", "n_jobs": 2}, "n_jobs is for engine='numba'; polars takes its number of threads from the "
-                                            "environment variable POLARS_MAX_THREADS"),
         ({"cuts": {"x": [1]}, "tree_method": "exact"},
          "cuts do not go with tree_method='exact', which splits between any two values"),
         ({"objective": "reg:linear"},

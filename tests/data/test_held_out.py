@@ -306,18 +306,6 @@ def test_a_callback_that_stops_leaves_the_best_round():
     assert model.n_rounds == model.best_iteration == int(model.history["valid_rmse"].arg_min()) + 1
 
 
-def test_a_callback_that_fails_leaves_nothing_behind():
-    con = connection()
-    before = contents(con)
-
-    def fail(number, scores):
-        raise RuntimeError(f"in round {number}")
-
-    with pytest.raises(RuntimeError, match="in round 1"):
-        fb.fit(con.table("t"), "y", features=FEATURES, valid="held", callbacks=[fail])
-    assert str(contents(con)) == str(before)
-
-
 def test_callbacks_change_nothing_in_the_history():
     model = fb.fit(TRAIN, "y", features=FEATURES, valid=ODD, callbacks=[lambda _, scores: scores.clear()], **SHAPE)
     assert model.history.width == 2

@@ -44,10 +44,7 @@ def counted(data, valid):
 @pytest.mark.slow
 @cases(("number", "predicate", "held_out"), [(number, *case) for number, case in enumerate([
     ("day >= '2012-07-01'", 18),
-    ("'2012-07-01' <= day", 18),
     ("day = '2012-07-01' OR k < 10", 11),
-    ("day <> '2012-07-01' AND k > 1", 197),
-    ("day BETWEEN '2012-02-01' AND '2012-03-01'", 30),
     ("day IN ('2012-02-01', '2012-03-01')", 2),
     ("NOT (day IN ('2012-02-01', '2012-03-01'))", 198),
     ("us < '2012-01-03 12:00'", 3),
@@ -55,7 +52,6 @@ def counted(data, valid):
     ("ns <= '2012-01-03'", 3),
     ("zoned > '2012-07-17 00:00:00+00'", 1),
     ("k < '20'", 20),
-    ("f < '2.5'", 20),
     ("decimal < '20.5'", 21),
     ("even = 'true'", 100),
     ("text = '5'", 1),

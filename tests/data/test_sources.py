@@ -68,38 +68,6 @@ def test_every_kind_of_table_trains_and_scores_alike(frame, model, tmp_path):
         assert predicted.equals(expected), kind
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["numba", "polars", "duckdb"])
-def test_missing_values_of_pandas_are_missing(engine):
-    pandas = pd.DataFrame(
-        {
-            "number": [1.5, None, 3.0, 4.0] * 10,
-            "nullable": pd.array([1, 2, None, 4] * 10, dtype="Int64"),
-            "text": ["a", None, "b", "a"] * 10,
-            "kind": pd.Categorical(["x", "y", None, "y"] * 10),
-            "when": pd.to_datetime(["2013-01-01", None, "2013-01-03", "2013-01-04"] * 10),
-            "flag": [True, False, True, True] * 10,
-            "y": [1.0, 2.0, 5.0, 3.0] * 10,
-        },
-        index=range(100, 140),
-    )
-    frame = pl.DataFrame(
-        {
-            "number": [1.5, None, 3.0, 4.0] * 10,
-            "nullable": [1, 2, None, 4] * 10,
-            "text": ["a", None, "b", "a"] * 10,
-            "kind": ["x", "y", None, "y"] * 10,
-            "flag": [True, False, True, True] * 10,
-            "y": [1.0, 2.0, 5.0, 3.0] * 10,
-        }
-    )
-    model = fb.fit(pandas, "y", engine=engine, **SHAPE)
-    assert model.features == ["number", "nullable", "text", "kind", "when", "flag"]
-    without = fb.fit(pandas.drop(columns="when"), "y", engine=engine, **SHAPE)
-    assert without == fb.fit(frame, "y", **SHAPE)
-    assert without.predict(pandas).equals(without.predict(frame))
-
-
 def test_columns_in_another_order_and_of_other_numeric_types_score_alike(frame, model):
     other = frame.with_columns(pl.col("int16").cast(pl.Float64), pl.col("float32").cast(pl.Float64),
                                pl.col("string").cast(pl.Categorical), pl.col("datetime_us").cast(pl.Datetime("ns")),

@@ -110,13 +110,6 @@ def _is_from_cache(half):
     return sum(half.stats.cache_hits.values()) == 1 and not half.stats.cache_misses
 
 
-def test_kernels_are_kept_on_disk(halves):
-    assert halves()(3) == 1.5
-    half = halves()
-    assert half(3) == 1.5
-    assert _is_from_cache(half)
-
-
 DAMAGES = {
     "empty": lambda data: b"",
     "cut": lambda data: data[: len(data) // 2],

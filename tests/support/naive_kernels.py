@@ -16,15 +16,13 @@ import numpy as np
 from frameboost.expressions.draws import hash32
 
 __all__ = [
-    "TESTED_OTHERWISE", "naive_add_by_node", "naive_add_by_side", "naive_add_leaves", "naive_add_more",
-    "naive_bin_columns", "naive_bin_nodes", "naive_bin_values", "naive_bounded_weights", "naive_build_histograms",
-    "naive_category_histogram", "naive_code_buffers", "naive_draw_gh",
-    "naive_ends_by_weight", "naive_fill_block", "naive_fill_sides", "naive_find_splits", "naive_group_rows",
-    "naive_move_pieces", "naive_move_rows", "naive_move_to_children", "naive_number_rows",
-    "naive_part_block", "naive_part_drawn", "naive_part_rows", "naive_pieces_of", "naive_present_categories",
-    "naive_put_gh", "naive_round_gh", "naive_scan_column", "naive_scan_histograms", "naive_scan_numbers",
-    "naive_share_pieces", "naive_shares_of", "naive_subtract_from_parents", "naive_sum_below", "naive_sum_pairs",
-    "naive_take_codes", "naive_take_rows",
+    "TESTED_OTHERWISE", "naive_add_by_side", "naive_add_leaves", "naive_add_more", "naive_bin_columns",
+    "naive_bin_nodes", "naive_bin_values", "naive_bounded_weights", "naive_build_histograms", "naive_code_buffers",
+    "naive_draw_gh", "naive_ends_by_weight", "naive_fill_block", "naive_fill_sides", "naive_find_splits",
+    "naive_group_rows", "naive_move_rows", "naive_move_to_children", "naive_part_block", "naive_part_drawn",
+    "naive_part_rows", "naive_pieces_of", "naive_present_categories", "naive_put_gh", "naive_round_gh",
+    "naive_scan_column", "naive_scan_histograms", "naive_scan_numbers", "naive_share_pieces",
+    "naive_subtract_from_parents", "naive_sum_below", "naive_sum_pairs", "naive_take_codes",
 ]  # fmt: skip
 
 # Kernels without a twin here, and the tests that compare them with an independent computation.
@@ -38,6 +36,13 @@ TESTED_OTHERWISE = {
     "split_score": "tests/training/test_constraints.py",
     "split_gain": "tests/splits/test_kernels.py",  # naive_scan_histograms
     "bounded_gain": "tests/splits/test_scans.py",  # split_gain where nothing is bounded
+    # in frameboost.engines.memory
+    "add_by_node": "tests/engines/memory/test_kernels.py",  # by hand
+    "category_histogram": "tests/engines/memory/test_kernels.py",
+    "move_pieces": "tests/engines/memory/test_kernels.py",
+    "number_rows": "tests/engines/memory/test_kernels.py",  # Python's range
+    "take_rows": "tests/engines/memory/test_kernels.py",
+    "shares_of": "tests/engines/memory/test_kernels.py",  # naive_share_pieces of naive_pieces_of
     # elsewhere
     "take_order": "tests/engines/memory/test_exact_sums.py",  # numpy's stable order of each query
     "write_keys": "tests/engines/memory/test_exact_sums.py",
@@ -197,10 +202,6 @@ def naive_add_more(
 # --- frameboost.engines.memory.partition ------------------------------------------------------------------------------
 
 
-def naive_number_rows(n: int) -> list[int]:
-    return list(range(n))
-
-
 def naive_pieces_of(nodes: list[int], pieces: list[Piece]) -> list[Piece]:
     return [[i, start, stop] for i, node in enumerate(nodes) for of, start, stop in pieces if of == node]
 
@@ -217,22 +218,6 @@ def naive_share_pieces(pieces: list[Piece], most: int, smallest: int) -> tuple[l
             parts.append([pieces[piece][0], numbers[0], numbers[-1] + 1])
         firsts.append(len(parts))
     return parts, firsts
-
-
-def naive_shares_of(nodes: list[int], pieces: list[Piece], most: int, smallest: int) -> tuple[list[Piece], list[int]]:
-    return naive_share_pieces(naive_pieces_of(nodes, pieces), most, smallest)
-
-
-def naive_move_pieces(
-    nodes: list[int], children: list[list[int]], pieces: list[Piece], parted: list[Piece], n_left: list[int], half: int
-) -> list[Piece]:
-    """Return the pieces of unsplit nodes, then those of the children: the left and right rows of each part, moved."""
-    found = [piece for piece in pieces if piece[0] not in nodes]
-    for (place, start, stop), left in zip(parted, n_left, strict=True):
-        there = half if start < half else -half
-        first, middle, last = start + there, start + there + left, stop + there
-        found += [[children[place][0], first, middle], [children[place][1], middle, last]]
-    return found
 
 
 def naive_fill_sides(bins: list[int], missing_left: list[bool], n_codes: list[int]) -> list[list[bool]]:
@@ -263,18 +248,6 @@ def naive_part_rows(
         moved[start + there : stop + there] = left + right[::-1]
         n_left.append(len(left))
     return moved, n_left
-
-
-def naive_take_rows(values: list[float], rows: list[int]) -> list[float]:
-    return [values[row] for row in rows]
-
-
-def naive_add_by_node(margins: list[float], rows: list[int], parts: list[Piece], values: list[float]) -> list[float]:
-    out = list(margins)
-    for node, start, stop in parts:
-        for row in rows[start:stop]:
-            out[row] += values[node]
-    return out
 
 
 def naive_add_by_side(
@@ -319,16 +292,6 @@ def naive_scan_column(
     if position < 0:
         return 0.0, None
     return gain, [values[position - 1], values[position] if position < len(values) else -1, int(missing_left)]
-
-
-def naive_category_histogram(
-    codes: list[int], node_of: list[int], pairs: np.ndarray, place_of: list[int], out: np.ndarray
-) -> np.ndarray:
-    out = out.copy()
-    for code, node, pair in zip(codes, node_of, pairs, strict=True):
-        if place_of[node] >= 0:
-            out[place_of[node], code] += pair
-    return out
 
 
 def naive_move_rows(codes: np.ndarray, node_of: list[int], splits: dict[int, dict[str, Any]]) -> list[int]:

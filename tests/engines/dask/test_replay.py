@@ -17,14 +17,8 @@ def test_reads_are_left_out():
 
 
 def test_of_a_grown_tree_splits_and_leaves_stay():
-    first = [
-        "start_margins",
-        "compute_gradients",
-        "start_tree",
-        "node_histograms",
-        "apply_splits",
-        "add_leaf_values",
-    ]
+    first = ["start_margins", "compute_gradients", "start_tree"]
+    first += ["node_histograms", "apply_splits", "add_leaf_values"]
     assert kept(*first) == [
         "start_margins 0", "compute_gradients 1", "start_tree 2", "apply_splits 4", "add_leaf_values 5"
     ]  # fmt: skip
@@ -40,4 +34,5 @@ def test_of_a_grown_tree_splits_and_leaves_stay():
 def test_quantiles_are_kept_while_their_tree_is_grown():
     calls = ["compute_gradients", "start_tree", "start_quantiles", "weights_up_to", "start_quantiles"]
     assert kept(*calls) == ["compute_gradients 0", "start_tree 1", "start_quantiles 4"]
+    assert kept(*calls, "start_tree") == ["compute_gradients 0", "reset_nodes", "start_tree 5"]
     assert kept(*calls, "compute_gradients") == ["reset_nodes", "compute_gradients 5"]

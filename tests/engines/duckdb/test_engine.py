@@ -41,7 +41,7 @@ def con(frame):
 
 @pytest.mark.slow
 def test_tables_views_queries_and_files_give_one_model(con, frame, tmp_path):
-    expected = fb.fit(frame, "amount", **SHAPE)
+    expected = fb.fit(frame, "amount", n_estimators=1)
     con.execute("CREATE VIEW seen AS SELECT * FROM flights")
     con.execute(f"ATTACH '{tmp_path / 'other.db'}' AS other")
     con.execute("CREATE SCHEMA other.s; CREATE TABLE other.s.kept AS FROM flights; DETACH other")
@@ -58,11 +58,10 @@ def test_tables_views_queries_and_files_give_one_model(con, frame, tmp_path):
         "parameters": con.sql("SELECT * FROM flights WHERE rowid < ?", params=[10_000]),
         "a window": con.sql("SELECT * FROM flights QUALIFY row_number() OVER (ORDER BY amount) > 0"),
         "read-only database": con.table("other.s.kept"),
-        "relational": con.table("flights").filter("TRUE").order("amount"),
         "pandas": con.from_df(frame.to_pandas(use_pyarrow_extension_array=True)),
     }
     for kind, relation in relations.items():
-        assert fb.fit(relation, "amount", **SHAPE) == expected, kind
+        assert fb.fit(relation, "amount", n_estimators=1) == expected, kind
 
 
 def test_the_default_connection_works(frame):
@@ -167,20 +166,16 @@ def test_strings_are_told_apart_byte_by_byte_whatever_their_collation(way):
 # --- every type -------------------------------------------------------------------------------------------------------
 
 
-def integers(bits: int, *, signed: bool) -> list[int]:
-    low = -(2 ** (bits - 1)) if signed else 0
-    high = low + 2**bits - 1
-    middle = low + 2 ** (bits - 1)
+def integers(bits: int, low: int) -> list[int]:
+    high, middle = low + 2**bits - 1, low + 2 ** (bits - 1)
     return [low, low + 1, middle - 1, middle, high - 1, high]
 
 
 # type -> values in ascending order, from the lowest that it holds to the highest, neighbours among them
 LADDERS = {
     "BOOLEAN": ["false", "true"],
-    **{name: integers(bits, signed=True) for name, bits in
+    **{sign + name: integers(bits, 0 if sign else -(2 ** (bits - 1))) for sign in ("", "U") for name, bits in
        (("TINYINT", 8), ("SMALLINT", 16), ("INTEGER", 32), ("BIGINT", 64), ("HUGEINT", 128))},
-    **{name: integers(bits, signed=False) for name, bits in
-       (("UTINYINT", 8), ("USMALLINT", 16), ("UINTEGER", 32), ("UBIGINT", 64), ("UHUGEINT", 128))},
     "FLOAT": ["-inf", "-3.4028235e38", "-1e-45", "0", "1", "1.0000001", "inf"],
     "DOUBLE": ["-inf", "-1.7976931348623157e308", "-5e-324", "0", "1", "1.0000000000000002", "inf"],
     "DECIMAL(4,1)": ["-999.9", "-999.8", "0", "0.1", "999.9"],
@@ -228,8 +223,8 @@ def of_ranks(is_text: bool, n_values: int) -> tuple[fb.Model, list[float]]:
 def test_every_type_of_column_is_split_by_the_order_of_its_values(con, type_name, engine):
     values = [*LADDERS[type_name], None]
     rows = [(i, v if v is None else str(v), y) for i, (v, y) in enumerate(zip(values, LABELS, strict=False))]
-    con.execute("CREATE OR REPLACE TABLE written (i INTEGER, x VARCHAR, y DOUBLE)")
-    con.executemany("INSERT INTO written VALUES (?, ?, ?)", rows)
+    written = pl.DataFrame(rows, {"i": pl.Int32, "x": pl.String, "y": pl.Float64}, orient="row")
+    con.register("written", written)
     con.execute(f"CREATE OR REPLACE TABLE t AS SELECT i, CAST(x AS {type_name}) AS x, y FROM written, range(3)")
     relation = con.sql("SELECT x, y FROM t ORDER BY i")
     expected, scores = of_ranks(type_name.startswith(("VARCHAR", "ENUM")), len(values) - 1)
@@ -298,13 +293,25 @@ def test_labels_and_weights_may_be_any_kind_of_number():
         assert models[-1] == models[0], (type_name, engine)
 
 
-# --- more than memory -------------------------------------------------------------------------------------------------
+# --- a process of its own ---------------------------------------------------------------------------------------------
 
+_WITHOUT_PYARROW = """
+import resource, sys
+sys.modules["pyarrow"] = None
+sys.modules["pandas"] = None
+import duckdb, polars as pl, frameboost as fb
+con = duckdb.connect()
+con.execute("CREATE TABLE t AS SELECT i % 7 AS x, 'k' || i % 3 AS s, i % 7 + i % 3 AS y FROM range(100) AS r(i)")
+model = fb.fit(con.table("t"), "y", n_estimators=2)
+assert model == fb.fit(con.table("t"), "y", n_estimators=2, engine="numba")
+assert model.predict(con.table("t")).len() == 100
+frame = pl.DataFrame({"x": [1, 2] * 5, "s": ["a", None] * 5, "y": [1, 2] * 5})
+assert fb.fit(frame, "y", n_estimators=2, engine="duckdb") == fb.fit(frame, "y", n_estimators=2)
+model.register(con, "score")
+print(len(con.execute("SELECT score(x, s) FROM t").fetchall()), model.features)
+"""
 # 800,000 rows of 9 doubles, 58 MB, in a database that may use 40 MB, then 60 MB and a disk.
 _LARGE = """
-import resource, sys
-import duckdb, frameboost as fb
-
 con = duckdb.connect(sys.argv[1] + "/large.db")
 con.execute("SET memory_limit = '40MB'; SET threads = 2; SET max_temp_directory_size = '0B'")
 con.execute("SET enable_progress_bar = false")
@@ -322,7 +329,7 @@ print(con.execute("SELECT count(*) FROM duckdb_tables()").fetchone())
 con.execute("SET max_temp_directory_size = '10GB'; SET memory_limit = '60MB'")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 model = fit()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 45_000)
 con.execute("SET memory_limit = '4GB'")
 print(model == fit())
 """
@@ -330,10 +337,10 @@ print(model == fit())
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ru_maxrss has another unit")
-def test_data_larger_than_memory(tmp_path, pytestconfig):
-    done = subprocess.run([sys.executable, "-c", _LARGE, tmp_path], cwd=pytestconfig.rootpath, check=False,
-                          capture_output=True, text=True)  # fmt: skip
-    assert done.stdout == "does not fit\n(1,)\nTrue\nTrue\n", done.stderr
+def test_training_needs_no_pyarrow_and_no_room_for_all_rows(tmp_path, pytestconfig):
+    done = subprocess.run([sys.executable, "-c", _WITHOUT_PYARROW + _LARGE, tmp_path], cwd=pytestconfig.rootpath,
+                          check=False, capture_output=True, text=True)  # fmt: skip
+    assert done.stdout == "100 ['x', 's']\ndoes not fit\n(1,)\nTrue\nTrue\n", done.stderr
 
 
 def test_a_fit_works_in_a_transaction_and_goes_with_it(con, frame):
@@ -398,28 +405,6 @@ def test_rows_stay_in_the_database(monkeypatch, by_kernel, in_memory):
         assert not lengths
         # At most 2 nodes are asked for at a time (their siblings are what is left): 3 features of at most 17 bins.
         assert 17 < max(others) <= 2 * 3 * 17
-
-
-@pytest.mark.slow
-def test_training_needs_no_pyarrow(pytestconfig):
-    code = """
-import sys
-sys.modules["pyarrow"] = None
-sys.modules["pandas"] = None
-import duckdb, polars as pl, frameboost as fb
-con = duckdb.connect()
-con.execute("CREATE TABLE t AS SELECT i % 7 AS x, 'k' || i % 3 AS s, i % 7 + i % 3 AS y FROM range(100) AS r(i)")
-model = fb.fit(con.table("t"), "y", n_estimators=2)
-assert model == fb.fit(con.table("t"), "y", n_estimators=2, engine="numba")
-assert model.predict(con.table("t")).len() == 100
-frame = pl.DataFrame({"x": [1, 2] * 5, "s": ["a", None] * 5, "y": [1, 2] * 5})
-assert fb.fit(frame, "y", n_estimators=2, engine="duckdb") == fb.fit(frame, "y", n_estimators=2)
-model.register(con, "score")
-print(len(con.execute("SELECT score(x, s) FROM t").fetchall()), model.features)
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=pytestconfig.rootpath, check=False,
-                          capture_output=True, text=True)  # fmt: skip
-    assert done.stdout == "100 ['x', 's']\n", done.stderr
 
 
 def test_a_query_of_one_term_looks_at_no_others(con, monkeypatch):

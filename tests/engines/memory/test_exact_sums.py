@@ -128,18 +128,6 @@ def test_areas_over_arrays_are_those_over_frames(n_rows, kind):
             assert arrays.aggregate(largest) == table.aggregate(largest)
 
 
-def test_distinct_scores_are_in_descending_order_and_never_nan():
-    score = np.tile([0.25, 1.0, 0.0, 0.25], 5000)
-    positive = np.tile([1.0, 0.0, 0.0, 0.0], 5000)
-    expected = [[0.0, 0.0, 5e3], [0.0, 5e3, 1e4], [0.0, 5e3, 0.0], [5e3, 5e3, 5e3]]
-    for factor in (1.0, 2.0):  # probabilities, and others
-        steps = distinct_scores(factor * score, positive, 1 - positive)
-        assert steps is not None
-        assert [each.tolist() for each in steps] == expected
-    score[7] = np.nan
-    assert distinct_scores(score, positive, 1 - positive) is None
-
-
 @pytest.mark.parametrize("share_of_equals", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("width", [1, 10, 40, 64])
 def test_equals_within_queries_stay_in_the_order_of_the_rows(share_of_equals, width):

@@ -32,19 +32,15 @@ from frameboost.engines.memory.partition import (
 from frameboost.engines.memory.sampling import draw_gh
 from frameboost.runtime.workers import Workers
 from tests.support.naive_kernels import (
-    naive_add_by_node,
     naive_add_by_side,
     naive_add_more,
     naive_bin_nodes,
     naive_build_histograms,
-    naive_category_histogram,
     naive_cut_by_weight,
     naive_draw_gh,
     naive_fill_block,
     naive_fill_sides,
-    naive_move_pieces,
     naive_move_rows,
-    naive_number_rows,
     naive_part_block,
     naive_part_drawn,
     naive_part_rows,
@@ -53,9 +49,7 @@ from tests.support.naive_kernels import (
     naive_round_gh,
     naive_scan_column,
     naive_share_pieces,
-    naive_shares_of,
     naive_sum_below,
-    naive_take_rows,
 )
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -114,7 +108,7 @@ def test_part_rows_and_add_by_side(seed, most):
     places, rows = np.array([-1, 0, -1, 2]), np.full(2 * n, 99, dtype=np.uint32)  # some splits' columns are elsewhere
     number_rows(rows, 0, n // 3)
     number_rows(rows, n // 3, n)
-    assert rows.tolist() == naive_number_rows(n) + [99] * n
+    assert rows.tolist() == [*range(n)] + [99] * n
     rng.shuffle(rows[:n])
     parts, firsts = share_pieces(as_array([(3, 3, 20), (1, 20, 20), (1, 22, 50), (0, 0, 3)]), most, 1)
     counts, margins = np.full(len(parts), 7), np.zeros(n)
@@ -140,10 +134,11 @@ def test_part_rows_and_add_by_side(seed, most):
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.integers(1, 9)), min_size=1, max_size=5))
 def test_fill_sides(splits):
     bins, missing_left, n_codes = map(list, zip(*splits, strict=True))
-    goes_left, starts = fill_sides(np.array(bins), np.array(missing_left), np.array(n_codes))
-    found = [goes_left[a:b].tolist() for a, b in pairwise(starts)]
-    assert found == naive_fill_sides(bins, missing_left, n_codes)
-    assert starts.tolist() == [sum(n_codes[:i]) for i in range(len(splits) + 1)]
+    for fill in (fill_sides, sides_of):
+        goes_left, starts = fill(np.array(bins), np.array(missing_left), np.array(n_codes))
+        found = [goes_left[a:b].tolist() for a, b in pairwise(starts)]
+        assert found == naive_fill_sides(bins, missing_left, n_codes)
+        assert starts.tolist() == [sum(n_codes[:i]) for i in range(len(splits) + 1)]
 
 
 @given(PIECES, st.lists(st.integers(0, 5), unique=True))
@@ -162,9 +157,8 @@ def test_share_pieces(pieces, most, smallest):
     assert len(sizes) <= most
     assert max(sizes) - min(sizes) <= 1
     assert len(sizes) == 1 or min(sizes) >= smallest
-    nodes = [2, 0]
-    parts, firsts = shares_of(np.array(nodes), as_array(pieces), 3, most, smallest)
-    assert (parts.tolist(), firsts.tolist()) == naive_shares_of(nodes, pieces, most, smallest)
+    parts, firsts = shares_of(np.array([2, 0]), as_array(pieces), 3, most, smallest)
+    assert (parts.tolist(), firsts.tolist()) == naive_share_pieces(naive_pieces_of([2, 0], pieces), most, smallest)
 
 
 def test_shares_by_hand():
@@ -175,26 +169,25 @@ def test_shares_by_hand():
     assert share_pieces(pieces, 3, 5)[1].tolist() == [0, 1, 4], "12 rows are two shares of 5 or more"
 
 
-def test_move_pieces():
+@pytest.mark.parametrize("move", [move_pieces, children_of])
+def test_move_pieces(move):
     pieces, parted = [[4, 0, 6], [2, 6, 10], [4, 30, 36]], [[0, 0, 3], [0, 3, 6], [0, 30, 36]]
-    given_ = as_array(pieces), as_array(parted), np.array([1, 3, 2])
-    found = move_pieces(np.array([4]), np.array([[8, 9]]), *given_, 25, 5).tolist()
-    assert found == naive_move_pieces([4], [[8, 9]], pieces, parted, [1, 3, 2], 25)
-    assert found == [[2, 6, 10], [8, 25, 26], [9, 26, 28], [8, 28, 31], [9, 31, 31], [8, 5, 7], [9, 7, 11]]
+    n_left = np.array([1, 3, 2])
+    found = move(np.array([4]), np.array([[8, 9]]), as_array(pieces), as_array(parted), n_left, 25, 5)
+    assert found.tolist() == [[2, 6, 10], [8, 25, 26], [9, 26, 28], [8, 28, 31], [9, 31, 31], [8, 5, 7], [9, 7, 11]]
 
 
 def test_take_rows():
-    values, rows, out = np.arange(50.0) / 2, np.arange(40, 0, -1).astype(np.uint32), np.zeros(40)
-    take_rows(values, rows, out)
-    assert out.tolist() == naive_take_rows(values.tolist(), rows.tolist())
+    rows, out = np.arange(40, 0, -1).astype(np.uint32), np.zeros(40)
+    take_rows(np.arange(50.0) / 2, rows, out)
+    assert out.tolist() == [row / 2 for row in rows.tolist()]
 
 
 def test_add_by_node():
     margins, rows = np.arange(5.0), np.array([4, 0, 3, 1, 2], dtype=np.uint32)
     parts, firsts, values = [[1, 3, 5], [0, 0, 1], [0, 1, 2]], np.array([0, 2, 3]), np.array([10.0, 100.0])
-    expected = naive_add_by_node(margins.tolist(), rows.tolist(), parts, values.tolist())
     add_by_node(Workers(1).team(2), margins, rows, as_array(parts), firsts, values)
-    assert margins.tolist() == expected == [10.0, 101.0, 102.0, 3.0, 14.0]
+    assert margins.tolist() == [10.0, 101.0, 102.0, 3.0, 14.0]
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
@@ -274,9 +267,8 @@ def test_category_histogram():
     pairs, place_of = np.array([[1.0, 2], [3, 4], [5, 6], [7, 8]]), np.full(8, -1)
     place_of[[5, 7]] = 0, 1
     out = np.zeros((2, 3, 2))
-    expected = naive_category_histogram(codes, node_of, pairs, place_of, out)
     category_histogram(codes, node_of, pairs, place_of, out)
-    assert out.tolist() == expected.tolist() == [[[1, 2], [3, 4], [0, 0]], [[0, 0], [0, 0], [7, 8]]]
+    assert out.tolist() == [[[1, 2], [3, 4], [0, 0]], [[0, 0], [0, 0], [7, 8]]]
 
 
 @given(SEEDS)
@@ -346,18 +338,4 @@ def test_cuts_by_sums_below(seed, n_distinct, max_bin, share_of_zeros):
 @given(PIECES, st.lists(st.integers(0, 5), unique=True))
 def test_one_share(pieces, nodes):
     parts, firsts = one_share(np.array(nodes, dtype=np.int64), as_array(pieces), 6)
-    assert (parts.tolist(), firsts.tolist()) == naive_shares_of(nodes, pieces, 1, 1)
-
-
-def test_children_of():
-    pieces, parted = [[4, 0, 6], [2, 6, 10], [4, 30, 36]], [[0, 0, 3], [0, 3, 6], [0, 30, 36]]
-    given_ = as_array(pieces), as_array(parted), np.array([1, 3, 2])
-    found = children_of(np.array([4]), np.array([[8, 9]]), *given_, 25, 5).tolist()
-    assert found == naive_move_pieces([4], [[8, 9]], pieces, parted, [1, 3, 2], 25)
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.integers(1, 9)), min_size=1, max_size=5))
-def test_sides_of(splits):
-    bins, missing_left, n_codes = map(list, zip(*splits, strict=True))
-    goes_left, starts = sides_of(np.array(bins), np.array(missing_left), np.array(n_codes))
-    assert [goes_left[a:b].tolist() for a, b in pairwise(starts)] == naive_fill_sides(bins, missing_left, n_codes)
+    assert (parts.tolist(), firsts.tolist()) == naive_share_pieces(naive_pieces_of(nodes, pieces), 1, 1)

@@ -67,5 +67,7 @@ def check_steps(scores: np.ndarray, positive: np.ndarray) -> None:
 
 @pytest.mark.parametrize("bad", [2.0, -0.25, np.nan])
 def test_scores_without_room_are_not_packed(bad):
-    keys = np.empty(3, np.int64)
-    assert not pack_scores(np.array([0.5, bad, 0.25]), np.array([1.0, 0, 1]), np.array([0.0, 1, 0]), keys)
+    keys, scores, positive = np.empty(3, np.int64), np.array([0.5, bad, 0.25]), np.array([1.0, 0, 1])
+    assert not pack_scores(scores, positive, 1 - positive, keys)
+    found = distinct_scores(np.repeat(scores, N), np.repeat(positive, N), np.repeat(1 - positive, N))
+    assert (found is None) == np.isnan(bad)
