@@ -76,26 +76,16 @@ def test_no_decimal_of_the_gap_is_shorter_and_none_as_short_is_nearer_to_its_mid
         (3.17, 3.24, 3.2),
         (3.19, 3.2, 3.195),
         (1.0, 2.0, 2.0),  # whole numbers
-        (28.0, 30.0, 30.0),
-        (0.0, 1.0, 0.5),
-        (99.0, 100.0, 100.0),
-        (-2.0, -1.0, -1.0),
-        (-0.5, 0.25, 0.0),
+        (28.0, 30.0, 30.0), (0.0, 1.0, 0.5), (99.0, 100.0, 100.0), (-2.0, -1.0, -1.0), (-0.5, 0.25, 0.0),
         (-3.0, 0.0, 0.0),
         (2.9999999, 3.3, 3.1),  # the lower one is 3 in float32
         (0.1, 0.1 + 0.2, 0.2),
         (1.0, 1.000000001, 1.000000001),  # one number in float32
-        (1e300, 3e300, 2e300),
-        (1e-310, 3e-310, 2e-310),
-        (0.0, 5e-324, 5e-324),
-        (-math.inf, math.inf, 0.0),
-        (-math.inf, -3.0, -2e38),
-        (5.0, math.inf, 2e38),
-        (1e300, math.inf, 9e307),
-        (1.7e9, 1.7e9 + 1, 1.7e9 + 1),
+        (1e300, 3e300, 2e300), (1e-310, 3e-310, 2e-310), (0.0, 5e-324, 5e-324), (-math.inf, math.inf, 0.0),
+        (-math.inf, -3.0, -2e38), (5.0, math.inf, 2e38), (1e300, math.inf, 9e307), (1.7e9, 1.7e9 + 1, 1.7e9 + 1),
         (math.nextafter(1.0, 0.0), 1.0, 1.0),
     ],
-)
+)  # fmt: skip
 def test_thresholds_by_hand(below, value, threshold):
     assert thresholds_between([below], [value]).tolist() == [threshold]
 

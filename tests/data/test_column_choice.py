@@ -11,6 +11,7 @@ import pytest
 import frameboost as fb
 from frameboost.engines import query_costs
 from tests.support.cases import cases
+from tests.support.engines import as_relation
 
 FRAME = pl.DataFrame(
     {
@@ -46,10 +47,7 @@ def _read(monkeypatch):
 
 @cache
 def relation() -> duckdb.DuckDBPyRelation:
-    con = duckdb.connect()
-    con.register("arrived", FRAME.to_arrow())
-    con.execute("CREATE TABLE t AS FROM arrived")
-    return con.table("t")
+    return as_relation(FRAME)
 
 
 @cases("name", CHOICES)

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -147,78 +146,32 @@ def test_statements_that_do_not_read_the_source_do_not_need_it(con):
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
-def fit_sampled_median_by_cells(con):
-    how = {"objective": "reg:absoluteerror", "subsample": 0.5, "max_bin": 8}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(binning, "MIN_ROWS", 0)
-        fb.fit(con.table("flights"), "amount", **how, **SHAPE)
-
-
-def fit_weighted_median(con):
-    fb.fit(con.table("flights"), "amount", objective="reg:absoluteerror", weight="w", **SHAPE)
-
-
-def fit_area(con):
-    fb.fit(con.table("flights"), "late", objective="binary:logistic", eval_metric="auc", **SHAPE)
-
-
-def fit_ranks(con):
-    ranked = con.table("flights").filter("string IS NOT NULL")
-    fb.fit(ranked, "late", objective="rank:pairwise", group="string", eval_metric="ndcg", **SHAPE)
-
-
-@contextmanager
-def many_threads(con):
-    """Let the database have more threads than pay for a kernel."""
-    ((threads,),) = con.execute("SELECT current_setting('threads')").fetchall()
-    con.execute("SET threads = 7")
-    try:
-        yield
-    finally:
-        con.execute(f"SET threads = {threads}")
-
-
-def fit_ranks_by_a_join(con):
-    with many_threads(con):
-        fit_ranks(con)
-
-
-def fit_approx(con):
-    fb.fit(con.table("flights"), "amount", tree_method="approx", **SHAPE)
-
-
-def fit_approx_by_fine_bins(con):
-    with many_threads(con):
-        fit_approx(con)
-
-
-def fit_approx_in_nodes(con):
-    fb.fit(con.table("flights"), "amount", tree_method="approx", proposal="local", **SHAPE)
-
-
-def fit_median_in_shards(con):
-    fb.fit(con.table("flights"), "amount", objective="reg:absoluteerror", engine="duckdb", shards=2, **SHAPE)
-
-
-def fit_area_in_shards(con):
-    more = {"objective": "binary:logistic", "eval_metric": "auc", "engine": "duckdb", "shards": 2}
-    fb.fit(con.table("flights"), "late", **more, **SHAPE)
-
-
-def fit_linear_leaves(con):
-    fb.fit(con.table("flights"), "amount", linear_tree=True, **SHAPE)
-
-
-def fit_star(con):
-    dimension = con.sql("SELECT i AS number, i // 3 AS a, -(i // 3) AS b FROM range(5) AS r(i)")  # two keys, and NULL
-    facts = con.sql("SELECT *, CAST(amount AS BIGINT) % 6 AS number FROM flights")
-    fb.fit(fb.join(facts, dimension, on="number"), "amount", **SHAPE)
-
-
+MEDIAN = {"objective": "reg:absoluteerror"}
+AREA = {"target": "late", "objective": "binary:logistic", "eval_metric": "auc"}
+RANKS = {"source": "ranked", "target": "late", "objective": "rank:pairwise", "group": "string", "eval_metric": "ndcg"}
 FITS = [
-    fit_star, fit_sampled_median_by_cells, fit_weighted_median, fit_area, fit_ranks, fit_ranks_by_a_join, fit_approx,
-    fit_approx_by_fine_bins, fit_approx_in_nodes, fit_median_in_shards, fit_area_in_shards, fit_linear_leaves,
+    {"source": "star"}, {**MEDIAN, "subsample": 0.5, "max_bin": 8, "by_cells": True}, {**MEDIAN, "weight": "w"}, AREA,
+    RANKS, {**RANKS, "threads": 7}, {"tree_method": "approx"}, {"tree_method": "approx", "threads": 7},
+    {"tree_method": "approx", "proposal": "local"}, {**MEDIAN, "engine": "duckdb", "shards": 2},
+    {**AREA, "engine": "duckdb", "shards": 2}, {"linear_tree": True},
 ]  # fmt: skip
+
+
+def fit_as(con, source="flights", target="amount", by_cells=False, threads=2, **how):
+    """Fit to flights, or to a star of them; seven threads are more than pay for a kernel."""
+    data = con.table("flights")
+    if source == "ranked":
+        data = data.filter("string IS NOT NULL")
+    elif source == "star":
+        dimension = con.sql("SELECT i AS number, i // 3 AS a, -(i // 3) AS b FROM range(5) AS r(i)")  # two keys, NULL
+        data = fb.join(con.sql("SELECT *, CAST(amount AS BIGINT) % 6 AS number FROM flights"), dimension, on="number")
+    con.execute(f"SET threads = {threads}")
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(binning, "MIN_ROWS", 0 if by_cells else 1 << 17)
+            fb.fit(data, target, **how, **SHAPE)
+    finally:
+        con.execute("SET threads = 2")
 
 
 @pytest.mark.slow
@@ -237,12 +190,12 @@ def test_every_statement_is_whole_and_a_failure_before_it_leaves_nothing(con, mo
         return seen[name]
 
     render_as(monkeypatch, render)
-    for fit in FITS:
+    for how in FITS:
         failing, known = "", len(seen)
-        fit(con)
+        fit_as(con, **how)
         failing = [*seen][known:][-1]
         with pytest.raises(MemoryError):
-            fit(con)
+            fit_as(con, **how)
         assert catalog(con) == before, failing
     assert {*seen} == set(STATEMENTS)
     for name, statement in seen.items():

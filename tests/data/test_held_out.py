@@ -370,8 +370,6 @@ def test_held_out_labels_must_be_the_objectives():
 def test_two_columns_of_a_history_never_have_one_name():
     valid = {"a": ODD, "a_b": ODD}
     metrics = [fb.Metric("b_c", "AVG(label)"), fb.Metric("c", "AVG(label)")]
-    with pytest.raises(
-        fb.ParameterError, match=r"^the history would have two columns 'a_b_c': metric 'c' of 'a_b' and"
-    ):
+    with pytest.raises(fb.ParameterError, match=r"^the history would have two columns 'a_b_c': metric 'c' of 'a_b'"):
         fb.fit(TRAIN, "y", features=FEATURES, valid=valid, eval_metric=metrics, **SHAPE)
     assert fb.fit(TRAIN, "y", features=FEATURES, valid=valid, eval_metric=metrics[0], **SHAPE).history.width == 3

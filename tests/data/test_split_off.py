@@ -12,7 +12,7 @@ from frameboost.data.held_out import held_out_sources
 from frameboost.data.opening import open_source
 from frameboost.expressions.draws import draw_key, hash32
 from tests.support.cases import cases
-from tests.support.engines import ENGINES
+from tests.support.engines import ENGINES, as_relation
 
 SHAPE = {"n_estimators": 2, "max_depth": 2, "verbose": False}
 RNG = np.random.default_rng(3)
@@ -24,13 +24,6 @@ FRAME = pl.DataFrame({
     at=pl.col("day").cast(pl.Datetime("us")) + pl.duration(hours=pl.col("row") % 24),
     number=pl.col("day").dt.ordinal_day() / 7, exact=pl.col("row").cast(pl.Decimal(9, 2)) / 4,
 )  # fmt: skip
-
-
-def relation(frame: pl.DataFrame) -> duckdb.DuckDBPyRelation:
-    con = duckdb.connect()
-    con.register("arrived", frame.to_arrow())
-    con.execute("CREATE TABLE t AS FROM arrived")
-    return con.table("t")
 
 
 def held(data, valid, column: str = "row", **options) -> list:
@@ -47,7 +40,7 @@ def held(data, valid, column: str = "row", **options) -> list:
 def sources(tmp_path) -> dict:
     FRAME[:100].write_parquet(tmp_path / "1.parquet")
     FRAME[100:].write_parquet(tmp_path / "2.parquet")
-    rows = relation(FRAME)
+    rows = as_relation(FRAME)
     return {
         "frame": FRAME, "lazy": FRAME.lazy(), "list": [FRAME[:7], FRAME[7:]], "relation": rows,
         "condition": rows.filter("row >= 0").project("*"), "files": str(tmp_path / "*.parquet"),
@@ -68,7 +61,7 @@ def test_queries_are_drawn_whole_alike_from_every_source(tmp_path):
     key = draw_key(5, 21)
     expected = {name for rank, name in enumerate(names) if hash32(rank, key) / 2**32 < 0.3}
     rows = sorted(FRAME.filter(pl.col("query").is_in(list(expected)))["row"])
-    joined = relation(FRAME)
+    joined = as_relation(FRAME)
     for name, data in {**sources(tmp_path), "categories": FRAME.with_columns(pl.col("query").cast(pl.Categorical)),
                        "aggregate": joined.aggregate("row, query")}.items():  # fmt: skip
         assert held(data, 0.3, seed=5, group="query") == rows, name
@@ -103,7 +96,7 @@ def test_every_engine_trains_on_the_other_rows(engine):
     share = FRAME.filter([hash32(row, key) / 2**32 < 0.3 for row in range(300)])
     rest = FRAME.filter([hash32(row, key) / 2**32 >= 0.3 for row in range(300)])
     options = {"features": ["x", "day"], **SHAPE}
-    data, options = (relation(FRAME), options) if engine == "relation" else (FRAME, options | {"engine": engine})
+    data, options = (as_relation(FRAME), options) if engine == "relation" else (FRAME, options | {"engine": engine})
     expected = fb.fit(rest, "y", valid=share, **{"features": ["x", "day"], **SHAPE}, seed=11)
     model = fb.fit(data, "y", valid=0.3, seed=11, **options)
     assert model == expected
@@ -170,7 +163,7 @@ def test_what_cannot_be_held_out_is_refused(name):
     frame = FRAME.with_columns(
         gaps=pl.when(pl.col("row") > 2).then("day"), nan=pl.when(pl.col("row") > 3).then("x").otherwise(float("nan"))
     )
-    for data in (frame, relation(frame)):
+    for data in (frame, as_relation(frame)):
         with pytest.raises((fb.DataError, fb.ParameterError)) as error:
             fb.fit(data, "y", features=["x"], **options)
         assert message in str(error.value)

@@ -64,9 +64,7 @@ def test_commands_take_tokens_for_missing_values(token, tmp_path, capsys):
 def test_ndjson_has_tokens_too(tmp_path):
     lines = [json.dumps({"x": str(i) if i % 7 else "NA", "y": i}) for i in range(60)]
     path = written(tmp_path, "\n".join(lines).encode(), "t.ndjson")
-    with pytest.warns(
-        fb.FrameboostWarning, match="all but 'NA' are numbers.*give on the command line --null-values NA$"
-    ):
+    with pytest.warns(fb.FrameboostWarning, match="all but 'NA' are numbers.*give on the command line --null-values"):
         fb.fit(path, "y", n_estimators=1)
 
 
@@ -132,9 +130,7 @@ def test_a_file_that_is_named_twice_is_read_twice(tmp_path, monkeypatch):
     path = written(tmp_path, csv(ROWS), "a.csv")
     monkeypatch.chdir(tmp_path)
     for data in ([path, "a.csv"], [path, "*.csv"], (path, path)):
-        with pytest.warns(
-            fb.FrameboostWarning, match=r"a\.csv' is 2 times among the files of the data, so each of its"
-        ):
+        with pytest.warns(fb.FrameboostWarning, match=r"a\.csv' is 2 times among the files of the data, so each of"):
             source = open_source(data)
         assert source.frame.collect()["x"].to_list() == [*range(100), *range(100)]
 

@@ -132,7 +132,5 @@ def test_messages_name_the_file_or_the_column():
     with pytest.raises(fb.ParameterError, match=r"^valid='folder' is neither a column [^;]*; valid columns: [^;]*\)$"):
         fb.fit(TRAIN, "y", valid="folder")
     Path("words.csv").write_text("x,n,code,day,y\nlow,1,01,2013-01-01,2\n")
-    with pytest.raises(
-        fb.DataError, match=r"^feature 'x' has type String \(such as 'low'\) in 'valid', .* but Float64 in training"
-    ):
+    with pytest.raises(fb.DataError, match=r"^feature 'x' has type String \(such as 'low'\) in 'valid', .* but"):
         fb.fit(TRAIN, "y", valid="words.csv", **SHAPE)

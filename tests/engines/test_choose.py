@@ -31,19 +31,14 @@ def relation() -> duckdb.DuckDBPyRelation:
 @cases(
     ("data", "tree_method", "engine", "expected"),
     [
-        (good, "hist", "auto", MemoryEngine),
-        (lambda: good().lazy(), "hist", "auto", MemoryEngine),
-        (lambda: good().to_arrow(), "hist", "auto", MemoryEngine),
-        (relation, "hist", "auto", DuckDBRecordEngine),
-        (good, "exact", "auto", ExactEngine),
-        (relation, "exact", "auto", ExactEngine),
-        (relation, "hist", "numba", MemoryEngine),
-        (relation, "hist", "polars", PolarsEngine),
-        (good, "hist", "polars", PolarsEngine),
-        (good, "hist", "duckdb", DuckDBRecordEngine),
+        (good, "hist", "auto", MemoryEngine), (lambda: good().lazy(), "hist", "auto", MemoryEngine),
+        (lambda: good().to_arrow(), "hist", "auto", MemoryEngine), (relation, "hist", "auto", DuckDBRecordEngine),
+        (good, "exact", "auto", ExactEngine), (relation, "exact", "auto", ExactEngine),
+        (relation, "hist", "numba", MemoryEngine), (relation, "hist", "polars", PolarsEngine),
+        (good, "hist", "polars", PolarsEngine), (good, "hist", "duckdb", DuckDBRecordEngine),
         (good, "exact", "numba", ExactEngine),
     ],
-)
+)  # fmt: skip
 def test_auto_stays_in_the_database_and_takes_kernels_for_everything_else(data, tree_method, engine, expected):
     feature = Feature("x", FeatureType("float64"))
     made = open_engine(engine, data(), [feature], {"label": "y"}, Parameters(tree_method=tree_method))

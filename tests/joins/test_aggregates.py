@@ -175,23 +175,14 @@ def test_the_aggregation_is_in_the_file(tmp_path, model):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ([], "GROUP BY"),
-        (["by"], []),
-        (["by"], ["id"]),
-        (["values"], []),
+        ([], "GROUP BY"), (["by"], []), (["by"], ["id"]), (["values"], []),
         (["values", "count"], {"function": "count", "column": "price"}),
-        (["values", "price_sum"], {"function": "sum(x)); DROP", "column": "price"}),
-        (["values", "price_sum"], "sum"),
-        (["values"], {"count": {"function": "count", "column": ""}}),
-        (["time"], None),
-        (["time"], 3),
-        (["before"], "yes"),
-        (["types"], ["price"]),
-        (["types", "price"], "INTEGER"),
-        (["types", "other"], "int64"),
+        (["values", "price_sum"], {"function": "sum(x)); DROP", "column": "price"}), (["values", "price_sum"], "sum"),
+        (["values"], {"count": {"function": "count", "column": ""}}), (["time"], None), (["time"], 3),
+        (["before"], "yes"), (["types"], ["price"]), (["types", "price"], "INTEGER"), (["types", "other"], "int64"),
         (["more"], 1),
     ],
-)
+)  # fmt: skip
 def test_damaged_files(tmp_path, model, path, value):
     document = json.loads(model.to_json())
     place, keys = document["joins"][0], ["aggregation", *path]

@@ -109,9 +109,7 @@ def test_the_command_line_knows_the_names(tmp_path, capsys):
 
 def test_a_parameter_is_given_once():
     for given in ({"eta": 0.1, "learning_rate": 0.1}, {"eta": 0.1, "shrinkage_rate": 0.2}):
-        with pytest.raises(
-            fb.ParameterError, match=r"^eta=0.1 and \w+=0.[12] are one parameter, learning_rate; give it"
-        ):
+        with pytest.raises(fb.ParameterError, match=r"^eta=0.1 and \w+=0.[12] are one parameter, learning_rate; give"):
             fb.fit(FRAME, "y", **given)
 
 

@@ -55,9 +55,7 @@ def test_a_full_disk_is_told():
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000_000, hard))
     try:
-        with pytest.raises(
-            fb.DataError, match=r"temporary file of 80,000,000 bytes can't be made in '.*': File too larg"
-        ):
+        with pytest.raises(fb.DataError, match=r"temporary file of 80,000,000 bytes can't be made in '.*': File too"):
             FileStorage().empty((10_000_000,), np.float64)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

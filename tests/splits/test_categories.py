@@ -27,13 +27,9 @@ SEEDS = st.integers(0, 2**32 - 1)
 ENGINES = ["numba", "polars", "duckdb"]
 METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])
 BY_HAND = {
-    "n_estimators": 1,
-    "learning_rate": 1.0,
-    "reg_lambda": 0.0,
-    "min_child_weight": 0.0,
-    "base_score": 0.0,
+    "n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0,
     "cat_smooth": 0.0,
-}
+}  # fmt: skip
 FREE = {"reg_lambda": 0.0, "reg_alpha": 0.0, "max_delta_step": 0.0, "min_child_weight": 0.0}
 
 
@@ -142,14 +138,11 @@ def scanned(histogram: np.ndarray, p: Penalties) -> float:
     seed=SEEDS,
     n_categories=st.sampled_from([1, 2, 3, 4, 7, 30]),
     missing=st.booleans(),
-    reg_lambda=st.sampled_from([0.0, 1.0, 20.0]),
-    reg_alpha=st.sampled_from([0.0, 2.0]),
-    max_delta_step=st.sampled_from([0.0, 0.5]),
-    min_child_weight=st.sampled_from([0.0, 0.75]),
-    max_cat_to_onehot=st.sampled_from([1, 4, 8]),
-    max_cat_threshold=st.sampled_from([1, 2, 3, 5, 64]),
+    reg_lambda=st.sampled_from([0.0, 1.0, 20.0]), reg_alpha=st.sampled_from([0.0, 2.0]),
+    max_delta_step=st.sampled_from([0.0, 0.5]), min_child_weight=st.sampled_from([0.0, 0.75]),
+    max_cat_to_onehot=st.sampled_from([1, 4, 8]), max_cat_threshold=st.sampled_from([1, 2, 3, 5, 64]),
     cat_smooth=st.sampled_from([0.0, 0.5, 1.5]),
-)
+)  # fmt: skip
 @settings(max_examples=80, deadline=None)
 def test_the_gain_is_that_of_xgboosts_scan(seed, n_categories, missing, **options):
     histogram = random_histogram(seed, n_categories, missing)

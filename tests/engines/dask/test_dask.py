@@ -226,9 +226,7 @@ def test_what_is_no_client_is_refused(frame, engine, says):
 
 @pytest.mark.slow
 def test_shards_are_an_argument_of_the_engine(client, frame):
-    with pytest.raises(
-        fb.ParameterError, match=r"shards=2 divides rows of this process; give engine=fb.Dask\(..., shards=2\)"
-    ):
+    with pytest.raises(fb.ParameterError, match=r"shards=2 divides rows of this process; give engine=fb.Dask\(...,"):
         fb.fit(frame, "amount", engine=fb.Dask(client), shards=2, **OPTIONS)
 
 

@@ -251,20 +251,13 @@ def test_dates_without_end_lie_past_all_others(type_name, engine):
 @cases(
     ("expression", "type_name"),
     [
-        ("TIME '12:00'", "TIME"),
-        ("TIMETZ '12:00+01'", "TIME WITH TIME ZONE"),
-        ("encode('a')", "BLOB"),
-        ("'101'::BIT", "BIT"),
-        ("[1, 2]", "INTEGER[]"),
-        ("[1, 2]::INTEGER[2]", "INTEGER[2]"),
-        ("{'a': 1}", "STRUCT(a INTEGER)"),
-        ("MAP {'a': 1}", "MAP(VARCHAR, INTEGER)"),
-        ("union_value(a := 1)", "UNION(a INTEGER)"),
-        ("uuid()", "UUID"),
-        ("'{}'::JSON", "JSON"),
+        ("TIME '12:00'", "TIME"), ("TIMETZ '12:00+01'", "TIME WITH TIME ZONE"), ("encode('a')", "BLOB"),
+        ("'101'::BIT", "BIT"), ("[1, 2]", "INTEGER[]"), ("[1, 2]::INTEGER[2]", "INTEGER[2]"),
+        ("{'a': 1}", "STRUCT(a INTEGER)"), ("MAP {'a': 1}", "MAP(VARCHAR, INTEGER)"),
+        ("union_value(a := 1)", "UNION(a INTEGER)"), ("uuid()", "UUID"), ("'{}'::JSON", "JSON"),
         ("1::BIGNUM", "BIGNUM"),
     ],
-)
+)  # fmt: skip
 def test_a_column_of_any_other_type_is_named_with_its_type(con, expression, type_name):
     relation = con.sql(f"SELECT amount, {expression} AS odd FROM flights")
     engines = ("duckdb", "numba", "polars") if type_name == "UUID" else ("duckdb",)

@@ -160,13 +160,8 @@ def test_kernels_of_nodes():
 
 
 @cases(("values", "dtype"), [
-    ([0.0, 1.0, 255.0], pl.UInt8),
-    ([0.0, -0.0], pl.Float32),
-    ([0.5, -3.0, 256.0], pl.Float32),
-    ([float("inf")], pl.Float32),
-    ([0.1], pl.Float64),
-    ([1e300], pl.Float64),
-    ([1.0, None], pl.Float64),
+    ([0.0, 1.0, 255.0], pl.UInt8), ([0.0, -0.0], pl.Float32), ([0.5, -3.0, 256.0], pl.Float32),
+    ([float("inf")], pl.Float32), ([0.1], pl.Float64), ([1e300], pl.Float64), ([1.0, None], pl.Float64),
 ])  # fmt: skip
 def test_roles_in_fewer_bytes(values, dtype):
     given = pl.Series("label", values, dtype=pl.Float64)

@@ -119,20 +119,14 @@ POLICIES = {
 }
 PENALTIES = {
     "min_child_weight": st.sampled_from([0.0, 0.5, 1.0, 5.0]),
-    "gamma": st.sampled_from([0.0, 0.1, 2.0]),
-    "reg_lambda": st.sampled_from([0.0, 1.0]),
-    "reg_alpha": st.sampled_from([0.0, 0.2]),
-    "max_delta_step": st.sampled_from([0.0, 0.3]),
-    "max_cat_to_onehot": st.sampled_from([1, 4, 20]),
-    "max_cat_threshold": st.sampled_from([2, 64]),
-    "cat_smooth": st.sampled_from([0.0, 1.5]),
-    "max_bin": st.sampled_from([2, 7, 256]),
-    "subsample": st.sampled_from([0.5, 1.0]),
-    "colsample_bytree": st.sampled_from([0.8, 1.0]),
-    "colsample_bylevel": st.sampled_from([0.5, 1.0]),
-    "colsample_bynode": st.sampled_from([0.75, 1.0]),
+    "gamma": st.sampled_from([0.0, 0.1, 2.0]), "reg_lambda": st.sampled_from([0.0, 1.0]),
+    "reg_alpha": st.sampled_from([0.0, 0.2]), "max_delta_step": st.sampled_from([0.0, 0.3]),
+    "max_cat_to_onehot": st.sampled_from([1, 4, 20]), "max_cat_threshold": st.sampled_from([2, 64]),
+    "cat_smooth": st.sampled_from([0.0, 1.5]), "max_bin": st.sampled_from([2, 7, 256]),
+    "subsample": st.sampled_from([0.5, 1.0]), "colsample_bytree": st.sampled_from([0.8, 1.0]),
+    "colsample_bylevel": st.sampled_from([0.5, 1.0]), "colsample_bynode": st.sampled_from([0.75, 1.0]),
     "seed": st.integers(0, 2**40),
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow

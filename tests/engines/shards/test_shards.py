@@ -147,9 +147,7 @@ def test_frames_follow_each_other():
 
 def test_frames_of_other_columns_are_refused():
     frame = every_type(50)
-    with pytest.raises(
-        fb.DataError, match="column 'int8' has type Int8 in the first frame of data and Int64 in frame 2"
-    ):
+    with pytest.raises(fb.DataError, match="column 'int8' has type Int8 in the first frame of data and Int64 in"):
         fb.fit([frame, frame.with_columns(pl.col("int8").cast(pl.Int64))], "amount")
     with pytest.raises(fb.DataError, match="column 'int8' is in the first frame of data but not in frame 3"):
         fb.fit([frame, frame, frame.drop("int8")], "amount")
