@@ -140,7 +140,7 @@ def test_files_that_change_while_they_are_read_are_refused(frame, tmp_path):
     frame[:200].write_parquet(path)
     with pytest.raises(fb.DataError, match=r"column 'int8' can't be read again: .*; files must not change"):
         engine.count_missing()
-    engine.frame = pl.scan_parquet(path)
+    engine.columns.frame = pl.scan_parquet(path)
     with pytest.raises(fb.DataError, match="column 'int8' has 200 rows, where there were 500 before; files must not"):
         engine.count_missing()
 
