@@ -23,6 +23,7 @@ LARGE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @cases("value", LARGE)
 def test_a_value_is_shown_on_one_line_of_80_characters(value):
     assert 0 < len(shown(value)) <= 80

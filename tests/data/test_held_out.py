@@ -182,6 +182,7 @@ def test_predicates_choose_rows_and_where_they_are_null_rows_train(predicate, ho
         np.testing.assert_allclose(model.history.to_numpy(), by_hand.history.to_numpy(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_rows_with_null_in_the_boolean_column_train():
     data = TRAIN.with_columns(held=pl.when(pl.col("n") < 3).then(pl.col("n") > 0))
     by_hand = fb.fit(data.filter(~pl.col("held").fill_null(False)), "y", features=FEATURES, **SHAPE)

@@ -84,6 +84,7 @@ def test_predicates_are_checked_inside_macros(con):
     assert "calls 'shakier', which may" in refused(con.table("t"), "shakier(k)")
 
 
+@pytest.mark.slow
 def test_a_nondeterministic_relation_may_be_split(con):
     drawn = con.sql("SELECT *, random() < 0.5 AS late FROM t")
     assert fb.fit(drawn, "y", features=["k"], valid="late", n_estimators=1).history.height == 1

@@ -169,6 +169,7 @@ def test_rows_are_read_once(con, counted, model, use):
     assert left(con) == set()
 
 
+@pytest.mark.slow
 def test_labels_and_values_are_of_the_same_rows(con, monkeypatch):
     monkeypatch.setattr(query_costs, "MAX_VALUES", -1)
     rows = con.sql("SELECT *, x * 2 AS y FROM (SELECT floor(random() * 200) AS x FROM range(500))")

@@ -77,6 +77,7 @@ def test_what_is_no_row_is_refused(model, name):
         assert message in str(error.value), str(error.value)
 
 
+@pytest.mark.slow
 def test_midnights_stand_for_dates(model):
     expected = model.predict(FRAME)
     pandas = FRAME.to_pandas()

@@ -115,6 +115,7 @@ def test_shards_of_files_train_on_the_same_rows(tmp_path):
         assert model.history.equals(expected.history), name
 
 
+@pytest.mark.slow
 def test_rows_without_a_certain_order_are_not_drawn():
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT range AS x, range % 3 AS g, range * 2.0 AS y FROM range(60)")

@@ -69,6 +69,7 @@ def test_a_column_goes_before_a_file():
     assert by_column == fb.fit(TRAIN.filter(pl.col("n") < 4), "y", **SHAPE)
 
 
+@pytest.mark.slow
 def test_text_for_a_model_has_the_types_of_the_model(expected):
     for path in ("others.csv", "part-*.csv", "others.ndjson"):
         assert expected.predict(path).equals(expected.predict(OTHERS))

@@ -140,6 +140,7 @@ def test_a_round_in_duckdb(counts, monkeypatch, by_kernel, in_memory):
         assert of_a_round(counts, con.table("t"), tree_method="approx")["statements"] == statements
 
 
+@pytest.mark.slow
 def test_a_round_of_few_values(counts, monkeypatch):
     """No engine runs a query for few values: they are read once, and trees are grown as in memory."""
     monkeypatch.setattr(query_costs, "MAX_VALUES", 600 * 5)

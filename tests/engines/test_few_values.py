@@ -84,6 +84,7 @@ def test_the_model_is_that_of_queries(monkeypatch, name):
     assert all(model == read[0] for model in read[1:])
 
 
+@pytest.mark.slow
 def test_a_fit_in_shards_stays_with_its_engine(monkeypatch):
     """Each shard of few rows would be read, but the engine was asked for by name, and its shards answer together."""
     monkeypatch.setattr(query_costs, "MAX_VALUES", 1 << 19)

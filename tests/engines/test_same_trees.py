@@ -121,6 +121,7 @@ def test_types_that_only_duckdb_has_give_one_model():
     assert_same("reg:squarederror", *models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "low", "high"),
     [(pl.Int128, -(2**127), 2**127 - 1), (pl.UInt128, 0, 2**128 - 1)],
@@ -191,6 +192,7 @@ def test_the_order_of_rows_does_not_matter_to_exact_trees():
     assert_same("reg:squarederror", *(fb.fit(rows, "amount", **options) for rows in (frame, shuffled(frame))))
 
 
+@pytest.mark.slow
 def test_labels_of_very_different_size_add_up_the_same():
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({

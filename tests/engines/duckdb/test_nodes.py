@@ -61,7 +61,6 @@ def test_every_row_is_where_the_splits_send_it(con, bins, at_a_time):
                 assert nodes_of(con, nodes) == expected.tolist()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_before", [0, 1, 2, 12])
 def test_nodes_asked_for_get_numbers_in_a_row(con, bins, n_before):
     nodes = RowNodes(DuckDBSession(con.table("bins")), "bins", lambda s: f"bin_{s.feature} < {s.bin}", "")
