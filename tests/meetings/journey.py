@@ -82,8 +82,10 @@ class _Journey:
         return self.loss.exact and self["maker"] != "auto"
 
     @property
-    def depends_on_order(self) -> bool:
-        return self["growth"] == "forest" or self["maker"] in ("folds", "auto") or self["loss"] == "ranks"
+    def is_of_another_order(self) -> bool:
+        """Whether the rows are trained on in another order than the plain frame's, and the model depends on it."""
+        depends = self["growth"] == "forest" or self["maker"] in ("folds", "auto") or self["loss"] == "ranks"
+        return depends and self["container"] in _REORDERED
 
 
 @cache
@@ -170,7 +172,7 @@ def _estimated(journey: _Journey, data: Any, options: dict[str, Any]) -> fb.Mode
 
 def _check_fit(journey: _Journey, model: fb.Model) -> None:
     """Hold the model to that of the plain frame by the kernels, and to what is in the rows."""
-    if journey["container"] in _REORDERED and journey.depends_on_order:
+    if journey.is_of_another_order:
         return
     columns = "strings" if journey["columns"] == "integer categories" else journey["columns"]
     plain = journey.frame
@@ -252,7 +254,7 @@ def _refitted(journey: _Journey, model: fb.Model) -> fb.Model:
     if journey["extra"] == "valid":
         training = training.filter(~pl.col("late"))
     again = model.refit(training, journey.target, **journey.weight, **journey.group)
-    if journey["growth"] != "forest" and journey["maker"] == "fit":
+    if journey["growth"] != "forest" and journey["maker"] == "fit" and not journey.is_of_another_order:
         _same(_margins(again, training), _margins(model, training), "the model refitted to its rows")
     if journey["growth"] == "monotone":
         turned = training.with_columns(price=11 - pl.col("price"))
