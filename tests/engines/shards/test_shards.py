@@ -57,7 +57,7 @@ SHAPES = {
     "forest": {"num_parallel_tree": 2, "subsample": 0.6},
     "dropouts": {"booster": "dart", "rate_drop": 0.5},
     "weighted": {"weight": "w"},
-    "weighted quantiles": {"objective": "reg:quantileerror", "quantile_alpha": 0.3, "weight": "w"},
+    "weighted quantiles": {"objective": "reg:quantileerror", "quantile_alpha": 0.3, "weight": "w", "subsample": 0.6},
     "constrained": {"monotone_constraints": {"float64": 1}},
     "validated": {"objective": "binary:logistic", "eval_metric": ["auc", "aucpr", "logloss"], "valid": "w > 1.4",
                   "early_stopping_rounds": 2},
