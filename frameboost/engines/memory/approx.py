@@ -24,7 +24,7 @@ class GlobalApproxEngine(MemoryEngine):
     """`RebinningEngine` over ranks.
 
     Each column is sorted once, and its values replaced by their ranks among the distinct ones. For each tree, h is
-    summed by rank, cuts are found by prefix sums of it, and a table of rank -> code gives every row its code.
+    summed by rank, cuts are found by prefix sums of it, and every row's code is read from a table rank -> code.
     """
 
     def load_columns(self) -> list[Bins]:
@@ -72,15 +72,15 @@ class GlobalApproxEngine(MemoryEngine):
         return bins
 
     def _store_codes(self, bins: Sequence[Bins], cuts: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> None:
-        """Store every row's codes, given the ranks at which bins start."""
+        """Store every row's codes, from the ranks at which bins start."""
         self.binned = BinnedColumns(bins, self.n_rows, room=self.binned)
 
-        def encode(i: int, own: Bins, codes: Codes) -> None:
+        def encode(i: int, bins: Bins, codes: Codes) -> None:
             distinct, ranks = self._ranked[i][1], self._ranks[i]
-            if own.feature.type.is_categorical:
+            if bins.feature.type.is_categorical:
                 codes[:] = ranks
                 return
-            table = codes_by_rank(cuts[i], len(distinct), own.missing)
+            table = codes_by_rank(cuts[i], len(distinct), bins.missing)
             np.take(table.astype(codes.dtype, copy=False), ranks, out=codes, mode="clip")
 
         self.binned.fill(encode, self.workers)
@@ -113,15 +113,15 @@ class LocalApproxEngine(PresortedEngine):
         """See `NodeBinningEngine.node_bins`."""
         index_of = np.full(self.n_nodes, -1, dtype=np.int64)
         index_of[list(nodes)] = np.arange(len(nodes))
-        found: list[NodeBins | None] = [None] * len(self.features)
+        results: list[NodeBins | None] = [None] * len(self.features)
 
         def scan(first: int, last: int) -> None:
             for i in range(first, last):
                 is_categorical = self.features[i].type.is_categorical
-                found[i] = (self._categories if is_categorical else self._bins)(i, index_of, len(nodes), max_bin)
+                results[i] = (self._categories if is_categorical else self._bins)(i, index_of, len(nodes), max_bin)
 
         self.workers.over(len(self.features), scan)
-        return [of_nodes for of_nodes in found if of_nodes is not None]
+        return [of_nodes for of_nodes in results if of_nodes is not None]
 
     def _bins(self, feature: int, index_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
         distinct = self.distinct[feature]
@@ -136,7 +136,7 @@ class LocalApproxEngine(PresortedEngine):
         # Drop the bins that no node has.
         histogram = np.delete(histogram, slice(int(counts.max()), most), axis=1)
         cuts, below = (
-            [distinct.gather(own[1:count]).to_list() for own, count in zip(ranks, counts.tolist(), strict=True)]
+            [distinct.gather(of_node[1:count]).to_list() for of_node, count in zip(ranks, counts.tolist(), strict=True)]
             for ranks in (starts, befores)
         )
         return NodeBins(histogram, cuts, below)
@@ -171,7 +171,7 @@ def sum_below(ranks, weights, below):  # type: ignore[no-untyped-def]
     Parameters
     ----------
     ranks
-        uint32 (rows,): the value's place among the column's distinct values; missing values come after them.
+        uint32 (rows,): the index of the value among the column's distinct values; missing values come after them.
     weights
         float64 (rows,).
     below
@@ -189,7 +189,7 @@ def sum_below(ranks, weights, below):  # type: ignore[no-untyped-def]
 def bin_nodes(  # type: ignore[no-untyped-def]
     sorted_rows, ranks, missing, node_of, gradients, index_of, max_bin, out, starts, befores, counts
 ):
-    """Bin one feature in every open node on its own, cut as by `frameboost.binning.bins.weighted_cut_positions`.
+    """Bin one feature in every open node apart, cut as by `frameboost.binning.bins.weighted_cut_positions`.
 
     A first scan sums h and counts distinct values by node, a second assigns bins. Both interleave all nodes: a row adds
     to the state of its node.
@@ -199,15 +199,15 @@ def bin_nodes(  # type: ignore[no-untyped-def]
     sorted_rows
         uint32 (rows,): row numbers, missing values first, then by ascending value.
     ranks
-        uint32 (rows,): the value's place among the column's distinct values, ``missing`` where it is missing.
+        uint32 (rows,): the index of the value among the column's distinct values, ``missing`` where it is missing.
     missing
         The rank of a missing value.
     node_of
         int32 (rows,): the node of each row.
     gradients
         float64 (rows, 2): g and h.
-    place_of
-        int64 (nodes made so far,): a node's place in the results; -1 if it isn't open.
+    index_of
+        int64 (nodes made so far,): the index of each node's result, -1 if the node is not open.
     max_bin
         The most bins of a node.
     out
@@ -250,13 +250,13 @@ def bin_nodes(  # type: ignore[no-untyped-def]
         if rank != last[index]:
             before_it, last[index] = last[index], rank
             if n_values[index] <= max_bin:
-                own = part[index] + 1
+                number = part[index] + 1
             elif total[index] > 0.0:
-                own = min(np.int64(np.floor(before[index] * np.float64(max_bin) / total[index])), max_bin - 1)
+                number = min(np.int64(np.floor(before[index] * np.float64(max_bin) / total[index])), max_bin - 1)
             else:
-                own = 0
-            if own != part[index]:
-                part[index] = own
+                number = 0
+            if number != part[index]:
+                part[index] = number
                 starts[index, counts[index]] = rank
                 befores[index, counts[index]] = before_it
                 counts[index] += 1

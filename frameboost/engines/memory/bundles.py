@@ -37,7 +37,7 @@ class Bundles:
     codes
         uint8 (rows, bundles).
     offsets
-        int64 (bundles + 1,): the first slot of each bundle in histograms of their own; last, the number of slots.
+        int64 (bundles + 1,): the first slot of each bundle in the bundles' histograms; last, the number of slots.
     sources, targets
         int64: slots of the bundles, and the features' slots that their sums are added to.
     slots
@@ -68,12 +68,12 @@ class Bundles:
 
 @kernel
 def _add_one_by_feature(sums, sources, targets, slots, histograms, indices, item):  # type: ignore[no-untyped-def]
-    found, histogram = sums[item], histograms[indices[item]]
+    bundle_sums, histogram = sums[item], histograms[indices[item]]
     for i in range(len(slots)):
         histogram[slots[i], 0] = histogram[slots[i], 1] = 0.0
     for i in range(len(sources)):
-        histogram[targets[i], 0] += found[sources[i], 0]
-        histogram[targets[i], 1] += found[sources[i], 1]
+        histogram[targets[i], 0] += bundle_sums[sources[i], 0]
+        histogram[targets[i], 1] += bundle_sums[sources[i], 1]
 
 
 _adding_by_feature = outlined(_add_one_by_feature)
@@ -104,20 +104,20 @@ def find_bundles(bins: Sequence[Bins], n_rows: int, without: Collection[int] = (
     Of the features of 10, 10, 2, 300, 2 and 16 codes the first three are a bundle of 200 codes, and the last two one of
     32.
     """
-    found: list[list[int]] = []
+    bundles: list[list[int]] = []
     size = MAX_CODES_OF_BUNDLE + 1
     for i, each in enumerate(bins):
         count = each.largest_code + 1
         if i in without or count > MAX_CODES_OF_FEATURE:
             continue
         if size * count > MAX_CODES_OF_BUNDLE:
-            found.append([])
+            bundles.append([])
             size = 1
-        found[-1].append(i)
+        bundles[-1].append(i)
         size *= count
-    found = [bundle for bundle in found if len(bundle) > 1]
-    pays = n_rows >= MIN_BUNDLED_ROWS and sum(map(len, found)) - len(found) >= MIN_SAVED
-    return found if pays else []
+    bundles = [bundle for bundle in bundles if len(bundle) > 1]
+    pays = n_rows >= MIN_BUNDLED_ROWS and sum(map(len, bundles)) - len(bundles) >= MIN_SAVED
+    return bundles if pays else []
 
 
 class BundledCodes(Bundles):
@@ -150,15 +150,15 @@ class BundledCodes(Bundles):
         self.codes = np.empty((n_rows, len(bundles)), np.uint8)
 
     def fill(self, columns: Mapping[int, Codes], workers: Workers) -> None:
-        """Write the codes, given each feature's."""
+        """Write the codes, from those of each feature."""
         by_column = np.empty(self.codes.shape[::-1], np.uint8)
 
         def combine(index: int) -> None:
-            own = by_column[index]
-            own[:] = 0
+            codes = by_column[index]
+            codes[:] = 0
             for feature, count in zip(self._bundles[index], self._counts[index], strict=True):
-                own *= count
-                own += columns[feature]
+                codes *= count
+                codes += columns[feature]
 
         workers.each(range(len(self._bundles)), combine)
         workers.over(len(self.codes), partial(interleave, by_column, self.codes, 0), smallest=VALUES_PER_TASK)
@@ -171,7 +171,7 @@ class ExclusiveBundles(Bundles):
     """The codes of sparse features by row, each code a combination of codes that occurs in the bundle's features.
 
     LightGBM's exclusive feature bundling (Ke et al. 2017, section 4), but exact: rows with entries of several features
-    are not conflicts, they have codes of their own. Columns that are made of a string of ten values have ten
+    are not conflicts, they have other codes. Columns that are made of a string of ten values have ten
     combinations, those of two such strings at most a hundred.
 
     Say two features have the slots 0 to 1 and 2 to 4, and the codes 0 and 2 in most rows. Rows of the codes (0, 2),
@@ -186,9 +186,9 @@ class ExclusiveBundles(Bundles):
         self.codes = codes
         self.slots = slots
         self.offsets = np.cumsum([0, *map(len, combinations)])
-        entries = [own for bundle in combinations for own in bundle]
+        entries = [entry for bundle in combinations for entry in bundle]
         of_total = np.arange(self.offsets[1])
-        self.sources = np.append(of_total, np.repeat(np.arange(len(entries)), [len(own) for own in entries]))
+        self.sources = np.append(of_total, np.repeat(np.arange(len(entries)), [len(entry) for entry in entries]))
         self.targets = np.concatenate([np.full_like(of_total, total), *entries])
 
     def sort(self, order: RowNumbers) -> None:
@@ -240,20 +240,20 @@ class _Bundle:
     def take(self, rows: RowNumbers, codes: Codes, first: int, n_codes: int) -> bool:
         """Add a feature with its first slot, and return True; do nothing if there are too many combinations then."""
         # combination * n_codes + code -> the combination of both
-        found = np.zeros(MAX_COMBINATIONS * n_codes, np.uint16)
-        if not combine_codes(rows, codes, n_codes, self.codes, len(self.combinations), found):
+        numbers = np.zeros(MAX_COMBINATIONS * n_codes, np.uint16)
+        if not combine_codes(rows, codes, n_codes, self.codes, len(self.combinations), numbers):
             return False
-        pairs = np.flatnonzero(found)
-        for pair in pairs[np.argsort(found[pairs])].tolist():
+        pairs = np.flatnonzero(numbers)
+        for pair in pairs[np.argsort(numbers[pairs])].tolist():
             self.combinations.append(np.append(self.combinations[pair // n_codes], first + pair % n_codes))
         return True
 
 
 @kernel
-def combine_codes(rows, codes, n_codes, combined, n_combinations, found):  # type: ignore[no-untyped-def]
+def combine_codes(rows, codes, n_codes, combined, n_combinations, numbers):  # type: ignore[no-untyped-def]
     """Add a feature to a bundle (see `ExclusiveBundles`) if that is possible.
 
-    Combinations are numbered from 0; new ones are numbered as they are found.
+    Combinations are numbered from 0; new ones in the order of the rows.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def combine_codes(rows, codes, n_codes, combined, n_combinations, found):  # typ
         uint8 (rows,): each row's combination of the other features' codes; changed to that of this feature's as well.
     n_combinations
         How many there are.
-    found
+    numbers
         uint16 (`MAX_COMBINATIONS` * n_codes,), written, 0 before: the combination of a combination and a code, 0 if
         no row has both.
 
@@ -275,11 +275,11 @@ def combine_codes(rows, codes, n_codes, combined, n_combinations, found):  # typ
     """
     for i in range(len(rows)):
         pair = combined[rows[i]] * n_codes + codes[i]
-        if found[pair] == 0:
+        if numbers[pair] == 0:
             if n_combinations == MAX_COMBINATIONS:
                 return False
-            found[pair] = n_combinations
+            numbers[pair] = n_combinations
             n_combinations += 1
     for i in range(len(rows)):
-        combined[rows[i]] = found[combined[rows[i]] * n_codes + codes[i]]
+        combined[rows[i]] = numbers[combined[rows[i]] * n_codes + codes[i]]
     return True

@@ -171,14 +171,14 @@ class FrameColumns:
         """See `HistogramEngine.propose_bins`; each thread proposes those of one column at a time."""
         sample = sample_of(self.n_rows)
         proposed = dict(given)
-        rooms = local()  # each thread's own
+        rooms = local()  # one of each thread
 
         def propose(number: int) -> None:
-            if not hasattr(rooms, "own"):
-                rooms.own = returned(self.n_rows)
+            if not hasattr(rooms, "array"):
+                rooms.array = returned(self.n_rows)
             rare = self.rare_values(number) if sample is None else None
             proposed[number] = propose_column(
-                self.features[number], self.values(number), max_bin, sample, rare, rooms.own
+                self.features[number], self.values(number), max_bin, sample, rare, rooms.array
             )
 
         missing = [i for i in range(len(self.features)) if i not in given]
@@ -201,7 +201,7 @@ class FrameColumns:
         """Return those of some features that are sparse, each with the code of most of its rows.
 
         That is the code of its most frequent value, if three quarters of the rows have that (see `rare_values`); else
-        it is told by some rows, evenly spaced. Small data has none, as it needs no more than one array.
+        it is estimated from some rows, evenly spaced. Small data has none, as it needs no more than one array.
         """
         n_rows = self.n_rows
         if (
@@ -279,7 +279,7 @@ class BinnedColumns:
     ) -> None:
         """Lay out the codes; ``common`` has the sparse features with the code of most rows (see `find_sparse`).
 
-        The codes take the place of those in ``room`` where they have the same types: fresh memory is slow. Those of
+        The codes overwrite those in ``room`` where they have the same types: fresh memory is slow. Those of
         ``keyed`` are stored by key alone.
         """
         self.layout = SlotLayout(bins)
@@ -366,7 +366,7 @@ class BinnedColumns:
         count, rows = len(firsts) - 1, partition.rows
         team = workers.team(count)
         # The shares after the first may start within a node that the share before is adding up. Each gets a histogram
-        # of its own for that node, which is added in the end.
+        # of that node apart, which is added in the end.
         more, is_first = np.zeros((count - 1, *out.shape[1:])), True
         for codes, slots in self.by_row:
             blocks = may_block(codes, out.shape[1])
@@ -417,7 +417,7 @@ class BinnedColumns:
         if self.bundled is not None:
             self.bundled.fill(columns, workers)
         if self.keyed is not None:
-            self.keyed.forget_records([columns[i] for i in self.keyed.own])
+            self.keyed.forget_records([columns[i] for i in self.keyed.fact_features])
 
 
 def is_small(n_rows: int, n_features: int) -> bool:
@@ -426,16 +426,16 @@ def is_small(n_rows: int, n_features: int) -> bool:
 
 
 def _indices(features: Sequence[int], n_features: int) -> IntArray:
-    """Return the place of each feature among some of them, -1 of the others."""
-    found = np.full(n_features, -1, np.int64)
-    found[features] = range(len(features))
-    return found
+    """Return the index of each feature among some of them, -1 of the others."""
+    indices = np.full(n_features, -1, np.int64)
+    indices[features] = range(len(features))
+    return indices
 
 
 # --- the codes of features most of whose rows differ ------------------------------------------------------------------
 
 
-# Writes the codes of a feature to an array of its own.
+# Writes the codes of a feature to an array.
 WriteCodes = Callable[[int, Codes], None]
 
 # Features whose columns are written at once.
@@ -454,7 +454,7 @@ class DenseCodes:
     Attributes
     ----------
     indices
-        int64 (all features,): the place of each of these features among them, -1 of the others.
+        int64 (all features,): the index of each of these features among them, -1 of the others.
     features
         int64: their numbers.
     columns
@@ -479,7 +479,7 @@ class DenseCodes:
     columns: Codes
     rows: Codes | None
     _copies: Codes  # (copied features, rows)
-    _copied: IntArray  # the place among them of each feature, -1 of others; last, of a split on none of these features
+    _copied: IntArray  # the index among them of each feature, -1 of others; last, of a split on none of these features
 
     def __init__(
         self,
@@ -504,7 +504,7 @@ class DenseCodes:
 
     @property
     def has_columns(self) -> bool:
-        """Whether the columns have memory of their own."""
+        """Whether the columns have memory besides the rows."""
         return self.columns.base is None
 
     def fill(self, write: WriteCodes, workers: Workers) -> None:
@@ -537,11 +537,11 @@ class DenseCodes:
         room = buffer.view(rows.dtype)
         width = len(room) // len(rows)
         for at in range(0, rows.shape[1], width):
-            own = rows[:, at : at + width]
-            in_order = room[: own.size].reshape(own.shape)
+            block = rows[:, at : at + width]
+            in_order = room[: block.size].reshape(block.shape)
             take = partial(take_codes, rows, order, at, in_order)
             workers.over(len(rows), take, smallest=VALUES_PER_TASK)
-            workers.over(len(rows), partial(_put, own, in_order), smallest=VALUES_PER_TASK)
+            workers.over(len(rows), partial(_put, block, in_order), smallest=VALUES_PER_TASK)
         self._forget_copies()
 
     # --- what splits compare ------------------------------------------------------------------------------------------

@@ -93,9 +93,9 @@ class MemoryEngine(ArrayEngine):
         """Return a column's rows in another order."""
         if values.dtype != pl.Float64 or values.null_count():
             return values[pl.Series(order)]
-        found = np.empty(len(values))
-        take_all(values.to_numpy(), order, found, self.workers)
-        return pl.Series(values.name, found)
+        sorted_values = np.empty(len(values))
+        take_all(values.to_numpy(), order, sorted_values, self.workers)
+        return pl.Series(values.name, sorted_values)
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class MemoryEngine(ArrayEngine):
             both = zip(self._vector_gh, self._vector_sample, strict=True)
             totals = [self.draw_sample(sample, gh, out) for gh, out in both]
             self._vector_gh = self._vector_sample
-        self.own_gh = self._vector_gh[0]  # to tell which rows are in the sample
+        self.drawn_gh = self._vector_gh[0]  # which rows are in the sample
         self.give_to_root()
         self.may_have_samples = sample is not None
         self.binned.start_tree(self.tree_gh, None)
@@ -174,7 +174,7 @@ class MemoryEngine(ArrayEngine):
     @property
     def summed_gh(self) -> FloatArray:
         """The pairs that histograms add up, float64 (rows, 2); none where records of keys have them."""
-        return self.gradients.summed(self._output) if self.own_gh is None else self.own_gh
+        return self.gradients.summed(self._output) if self.drawn_gh is None else self.drawn_gh
 
     def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `VectorEngine.vector_histograms`."""
@@ -218,11 +218,11 @@ class MemoryEngine(ArrayEngine):
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
-        found = self.computed({"value": value} if weight is None else {"value": value, "weight": weight})
-        values, weights, h = found["value"], found.get("weight"), self.tree_gh[:, 1]
+        computed = self.computed({"value": value} if weight is None else {"value": value, "weight": weight})
+        values, weights, h = computed["value"], computed.get("weight"), self.tree_gh[:, 1]
         leaves = self.partition.leaves()
         if (h <= 0).any():
-            leaves = {node: own for node, rows in leaves.items() if len(own := rows[h[rows] > 0])}
+            leaves = {node: drawn for node, rows in leaves.items() if len(drawn := rows[h[rows] > 0])}
 
         def quantile(rows: RowNumbers) -> float:
             return leaf_quantile(values[rows], None if weights is None else weights[rows], alpha)
@@ -232,10 +232,10 @@ class MemoryEngine(ArrayEngine):
 
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
         """See `ShardEngine.node_values`."""
-        found = self.computed({"value": value} if weight is None else {"value": value, "weight": weight})
+        computed = self.computed({"value": value} if weight is None else {"value": value, "weight": weight})
         leaves, h = dict(sorted(self.partition.leaves().items())), self.tree_gh[:, 1]
         if (h <= 0).any():
             leaves = {node: rows[h[rows] > 0] for node, rows in leaves.items()}
         nodes = np.repeat(np.array(list(leaves), np.int32), [len(rows) for rows in leaves.values()])
         rows = np.concatenate([np.empty(0, np.uint32), *leaves.values()])
-        return pl.DataFrame({"node": nodes, **{name: each[rows] for name, each in found.items()}})
+        return pl.DataFrame({"node": nodes, **{name: each[rows] for name, each in computed.items()}})

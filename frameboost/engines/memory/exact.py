@@ -29,10 +29,10 @@ __all__ = ["ExactEngine", "PresortedEngine", "rank_of"]
 
 
 class PresortedEngine(ArrayEngine):
-    """Rows as ranks, (features, rows): the place of each value among the distinct values of its column.
+    """Rows as ranks, (features, rows): the index of each value among the distinct values of its column.
 
     The values 2.5, NULL, 1.0, 2.5 have the ranks 1, 2, 0, 1: a missing value comes after the largest. Splits compare
-    ranks, so every distinct value is a bin of its own.
+    ranks, so every distinct value is a bin.
     """
 
     def presort(self) -> list[Bins]:
@@ -41,12 +41,12 @@ class PresortedEngine(ArrayEngine):
         n_features = len(self.features)
         self.ranks = np.empty((n_features, self.n_rows), dtype=np.uint32)
         self.sorted_rows = np.empty_like(self.ranks)  # the missing first, then by ascending value
-        found = self.workers.each(
+        columns = self.workers.each(
             range(n_features),
             lambda i: sort_column(self.features[i], self.values(i), self.ranks[i], self.sorted_rows[i]),
         )
-        self.bins: list[Bins] = [bins for bins, _ in found]
-        self.distinct: list[pl.Series] = [distinct for _, distinct in found]
+        self.bins: list[Bins] = [bins for bins, _ in columns]
+        self.distinct: list[pl.Series] = [distinct for _, distinct in columns]
         self.columns.drop()
         self.node_of = np.zeros(self.n_rows, dtype=np.int32)
         return self.bins
@@ -110,7 +110,7 @@ def rank_of(distinct: pl.Series, threshold: Physical | None) -> int:
 
 
 # A split whose threshold is still to be chosen, and the gap that it is in.
-_Found = tuple[Split, tuple[Physical, Physical] | None]
+_Candidate = tuple[Split, tuple[Physical, Physical] | None]
 
 
 class ExactEngine(PresortedEngine):
@@ -153,7 +153,7 @@ class ExactEngine(PresortedEngine):
         """See `ColumnBlockEngine.best_splits`."""
         part = self._parting()
 
-        def scan(feature: int) -> list[_Found | None]:
+        def scan(feature: int) -> list[_Candidate | None]:
             is_categorical = self.features[feature].type.is_categorical
             if not is_categorical:
                 part(feature)
@@ -162,18 +162,18 @@ class ExactEngine(PresortedEngine):
             by_value = self._categorical if is_categorical else self._numeric
             return by_value(feature, nodes, totals, penalties, limits)
 
-        found = self.workers.each(range(len(self.features)), scan)
+        by_feature = self.workers.each(range(len(self.features)), scan)
         # Ties go to the lowest feature: max keeps the first.
         best = [
             max((s for s in of_node if s is not None), key=lambda s: s[0].gain, default=None)
-            for of_node in zip(*found, strict=True)
+            for of_node in zip(*by_feature, strict=True)
         ]
         thresholds = thresholds_of_gaps([each and each[1] for each in best])
         return [each and each[0]._replace(threshold=t) for each, t in zip(best, thresholds, strict=True)]
 
     def _numeric(
         self, feature: int, nodes: Sequence[int], totals: Sequence[Stats], p: Penalties, limits: SplitLimits
-    ) -> list[_Found | None]:
+    ) -> list[_Candidate | None]:
         n = len(totals)
         G, H = np.array([t.G for t in totals]), np.array([t.H for t in totals])
         parent = np.array([
@@ -187,7 +187,7 @@ class ExactEngine(PresortedEngine):
             limits.allowed[:, feature].copy(), G, H, limits.monotone[feature], limits.bounds,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, parent, best, stats,
         )  # fmt: skip
-        splits: list[_Found | None] = []
+        splits: list[_Candidate | None] = []
         for total, (is_split, below, above, missing_left), (gain, GL, HL) in zip(
             totals, best.tolist(), stats.tolist(), strict=True
         ):
@@ -204,7 +204,7 @@ class ExactEngine(PresortedEngine):
 
     def _categorical(
         self, feature: int, nodes: Sequence[int], totals: Sequence[Stats], p: Penalties, limits: SplitLimits
-    ) -> list[_Found | None]:
+    ) -> list[_Candidate | None]:
         index_of = np.full(self.n_nodes, -1, dtype=np.int64)
         index_of[list(nodes)] = np.where(limits.allowed[:, feature], np.arange(len(nodes)), -1)
         n_codes = self.bins[feature].count + 1
@@ -212,14 +212,14 @@ class ExactEngine(PresortedEngine):
         category_histogram(self.ranks[feature], self.node_of, self.tree_gh, index_of, histograms)
         best, stats = np.empty((len(totals), 3), dtype=np.int64), np.empty((len(totals), 3))
         monotone, bounds = limits.bounding(p.max_delta_step)
-        own = None if monotone is None else monotone[feature : feature + 1]
+        monotone_of_feature = None if monotone is None else monotone[feature : feature + 1]
         find_splits(
             NO_TEAM, histograms, np.arange(len(histograms)), np.array([0, n_codes]), np.array([True]),
-            limits.allowed[:, feature : feature + 1].copy(), own, bounds, None,
+            limits.allowed[:, feature : feature + 1].copy(), monotone_of_feature, bounds, None,
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats, 1,
         )  # fmt: skip
-        found: list[_Found | None] = []
+        splits: list[_Candidate | None] = []
         for total, histogram, choice, (gain, GL, HL) in zip(
             totals, histograms, best.tolist(), stats.tolist(), strict=True
         ):
@@ -228,8 +228,8 @@ class ExactEngine(PresortedEngine):
                 category, missing_left = choice[1], bool(choice[2])
                 left = Stats(GL, HL)
                 chosen = categorical_split(histogram, feature, category, missing_left, gain, left, total, p), None
-            found.append(chosen)
-        return found
+            splits.append(chosen)
+        return splits
 
     def _parting(self) -> Callable[[int], None]:
         """Compute the ranges of the new children; return a function that partitions a column's block."""
@@ -438,7 +438,7 @@ def move_rows(  # type: ignore[no-untyped-def]
     feature, bound, missing, missing_left, left, right
         One entry per split: a row goes left if its code is below ``bound``, or is ``missing`` and ``missing_left``.
     table_at, tables
-        For a categorical split, the place in ``tables`` (bool) where its table of which codes go left starts; else -1.
+        For a categorical split, the index in ``tables`` (bool) where its table of which codes go left starts; else -1.
     """
     for row in range(first, last):
         split = split_of[node_of[row]]

@@ -54,7 +54,7 @@ class _Plan:
     keys: list[Hashable | None]  # of the fixed expressions, None for others
     version: int  # of the fixed terms that the keys are of
     program: Program | None  # of those that change from round to round; None if they are none, or have no program
-    wanted: tuple[str, ...] = ()
+    changing: tuple[str, ...] = ()
     known: dict[str, float] = field(default_factory=dict)
     # The kernel takes pairs: results of an odd number have the first once more.
     results: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -94,7 +94,7 @@ class ExactSums:
         if plan.program is None:
             return dict(plan.known) if len(plan.known) == len(expressions) else None
         sums = self._sums(plan.program, plan, rows)
-        return None if sums is None else plan.known | dict(zip(plan.wanted, sums, strict=True))
+        return None if sums is None else plan.known | dict(zip(plan.changing, sums, strict=True))
 
     def _planned(self, expressions: Mapping[str, Expression], rows: _Rows, keys: list[Hashable | None]) -> _Plan:
         """Return how sums are computed from now on; those of fixed expressions are computed at once."""
@@ -104,9 +104,9 @@ class ExactSums:
         program = compile_program([expressions[name] for name in fixed], terms, self._constants)
         sums = None if program is None else self._sums(program, _Plan(terms, [], 0, program), rows)
         plan.known = {} if sums is None else dict(zip(fixed, sums, strict=True))
-        plan.wanted = tuple(name for name in expressions if name not in plan.known)
-        wanted = [expressions[name] for name in plan.wanted]
-        plan.program = compile_program(wanted, terms, self._constants) if wanted else None
+        plan.changing = tuple(name for name in expressions if name not in plan.known)
+        remaining = [expressions[name] for name in plan.changing]
+        plan.program = compile_program(remaining, terms, self._constants) if remaining else None
         return plan
 
     def _sums(self, program: Program, plan: _Plan, rows: _Rows) -> list[float] | None:
@@ -154,7 +154,7 @@ class ExactSums:
             )
 
         def of_slice(slice_: tuple[int, int], rounded: FloatArray) -> tuple[FloatArray, FloatArray]:
-            found = []
+            parts = []
             for start in range(*slice_, _BLOCK):
                 stop = min(start + _BLOCK, slice_[1])
                 block = [np.ascontiguousarray(column[start:stop], np.float64) for column in columns]
@@ -163,8 +163,8 @@ class ExactSums:
                     program.for_kernels, program.constants, addresses, plan.results, 0, stop - start, plan.offsets,
                     rounded,
                 )  # fmt: skip
-                found.append(part)
-            return _merged(found)
+                parts.append(part)
+            return _merged(parts)
 
         if n_rows < 2 * VALUES_PER_TASK:
             self._make_room(plan)
@@ -179,11 +179,11 @@ class ExactSums:
             self._rounded = np.empty((len(plan.results) // 2, min(self._n_rows, _BLOCK), 2))
 
 
-def _merged(found: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+def _merged(parts: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
     """Return the largest magnitudes, NaN if one is, and the sums over several parts of the rows."""
-    if len(found) == 1:
-        return found[0]
-    largest, sums = zip(*found, strict=True)
+    if len(parts) == 1:
+        return parts[0]
+    largest, sums = zip(*parts, strict=True)
     return np.max(largest, axis=0), np.sum(sums, axis=0)
 
 

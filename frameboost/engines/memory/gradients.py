@@ -150,8 +150,8 @@ class Gradients:
 
     def of(self, output: int) -> FloatArray:
         """Return g and h of an output, float64 (rows, 2)."""
-        found: FloatArray = self.gh[output]
-        return found
+        gh: FloatArray = self.gh[output]
+        return gh
 
     def summed(self, output: int) -> FloatArray:
         """Return the pairs of an output that histograms add up; none where they read them elsewhere."""
@@ -190,22 +190,22 @@ class Gradients:
 
     def _program_of(self, gradients: Mapping[str, Expression], rows: _Rows) -> Program | None:
         """Return the gradients' program, compiled anew only when they or the terms have changed."""
-        wanted = list(gradients.values())
-        if self._compiled is None or self._compiled[0] != wanted or self._compiled[1] != rows.terms:
+        expressions = list(gradients.values())
+        if self._compiled is None or self._compiled[0] != expressions or self._compiled[1] != rows.terms:
             terms = dict(rows.terms)
-            self._compiled = wanted, terms, compile_program(wanted, terms, self._constants)
+            self._compiled = expressions, terms, compile_program(expressions, terms, self._constants)
         return self._compiled[2]
 
     def _compute_by_polars(
         self, gradients: Mapping[str, Expression], rows: _Rows, offsets: Sequence[float] | None
     ) -> list[float]:
-        """Compute the pairs on grids of their own, or of the given offsets; return the largest magnitudes."""
-        found = rows.by_row(gradients).get_columns()
+        """Compute the pairs on grids of ``offsets``, None for those of their magnitudes; return the largest."""
+        columns = rows.by_row(gradients).get_columns()
         self.totals, largest = [], []
         for k, gh in enumerate(self.gh):
-            own = put_gh(found[2 * k].to_numpy(), found[2 * k + 1].to_numpy(), gh)
-            largest += own
-            grids = self._grids(own, rows.n_rows) if offsets is None else offsets[2 * k : 2 * k + 2]
+            magnitudes = put_gh(columns[2 * k].to_numpy(), columns[2 * k + 1].to_numpy(), gh)
+            largest += magnitudes
+            grids = self._grids(magnitudes, rows.n_rows) if offsets is None else offsets[2 * k : 2 * k + 2]
             self.totals.append(self.round(gh, grids))
         return largest
 
@@ -221,8 +221,8 @@ class Gradients:
         return largest.tolist()  # type: ignore[no-any-return]
 
     def _set_totals(self, sums: FloatArray) -> None:
-        given = sums.tolist()
-        self.totals = [Stats(given[k], given[k + 1]) for k in range(0, len(given), 2)]
+        values = sums.tolist()
+        self.totals = [Stats(values[k], values[k + 1]) for k in range(0, len(values), 2)]
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------

@@ -82,10 +82,10 @@ def _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, gh, histogr
                 at = (i - first) << _ONE
                 _add_row(sums, all_codes, np.uint64(rows[i]) * n_features, feature, end, gh[at], gh[at + _ONE])
     for k in range(codes.shape[1]):
-        # Behind the feature's own slots are those of other features: 0 is added to them.
-        own, found = histogram[2 * slots[k] :][:512], sums[k * STRIDE :]
-        for i in range(len(own)):
-            own[i] += found[i]
+        # After the feature's slots are those of other features: 0 is added to them.
+        bins_of_feature, block_sums = histogram[2 * slots[k] :][:512], sums[k * STRIDE :]
+        for i in range(len(bins_of_feature)):
+            bins_of_feature[i] += block_sums[i]
 
 
 @kernel
@@ -106,7 +106,7 @@ def build_share(  # type: ignore[no-untyped-def]
     sums, gh = np.empty(0), np.empty(0)
     if may_block is not None:
         sums, gh = np.empty(codes.shape[1] * STRIDE), np.empty(np.int64(_ROWS) << 1)
-    # The node that the share before has begun: its sums go to a histogram of this share's own.
+    # The node that the share before has begun: its sums go to a histogram of this share alone.
     before = parts[firsts[share] - 1, 0] if share > 0 else -1
     for part in range(firsts[share], firsts[share + 1]):
         node, start, stop = parts[part, 0], parts[part, 1], parts[part, 2]
@@ -141,14 +141,14 @@ def build_histograms(  # type: ignore[no-untyped-def]
     slots
         int64 (features,): the first slot of each feature.
     histograms, indices
-        float64 (histograms, slots, 2), added to, and int64 (nodes,): the place of each node.
+        float64 (histograms, slots, 2), added to, and int64 (nodes,): the index of each node's.
     more
         float64 (shares - 1, slots, 2), zero at first, added to: the sums of each share but the first for the node that
         the share before has begun.
     is_first
         Whether to clear the nodes' histograms before.
     may_block
-        Whether nodes of many rows are added in blocks; None in place of False, for which no blocks are compiled.
+        Whether nodes of many rows are added in blocks; None instead of False, for which no blocks are compiled.
     """
     if is_first:
         share_out(team, clearing((histograms, indices)), len(indices))
@@ -161,13 +161,13 @@ def add_more(parts, firsts, more, histograms, indices):  # type: ignore[no-untyp
     """Add to each histogram the sums of the shares that started within its node."""
     for share in range(1, len(firsts) - 1):
         if firsts[share] < firsts[share + 1] and parts[firsts[share], 0] == parts[firsts[share] - 1, 0]:
-            histogram, own = histograms[indices[parts[firsts[share], 0]]].ravel(), more[share - 1].ravel()
-            for i in range(len(own)):  # to add arrays whole takes numba three seconds to compile
-                histogram[i] += own[i]
+            histogram, share_sums = histograms[indices[parts[firsts[share], 0]]].ravel(), more[share - 1].ravel()
+            for i in range(len(share_sums)):  # to add arrays whole takes numba three seconds to compile
+                histogram[i] += share_sums[i]
 
 
 def may_block(codes: Codes, n_slots: int) -> Literal[True] | None:
-    """Return whether blocks can pay; None in place of False, for which kernels are compiled without them."""
+    """Return whether blocks can pay; None instead of False, for which kernels are compiled without them."""
     is_large = codes.itemsize == 1 and n_slots >= MIN_BINS * codes.shape[1] and len(codes) >= MIN_ROWS
     return True if is_large else None
 

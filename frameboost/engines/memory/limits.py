@@ -18,7 +18,7 @@ __all__ = [
     "MAX_ENTRIES",
     "MAX_FIRST_SPLITS",
     "MAX_IN_CACHE",
-    "MAX_PLACES",
+    "MAX_KEY_SPREAD",
     "MAX_REFERRED",
     "MAX_ROWS_IN_NUMPY",
     "MAX_TWICE",
@@ -80,7 +80,7 @@ MIN_ROWS, MIN_BINS = 1 << 12, 32
 # --- sparse codes, and bundles ----------------------------------------------------------------------------------------
 
 # A column is sparse if at most this share of the rows has another code than the most frequent one. To add an entry
-# takes two to three times as long as to add a code of a dense column, and it takes 8 bytes in place of 2.
+# takes two to three times as long as to add a code of a dense column, and it takes 8 bytes instead of 2.
 MAX_ENTRIES = 0.25
 # Sparse columns, and values of all columns: of fewer it is not worth finding the entries of each row.
 MIN_SPARSE_COLUMNS, MIN_SPARSE_VALUES = 8, 1 << 17
@@ -102,7 +102,7 @@ MAX_COMBINATIONS = 128
 
 # Facts from which on codes are stored by key: of fewer, codes by fact are as fast.
 MIN_FACTS = 1 << 17
-# Attributes of a dimension: a row is added to one sum a dimension in place of one an attribute.
+# Attributes of a dimension: a row is added to one sum a dimension instead of one an attribute.
 MIN_ATTRIBUTES = 3
 # Facts for each key; and if their sums by key do not stay in the L2 cache, and facts are sorted by another key.
 MIN_PER_KEY, MIN_SCATTERED = 3, 16
@@ -110,7 +110,7 @@ MIN_PER_KEY, MIN_SCATTERED = 3, 16
 MAX_IN_CACHE = 1 << 15
 # Rows of a node for each key from which on they are added up by key.
 ROWS_PER_KEY = 1
-# Places of a lookup table of integer keys for each row of the two tables.
-MAX_PLACES = 4
+# Entries of a lookup table of integer keys for each row of the two tables.
+MAX_KEY_SPREAD = 4
 # Share of the rows of a dimension from which on those that no fact refers to are kept: to leave them out takes a copy.
 MAX_REFERRED = 0.95

@@ -1,7 +1,7 @@
 """Linear leaves over arrays: each leaf's rows are read by one call of a kernel, leaves in parallel.
 
-In kernels, ``numbers`` is float64 (features, rows), NaN where a value is missing; ``indices`` says which of its rows
-are the features of the leaf.
+In kernels, ``numbers`` is float64 (features, rows), NaN where a value is missing; ``indices`` are its rows of
+the features of the leaf.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Numbers:
         return np.array([self._index[feature] for feature in features], np.int64)
 
     def _each(self, nodes: Sequence[int], function: Callable[[int], Any]) -> dict[int, Any]:
-        found = self._workers.each(nodes, function, alone=len(self.rows) < VALUES_PER_TASK)
-        return dict(zip(nodes, found, strict=True))
+        results = self._workers.each(nodes, function, alone=len(self.rows) < VALUES_PER_TASK)
+        return dict(zip(nodes, results, strict=True))
 
 
 def grids_of(terms: Sequence[LinearTerm]) -> FloatArray:

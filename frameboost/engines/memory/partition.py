@@ -34,7 +34,7 @@ __all__ = [
     "take_all", "take_rows",
 ]  # fmt: skip
 
-# What adds to the rows of shares, given the threads, the parts and the first of each share.
+# Adds to the rows of shares: of the threads, the parts and the first of each share.
 _Addition = Callable[[IntArray, Pieces, IntArray], None]
 
 
@@ -51,7 +51,7 @@ class RowPartition:
 
     Should node 2 be split next, its rows go from 9 to 12 to the range 3 to 6, while those of node 1 stay.
 
-    Splits wait until the rows of a node are asked for. Rows of the last level never are: `add_leaf_values` looks up the
+    Splits wait until the rows of a node are read. Rows of the last level never are: `add_leaf_values` looks up the
     side of the split for each row instead, which saves one of six partitions of a tree of depth 6.
 
     Attributes
@@ -83,7 +83,7 @@ class RowPartition:
 
     @property
     def rows(self) -> RowNumbers:
-        """The two halves, uint32 (2 rows,); the rows are numbered when a tree first asks for them."""
+        """The two halves, uint32 (2 rows,); the rows are numbered when a tree first reads them."""
         if not self._are_numbered:
             self._number()
         return self._rows
@@ -113,8 +113,8 @@ class RowPartition:
     def set_apart(self, gh: FloatArray) -> None:
         """Leave the rows of the root whose g and h are zero out of `shares`; they follow the splits all the same.
 
-        They come last in the root, in a piece of their own. A split keeps the rows of a piece in the same range of a
-        half, so what comes before that range are the other rows, in every node.
+        They come last in the root, in another piece. A split keeps the rows of a piece in the same range of a half,
+        so what comes before that range are the other rows, in every node.
         """
         self._n_added = part_drawn(gh, self.rows_to_write()[: self.n_rows])
         self.pieces = np.array([[0, 0, self._n_added], [0, self._n_added, self.n_rows]])
@@ -133,7 +133,7 @@ class RowPartition:
     def shares(self, nodes: Sequence[int], smallest: int | None = None) -> Shares:
         """Divide the rows of some nodes into one share per thread, none smaller than ``smallest`` if there are several.
 
-        In the pieces of a share, a node is its place in ``nodes``. Rows that are set apart are left out.
+        In the pieces of a share, a node is its index in ``nodes``. Rows that are set apart are left out.
         """
         self._carry_out()
         pieces = self.pieces
@@ -146,11 +146,11 @@ class RowPartition:
         return len(nodes) == 1 and self._n_nodes == 1 and self._n_added == self.n_rows
 
     def _shares(self, nodes: Sequence[int], pieces: Pieces, smallest: int | None = None) -> Shares:
-        wanted = np.array(nodes, dtype=np.int64)
+        numbers = np.array(nodes, dtype=np.int64)
         if self._is_in_numpy:
-            return one_share(wanted, pieces, self._n_nodes)
+            return one_share(numbers, pieces, self._n_nodes)
         smallest = self._workers.smallest(MOVED_ROWS_PER_TASK if smallest is None else smallest)
-        parts, firsts = shares_of(wanted, pieces, self._n_nodes, self._workers.n_jobs, smallest)
+        parts, firsts = shares_of(numbers, pieces, self._n_nodes, self._workers.n_jobs, smallest)
         return parts, firsts
 
     def split(self, nodes: Sequence[int], children: Pieces, part: Callable[[Shares], npt.NDArray[np.int64]]) -> None:
@@ -193,18 +193,19 @@ class RowPartition:
 
     def add_leaf_values(self, values: Mapping[int, float], margins: FloatArray) -> None:
         """Add each leaf's value (node -> value) to the margins of its rows."""
+        # Lazily: dense columns of sparse features are overwritten by the next ones.
         additions = ((nodes, add) for nodes, add in self._additions(values, margins) if len(nodes))
         if not self.add_in_blocks:
             for nodes, add in additions:
                 self._add(add, self._shares(nodes, self.pieces))
             return
         runs = []
-        given = list(additions)
-        for nodes, _ in given:
+        all_additions = list(additions)
+        for nodes, _ in all_additions:
             parts, firsts = self._shares(nodes, self.pieces)
             runs.append(RowBlocks(parts, self.rows, self.n_rows).runs(len(firsts) - 1))
         for run in zip_longest(*runs):
-            for (_, add), shares in zip(given, run, strict=True):
+            for (_, add), shares in zip(all_additions, run, strict=True):
                 if shares is not None:
                     self._add(add, shares)
 
@@ -227,15 +228,15 @@ class RowPartition:
         sides = np.array([(values[left], values[right]) for left, right in splits.children.tolist()])
         for codes, indices in splits.columns():
             # The rows of these splits are shared out apart, so that no thread waits while others have all of them.
-            own = np.flatnonzero(indices >= 0)
-            add = partial(self._add_sides, codes, indices[own], splits, own, sides[own], margins)
-            yield [splits.nodes[split] for split in own.tolist()], add
+            selected = np.flatnonzero(indices >= 0)
+            add = partial(self._add_sides, codes, indices[selected], splits, selected, sides[selected], margins)
+            yield [splits.nodes[split] for split in selected.tolist()], add
 
     def _add_sides(
-        self, codes: Codes, indices: IntArray, splits: SplitTables | GrownSplits, own: IntArray, sides: FloatArray,
+        self, codes: Codes, indices: IntArray, splits: SplitTables | GrownSplits, selected: IntArray, sides: FloatArray,
         margins: FloatArray, team: IntArray, parts: Pieces, firsts: IntArray,
     ) -> None:  # fmt: skip
-        starts = splits.starts[own]
+        starts = splits.starts[selected]
         add_by_side(team, codes, indices, splits.goes_left, starts, self.rows, parts, firsts, sides, margins)
 
     def add_values(self, values: FloatArray, margins: FloatArray) -> None:
@@ -246,13 +247,13 @@ class RowPartition:
             add_by_node(self._workers.team(1), margins, self.rows, self.pieces, np.array([0, len(self.pieces)]), values)
 
     def leaves(self, *, drawn_only: bool = True) -> dict[int, RowNumbers]:
-        """Return the rows of each leaf that has any, without those that are set apart unless all are asked for."""
+        """Return the rows of each leaf that has any, without those that are set apart if ``drawn_only``."""
         self._carry_out()
-        found: dict[int, list[RowNumbers]] = {}
+        parts: dict[int, list[RowNumbers]] = {}
         for node, start, stop in self.pieces.tolist():
             if start < stop and (start % self.n_rows < self._n_added or not drawn_only):
-                found.setdefault(node, []).append(self.rows[start:stop])
-        return {node: pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for node, pieces in found.items()}
+                parts.setdefault(node, []).append(self.rows[start:stop])
+        return {node: pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for node, pieces in parts.items()}
 
     def of_rows(self) -> npt.NDArray[np.int32]:
         """Return the node of every row."""
@@ -280,7 +281,7 @@ class SplitColumns(Protocol):
         """
 
     def sides(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
-        """Return whether each code of the compared columns goes left, given that of the features' own codes."""
+        """Return whether each code of the compared columns goes left, from that of the features' codes."""
 
 
 @dataclass(frozen=True)
@@ -290,7 +291,7 @@ class ColumnGroups:
     Attributes
     ----------
     groups
-        For each type: int64 (features,), the place of each feature's column among them, -1 if it is of another type;
+        For each type: int64 (features,), the index of each feature's column among them, -1 if it is of another type;
         and the columns, (columns, rows).
     n_codes
         See `SplitColumns`.
@@ -325,7 +326,7 @@ class SplitTables:
     columns
         The columns that are compared.
     in_numpy
-        Whether to write the tables by numpy, in place of a kernel that would have to be compiled.
+        Whether to write the tables by numpy, instead of by a kernel that would have to be compiled.
     """
 
     def __init__(
@@ -353,7 +354,7 @@ class SplitTables:
 
 @dataclass(frozen=True)
 class GrownSplits:
-    """The last splits of a tree that was grown in one call, with what `SplitTables` has: they move no rows until asked.
+    """The last splits of a tree that was grown in one call, as `SplitTables`: they move no rows until these are read.
 
     Attributes
     ----------
@@ -417,22 +418,22 @@ _ONE = np.uint64(1)
 @kernel(inline="always")
 def _zeros(count):  # type: ignore[no-untyped-def]
     """Return int64 zeros; `numpy.zeros` takes numba three times as long to compile."""
-    found = np.empty(count, dtype=np.int64)
+    zeros = np.empty(count, dtype=np.int64)
     for i in range(count):
-        found[i] = 0
-    return found
+        zeros[i] = 0
+    return zeros
 
 
 @kernel(inline="always")
 def number_rows(rows, first, last):  # type: ignore[no-untyped-def]
-    """Write their places, ``first`` to ``last - 1``, to ``rows`` (uint32)."""
+    """Write the row positions ``first`` to ``last - 1``, to ``rows`` (uint32)."""
     for i in range(np.uint64(first), np.uint64(last)):  # indices that are signed would be checked
         rows[i] = i
 
 
 @kernel(inline="always")
 def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
-    """Return the pieces of some nodes in the order of ``nodes``, with the node's place in it in the node's stead.
+    """Return the pieces of some nodes in the order of ``nodes``, with the node's index in it instead of the node.
 
     Parameters
     ----------
@@ -451,14 +452,14 @@ def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
             ends[index[pieces[piece, 0]] + 1] += 1
     for i in range(len(nodes)):
         ends[i + 1] += ends[i]
-    found = np.empty((ends[-1], 3), dtype=np.int64)
+    selected = np.empty((ends[-1], 3), dtype=np.int64)
     for piece in range(len(pieces)):
-        own = index[pieces[piece, 0]]
-        if own >= 0:
-            at = ends[own]
-            found[at, 0], found[at, 1], found[at, 2] = own, pieces[piece, 1], pieces[piece, 2]
-            ends[own] += 1
-    return found
+        index_of_piece = index[pieces[piece, 0]]
+        if index_of_piece >= 0:
+            at = ends[index_of_piece]
+            selected[at, 0], selected[at, 1], selected[at, 2] = index_of_piece, pieces[piece, 1], pieces[piece, 2]
+            ends[index_of_piece] += 1
+    return selected
 
 
 @kernel(inline="always")
@@ -522,7 +523,7 @@ def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type
     pieces
         int64 (pieces, 3): node, start, stop, from before.
     parted
-        int64 (parted, 3): the parts that `part_rows` has copied to the other half: a node's place in ``nodes``, start,
+        int64 (parted, 3): the parts that `part_rows` has copied to the other half: a node's index in ``nodes``, start,
         stop.
     n_left
         int64 (parted,): how many rows of each part go left.
@@ -534,20 +535,20 @@ def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type
     is_split = _zeros(n_nodes)
     for i in range(len(nodes)):
         is_split[nodes[i]] = 1
-    found = np.empty((len(pieces) + 2 * len(parted), 3), dtype=np.int64)
+    moved = np.empty((len(pieces) + 2 * len(parted), 3), dtype=np.int64)
     n = 0
     for piece in range(len(pieces)):
         if is_split[pieces[piece, 0]] == 0:
-            found[n, 0], found[n, 1], found[n, 2] = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
+            moved[n, 0], moved[n, 1], moved[n, 2] = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
             n += 1
     for piece in range(len(parted)):
         index, start, stop = parted[piece, 0], parted[piece, 1], parted[piece, 2]
         there = half if start < half else -half
         middle = start + there + n_left[piece]
-        found[n, 0], found[n, 1], found[n, 2] = children[index, 0], start + there, middle
-        found[n + 1, 0], found[n + 1, 1], found[n + 1, 2] = children[index, 1], middle, stop + there
+        moved[n, 0], moved[n, 1], moved[n, 2] = children[index, 0], start + there, middle
+        moved[n + 1, 0], moved[n + 1, 1], moved[n + 1, 2] = children[index, 1], middle, stop + there
         n += 2
-    return found[:n]
+    return moved[:n]
 
 
 # --- kernels: rows moved by splits ------------------------------------------------------------------------------------
@@ -594,7 +595,7 @@ def part_share(columns, indices, goes_left, starts, rows, parts, firsts, counts,
             if i + AHEAD < last:
                 prefetch(column, np.uint64(rows[i + AHEAD]))
             row = rows[i]
-            # One store and two counters in place of a branch, which would be mispredicted every other time.
+            # One store and two counters instead of a branch, which would be mispredicted every other time.
             flag = np.uint64(is_left[np.uint64(column[np.uint64(row)])])
             rows[left if flag else right] = row
             left += flag
@@ -641,7 +642,7 @@ def part_drawn(gh, rows):  # type: ignore[no-untyped-def]
     """
     front, back = np.uint64(0), np.uint64(len(rows) - 1)
     for row in range(np.uint64(len(gh))):
-        # One store and two counters in place of a branch, as in `part_rows`.
+        # One store and two counters instead of a branch, as in `part_rows`.
         flag = np.uint64((gh[row, 0] != 0.0) | (gh[row, 1] != 0.0))
         rows[front if flag else back] = row
         front += flag
@@ -747,11 +748,11 @@ def one_share(nodes: IntArray, pieces: Pieces, n_nodes: int) -> Shares:
     """Do what `shares_of` does for a single share."""
     index = np.full(n_nodes, -1)
     index[nodes] = np.arange(len(nodes))
-    own = index[pieces[:, 0]]
-    wanted = np.flatnonzero((own >= 0) & (pieces[:, 1] < pieces[:, 2]))
-    wanted = wanted[np.argsort(own[wanted], kind="stable")]
-    parts = pieces[wanted]
-    parts[:, 0] = own[wanted]
+    indices = index[pieces[:, 0]]
+    selected = np.flatnonzero((indices >= 0) & (pieces[:, 1] < pieces[:, 2]))
+    selected = selected[np.argsort(indices[selected], kind="stable")]
+    parts = pieces[selected]
+    parts[:, 0] = indices[selected]
     return parts, np.array([0, len(parts)])
 
 

@@ -58,7 +58,7 @@ class TermArrays:
     def __init__(self) -> None:
         self.version = 0
         self._arrays: dict[str, FloatArray] = {}  # by row
-        self._of_queries: dict[str, FloatArray] = {}  # by query; in `_arrays` too once they have been asked for
+        self._of_queries: dict[str, FloatArray] = {}  # by query; in `_arrays` too once they have been read
         self._ranks: dict[str, FloatArray] = {}  # terms that are ranks: all values
         self._keys: dict[str, Hashable] = {}  # of fixed terms, by name
         self._fixed: dict[Hashable, FloatArray] = {}
@@ -100,37 +100,37 @@ class TermArrays:
             return False  # a number is part of each program
         if key is None:
             return self._define_by_query(name, term, rows) or self._define_by_row(name, term, rows)
-        found = self._fixed.get(key)
-        if found is None:
-            found = self._computed(term, rows, is_fixed=True)
-        if found is None:
+        values = self._fixed.get(key)
+        if values is None:
+            values = self._computed(term, rows, is_fixed=True)
+        if values is None:
             return False
-        self._fixed[key] = self._arrays[name] = found
+        self._fixed[key] = self._arrays[name] = values
         return True
 
     def _define_by_query(self, name: str, term: Term, rows: TermRows) -> bool:
         """Compute a term that has one value in each query, or at each rank; return whether it is such a term."""
-        found: FloatArray | None = None
+        by_query: FloatArray | None = None
         if isinstance(term, QueryWindow) and term.function in ("sum", "min", "max"):
             values = self._values(term.value, rows, is_fixed=False)
-            found = None if values is None else self.queries_of(rows).reduced(term.function, values)
+            by_query = None if values is None else self.queries_of(rows).reduced(term.function, values)
         elif isinstance(term, Expression):
-            found = rows.values_at(term, self._of_queries)
+            by_query = rows.values_at(term, self._of_queries)
             for rank, all_ranks in self._ranks.items():
                 at_ranks = rows.values_at(term, {rank: all_ranks})
                 if at_ranks is not None:
                     self._arrays[name] = rows.storage.kept(at_ranks[self._arrays[rank].astype(np.int64)])
                     return True
-        if found is None:
+        if by_query is None:
             return False
-        self._of_queries[name] = found
+        self._of_queries[name] = by_query
         return True
 
     def _define_by_row(self, name: str, term: Term, rows: TermRows) -> bool:
-        found = self._computed(term, rows, is_fixed=False)
-        if found is None:
+        values = self._computed(term, rows, is_fixed=False)
+        if values is None:
             return False
-        self._arrays[name] = found
+        self._arrays[name] = values
         if isinstance(term, QueryWindow) and term.function == "rank":
             self._ranks[name] = np.arange(float(self.queries_of(rows).longest))
         return True
@@ -163,9 +163,9 @@ class TermArrays:
 
     @staticmethod
     def _values(value: Scalar, rows: TermRows, *, is_fixed: bool) -> FloatArray | None:
-        found = rows.values_of([value])
-        if found is not None:
-            return None if np.isnan(found[0]).any() else found[0]
+        computed = rows.values_of([value])
+        if computed is not None:
+            return None if np.isnan(computed[0]).any() else computed[0]
         if not is_fixed:
             return None
         values = rows.by_row({"value": value})["value"]

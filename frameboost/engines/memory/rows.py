@@ -75,7 +75,7 @@ class ArrayEngine(FrameEngine):
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
         self.may_have_samples = True  # whether trees to come may be grown on samples
         self._output = 0  # that the tree is grown for
-        self.own_gh: FloatArray | None = None  # of the tree, where they are not those of all rows
+        self.drawn_gh: FloatArray | None = None  # of the tree's sample; None without one
         self._of_sample: FloatArray | None = None  # the memory of those of samples
         self._ranking = TermArrays()
         self._programs = Programs()
@@ -124,8 +124,8 @@ class ArrayEngine(FrameEngine):
 
     def values_for_cuts(self, feature: int) -> pl.Series:
         """See `FrameEngine.values_for_cuts`."""
-        kept = self.columns.kept_for_cuts(feature)
-        return super().values_for_cuts(feature) if kept is None else kept
+        present = self.columns.kept_for_cuts(feature)
+        return super().values_for_cuts(feature) if present is None else present
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class ArrayEngine(FrameEngine):
         )
 
     def _of_arrays(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None] | None:
-        """Return aggregates by programs, None where polars must be asked."""
+        """Return aggregates by programs, None where only polars computes them."""
         if not self.n_rows or any(
             a.function == "sum" and not isinstance(a.expression, Rounded) for a in aggregates.values()
         ):
@@ -159,8 +159,8 @@ class ArrayEngine(FrameEngine):
         if values is None or any(np.isnan(each).any() for each in values):
             return None
         return {
-            name: float(getattr(np, each.function)(found))
-            for (name, each), found in zip(aggregates.items(), values, strict=True)
+            name: float(getattr(np, each.function)(column))
+            for (name, each), column in zip(aggregates.items(), values, strict=True)
         }
 
     def fixed_key(self, expression: Scalar) -> Hashable | None:
@@ -186,10 +186,10 @@ class ArrayEngine(FrameEngine):
         key = self.fixed_key(expression)
         if key in self.fixed_values:
             return self.fixed_values[key]
-        found = self.values_of([expression])
-        if found is not None and key is not None:
-            self.fixed_values[key] = self.storage.kept(np.ascontiguousarray(found[0]))
-        return None if found is None else found[0]
+        computed = self.values_of([expression])
+        if computed is not None and key is not None:
+            self.fixed_values[key] = self.storage.kept(np.ascontiguousarray(computed[0]))
+        return None if computed is None else computed[0]
 
     def values_of(self, expressions: Sequence[Scalar]) -> list[FloatArray] | None:
         """Return the values of expressions in every row, None if there is no program for them."""
@@ -206,8 +206,8 @@ class ArrayEngine(FrameEngine):
             return None
         values = values_by_row(program, columns, self.n_rows, self.workers)
         return [
-            (found + each.offset) - each.offset if isinstance(each, Rounded) else found
-            for each, found in zip(expressions, values, strict=True)
+            (column + each.offset) - each.offset if isinstance(each, Rounded) else column
+            for each, column in zip(expressions, values, strict=True)
         ]
 
     def values_at(self, expression: Expression, columns: Mapping[str, FloatArray]) -> FloatArray | None:
@@ -221,8 +221,8 @@ class ArrayEngine(FrameEngine):
     def exact_sums(self, terms: Mapping[str, Expression]) -> dict[str, float]:
         """See `SumsAtOnce.exact_sums`."""
         self.load()
-        found = self._sums.of(terms, self)
-        return exact_sum_in_two(self, terms) if found is None else found
+        sums = self._sums.of(terms, self)
+        return exact_sum_in_two(self, terms) if sums is None else sums
 
     @cached_property
     def _sums(self) -> ExactSums:
@@ -244,19 +244,19 @@ class ArrayEngine(FrameEngine):
             return term
         if self._role_arrays[0] is not self.rows:
             self._role_arrays = self.rows, {}
-        found = self._role_arrays[1]
-        if name not in found:
-            found[name] = contiguous_array(self.rows[name]) if name in self.rows else None
-        return found[name]
+        arrays_of_roles = self._role_arrays[1]
+        if name not in arrays_of_roles:
+            arrays_of_roles[name] = contiguous_array(self.rows[name]) if name in self.rows else None
+        return arrays_of_roles[name]
 
     def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
         """Evaluate expressions row by row, as new arrays: by a program where there is one, else by polars."""
         if not values:
             return {}
-        found = self.values_of(list(values.values()))
-        if found is None:
+        arrays = self.values_of(list(values.values()))
+        if arrays is None:
             return {name: each.to_numpy() for name, each in self.by_row(values).to_dict().items()}
-        return {name: np.array(each) for name, each in zip(values, found, strict=True)}
+        return {name: np.array(each) for name, each in zip(values, arrays, strict=True)}
 
     def margins(self, name: str) -> Margins:
         """Return the rows' margins of that name, to be changed in place."""
@@ -301,12 +301,12 @@ class ArrayEngine(FrameEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self._output, self.own_gh, totals = output, None, self.gradients.totals[output]
+        self._output, self.drawn_gh, totals = output, None, self.gradients.totals[output]
         if sample is not None:
             if self._of_sample is None:  # kept from tree to tree: fresh memory is slow
                 self._of_sample = self.storage.empty(self.tree_gh.shape, np.float64, is_rewritten=True)
             totals = self.draw_sample(sample, self.tree_gh, self._of_sample)
-            self.own_gh = self._of_sample
+            self.drawn_gh = self._of_sample
         self.give_to_root()
         self.may_have_samples = sample is not None  # all trees of a fit are grown on samples, or none
         return totals
@@ -314,7 +314,7 @@ class ArrayEngine(FrameEngine):
     @property
     def tree_gh(self) -> FloatArray:
         """G and h of the tree that is grown, float64 (rows, 2)."""
-        return self.gradients.of(self._output) if self.own_gh is None else self.own_gh
+        return self.gradients.of(self._output) if self.drawn_gh is None else self.drawn_gh
 
     def give_to_root(self) -> None:
         """Give all rows to the root of the tree that is started."""

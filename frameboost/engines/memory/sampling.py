@@ -72,8 +72,8 @@ def sample_gh(
 def _compute(sample: Sample, gh: FloatArray, draw: FloatArray, out: FloatArray) -> None:
     """Write the values of the sample's expressions to ``out``."""
     program = _program(cast("Hashable", sample.g), cast("Hashable", sample.h))
-    found = {"g": gh[:, 0], "h": gh[:, 1], "draw": draw}
-    for k, values in enumerate(evaluate(program, [found[name] for name in program.columns])):
+    columns = {"g": gh[:, 0], "h": gh[:, 1], "draw": draw}
+    for k, values in enumerate(evaluate(program, [columns[name] for name in program.columns])):
         expression = (sample.g, sample.h)[k]
         offset = expression.offset if isinstance(expression, Rounded) else 0.0
         out[:, k] = (values + offset) - offset

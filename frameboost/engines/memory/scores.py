@@ -66,8 +66,8 @@ class ScoreArrays:
 
     def exact_sums(self, terms: Mapping[str, Expression]) -> dict[str, float]:
         """See `SumsAtOnce.exact_sums`."""
-        found = self._sums.of(terms, self)
-        return exact_sum_in_two(self, terms) if found is None else found
+        sums = self._sums.of(terms, self)
+        return exact_sum_in_two(self, terms) if sums is None else sums
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """Return aggregates over the distinct scores."""
@@ -242,7 +242,7 @@ def _sort_buckets(grouped, ends, crowded):  # type: ignore[no-untyped-def]
 
 @kernel
 def sum_by_step(keys, steps):  # type: ignore[no-untyped-def]
-    """Write the rows of each distinct score, the highest first: those above it and its own, by class.
+    """Write the rows of each distinct score, the highest first: those above it and those with it, by class.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class SparseCodes:
     An entry is a slot of the histogram: that of a code of a feature. The code of most rows has none; its sum is that of
     all rows without those of the feature's other slots, which is exact (see `frameboost.expressions.grid`).
 
-    Say the features 1 and 3 own the slots 3 to 5 and 9 to 11, and most rows have the codes 0 and 2. Four rows of the
+    Say the features 1 and 3 have the slots 3 to 5 and 9 to 11, and most rows have the codes 0 and 2. Four rows of the
     codes (0, 2), (1, 2), (0, 2), (2, 0) have ``starts`` 0, 0, 1, 1, 3 and the entries 4, 5, 9.
 
     Parameters
@@ -101,7 +101,7 @@ class SparseCodes:
         return len(self.entries) // max(1, self._n_rows)
 
     def fill(self, stored: StoredCodes, workers: Workers) -> None:
-        """Write the entries, given the codes of each feature in all rows that have an entry, and maybe in others."""
+        """Write the entries, from the codes of each feature in all rows that have an entry, and maybe in others."""
         common = self.common - self.firsts
 
         def entries_of(index: int) -> tuple[RowNumbers, Codes]:
@@ -149,7 +149,7 @@ class SparseCodes:
         workers.over(len(order), gather, smallest=VALUES_PER_TASK)
 
     def _start(self, counts: npt.NDArray[np.unsignedinteger]) -> None:
-        """Set `starts` and `steps`, given the number of entries of each row."""
+        """Set `starts` and `steps` from the number of entries of each row."""
         ends = np.cumsum(counts, dtype=np.uint64)
         n_entries = int(counts.sum(dtype=np.uint64))
         rows_of_count = np.bincount(counts.astype(np.uint32, copy=False), minlength=1)  # not of uint64
@@ -227,43 +227,43 @@ class SparseColumns:
         dtype = np.result_type(np.uint8, *(codes.dtype for _, codes in columns), *map(np.min_scalar_type, common))
         room = min(len(columns), max(MIN_DENSE_COLUMNS, MAX_DENSE_BYTES // max(1, n_rows * dtype.itemsize)))
         self._dense: Codes = np.empty((room, n_rows), dtype)
-        self._kept: dict[int, int] = {}  # column -> its place in `_dense`; used last comes last
+        self._index_in_dense: dict[int, int] = {}  # column -> its index in `_dense`; used last comes last
 
     def sort(self, order: RowNumbers) -> None:
         """Put the rows into another order."""
         index = np.empty_like(order)
         index[order] = np.arange(len(order), dtype=order.dtype)
         self.columns = [(index[rows], codes) for rows, codes in self.columns]
-        self._kept.clear()
+        self._index_in_dense.clear()
 
     def dense(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
         """Yield dense columns until each of the ``features`` that is sparse was among them.
 
-        With the columns, (columns, rows), comes the place of each feature among them, -1 of those that are not. The
+        With the columns, (columns, rows), comes the index of each feature among them, -1 of those that are not. The
         array is written again afterwards.
         """
-        wanted = self._index_of[features].tolist()
-        distinct = sorted({column for column in wanted if column >= 0})
+        columns = self._index_of[features].tolist()
+        distinct = sorted({column for column in columns if column >= 0})
         for start in range(0, len(distinct), len(self._dense)):
             at_once = distinct[start : start + len(self._dense)]
             self._keep(at_once)
-            indices = {column: self._kept[column] for column in at_once}
-            yield self._dense, np.array([indices.get(column, -1) for column in wanted], np.int64)
+            indices = {column: self._index_in_dense[column] for column in at_once}
+            yield self._dense, np.array([indices.get(column, -1) for column in columns], np.int64)
 
-    def _keep(self, wanted: Sequence[int]) -> None:
+    def _keep(self, columns: Sequence[int]) -> None:
         """Make these columns dense."""
-        for column in wanted:
-            if column in self._kept:
-                self._kept[column] = self._kept.pop(column)
-        for column in wanted:
-            if column in self._kept:
+        for column in columns:
+            if column in self._index_in_dense:
+                self._index_in_dense[column] = self._index_in_dense.pop(column)
+        for column in columns:
+            if column in self._index_in_dense:
                 continue
-            is_full = len(self._kept) == len(self._dense)
-            index = self._kept.pop(next(iter(self._kept))) if is_full else len(self._kept)
+            is_full = len(self._index_in_dense) == len(self._dense)
+            index = self._index_in_dense.pop(next(iter(self._index_in_dense))) if is_full else len(self._index_in_dense)
             rows, codes = self.columns[column]
             self._dense[index] = self._common[column]
             self._dense[index, rows] = codes
-            self._kept[column] = index
+            self._index_in_dense[column] = index
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ def complete_histograms(team, histograms, indices, firsts, stops, common):  # ty
     team
         The threads.
     histograms, indices
-        float64 (histograms, slots, 2), and int64 (nodes,): the place of each node.
+        float64 (histograms, slots, 2), and int64 (nodes,): the index of each node's.
     firsts, stops, common
         int64 (sparse features,): the slots of each, and the one without entries.
     """

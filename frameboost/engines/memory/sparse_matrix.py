@@ -75,7 +75,7 @@ class SparseMatrixColumns:
         counts, most = np.diff(self._table.matrix.indptr), MAX_ENTRIES * self.n_rows
         sparse = {i: bisect_right(bins[i].cuts, 0) for i, index in enumerate(self._indices) if counts[index] <= most}
         binned = BinnedColumns(bins, self.n_rows, sparse)
-        binned.fill(lambda number, own, codes: bin_column(own, self.values(number), codes), self.workers, self._stored)
+        binned.fill(lambda i, each, codes: bin_column(each, self.values(i), codes), self.workers, self._stored)
         return binned, None
 
     def _stored(self, number: int, bins: Bins) -> tuple[RowNumbers, Codes]:

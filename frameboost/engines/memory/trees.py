@@ -83,7 +83,7 @@ class TreeKernels:
             p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
         )  # fmt: skip
-        # The operating system gives memory to a place when it is first written to.
+        # The operating system allocates a histogram when it is first written to.
         self._histograms = np.empty((FIRST_NODES // 4 + 1, layout.n_slots, 2))
         self._splits_alone = None if shape.grow_policy == "symmetric" else True
         self._summed = None if self._splits_alone else np.empty((layout.n_slots, 2))
@@ -120,7 +120,7 @@ class TreeKernels:
                 break
             if n_parted == NODES:
                 self._make_room(2 * len(self._nodes))
-            elif n_parted == PLACES:
+            elif n_parted == HISTOGRAMS:
                 self._histograms = np.empty((2 * len(self._histograms), *self._histograms.shape[1:]))
             else:
                 self._tables = np.empty(2 * len(self._tables), np.bool_)
@@ -150,24 +150,24 @@ def _ranges_of(n_slots: IntArray, is_categorical: BoolArray, n_rows: int, n_thre
     array([0, 2, 6])
     """
     work = n_slots * np.where(is_categorical, 6.0, 1.0) + n_rows / 32
-    middles, wanted = np.cumsum(work) - work / 2, work.sum() * np.arange(1, n_threads) / n_threads
-    return np.unique([0, *np.searchsorted(middles, wanted), len(work)])
+    middles, targets = np.cumsum(work) - work / 2, work.sum() * np.arange(1, n_threads) / n_threads
+    return np.unique([0, *np.searchsorted(middles, targets), len(work)])
 
 
 # --- the growth of a tree ---------------------------------------------------------------------------------------------
 
 
 # The fields of a node: its split, its left child (-1 in a leaf), where its table starts, its rows, and for the growth
-# its depth and the place of its histogram.
-FEATURE, BIN, MISSING_LEFT, LEFT, TABLE, _START, _STOP, _DEPTH, _PLACE, N_FIELDS = range(10)
-_ABOVE = _PLACE  # of a grown node: its parent
+# its depth and the index of its histogram.
+FEATURE, BIN, MISSING_LEFT, LEFT, TABLE, _START, _STOP, _DEPTH, _HISTOGRAM, N_FIELDS = range(10)
+_ABOVE = _HISTOGRAM  # of a grown node: its parent
 # Where the rows of a node start and stop that are still where its parent's are.
 _NOWHERE = np.int64(-1)
-# Its gain, the sums of its left child, its own, and its value as a leaf.
+# Its gain, the sums of its left child, those of its rows, and its value as a leaf.
 GAIN, _LEFT_G, _LEFT_H, SUM_G, SUM_H, VALUE, N_SUMS = range(7)
-# What is counted during the growth: places that are free again, nodes, places that have been used, the end of the
+# Counts of the growth: histograms that are free again, nodes, histograms that have been used, the end of the
 # tables, nodes that have a split; and of this step nodes that may be split, and those that are summed from their rows.
-_FREE, NODES, PLACES, TABLES, _CANDIDATES, _OPEN, _SUMMED, _N_COUNTS = range(8)
+_FREE, NODES, HISTOGRAMS, TABLES, _CANDIDATES, _OPEN, _SUMMED, _N_COUNTS = range(8)
 # The order of the splits.
 DEPTHWISE, LOSSGUIDE, SYMMETRIC = range(3)
 _POLICIES = {"depthwise": DEPTHWISE, "lossguide": LOSSGUIDE, "symmetric": SYMMETRIC}
@@ -181,7 +181,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
     """Grow a tree; return the number of its nodes, of ranges of leaves, and of splits that are left to carry out.
 
     The last splits leave their rows where they are: only the values of the leaves are added to them. If there is too
-    little room, return 0 and what lacks it: `NODES`, `PLACES` or `TABLES`.
+    little room, return 0 and what lacks it: `NODES`, `HISTOGRAMS` or `TABLES`.
 
     Parameters
     ----------
@@ -211,13 +211,13 @@ def grow_tree(  # type: ignore[no-untyped-def]
     histograms
         float64 (histograms, slots, 2), written.
     splits_alone, summed
-        True and None, where each node has a split of its own; for a symmetric tree None and float64 (slots, 2),
+        True and None, where splits differ between nodes; for a symmetric tree None and float64 (slots, 2),
         written: the histogram of a level. Kernels are compiled without what None stands for.
     tables
         bool, written: for each split whether a code goes left, from the `TABLE` of its node on. The nodes of a level of
         a symmetric tree have one table.
     nodes, sums
-        int64 (nodes, `N_FIELDS`) and float64 (nodes, `N_SUMS`), written. G and H of the root are given.
+        int64 (nodes, `N_FIELDS`) and float64 (nodes, `N_SUMS`), written; G and H of the root are set before.
     leaves
         int64 (nodes, 3), written: the node, start and stop of the ranges of leaves, then of the nodes whose splits are
         left to carry out.
@@ -288,8 +288,8 @@ def _lacking(policy, offsets, counts, n_batch, nodes, histograms, tables):  # ty
         widest = max(widest, offsets[feature + 1] - offsets[feature])
     if counts[NODES] + 2 * n_batch > len(nodes):
         return NODES
-    if counts[PLACES] - counts[_FREE] + n_batch > len(histograms):
-        return PLACES
+    if counts[HISTOGRAMS] - counts[_FREE] + n_batch > len(histograms):
+        return HISTOGRAMS
     n_tables = 1 if policy == SYMMETRIC else n_batch
     return TABLES if counts[TABLES] + n_tables * widest > len(tables) else 0
 
@@ -298,25 +298,26 @@ def _lacking(policy, offsets, counts, n_batch, nodes, histograms, tables):  # ty
 def _add_leaf(nodes, counts, depth, start, stop):  # type: ignore[no-untyped-def]
     node = nodes[counts[NODES]]
     counts[NODES] += 1
-    node[FEATURE], node[LEFT], node[_START], node[_STOP], node[_DEPTH], node[_PLACE] = -1, -1, start, stop, depth, -1
+    node[FEATURE], node[LEFT], node[_START], node[_STOP] = -1, -1, start, stop
+    node[_DEPTH], node[_HISTOGRAM] = depth, -1
 
 
 @kernel(no_cpython_wrapper=True)
 def _open_nodes(  # type: ignore[no-untyped-def]
     nodes, sums, batch, n_batch, max_depth, lightest, counts, free, room, parts
 ):
-    """Open the root, or of the children of a batch those that may be split, and give them places for histograms.
+    """Open the root, or of the children of a batch those that may be split, with a histogram each.
 
     A child needs H of at least min_child_weight, so a node with less than twice that, ``lightest``, is a leaf, unless
-    the tree is symmetric. Open nodes are written to ``room[0]``, and the places of their histograms to ``room[3]``. The
-    lighter one of two siblings is to be summed from its rows: these are written to ``parts``, its place to ``room[1]``,
-    and to ``room[2]`` that of its sibling, which is its parent's, -1 for none.
+    the tree is symmetric. Open nodes are written to ``room[0]``, and the indices of their histograms to ``room[3]``.
+    The lighter one of two siblings is to be summed from its rows: these are written to ``parts``, its index to
+    ``room[1]``, and to ``room[2]`` that of its sibling, which is its parent's, -1 for none.
     """
     counts[_OPEN] = counts[_SUMMED] = 0
     for k in range(max(n_batch, 1)):
         left = nodes[batch[k], LEFT] if n_batch > 0 else 0
         right = left + (n_batch > 0)
-        above = nodes[batch[k], _PLACE] if n_batch > 0 else -1
+        above = nodes[batch[k], _HISTOGRAM] if n_batch > 0 else -1
         if nodes[left, _DEPTH] >= max_depth or (lightest > sums[left, SUM_H] and lightest > sums[right, SUM_H]):
             if above >= 0:
                 free[counts[_FREE]] = above
@@ -326,13 +327,13 @@ def _open_nodes(  # type: ignore[no-untyped-def]
             counts[_FREE] -= 1
             index = free[counts[_FREE]]
         else:
-            index = counts[PLACES]
-            counts[PLACES] += 1
+            index = counts[HISTOGRAMS]
+            counts[HISTOGRAMS] += 1
         light = left if sums[left, SUM_H] <= sums[right, SUM_H] else right
-        nodes[left, _PLACE] = nodes[right, _PLACE] = above
-        nodes[light, _PLACE] = index
+        nodes[left, _HISTOGRAM] = nodes[right, _HISTOGRAM] = above
+        nodes[light, _HISTOGRAM] = index
         for node in range(left, right + 1):
-            room[0, counts[_OPEN]], room[3, counts[_OPEN]] = node, nodes[node, _PLACE]
+            room[0, counts[_OPEN]], room[3, counts[_OPEN]] = node, nodes[node, _HISTOGRAM]
             counts[_OPEN] += 1
         n = counts[_SUMMED]
         counts[_SUMMED] += 1
@@ -363,7 +364,7 @@ def _draw_by_node(draws, of_tree, nodes, open_, policy, allowed):  # type: ignor
 def _keep_splits(  # type: ignore[no-untyped-def]
     policy, scoring, nodes, sums, open_, best, stats, counts, free, candidates
 ):
-    """Append the open nodes that have a split to the candidates; the others are leaves, whose places are free."""
+    """Append the open nodes that have a split to the candidates; the others are leaves, whose histograms are free."""
     n_sharing = counts[_OPEN] if policy == SYMMETRIC else 1
     for k in range(counts[_OPEN]):
         node = open_[k]
@@ -374,7 +375,7 @@ def _keep_splits(  # type: ignore[no-untyped-def]
             candidates[counts[_CANDIDATES]] = node
             counts[_CANDIDATES] += 1
         else:
-            free[counts[_FREE]] = nodes[node, _PLACE]
+            free[counts[_FREE]] = nodes[node, _HISTOGRAM]
             counts[_FREE] += 1
 
 
@@ -418,17 +419,17 @@ def _fill_tables(  # type: ignore[no-untyped-def]
         if is_shared:
             continue
         counts[TABLES] += last - first
-        own = tables[node[TABLE] : counts[TABLES]]
+        table = tables[node[TABLE] : counts[TABLES]]
         if is_categorical is not None and is_categorical[feature]:
-            histogram = histograms[node[_PLACE]]
+            histogram = histograms[node[_HISTOGRAM]]
             if summed is not None:
                 histogram = summed
             fill_named(
-                own, histogram[first:last], node[BIN], missing_left, onehot, smooth,
+                table, histogram[first:last], node[BIN], missing_left, onehot, smooth,
                 reg_lambda, reg_alpha, max_delta_step, min_child_weight,
             )  # fmt: skip
         else:
-            fill_side(own, node[BIN], missing_left)
+            fill_side(table, node[BIN], missing_left)
 
 
 @kernel(no_cpython_wrapper=True)
@@ -525,13 +526,13 @@ def search_level(  # type: ignore[no-untyped-def]
     n_features, work = len(offsets) - 1, len(of_open) * histograms.shape[1]
     for k in range(len(indices)):
         work += (parts[k, 2] - parts[k, 1]) * n_features
-    own_ranges = ranges
+    used_ranges = ranges
     if len(ranges) > 2 and work < fewest:
-        own_ranges = np.empty(2, dtype=np.int64)
-        own_ranges[0], own_ranges[1] = 0, n_features
-    n_ranges = len(own_ranges) - 1
+        used_ranges = np.empty(2, dtype=np.int64)
+        used_ranges[0], used_ranges[1] = 0, n_features
+    n_ranges = len(used_ranges) - 1
     item = _searching((
-        own_ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
+        used_ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
         splits_alone, summed, parts, indices, above, of_open, best, stats,
     ))  # fmt: skip
     if n_ranges > 1:
@@ -556,37 +557,38 @@ def _search_range(  # type: ignore[no-untyped-def]
     slots, n = slice(2 * offsets[first], 2 * offsets[last]), len(of_open)
     for k in range(len(indices)):
         light = histograms[indices[k]].ravel()
-        own = light[slots]
-        for i in range(len(own)):
-            own[i] = 0.0
+        cleared = light[slots]
+        for i in range(len(cleared)):
+            cleared[i] = 0.0
         add_rows(codes, rows, parts[k, 1], parts[k, 2], gh, offsets, first, last, light)
         subtract_slots(histograms, indices, above, k, slots)
-    own_categorical, own_monotone, own_bounds = is_categorical, monotone, bounds
+    range_categorical, range_monotone, range_bounds = is_categorical, monotone, bounds
     if is_categorical is not None:
-        own_categorical = is_categorical[first:last]
+        range_categorical = is_categorical[first:last]
     if monotone is not None:
-        own_monotone, own_bounds = monotone[first:last], bounds[:n]
-    own_offsets, found, found_stats = offsets[first : last + 1], best[item], stats[item]
+        range_monotone, range_bounds = monotone[first:last], bounds[:n]
+    range_offsets, range_best, range_stats = offsets[first : last + 1], best[item], stats[item]
     onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
     if splits_alone is not None:
         scan_histograms(
-            histograms, of_open, own_offsets, own_categorical, allowed, first, own_monotone, own_bounds, None, onehot,
-            threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, found, found_stats,
+            histograms, of_open, range_offsets, range_categorical, allowed, first, range_monotone, range_bounds, None,
+            onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, range_best, range_stats,
         )  # fmt: skip
         for k in range(n):
-            found[k, 0] += first if found[k, 0] >= 0 else 0
+            range_best[k, 0] += first if range_best[k, 0] >= 0 else 0
     if summed is not None:
         if n == 1:  # the root; every level has all rows, and sums are exact
             of_root, of_level = histograms[of_open[0]].ravel()[slots], summed.ravel()[slots]
             for i in range(len(of_root)):
                 of_level[i] = of_root[i]
         gain, feature, position, missing_left = scan_level(
-            histograms, of_open, summed, own_offsets, own_categorical, allowed[0, first:last], own_monotone, own_bounds,
-            onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+            histograms, of_open, summed, range_offsets, range_categorical, allowed[0, first:last], range_monotone,
+            range_bounds, onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
         )  # fmt: skip
         for k in range(n):
-            found[k, 0], found[k, 1], found[k, 2] = feature + first if feature >= 0 else -1, position, missing_left
-            found_stats[k, 0] = gain
+            range_best[k, 0] = feature + first if feature >= 0 else -1
+            range_best[k, 1], range_best[k, 2] = position, missing_left
+            range_stats[k, 0] = gain
 
 
 _searching = outlined(_search_range)
@@ -594,7 +596,7 @@ _searching = outlined(_search_range)
 
 @kernel(no_cpython_wrapper=True)
 def _keep_first(best, stats, n_nodes, n_ranges):  # type: ignore[no-untyped-def]
-    """Write each node's best split over all ranges to the first one's place: of equal gains that of the lowest feature.
+    """Write each node's best split over all ranges to the first range: of equal gains that of the lowest feature.
 
     Say two ranges find gains of 2.5 (feature 1) and 2.5 (feature 7): the split is that on feature 1.
     """

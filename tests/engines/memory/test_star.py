@@ -232,7 +232,7 @@ def test_add_by_key(seed, n_threads, n_rows, is_wide, in_order):
     places, out, more = np.array([2, 0]), np.full((3, layout.offsets[-1], 2), 9.0), np.zeros((1, layout.offsets[-1], 2))
     with closing(Workers(n_threads)) as workers:
         keyed = KeyedColumns(tables, layout, (), workers, in_order)
-        keyed.forget_records([by_fact[i] for i in keyed.own])
+        keyed.forget_records([by_fact[i] for i in keyed.fact_features])
         keyed.start_tree(pairs, None)
         for _ in range(2):  # room for sums is as clean as before
             more[:] = 0.0
@@ -418,7 +418,7 @@ def test_pairs_that_are_no_whole_steps_are_computed_as_arrays(monkeypatch):
 
 
 def test_equal_rows_of_a_long_dimension_are_looked_for_in_a_part_first(monkeypatch):
-    monkeypatch.setattr(star_tables, "_LOOKED_AT", 8)
+    monkeypatch.setattr(star_tables, "_N_SAMPLED", 8)
     codes = np.array([np.arange(200) // 20, np.arange(200) % 20], np.uint8)
     assert star_tables._distinct(codes) is None
     in_pairs = codes[:, np.arange(200) // 2]

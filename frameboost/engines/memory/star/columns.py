@@ -57,15 +57,15 @@ class StarColumns(FrameColumns):
         self._coded: dict[int, tuple[CodedTable, int]] = {}  # attributes whose codes are stored by fact
 
     def load(self, names: Sequence[str]) -> pl.DataFrame:
-        """See `FeatureColumns.load`; of the facts' columns only their own are held."""
+        """See `FeatureColumns.load`; columns of dimensions are not held by fact."""
         of_facts = fact_columns(self._source, [feature.name for feature in self.features])
         read = self._source.to_frame(list(dict.fromkeys([*of_facts, *names]))).collect()
         self.n_rows = len(read)
         self._tables = open_tables(self._source, self.features, read.select(map(column, of_facts)), self.workers)
         self._table_of = {i: table for table in self._tables for i in table.values}
         self._count(lambda table: table.references)
-        own = ((i, feature) for i, feature in enumerate(self.features) if i not in self._table_of)
-        self._held = read.select(column(feature.name).alias(str(i)) for i, feature in own)
+        fact_features = ((i, feature) for i, feature in enumerate(self.features) if i not in self._table_of)
+        self._held = read.select(column(feature.name).alias(str(i)) for i, feature in fact_features)
         return read.select(map(column, dict.fromkeys(names)))
 
     def _count(self, references: Callable[[StarTable], IntArray]) -> None:
@@ -102,8 +102,8 @@ class StarColumns(FrameColumns):
         coded = [code_table(table, bins, most_keys(self.n_rows), self.workers) for table in self._tables]
         by_key, sorted_by = chosen(coded, self.n_rows * len(bins), may_sort=may_sort)
         # Attributes are not sparse.
-        layout, own = SlotLayout(bins), [i for i in range(len(bins)) if i not in self._table_of]
-        sparse = self.find_sparse(bins, own)
+        layout, fact_features = SlotLayout(bins), [i for i in range(len(bins)) if i not in self._table_of]
+        sparse = self.find_sparse(bins, fact_features)
         self._coded = {i: (table, k) for table in coded if table not in by_key for k, i in enumerate(table.features)}
         in_order = next((index for index, table in enumerate(by_key) if table is sorted_by), None)
         parted = [part_keys(table, most_in_one(self.n_rows)) for table in by_key]
@@ -119,7 +119,7 @@ class StarColumns(FrameColumns):
         def write(first: int, last: int) -> None:
             order_by_key(table.keys, first, last, starts, order)
 
-        self.workers.over(table.n_keys, write)  # each thread looks at all keys, and writes the rows of its own
+        self.workers.over(table.n_keys, write)  # each thread reads all keys, and writes the rows of its range
         return order
 
     def write_codes(self, number: int, bins: Bins, codes: Codes) -> None:
@@ -144,7 +144,7 @@ class StarColumns(FrameColumns):
 class RecordedGradients(Gradients):
     """Gradient pairs that are only in records, from when the rows keep their order on.
 
-    Arrays of them are computed when they are asked for, as for the sums of linear leaves, and from then on every round.
+    Arrays of them are computed when first read, as for the sums of linear leaves, and from then on every round.
     They always are if there are several outputs, or if no program computes them.
 
     Parameters
@@ -161,7 +161,7 @@ class RecordedGradients(Gradients):
         self._records: Records | None = None
         self._computed: tuple[Program, Sequence[FloatArray], int] | None = None  # from what, if only in records
         self._is_expired = False
-        self._are_read = False  # whether arrays have been asked for
+        self._are_read = False  # whether arrays have been read
 
     @property
     def are_recorded(self) -> bool:
@@ -187,8 +187,8 @@ class RecordedGradients(Gradients):
         scale = self.scale(0) or Scale(1.0, 1.0, 0.0)
         largest, sums = self._records.compute(program, self._addresses.of(columns), self._offsets, scale)
         self._set_totals(sums)
-        found: list[float] = largest.tolist()
-        return found
+        magnitudes: list[float] = largest.tolist()
+        return magnitudes
 
     def summed(self, output: int) -> FloatArray:
         """See `Gradients.summed`."""

@@ -58,15 +58,15 @@ def chosen(tables: Sequence[CodedTable], n_codes: int, *, may_sort: bool) -> tup
     """
     if n_codes <= CODES_PER_TREE:  # trees are grown in one call
         return [], None
-    found = [
+    worthwhile = [
         table for table in tables
         if len(table.keys) >= max(MIN_FACTS, MIN_PER_KEY * table.n_keys)
         and len(table.features) >= MIN_ATTRIBUTES
     ]  # fmt: skip
-    large = [table for table in found if table.n_keys > MAX_IN_CACHE]
+    large = [table for table in worthwhile if table.n_keys > MAX_IN_CACHE]
     sorted_by = max(large, key=lambda table: table.n_keys) if large and may_sort else None
     scattered = [t for t in large if t is not sorted_by and len(t.keys) < MIN_SCATTERED * t.n_keys]
-    return [table for table in found if table not in scattered], sorted_by
+    return [table for table in worthwhile if table not in scattered], sorted_by
 
 
 def most_keys(n_facts: int) -> int:
@@ -109,32 +109,32 @@ class KeyedColumns:
             self._index_of[table.features, 1] = range(len(table.features))
         dtype = np.result_type(*self._codes)
         self._by_key: Codes = np.concatenate([codes.T.ravel().astype(dtype) for codes in self._codes])
-        own_bytes = [i for i, each in enumerate(layout.bins) if i not in self.features and each.largest_code < 256]
-        self.own = [i for i in own_bytes if i not in elsewhere]
-        self._records = Records([table.n_keys for table in tables], len(self.own))
+        byte_features = [i for i, each in enumerate(layout.bins) if i not in self.features and each.largest_code < 256]
+        self.fact_features = [i for i in byte_features if i not in elsewhere]
+        self._records = Records([table.n_keys for table in tables], len(self.fact_features))
         of_bytes = {k: index for index, k in enumerate(self._records.of_bytes)}
         self._tables = np.zeros((len(tables), 7), np.int64)
         n_sums, first_code, first_slot = 0, 0, 0
         for index, table in enumerate(tables):
             n_features, fewest = len(table.features), _NEVER if index == in_order else ROWS_PER_KEY * table.n_keys
-            own_of_table = fewest, table.n_keys, first_code, first_slot, n_features, n_sums, of_bytes.get(index, -1)
-            self._tables[index] = own_of_table
+            fields = fewest, table.n_keys, first_code, first_slot, n_features, n_sums, of_bytes.get(index, -1)
+            self._tables[index] = fields
             n_sums += 0 if index == in_order else table.n_keys
             first_code, first_slot = first_code + table.codes.size, first_slot + n_features
         self._sums = np.zeros((workers.n_jobs, 2 * n_sums))
-        by_slot = [*(i for table in tables for i in table.features), *self.own]
+        by_slot = [*(i for table in tables for i in table.features), *self.fact_features]
         self._slots = layout.offsets[by_slot]
         self._first_slot = first_slot
         self._packed = PackedGradients(len(self._keys[0]), may_count=dtype == np.uint8)
 
-    def forget_records(self, own: Sequence[Codes]) -> None:
-        """Have the keys of each row and its ``own`` codes written side by side when they are next read."""
-        self._records.forget(own)
+    def forget_records(self, fact_codes: Sequence[Codes]) -> None:
+        """Have the keys of each row and its ``fact_codes`` codes written side by side when they are next read."""
+        self._records.forget(fact_codes)
 
     @property
     def additions_per_row(self) -> int:
         """How many sums a row is added to, at most half of which are those of keys."""
-        return 2 * len(self._codes) + len(self.own)
+        return 2 * len(self._codes) + len(self.fact_features)
 
     def sort(self, order: RowNumbers) -> None:
         """Put the rows into another order."""
@@ -165,8 +165,9 @@ class KeyedColumns:
     ) -> None:  # fmt: skip
         """Add the pairs of rows to histograms (see `add_by_key`); ``gh`` are not read if `has_numbers`."""
         records = self._records
-        own = np.array([0, 0, records.first_code, self._first_slot, len(self.own), 0, len(records.of_bytes)])
-        columns = records.bytes, records.fields, self._tables, self._by_key, self._slots, own
+        n_features, n_byte_keys = len(self.fact_features), len(records.of_bytes)
+        facts = np.array([0, 0, records.first_code, self._first_slot, n_features, 0, n_byte_keys])
+        columns = records.bytes, records.fields, self._tables, self._by_key, self._slots, facts
         if self._packed.grid is not None:
             add_packed_by_key(
                 team, *columns, rows, parts, firsts, self._packed.grid, out, indices, more, self._sums.view(np.int64),
@@ -174,8 +175,8 @@ class KeyedColumns:
             )  # fmt: skip
             return
         may_block = True if self._by_key.itemsize == 1 else None
-        given = rows, parts, firsts, gh, self._packed.steps
-        add_by_key(team, *columns, *given, out, indices, more, self._sums, may_block, is_first)
+        pairs = rows, parts, firsts, gh, self._packed.steps
+        add_by_key(team, *columns, *pairs, out, indices, more, self._sums, may_block, is_first)
 
     def sides_of_keys(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
         """Return the sides of splits with those of codes replaced by those of keys, where codes are stored by key."""
@@ -185,18 +186,18 @@ class KeyedColumns:
         counts = np.diff(starts).tolist()
         sizes = [count if t < 0 else self._codes[t].shape[1] for (t, _), count in zip(chosen, counts, strict=True)]
         ends = np.cumsum([0, *sizes])
-        found = np.empty(ends[-1], np.bool_)
+        sides = np.empty(ends[-1], np.bool_)
 
         def write(k: int) -> None:
-            (table, index), own = chosen[k], goes_left[starts[k] : starts[k + 1]]
-            out = found[ends[k] : ends[k + 1]]
+            (table, index), code_sides = chosen[k], goes_left[starts[k] : starts[k + 1]]
+            out = sides[ends[k] : ends[k + 1]]
             if table < 0:
-                out[:] = own
+                out[:] = code_sides
             else:
-                _write_sides(self._codes[table][index], own, out)
+                _write_sides(self._codes[table][index], code_sides, out)
 
-        self._workers.each(range(len(sizes)), write, alone=len(found) < VALUES_PER_TASK)
-        return found, ends
+        self._workers.each(range(len(sizes)), write, alone=len(sides) < VALUES_PER_TASK)
+        return sides, ends
 
     def columns(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
         """Yield the keys of each dimension that splits compare, as one column, and 0 for each such split, else -1."""
@@ -209,7 +210,7 @@ def _write_sides(codes: Codes, sides: BoolArray, out: BoolArray) -> None:
     """Write the side of each code; the last of ``sides`` is that of missing values.
 
     Where codes below a bin go left, as in numeric splits, they are compared by vector instructions: 1,000,000 keys take
-    0.05 ms in place of 1.
+    0.05 ms instead of 1.
     """
     below = int(np.count_nonzero(sides[:-1]))
     if not sides[:below].all():
@@ -263,7 +264,7 @@ def _add_in_blocks(sums, codes, starts, count, gh, n_features):  # type: ignore[
 
 @kernel
 def _add(table, may_block, blocks, histogram, slots, codes, starts, count, gh):  # type: ignore[no-untyped-def]
-    """Add pairs to the bins of a dimension's attributes, of which ``starts`` are the codes' places."""
+    """Add pairs to the bins of a dimension's attributes, whose codes start at ``starts``."""
     n_features = np.uint64(table[_N_FEATURES])
     if may_block is not None and blocks is not None:
         _add_in_blocks(blocks[table[_FIRST_SLOT] * STRIDE :], codes, starts, count, gh, n_features)
@@ -275,12 +276,12 @@ def _add(table, may_block, blocks, histogram, slots, codes, starts, count, gh): 
 def _merge_blocks(blocks, slots, histogram):  # type: ignore[no-untyped-def]
     """Add the sums of 256 bins of each feature to the feature's slots, and clear them."""
     for k in range(len(slots)):
-        # Behind the feature's own slots are those of other features: 0 is added to them.
-        own, found = histogram[2 * slots[k] :][:512], blocks[k * STRIDE :]
-        for i in range(len(own)):
-            own[i] += found[i]
+        # After the feature's slots are those of other features: 0 is added to them.
+        bins_of_feature, block_sums = histogram[2 * slots[k] :][:512], blocks[k * STRIDE :]
+        for i in range(len(bins_of_feature)):
+            bins_of_feature[i] += block_sums[i]
         for i in range(512):
-            found[i] = 0.0
+            block_sums[i] = 0.0
 
 
 @kernel
@@ -295,14 +296,14 @@ def _gh_of(bytes_, start, steps):  # type: ignore[no-untyped-def]
 
 @kernel
 def _read_block(  # type: ignore[no-untyped-def]
-    records, own, rows, first, last, stop, gradients, steps, gh, starts, blocks,
+    records, facts, rows, first, last, stop, gradients, steps, gh, starts, blocks,
 ):  # fmt: skip
     """Copy the pairs of ``rows[first:last]``, and where their records start.
 
-    If there are ``blocks``, add the pairs to those of keys of one byte, and of the own codes, which lie behind them.
+    If there are ``blocks``, add the pairs to those of keys of one byte, and of the facts' codes, which lie behind them.
     """
-    n_columns = np.uint64(own[_N_BYTE_KEYS] + own[_N_FEATURES])
-    first_code, whole = np.uint64(own[_FIRST_CODE] - own[_N_BYTE_KEYS]), n_columns - n_columns % _WIDTH
+    n_columns = np.uint64(facts[_N_BYTE_KEYS] + facts[_N_FEATURES])
+    first_code, whole = np.uint64(facts[_FIRST_CODE] - facts[_N_BYTE_KEYS]), n_columns - n_columns % _WIDTH
     width = np.uint64(records.shape[1])
     bytes_, all_gh = records.ravel(), gradients.ravel()
     for i in range(first, last):
@@ -373,7 +374,7 @@ def _take_sums(table, by_key, may_block, blocks, histogram, slots, codes, starts
 
 @kernel
 def _add_part(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, first, stop, gradients, steps, histogram, by_key, may_block,
+    records, fields, tables, codes, slots, facts, rows, first, stop, gradients, steps, histogram, by_key, may_block,
     blocks, byte_blocks, n_rows, room,
 ):  # fmt: skip
     """Add the pairs of ``rows[first:stop]`` to bins, or to the sums by key that are taken at the end of the node."""
@@ -382,10 +383,10 @@ def _add_part(  # type: ignore[no-untyped-def]
     for start in range(first, stop, np.uint64(_ROWS)):
         last = min(start + np.uint64(_ROWS), stop)
         count = last - start
-        _read_block(records, own, rows, start, last, stop, gradients, steps, gh, starts, byte_blocks)
-        if byte_blocks is None and own[_N_FEATURES] > 0:
-            own_codes, own_slots = bytes_[own[_FIRST_CODE] :], slots[own[_FIRST_SLOT] :]
-            _add_to_slots(histogram, own_slots, own_codes, starts, count, gh, np.uint64(own[_N_FEATURES]))
+        _read_block(records, facts, rows, start, last, stop, gradients, steps, gh, starts, byte_blocks)
+        if byte_blocks is None and facts[_N_FEATURES] > 0:
+            fact_codes, fact_slots = bytes_[facts[_FIRST_CODE] :], slots[facts[_FIRST_SLOT] :]
+            _add_to_slots(histogram, fact_slots, fact_codes, starts, count, gh, np.uint64(facts[_N_FEATURES]))
         for k in range(len(tables)):
             table = tables[k]
             if byte_blocks is not None and table[_BYTE_KEY] >= 0:
@@ -399,11 +400,11 @@ def _add_part(  # type: ignore[no-untyped-def]
 
 @kernel
 def _add_share_by_key(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, indices, more,
+    records, fields, tables, codes, slots, facts, rows, parts, firsts, gradients, steps, histograms, indices, more,
     by_key, may_block, share,
 ):  # fmt: skip
     room = np.empty(2 * _ROWS), np.empty(_ROWS, np.uint64), np.empty(_ROWS + 1, np.uint64), np.empty(2 * _ROWS + 2)
-    n_attributes, n_byte_keys = own[_FIRST_SLOT], own[_N_BYTE_KEYS]
+    n_attributes, n_byte_keys = facts[_FIRST_SLOT], facts[_N_BYTE_KEYS]
     blocks = np.empty((len(slots) + n_byte_keys) * STRIDE)
     blocks[:] = 0.0
     byte_blocks = blocks[n_attributes * STRIDE :]
@@ -419,7 +420,7 @@ def _add_share_by_key(  # type: ignore[no-untyped-def]
         for each in range(part, end):
             first, stop = np.uint64(parts[each, 1]), np.uint64(parts[each, 2])
             values = (
-                records, fields, tables, codes, slots, own, rows, first, stop, gradients, steps, histogram,
+                records, fields, tables, codes, slots, facts, rows, first, stop, gradients, steps, histogram,
                 by_key[share],
             )  # fmt: skip
             if is_large:
@@ -447,10 +448,10 @@ _adding_by_key = outlined(_add_share_by_key)
 
 @kernel
 def add_by_key(  # type: ignore[no-untyped-def]
-    team, records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, indices, more,
-    by_key, may_block, is_first,
+    team, records, fields, tables, codes, slots, facts, rows, parts, firsts, gradients, steps, histograms, indices,
+    more, by_key, may_block, is_first,
 ):  # fmt: skip
-    """Add each row's gradient pair to the bins of its own codes, and of the attributes that its keys refer to.
+    """Add each row's gradient pair to the bins of the fact's codes, and of the attributes that its keys refer to.
 
     Of a node of many rows, the pairs are first added up by key, and then once for each key to the bins of its
     attributes. Of a node of fewer rows, the pairs of rows side by side that have one key are added up.
@@ -463,13 +464,13 @@ def add_by_key(  # type: ignore[no-untyped-def]
         See `frameboost.engines.memory.star.records.Records`.
     tables
         int64 (dimensions, 7): the rows of a node from which on they are added up by key; the number of keys; where the
-        codes start, by key; the first of the slots; the number of features; where the dimension's sums start; the place
+        codes start, by key; the first of the slots; the number of features; where the dimension's sums start; the index
         of its key among those of one byte in records, or -1.
     codes, slots
         uint8, uint16 or uint32: the codes of the features of each key, of all dimensions; and int64: the first slot of
-        each feature, those of the rows' own last.
-    own
-        int64 (7,), as a row of ``tables``: where a record's own codes start, the first of their slots, their number;
+        each feature, those of the facts' features last.
+    facts
+        int64 (7,), as a row of ``tables``: where the fact's codes start in a record, their first slot, their number;
         and last the number of keys of one byte, which lie before them.
     steps
         The steps of g and h, and the bytes of their numbers in records; None if these have no numbers, so that
@@ -477,12 +478,12 @@ def add_by_key(  # type: ignore[no-untyped-def]
     by_key
         float64 (shares, 2 sums): zero before and after.
     may_block
-        Whether codes of dimensions are bytes; None in place of False.
+        Whether codes of dimensions are bytes; None instead of False.
     """
     if is_first:
         share_out(team, clearing((histograms, indices)), len(indices))
     values = (
-        records, fields, tables, codes, slots, own, rows, parts, firsts, gradients, steps, histograms, indices, more,
+        records, fields, tables, codes, slots, facts, rows, parts, firsts, gradients, steps, histograms, indices, more,
         by_key, may_block,
     )  # fmt: skip
     share_out(team, _adding_by_key(values), len(firsts) - 1)

@@ -1,6 +1,6 @@
 """Kernels over facts whose attributes are in dimensions, where h is the same in all rows: g and a count in one int64.
 
-A sum then takes one addition of 8 bytes in place of one of 16, and twice as many bins stay in the L1 cache. Of a row
+A sum then takes one addition of 8 bytes instead of one of 16, and twice as many bins stay in the L1 cache. Of a row
 with g = 5 s on a grid of step s, and 16 bits for the count, the number is 5 · 2^16 + 1. Three rows with 5, -2 and -4 s
 add up to -1 · 2^16 + 3: the lowest bits are the count, and the others, shifted with their sign, the sum of g.
 
@@ -33,7 +33,7 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 # Rows that are read together.
 _ROWS = 512
 _WIDTH, _STRIDE = np.uint64(WIDTH), np.uint64(STRIDE_OF_WHOLE)
-# The fields of ``tables`` and of ``own``, see `frameboost.engines.memory.star.keyed.add_by_key`.
+# The fields of ``tables`` and of ``facts``, see `frameboost.engines.memory.star.keyed.add_by_key`.
 _MIN_ROWS, _N_KEYS, _FIRST_CODE, _FIRST_SLOT, _N_FEATURES, _FIRST_SUM, _BYTE_KEY = range(7)
 _N_BYTE_KEYS = _BYTE_KEY
 
@@ -56,23 +56,25 @@ def _flush(cells, slots, grid, histogram):  # type: ignore[no-untyped-def]
     step, h, bits, _ = grid
     mask = np.int64((1 << bits) - 1)
     for k in range(len(slots)):
-        # Behind the feature's own slots are those of other features: 0 is added to them.
-        own, found = histogram[2 * slots[k] :][:512], cells[k * STRIDE_OF_WHOLE :]
-        for i in range(len(own) >> 1):
-            own[2 * i] += np.float64(found[i] >> bits) * step
-            own[2 * i + 1] += np.float64(found[i] & mask) * h
+        # After the feature's slots are those of other features: 0 is added to them.
+        bins_of_feature, feature_cells = histogram[2 * slots[k] :][:512], cells[k * STRIDE_OF_WHOLE :]
+        for i in range(len(bins_of_feature) >> 1):
+            bins_of_feature[2 * i] += np.float64(feature_cells[i] >> bits) * step
+            bins_of_feature[2 * i + 1] += np.float64(feature_cells[i] & mask) * h
         for i in range(256):
-            found[i] = 0
+            feature_cells[i] = 0
 
 
 @kernel
-def _read_block(bytes_, width, own, grid, rows, first, last, stop, numbers, starts, cells):  # type: ignore[no-untyped-def]
-    """Copy the numbers of ``rows[first:last]``, and where their records start; add them to cells of keys and own codes.
+def _read_block(  # type: ignore[no-untyped-def]
+    bytes_, width, facts, grid, rows, first, last, stop, numbers, starts, cells
+):
+    """Copy the numbers of ``rows[first:last]``, and where their records start; add them to cells.
 
-    These cells are those of keys of one byte, and of the own codes, which lie behind such keys.
+    These cells are those of keys of one byte, and of the facts' codes, which lie behind such keys.
     """
-    n_columns = np.uint64(own[_N_BYTE_KEYS] + own[_N_FEATURES])
-    first_code, whole = np.uint64(own[_FIRST_CODE] - own[_N_BYTE_KEYS]), n_columns - n_columns % _WIDTH
+    n_columns = np.uint64(facts[_N_BYTE_KEYS] + facts[_N_FEATURES])
+    first_code, whole = np.uint64(facts[_FIRST_CODE] - facts[_N_BYTE_KEYS]), n_columns - n_columns % _WIDTH
     bits, shift, one = np.int64(grid[2]), np.int64(grid[3]), np.int64(1)
     for i in range(first, last):
         if i + AHEAD < stop:
@@ -138,14 +140,14 @@ def _take_sums(table, sums, cells, slots, codes, grid, histogram, starts, number
 
 @kernel
 def _add_node(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, parts, part, end, n_rows, grid, histogram, by_key, cells, room,
+    records, fields, tables, codes, slots, facts, rows, parts, part, end, n_rows, grid, histogram, by_key, cells, room,
 ):  # fmt: skip
     """Add the parts ``part`` to ``end - 1``, which are of one node and have ``n_rows`` rows, to its histogram."""
     numbers, starts, run_starts, run_numbers = room
     width, bytes_ = np.uint64(records.shape[1]), records.ravel()
-    n_attributes = own[_FIRST_SLOT]
+    n_attributes = facts[_FIRST_SLOT]
     in_cells, byte_cells = np.int64(0), cells[n_attributes * STRIDE_OF_WHOLE :]
-    own_cells, own_slots = byte_cells[own[_N_BYTE_KEYS] * STRIDE_OF_WHOLE :], slots[n_attributes:]
+    fact_cells, fact_slots = byte_cells[facts[_N_BYTE_KEYS] * STRIDE_OF_WHOLE :], slots[n_attributes:]
     for each in range(part, end):
         first, stop = np.uint64(parts[each, 1]), np.uint64(parts[each, 2])
         for start in range(first, stop, np.uint64(_ROWS)):
@@ -153,10 +155,10 @@ def _add_node(  # type: ignore[no-untyped-def]
             count = last - start
             if in_cells + np.int64(count) >= 1 << grid[2]:
                 _flush(cells, slots[:n_attributes], grid, histogram)
-                _flush(own_cells, own_slots, grid, histogram)
+                _flush(fact_cells, fact_slots, grid, histogram)
                 in_cells = np.int64(0)
             in_cells += np.int64(count)
-            _read_block(bytes_, width, own, grid, rows, start, last, stop, numbers, starts, byte_cells)
+            _read_block(bytes_, width, facts, grid, rows, start, last, stop, numbers, starts, byte_cells)
             for k in range(len(tables)):
                 table = tables[k]
                 if table[_BYTE_KEY] >= 0:
@@ -182,18 +184,18 @@ def _add_node(  # type: ignore[no-untyped-def]
             table, sums, cells[at * STRIDE_OF_WHOLE :], slots[at:], codes, grid, histogram, run_starts, run_numbers
         )
     _flush(cells, slots[:n_attributes], grid, histogram)
-    _flush(own_cells, own_slots, grid, histogram)
+    _flush(fact_cells, fact_slots, grid, histogram)
 
 
 @kernel
 def _add_share(  # type: ignore[no-untyped-def]
-    records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, indices, more, by_key, share,
+    records, fields, tables, codes, slots, facts, rows, parts, firsts, grid, histograms, indices, more, by_key, share,
 ):  # fmt: skip
     room = (
         np.empty(_ROWS, np.int64), np.empty(_ROWS, np.uint64), np.empty(_ROWS + 1, np.uint64),
         np.empty(_ROWS + 1, np.int64),
     )  # fmt: skip
-    cells = np.empty((len(slots) + own[_N_BYTE_KEYS]) * STRIDE_OF_WHOLE, np.int64)
+    cells = np.empty((len(slots) + facts[_N_BYTE_KEYS]) * STRIDE_OF_WHOLE, np.int64)
     cells[:] = 0
     before = parts[firsts[share] - 1, 0] if share > 0 else -1
     part = firsts[share]
@@ -204,8 +206,8 @@ def _add_share(  # type: ignore[no-untyped-def]
             end += 1
         histogram = (more[share - 1] if node == before else histograms[indices[node]]).ravel()
         _add_node(
-            records, fields, tables, codes, slots, own, rows, parts, part, end, n_rows, grid, histogram, by_key[share],
-            cells, room,
+            records, fields, tables, codes, slots, facts, rows, parts, part, end, n_rows, grid, histogram,
+            by_key[share], cells, room,
         )  # fmt: skip
         part = end
 
@@ -215,7 +217,7 @@ _adding = outlined(_add_share)
 
 @kernel
 def add_packed_by_key(  # type: ignore[no-untyped-def]
-    team, records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, indices, more, by_key,
+    team, records, fields, tables, codes, slots, facts, rows, parts, firsts, grid, histograms, indices, more, by_key,
     is_first,
 ):  # fmt: skip
     """Do what `frameboost.engines.memory.star.keyed.add_by_key` does, for codes of one byte and packed pairs.
@@ -224,7 +226,7 @@ def add_packed_by_key(  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    team, records, fields, tables, codes, slots, own, rows, parts, firsts, histograms, indices, more, is_first
+    team, records, fields, tables, codes, slots, facts, rows, parts, firsts, histograms, indices, more, is_first
         As there.
     grid
         The step of g, the h of all rows, the number of bits of the count, and what numbers in records are shifted by.
@@ -234,6 +236,6 @@ def add_packed_by_key(  # type: ignore[no-untyped-def]
     if is_first:
         share_out(team, clearing((histograms, indices)), len(indices))
     arguments = (
-        records, fields, tables, codes, slots, own, rows, parts, firsts, grid, histograms, indices, more, by_key,
+        records, fields, tables, codes, slots, facts, rows, parts, firsts, grid, histograms, indices, more, by_key,
     )  # fmt: skip
     share_out(team, _adding(arguments), len(firsts) - 1)

@@ -26,7 +26,7 @@ __all__ = ["PackedGradients", "Records", "most_in_one"]
 
 
 _Keys = Sequence[npt.NDArray[Any]]
-# Bytes that are read of each key, and of each number, whatever their own width.
+# Bytes that are read of each key, and of each number, whatever their width.
 _READ, _READ_OF_NUMBER = 4, 8
 # Records with a number start at a multiple of these bytes: of 16 bytes, they never lie across two cache lines.
 _ALIGNED = 4
@@ -35,13 +35,13 @@ _IN_CACHE = 1 << 15
 
 
 class Records:
-    """A record a row: its numbers (see `PackedGradients`), its keys, its own codes.
+    """A record a row: its numbers (see `PackedGradients`), its keys, the codes of the fact's features.
 
-    Say the first of two dimensions has 200 keys and the second 10,000, there are three own codes, and a number takes
-    four bytes. Keys of one byte come last, so that they and the own codes are read as codes of one kind::
+    Say the first of two dimensions has 200 keys and the second 10,000, facts have three codes, and a number takes
+    four bytes. Keys of one byte come last, so that they and the facts' codes are read as codes of one kind::
 
         byte   0 1 2 3   4 5           6            7 8 9       10 11
-               number    second key    first key    own codes   unused
+               number    second key    first key    codes       unused
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Records:
     fields
         int64 (dimensions, 2): the first byte of each key, and a mask of its bits in the four bytes from there on.
     first_code
-        The byte of the first own code.
+        The byte of the first code.
     of_bytes
         The dimensions with keys of one byte, in the order of these.
 
@@ -58,15 +58,15 @@ class Records:
     ----------
     n_keys
         The number of keys of each dimension.
-    n_own
-        The number of own codes.
+    n_codes
+        The number of the facts' codes.
     """
 
-    def __init__(self, n_keys: Sequence[int], n_own: int) -> None:
+    def __init__(self, n_keys: Sequence[int], n_codes: int) -> None:
         self._widths = [-(-(count - 1).bit_length() // 8) for count in n_keys]
-        self._n_own = n_own
+        self._n_codes = n_codes
         self.of_bytes = [k for k, width in enumerate(self._widths) if width == 1]
-        self._own: Sequence[Codes] | None = None
+        self._codes: Sequence[Codes] | None = None
         self._lay_out(0)
 
     def _lay_out(self, n_number: int) -> None:
@@ -77,15 +77,15 @@ class Records:
         self.fields = np.array([(first, (1 << 8 * n) - 1) for first, n in zip(firsts, self._widths, strict=True)])
         self.first_code = at
         n_bytes = max(
-            self.first_code + self._n_own, max(firsts) + _READ, n_number // 2 + _READ_OF_NUMBER if n_number else 0
+            self.first_code + self._n_codes, max(firsts) + _READ, n_number // 2 + _READ_OF_NUMBER if n_number else 0
         )
         aligned = _ALIGNED if n_number else 1
         self.bytes: npt.NDArray[np.uint8] = np.empty((0, -(-n_bytes // aligned) * aligned), np.uint8)
         self._is_written = False
 
-    def forget(self, own: Sequence[Codes]) -> None:
-        """Write the records anew when they are next asked for, as rows have their ``own`` codes, or another order."""
-        self._own, self._is_written = own, False
+    def forget(self, codes: Sequence[Codes]) -> None:
+        """Write the records anew when they are next read, as rows have these codes, or another order."""
+        self._codes, self._is_written = codes, False
 
     def write(self, keys: _Keys, n_number: int, workers: Workers) -> None:
         """Write the records if they are not written, with room for numbers of so many bytes or more."""
@@ -93,11 +93,11 @@ class Records:
             self._lay_out(n_number)
         if self._is_written:
             return
-        assert self._own is not None
+        assert self._codes is not None
         n_rows, n_bytes = len(keys[0]), self.bytes.shape[1]
         if len(self.bytes) != n_rows:
             self.bytes = np.zeros((n_rows, n_bytes), np.uint8)
-        codes = [(values, self.first_code + i, 1) for i, values in enumerate(self._own)]
+        codes = [(values, self.first_code + i, 1) for i, values in enumerate(self._codes)]
         parts = [*zip(keys, self.fields[:, 0].tolist(), self._widths, strict=True), *codes]
 
         def write(first: int, last: int) -> None:
@@ -169,8 +169,8 @@ class PackedGradients:
         inverses, same_h = 1 / np.array([scale.g, scale.h]), self._same_h(scale)
 
         def write(rows: tuple[int, int]) -> bool:
-            own = gh[slice(*rows)]
-            return bool(write_numbers(own, inverses, same_h, self._most, self._n_bytes, *rows, records.bytes))
+            pairs = gh[slice(*rows)]
+            return bool(write_numbers(pairs, inverses, same_h, self._most, self._n_bytes, *rows, records.bytes))
 
         if all(workers.each(workers.slices(self._n_rows, VALUES_PER_TASK), write)):
             self._keep(scale)
@@ -233,8 +233,8 @@ def _have_numbers(gh, inverses, same_h, most, count):  # type: ignore[no-untyped
         g, h = gh[row, 0] * inverses[0], gh[row, 1] * inverses[1]
         n_others += (np.float64(np.int64(g)) != g) | (abs(g) > most)
         if same_h > 0:
-            own = gh[row, 1]
-            n_others += (own != same_h) & ((own != 0.0) | (g != 0.0))
+            row_h = gh[row, 1]
+            n_others += (row_h != same_h) & ((row_h != 0.0) | (g != 0.0))
         else:
             n_others += (np.float64(np.int64(h)) != h) | (abs(h) > most)
     return n_others == 0
@@ -254,9 +254,9 @@ def _write(gh, inverses, same_h, n_bytes, first, last, records):  # type: ignore
             write_eight(bytes_, at, (read_eight(bytes_, at) & others) | (number & ~others))
         else:
             at_h = at + np.uint64(n_bytes)
-            kept, of_h = read_eight(bytes_, at_h) & others, np.int64(h * inverses[1])
+            other_bits, of_h = read_eight(bytes_, at_h) & others, np.int64(h * inverses[1])
             write_eight(bytes_, at, number)  # what is beyond its bytes is written next
-            write_eight(bytes_, at_h, kept | (of_h & ~others))
+            write_eight(bytes_, at_h, other_bits | (of_h & ~others))
 
 
 @kernel
@@ -284,10 +284,10 @@ def write_numbers(gh, inverses, same_h, most, n_bytes, first, last, records):  #
         uint8 (rows, bytes): the first bytes of each are written.
     """
     for start in range(first, last, _ROWS):
-        stop, own = min(start + _ROWS, last), gh[start - first :]
-        if not _have_numbers(own, inverses, same_h, most, stop - start):
+        stop, block = min(start + _ROWS, last), gh[start - first :]
+        if not _have_numbers(block, inverses, same_h, most, stop - start):
             return False
-        _write(own, inverses, same_h, n_bytes, start, stop, records)
+        _write(block, inverses, same_h, n_bytes, start, stop, records)
     return True
 
 
@@ -301,12 +301,12 @@ def _compute_share(  # type: ignore[no-untyped-def]
     first, last = n_rows * share // count, n_rows * (share + 1) // count
     for start in range(first, last, _ROWS):
         stop = min(start + _ROWS, last)
-        found = compute_to(instructions, constants, addresses, results, start, stop, offsets, gh, 0)
+        of_block = compute_to(instructions, constants, addresses, results, start, stop, offsets, gh, 0)
         for k in range(2):
             # NaN is larger than any number, as it is among the bits of magnitudes.
-            is_larger = found[0][k] > largest[share, k] or found[0][k] != found[0][k]
-            largest[share, k] = found[0][k] if is_larger else largest[share, k]
-            totals[share, k] += found[1][k]
+            is_larger = of_block[0][k] > largest[share, k] or of_block[0][k] != of_block[0][k]
+            largest[share, k] = of_block[0][k] if is_larger else largest[share, k]
+            totals[share, k] += of_block[1][k]
         _write(gh[0], inverses, same_h, n_bytes, start, stop, records)
 
 
@@ -319,7 +319,7 @@ def compute_numbers(  # type: ignore[no-untyped-def]
 ):
     """Do what `compute_shares` and `write_numbers` do, for one output, without pairs in memory.
 
-    Numbers of magnitudes that do not fit are written wrong: the largest tell.
+    Numbers of magnitudes that do not fit are written wrong: the largest magnitudes show it.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from frameboost.binning.arrays import Codes, bin_column, gaps_by_cells
 from frameboost.binning.bins import Bins, gaps_of_distinct
 from frameboost.binning.codes import category_values, sample_of, with_one_zero
 from frameboost.binning.value_counts import count_distinct, in_numpy
-from frameboost.engines.memory.limits import MAX_PLACES, MAX_REFERRED
+from frameboost.engines.memory.limits import MAX_KEY_SPREAD, MAX_REFERRED
 from frameboost.engines.memory.partition import take_all
 from frameboost.joins.star_sources import FACTS, StarFrame, dimension_frame, joined, key_exprs, key_names, needed
 from frameboost.runtime.kernel import kernel
@@ -48,7 +48,7 @@ _ROW = "\0row"
 
 
 class SampledRows:
-    """The rows of the facts that cuts come from, which are found when they are first asked for."""
+    """The rows of the facts that cuts come from, which are drawn when they are first used."""
 
     def __init__(self, n_rows: int) -> None:
         self._n_rows = n_rows
@@ -62,7 +62,7 @@ class SampledRows:
 
 @dataclass
 class StarTable:
-    """A dimension that facts refer to, with the dimensions of its own joined to it.
+    """A dimension that facts refer to, with the dimensions that it refers to joined to it.
 
     Attributes
     ----------
@@ -109,54 +109,55 @@ class StarTable:
 
 def fact_columns(source: StarFrame, features: Sequence[str]) -> list[str]:
     """Return the columns of the facts that are features, or keys of the dimensions that have features."""
-    own = source.facts.collect_schema()
+    columns = source.facts.collect_schema()
     keys = [name for dimension in needed(source.dimensions, features) for name in dimension.left_on]
-    return [name for name in dict.fromkeys([*features, *keys]) if name in own]
+    return [name for name in dict.fromkeys([*features, *keys]) if name in columns]
 
 
 def open_tables(
     source: StarFrame, features: Sequence[Feature], facts: pl.DataFrame, workers: Workers
 ) -> list[StarTable]:
-    """Return the dimensions that features come from, given the columns of the facts that these need."""
-    wanted = needed(source.dimensions, [feature.name for feature in features])
-    read = {feature.name for feature in features}.union(*(dimension.left_on for dimension in wanted))
+    """Return the dimensions that features come from; ``facts`` has the columns that these need."""
+    used = needed(source.dimensions, [feature.name for feature in features])
+    read = {feature.name for feature in features}.union(*(dimension.left_on for dimension in used))
     frames: dict[int, pl.DataFrame] = {}  # the attributes, by the number of the dimension that facts refer to
     rows: dict[int, Rows] = {}
     roots: dict[int | None, int] = {FACTS: FACTS, None: FACTS}  # of each dimension, what facts refer to to find it
     for number, dimension in enumerate(source.dimensions):
-        if not any(dimension is each for each in wanted):
+        if not any(dimension is each for each in used):
             continue
-        narrow = replace(dimension, columns={name: own for name, own in dimension.columns.items() if name in read})
+        columns = {name: original for name, original in dimension.columns.items() if name in read}
+        narrow = replace(dimension, columns=columns)
         root = roots[dimension.parent]
         if root != FACTS:
             frames[root], roots[number] = joined(frames[root].lazy(), [narrow]).collect(), root
             continue
-        own, keys = dimension_frame(narrow).collect(), key_names(dimension)
+        keyed_rows, keys = dimension_frame(narrow).collect(), key_names(dimension)
         refering = _columns(dimension.left_on, facts, frames, rows).select(key_exprs(dimension)).collect()
-        rows[number] = _rows_of(refering, own.select(keys), workers)
-        frames[number], roots[number] = own.drop(keys), number
-    found, sample = [], SampledRows(len(facts))
+        rows[number] = _rows_of(refering, keyed_rows.select(keys), workers)
+        frames[number], roots[number] = keyed_rows.drop(keys), number
+    tables, sample = [], SampledRows(len(facts))
     for number, frame in frames.items():
-        own_features = {i: feature for i, feature in enumerate(features) if feature.name in frame.columns}
-        if own_features:
-            values = {i: _with_missing(frame[feature.name], feature) for i, feature in own_features.items()}
-            found.append(StarTable(values, rows[number], sample))
-    return found
+        attributes = {i: feature for i, feature in enumerate(features) if feature.name in frame.columns}
+        if attributes:
+            values = {i: _with_missing(frame[feature.name], feature) for i, feature in attributes.items()}
+            tables.append(StarTable(values, rows[number], sample))
+    return tables
 
 
 def _columns(
     names: Sequence[str], facts: pl.DataFrame, frames: Mapping[int, pl.DataFrame], rows: Mapping[int, Rows]
 ) -> pl.LazyFrame:
-    """Return columns of the facts, and of dimensions that were found before, by fact."""
-    found = []
+    """Return columns of the facts, and of dimensions that are already joined, by fact."""
+    columns = []
     for name in names:
         if name in facts.columns:
-            found.append(facts[name])
+            columns.append(facts[name])
             continue
         number = next(number for number, frame in frames.items() if name in frame.columns)
         values = frames[number][name]
-        found.append(_with_null(values)[pl.Series(rows[number])])
-    return pl.LazyFrame(found)
+        columns.append(_with_null(values)[pl.Series(rows[number])])
+    return pl.LazyFrame(columns)
 
 
 def _with_missing(values: pl.Series, feature: Feature) -> pl.Series:
@@ -167,43 +168,43 @@ def _with_null(values: pl.Series) -> pl.Series:
     return pl.concat([values, values.clear(1)])
 
 
-def _rows_of(keys: pl.DataFrame, own: pl.DataFrame, workers: Workers) -> Rows:
-    """Return for each key its row among ``own``, or their number where it is NULL or not among them.
+def _rows_of(keys: pl.DataFrame, known: pl.DataFrame, workers: Workers) -> Rows:
+    """Return for each key its row among ``known``, or their number where it is NULL or not among them.
 
     Columns have the same names and types in both.
     """
-    if own.width == 1:
-        found = _looked_up(keys.to_series(), own.to_series(), workers)
-        if found is not None:
-            return found
-    numbered = own.with_row_index(_ROW)
-    matched = keys.join(numbered, on=own.columns, how="left", maintain_order="left")[_ROW]
-    return np.asarray(matched.fill_null(own.height).to_numpy())
+    if known.width == 1:
+        rows = _rows_by_table(keys.to_series(), known.to_series(), workers)
+        if rows is not None:
+            return rows
+    numbered = known.with_row_index(_ROW)
+    matched = keys.join(numbered, on=known.columns, how="left", maintain_order="left")[_ROW]
+    return np.asarray(matched.fill_null(known.height).to_numpy())
 
 
-def _looked_up(keys: pl.Series, own: pl.Series, workers: Workers) -> Rows | None:
+def _rows_by_table(keys: pl.Series, known: pl.Series, workers: Workers) -> Rows | None:
     """Return what `_rows_of` does by a table of the rows by key; None if keys are no integers, or too far apart."""
-    physical = own.to_physical()
-    known = physical.drop_nulls()
-    if physical.dtype not in (pl.Int64, pl.Int32, pl.Int16, pl.Int8) or not len(known):
+    physical = known.to_physical()
+    present_keys = physical.drop_nulls()
+    if physical.dtype not in (pl.Int64, pl.Int32, pl.Int16, pl.Int8) or not len(present_keys):
         return None
-    lowest, highest = int(known.min()), int(known.max())  # type: ignore[arg-type]
-    if highest - lowest >= MAX_PLACES * (len(keys) + len(own)):
+    lowest, highest = int(present_keys.min()), int(present_keys.max())  # type: ignore[arg-type]
+    if highest - lowest >= MAX_KEY_SPREAD * (len(keys) + len(known)):
         return None
-    unknown = len(own)
+    unknown = len(known)
     table = np.full(highest - lowest + 1, unknown, np.uint32)
-    table[known.to_numpy().astype(np.int64) - lowest] = np.flatnonzero(physical.is_not_null().to_numpy())
-    found = np.empty(len(keys), np.uint32)
+    table[present_keys.to_numpy().astype(np.int64) - lowest] = np.flatnonzero(physical.is_not_null().to_numpy())
+    rows = np.empty(len(keys), np.uint32)
     values = keys.to_physical()
     present = values.fill_null(0).to_numpy()
 
     def write(first: int, last: int) -> None:
-        look_up(present[first:last], np.int64(lowest), table, np.uint32(unknown), found[first:last])
+        look_up(present[first:last], np.int64(lowest), table, np.uint32(unknown), rows[first:last])
 
     workers.over(len(keys), write, smallest=VALUES_PER_TASK)
     if values.null_count():
-        found[values.is_null().to_numpy()] = unknown
-    return found
+        rows[values.is_null().to_numpy()] = unknown
+    return rows
 
 
 # --- bins and codes, once a row of the dimension ----------------------------------------------------------------------
@@ -235,8 +236,8 @@ def gaps_of(values: _Values, counts: IntArray, max_bin: int) -> _Values:
     return gaps_of_distinct(distinct if distinct.dtype.hasobject else with_one_zero(distinct), counts, max_bin)
 
 
-# Columns of codes that are looked at before all are compared.
-_LOOKED_AT = 1 << 15
+# Columns of codes that are compared before all are.
+_N_SAMPLED = 1 << 15
 
 
 class CodedTable:
@@ -293,17 +294,17 @@ def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int, workers: 
     if len(referred) > most_keys < prod(bins[i].largest_code + 1 for i in features):
         return CodedTable(features, codes, table.rows, table.references)
     are_all_kept = len(referred) >= MAX_REFERRED * table.n_rows
-    kept = slice(None) if are_all_kept else referred
-    codes, counts = codes[:, kept], table.references[kept]
+    selected = slice(None) if are_all_kept else referred
+    codes, counts = codes[:, selected], table.references[selected]
     distinct = _distinct(codes)
     if distinct is None and are_all_kept:
         return CodedTable(features, codes, table.rows, counts)
     key_of = np.zeros(table.n_rows, np.uint32)
     if distinct is None:
-        key_of[kept] = np.arange(len(counts))
+        key_of[selected] = np.arange(len(counts))
     else:
-        firsts, key_of[kept] = distinct
-        codes, counts = codes[:, firsts], np.bincount(key_of[kept], counts).astype(np.int64)  # exact: below 2^53
+        firsts, key_of[selected] = distinct
+        codes, counts = codes[:, firsts], np.bincount(key_of[selected], counts).astype(np.int64)  # exact: below 2^53
     keys = np.empty_like(table.rows)
     take_all(key_of, table.rows, keys, workers)
     return CodedTable(features, codes, keys, counts)
@@ -331,13 +332,13 @@ def _distinct(codes: Codes) -> tuple[IntArray, npt.NDArray[np.uint32]] | None:
     """Return the first column of each distinct one, and for each column which of the distinct ones it is.
 
     Columns are compared by 64 bits made of them. Should two that differ have the same, all columns are kept apart:
-    then, and where all are distinct, return None; also where all of the many that are looked at first are: then hardly
+    then, and where all are distinct, return None; also where all of a sample are distinct: then hardly
     one in a thousand is equal to another.
     """
     count = codes.shape[1]
-    if count > 4 * _LOOKED_AT:
-        looked_at = [*range(_LOOKED_AT), *range(_LOOKED_AT, count, count // _LOOKED_AT)]  # also equal ones side by side
-        if _are_distinct(_mixed(codes[:, looked_at])):
+    if count > 4 * _N_SAMPLED:
+        sampled = [*range(_N_SAMPLED), *range(_N_SAMPLED, count, count // _N_SAMPLED)]  # also equal ones side by side
+        if _are_distinct(_mixed(codes[:, sampled])):
             return None
     mixed = _mixed(codes)
     if _are_distinct(mixed):
