@@ -142,7 +142,7 @@ class Dask:
         else:
             rows, names = divided(request, n_shards)
         shared = request.features, roles, request.parameters, fits_files, n_all
-        pool.open([ShardPlan(opener, own, *shared) for own in rows], partitions)
+        pool.open([ShardPlan(opener, rows_of_shard, *shared) for rows_of_shard in rows], partitions)
         return names
 
     def _n_shards(self, rooms: Sequence[Room], request: EngineRequest, *, fits_files: bool) -> tuple[int, int]:
@@ -185,25 +185,25 @@ def seconds(timeout: float | str, argument: str) -> float:
     from dask.utils import parse_timedelta
 
     try:
-        found = float(parse_timedelta(timeout))
+        number = float(parse_timedelta(timeout))
     except (KeyError, TypeError, ValueError):
-        found = math.nan
-    if isinstance(timeout, bool) or not found > 0:
+        number = math.nan
+    if isinstance(timeout, bool) or not number > 0:
         raise ParameterError(
             f"the {argument} must be a number of seconds above 0, or such as '5 minutes', not {shown(timeout)}"
         )
-    return found
+    return number
 
 
-def check_versions(own: Mapping[str, str], of_workers: Mapping[str, Mapping[str, str] | Exception]) -> None:
+def check_versions(expected: Mapping[str, str], of_workers: Mapping[str, Mapping[str, str] | Exception]) -> None:
     """Raise `ClusterError` if a worker has another version of something that the model depends on, or lacks it."""
-    for address, found in of_workers.items():
-        if isinstance(found, ImportError):
-            raise ClusterError(f"worker {address} can't import what it needs ({reason(found)}); install it there")
-        if isinstance(found, Exception):  # the worker has gone meanwhile
+    for address, versions in of_workers.items():
+        if isinstance(versions, ImportError):
+            raise ClusterError(f"worker {address} can't import what it needs ({reason(versions)}); install it there")
+        if isinstance(versions, Exception):  # the worker has gone meanwhile
             continue
-        for name, version in own.items():
-            if found[name] != version:
+        for name, version in expected.items():
+            if versions[name] != version:
                 raise ClusterError(
-                    f"worker {address} has {name} {found[name]}, but here it is {version}; install the same version"
+                    f"worker {address} has {name} {versions[name]}, but here it is {version}; install the same version"
                 )

@@ -139,15 +139,15 @@ class DaskShards:
         for host in hosts:
             self._hosts[host.address] = host
             self._submit(host)
-        found = []
+        rooms = []
         for host in hosts:
             self._await(host)
             with contextlib.suppress(*LOST):
                 if host.actor is not None:
-                    found.append(host.actor.room().result())
+                    rooms.append(host.actor.room().result())
             if host.actor is None:
                 self._forget(host)
-        return found or self.rooms(most)
+        return rooms or self.rooms(most)
 
     def open(self, plans: Sequence[ShardPlan], partitions: Sequence[Sequence[Delayed]] | None = None) -> None:
         """Give the shards to workers.
@@ -159,8 +159,8 @@ class DaskShards:
         partitions
             The partitions of each shard, if the data is a Dask DataFrame.
         """
-        given = partitions or [[]] * len(plans)
-        self._shards = [DaskShard(number, *each) for number, each in enumerate(zip(plans, given, strict=True))]
+        of_shards = partitions or [[]] * len(plans)
+        self._shards = [DaskShard(number, *each) for number, each in enumerate(zip(plans, of_shards, strict=True))]
         try:
             for shard in self._shards:
                 self._assign(shard)
@@ -180,7 +180,7 @@ class DaskShards:
 
     def run(self, calls: Sequence[Sequence[Call]]) -> list[Any]:
         """See `ShardPool.run`."""
-        own = {shard.number: given for shard, given in zip(self._shards, calls, strict=True)}
+        calls_of = {shard.number: of_shard for shard, of_shard in zip(self._shards, calls, strict=True)}
         results: dict[int, Any] = {}
         waiting = list(self._shards)
         while waiting:
@@ -189,7 +189,9 @@ class DaskShards:
                 groups[self._host(shard)].append(shard)
             self._hand_out([shard for shard in waiting if shard.partitions and not shard.is_open])
             waiting = []
-            sent = [(branch, self._send(branch, groups, own)) for branch in self._branches(groups, calls[0][-1].method)]
+            sent = [
+                (branch, self._send(branch, groups, calls_of)) for branch in self._branches(groups, calls[0][-1].method)
+            ]
             for branch, answer in sent:
                 outcome = self._outcome(branch.root, answer)
                 if outcome is not None and outcome.error is not None:
@@ -203,7 +205,7 @@ class DaskShards:
                     numbers = [shard.number for host in branch for shard in groups[host]]
                     results |= zip(numbers, map(unpacked, outcome.results), strict=False)
         for shard in self._shards:
-            shard.log.add(own[shard.number])
+            shard.log.add(calls_of[shard.number])
             shard.n_losses = 0
         return [results[number] for number in sorted(results)]
 
@@ -257,12 +259,12 @@ class DaskShards:
         return [Branch(host) for host in groups]
 
     def _send(
-        self, branch: Branch[_Host], groups: Mapping[_Host, Sequence[DaskShard]], own: Mapping[int, Sequence[Call]]
+        self, branch: Branch[_Host], groups: Mapping[_Host, Sequence[DaskShard]], calls_of: Mapping[int, Sequence[Call]]
     ) -> Any:
         """Send the calls of the shards on some hosts; return the answer to wait for, None if the first host is lost."""
 
         def relay(branch: Branch[_Host]) -> Relay:
-            orders = [self._order(shard, own[shard.number]) for shard in groups[branch.root]]
+            orders = [self._order(shard, calls_of[shard.number]) for shard in groups[branch.root]]
             return Relay(branch.root.actor, orders, [relay(other) for other in branch.others])
 
         if any(host.actor is None for host in branch):
@@ -429,9 +431,9 @@ class DaskShards:
         deadline = time.monotonic() + self._timeout
         waiting: Future[Any] | None = None
         while time.monotonic() < deadline:
-            found: dict[str, int] = self._client.nthreads()  # type: ignore[no-untyped-call]
-            if found:
-                return found
+            n_threads: dict[str, int] = self._client.nthreads()  # type: ignore[no-untyped-call]
+            if n_threads:
+                return n_threads
             if waiting is None:  # adaptive clusters start workers where there are tasks
                 waiting = self._client.submit(int, pure=False)
             with contextlib.suppress(TimeoutError):

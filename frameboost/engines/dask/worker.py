@@ -193,20 +193,20 @@ class ShardActor:
         """
         if index not in self._gathered:
             answers = [_answer(source.actor.pieces, source.numbers, index) for source in sources]
-            found: list[pl.DataFrame] = []
+            others: list[pl.DataFrame] = []
             lost = []
             for source, answer in zip(sources, answers, strict=True):
                 pieces = _waited(answer)
                 if pieces is None:
                     lost.append(source.numbers[0])
                 else:
-                    found += pieces
+                    others += pieces
             if lost:
                 return Outcome(lost=lost)
-            self._gathered[index] = found
-        own = [self._shards[number].piece(index) for number in numbers]
+            self._gathered[index] = others
+        pieces_here = [self._shards[number].piece(index) for number in numbers]
         try:
-            return Outcome([finish([*own, *self._gathered[index]])])
+            return Outcome([finish([*pieces_here, *self._gathered[index]])])
         except Exception as error:
             return Outcome(error=error)
 
@@ -350,13 +350,13 @@ def no_room(
         return ""
     memory = room.memory
     assert memory.limit is not None
-    wanted = -(-int((memory.has + least) / memory.ends_at) // 10**7) * 10
+    sufficient = -(-int((memory.has + least) / memory.ends_at) // 10**7) * 10
     rows = counted(counts[0], "row") if len(counts) == 1 else f"shards of up to {counted(max(counts), 'row')}"
     return (
         f"a worker of the Dask cluster has memory_limit={_megabytes(memory.limit)}, of which its process takes "
         f"{_megabytes(memory.has)} before it reads a row; {rows} of {counted(len(request.features), 'feature')} need "
         f"{_megabytes(least)} more, and Dask ends a worker at {memory.ends_at:.0%} of its limit; give workers "
-        f"memory_limit='{wanted} MB' or more{remedy}"
+        f"memory_limit='{sufficient} MB' or more{remedy}"
     )
 
 
@@ -376,7 +376,7 @@ def _load_kernels(opener: Callable[[EngineRequest], ShardEngine], n_threads: int
     """
     random = np.random.default_rng(0)
     values = random.normal(size=(_LOADING_COLUMNS, _LOADING_ROWS))
-    columns = {str(k): own.astype(np.float32 if k % 2 else np.float64) for k, own in enumerate(values)}
+    columns = {str(k): column.astype(np.float32 if k % 2 else np.float64) for k, column in enumerate(values)}
     rows = pl.DataFrame({**columns, "y": random.integers(0, 2, _LOADING_ROWS)})
     features = tuple(Feature(name, FeatureType("float32" if int(name) % 2 else "float64")) for name in columns)
     residual = {"g_0": Expression("margin - label", ("margin", "label")), "h_0": Expression("1.0", ())}
@@ -454,9 +454,9 @@ def versions() -> dict[str, str]:
     import duckdb
     import numba
 
-    found = {"frameboost": __version__, "polars": pl.__version__, "numpy": np.__version__}
-    found |= {"numba": numba.__version__, "duckdb": duckdb.__version__}
-    return found | {"python": ".".join(platform.python_version_tuple()[:2])}
+    versions_here = {"frameboost": __version__, "polars": pl.__version__, "numpy": np.__version__}
+    versions_here |= {"numba": numba.__version__, "duckdb": duckdb.__version__}
+    return versions_here | {"python": ".".join(platform.python_version_tuple()[:2])}
 
 
 # --- histograms as they travel ----------------------------------------------------------------------------------------

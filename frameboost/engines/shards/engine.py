@@ -80,9 +80,9 @@ class ShardedEngine:
         pool = self._pool
         counts: list[int] = self._ask("count_rows")
         if 0 in counts and any(counts):
-            kept = [number for number, count in enumerate(counts) if count]
-            pool.keep(kept)
-            counts, self._names = [counts[number] for number in kept], [self._names[number] for number in kept]
+            filled = [number for number, count in enumerate(counts) if count]
+            pool.keep(filled)
+            counts, self._names = [counts[number] for number in filled], [self._names[number] for number in filled]
         n_rows = sum(counts)
         pool.run([[Call("start_at", (positions, n_rows))] for positions in pool.positions(counts)])
         return n_rows
@@ -111,11 +111,11 @@ class ShardedEngine:
         """Raise `DataError` if rows of one query are in several shards."""
         parts = self._ask("start_queries", _SUMMARY)
         if all(is_whole for _, is_whole in parts):
-            found = [_first_shared([names for names, _ in parts])]
+            split_queries = [_first_shared([names for names, _ in parts])]
         else:
             self._divide(parts)
-            found = self._pool.gather([_first_shared] * self._pool.n_targets)
-        if shared := sorted(name for name in found if name is not None):
+            split_queries = self._pool.gather([_first_shared] * self._pool.n_targets)
+        if shared := sorted(name for name in split_queries if name is not None):
             raise DataError(
                 f"rows of {shown(shared[0])} in group {shown(group)} lie in several shards; put those of a query into "
                 "one, such as by sorting the data by that column before it is divided"
@@ -136,7 +136,7 @@ class ShardedEngine:
     ) -> list[str]:
         """See `frameboost.engines.contract.parts_where`."""
         parts = zip(self._names, self._ask("aggregate", dict(aggregates)), self._ask("count_rows"), strict=True)
-        return [name for name, found, n_rows in parts if name and is_wrong(found, n_rows)]
+        return [name for name, aggregated, n_rows in parts if name and is_wrong(aggregated, n_rows)]
 
     def count_missing(self) -> list[int]:
         """See `Engine.count_missing`."""
@@ -340,14 +340,16 @@ class _GatheredScores:
         self.n_rows = n_rows
         self._pool = pool
         # Sums of numbers on a grid, and so exact.
-        self._sums = {side: [sum(own) for own in zip(*(part[side] for part in sums), strict=True)] for side in _SIDES}
+        self._sums = {
+            side: [sum(of_shards) for of_shards in zip(*(part[side] for part in sums), strict=True)] for side in _SIDES
+        }
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """Return aggregates over the distinct scores."""
-        totals = {side: sum(own) for side, own in self._sums.items()}
+        totals = {side: sum(of_side) for side, of_side in self._sums.items()}
         finish = []
         for k in range(len(self._sums["positive"])):  # in ascending order of the scores
-            above = {side: sum(own[k + 1 :]) for side, own in self._sums.items()}
+            above = {side: sum(of_side[k + 1 :]) for side, of_side in self._sums.items()}
             finish.append(partial(_aggregated, above, totals, dict(aggregates)))
         return _merged_aggregates(aggregates, self._pool.gather(finish))
 

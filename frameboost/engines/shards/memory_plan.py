@@ -124,11 +124,11 @@ def fewest_shards(
     fits_files
         Whether arrays may be in files.
     """
-    n, own = len(rooms), -(-n_rows // len(rooms))
+    n, n_rows_each = len(rooms), -(-n_rows // len(rooms))
     for way in Need._fields if fits_files else Need._fields[:1]:
         each = 1
         while each <= MAX_SHARDS:
-            counts = [-(-own // each)] * each
+            counts = [-(-n_rows_each // each)] * each
             if all(getattr(need_of(request, counts, n_rows, n_threads), way) <= room for room, n_threads in rooms):
                 return n * each
             each *= 2

@@ -97,8 +97,8 @@ def _between_queries(bounds: Sequence[tuple[int, int]], queries: pl.Series) -> S
     """
     changes = np.flatnonzero(queries.ne_missing(queries.shift()).to_numpy()[1:]) + 1
     indices = np.concatenate([[0], changes, [len(queries)]])
-    wanted = [0, *(end for _, end in bounds)]
-    return list(pairwise(np.unique(indices[np.searchsorted(indices, wanted)]).tolist()))
+    bounds_of_slices = [0, *(end for _, end in bounds)]
+    return list(pairwise(np.unique(indices[np.searchsorted(indices, bounds_of_slices)]).tolist()))
 
 
 def evenly(count: int, parts: int) -> Sequence[tuple[int, int]]:

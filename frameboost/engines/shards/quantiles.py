@@ -84,42 +84,42 @@ class NodeValues:
 
     def start(self) -> dict[int, Values]:
         """Return the values of each node, or a sample."""
-        found = {}
+        values_of = {}
         for node, (values, weights) in self._of.items():
             if len(values) <= _MAX_VALUES:
-                found[node] = _summary(*_distinct(values, weights))
+                values_of[node] = _summary(*_distinct(values, weights))
                 continue
             chosen = np.linspace(0, len(values) - 1, _MAX_VALUES).astype(np.int64)
             total = float(len(values) if weights is None else weights.sum())
             of_each = np.ones(_MAX_VALUES) if weights is None else weights[chosen]
             of_each = of_each * (total / (of_each.sum() or 1.0))
-            found[node] = Values(*_distinct(values[chosen], of_each), total, are_all=False)
-        return found
+            values_of[node] = Values(*_distinct(values[chosen], of_each), total, are_all=False)
+        return values_of
 
     def weights_up_to(self, pivots: Mapping[int, FloatArray]) -> dict[int, FloatArray]:
         """Return the weight of each node's rows with values up to each pivot, which ascend."""
-        found = {}
-        for node, own in pivots.items():
+        weights_of = {}
+        for node, node_pivots in pivots.items():
             if node in self._of:
                 values, weights = self._of[node]
-                is_low = values <= own[0]
+                is_low = values <= node_pivots[0]
                 below = np.count_nonzero(is_low) if weights is None else weights[is_low].sum()
-                chosen = _between(values, (own[0], own[-1]))
-                index = np.searchsorted(own, values[chosen], side="left")
-                sums = np.bincount(index, None if weights is None else weights[chosen], minlength=len(own))
-                found[node] = below + np.cumsum(sums, dtype=np.float64)
-        return found
+                chosen = _between(values, (node_pivots[0], node_pivots[-1]))
+                index = np.searchsorted(node_pivots, values[chosen], side="left")
+                sums = np.bincount(index, None if weights is None else weights[chosen], minlength=len(node_pivots))
+                weights_of[node] = below + np.cumsum(sums, dtype=np.float64)
+        return weights_of
 
     def within(self, brackets: Mapping[int, Bracket], wants_all: bool) -> dict[int, Values]:
         """Return the values in the bracket of each node, or some of them; from now on the node has no others."""
-        found = {}
+        values_of = {}
         for node, bracket in brackets.items():
             if node in self._of:
                 values, weights = self._of[node]
                 chosen = _between(values, bracket)
-                self._of[node] = own = _distinct(values[chosen], None if weights is None else weights[chosen])
-                found[node] = _summary(*own, wants_all=wants_all)
-        return found
+                self._of[node] = distinct = _distinct(values[chosen], None if weights is None else weights[chosen])
+                values_of[node] = _summary(*distinct, wants_all=wants_all)
+        return values_of
 
 
 def _between(values: FloatArray, bracket: Bracket) -> BoolArray:
@@ -177,38 +177,40 @@ def interpolated_quantiles(start: Start, alpha: float, weights_up_to: WeightsUpT
     for node, n in totals.items():
         below = min(max(np.floor(ranks[node]), 1.0), n)
         targets[node] = below, min(below + 1, n) if 1 / (n + 1) < alpha < n / (n + 1) else below
-    found = {}
+    quantiles = {}
     for node, (low, high) in _select(start, targets, weights_up_to, within).items():
         below, above = targets[node]
-        found[node] = float(low if below == above else low + (ranks[node] - below) * (high - low))
-    return found
+        quantiles[node] = float(low if below == above else low + (ranks[node] - below) * (high - low))
+    return quantiles
 
 
 def _select(
     start: Start, targets: Mapping[int, tuple[float, float]], weights_up_to: WeightsUpTo, within: Within
 ) -> dict[int, tuple[float, float]]:
     """Return for both targets of each node, which ascend, the lowest value up to which the rows weigh so much."""
-    found: dict[int, tuple[float, float]] = {}
+    results: dict[int, tuple[float, float]] = {}
     parts, below = start, dict.fromkeys(targets, 0.0)  # the weight of the values before those in the parts
     for number in count(1):
         waiting = {}
-        for node in targets.keys() - found.keys():
-            own = [part[node] for part in parts if node in part]
-            values, sums = _distinct(*(np.concatenate(each) for each in zip(*(part[:2] for part in own), strict=True)))
+        for node in targets.keys() - results.keys():
+            of_node = [part[node] for part in parts if node in part]
+            values, sums = _distinct(
+                *(np.concatenate(each) for each in zip(*(part[:2] for part in of_node), strict=True))
+            )
             running = below[node] + np.cumsum(sums)
-            if all(each.are_all for each in own):
+            if all(each.are_all for each in of_node):
                 low, high = np.searchsorted(running, targets[node], side="left").tolist()
-                found[node] = float(values[low]), float(values[high])
+                results[node] = float(values[low]), float(values[high])
             else:
-                waiting[node] = _pivots(values, running, targets[node], sum(len(each.values) for each in own))
+                waiting[node] = _pivots(values, running, targets[node], sum(len(each.values) for each in of_node))
         if not waiting:
             break
         waiting = dict(sorted(waiting.items()))
         counted = {node: below[node] + sums for node, sums in _sums(weights_up_to(waiting)).items()}
-        brackets = {node: _bracket(own, counted[node], targets[node]) for node, own in waiting.items()}
+        brackets = {node: _bracket(of_node, counted[node], targets[node]) for node, of_node in waiting.items()}
         below |= {node: before for node, (_, before) in brackets.items() if before}
         parts = within({node: bracket for node, (bracket, _) in brackets.items()}, number == _MAX_SAMPLES)
-    return dict(sorted(found.items()))
+    return dict(sorted(results.items()))
 
 
 def _pivots(values: FloatArray, running: FloatArray, targets: tuple[float, float], size: int) -> FloatArray:
@@ -237,6 +239,6 @@ def _sums(parts: Sequence[Mapping[int, FloatArray]]) -> dict[int, FloatArray]:
 def _totals(parts: Start) -> dict[int, float]:
     totals: dict[int, float] = {}
     for part in parts:
-        for node, own in part.items():
-            totals[node] = totals.get(node, 0.0) + own.total
+        for node, of_node in part.items():
+            totals[node] = totals.get(node, 0.0) + of_node.total
     return dict(sorted(totals.items()))

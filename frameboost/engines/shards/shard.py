@@ -88,7 +88,7 @@ class Shard:
 
     def values_within(self, intervals: dict[int, list[Interval]]) -> dict[int, Within]:
         """Return the values of the features of the last summaries within intervals, by feature."""
-        return {feature: self._counts[feature].within(wanted) for feature, wanted in intervals.items()}
+        return {feature: self._counts[feature].within(of_feature) for feature, of_feature in intervals.items()}
 
     def all_categories(self, features: Sequence[int]) -> list[list[Physical]]:
         """Return the distinct values of string features."""
