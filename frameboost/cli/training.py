@@ -6,9 +6,7 @@ import argparse
 import typing
 from dataclasses import Field, fields
 from time import monotonic
-from typing import Any, Literal
-
-import polars as pl
+from typing import Any, Literal, cast
 
 from frameboost.api import fit, plan_with
 from frameboost.checks.messages import counted, listed, shortened, shown
@@ -25,8 +23,7 @@ from frameboost.cli.options import (
     value,
 )
 from frameboost.cli.screen import print_facts, print_table
-from frameboost.data.sources import FrameSource, Source
-from frameboost.data.spark_source import SparkSource
+from frameboost.data.sources import LocalSource
 from frameboost.data.written_files import STDOUT, check_format, check_writable, write_table
 from frameboost.engines.choose import ENGINES
 from frameboost.loading import open_model
@@ -155,8 +152,9 @@ def _train(options: argparse.Namespace) -> None:
 def _facts(model: Model, planned: FitPlan, options: argparse.Namespace) -> dict[str, str]:
     """Return what a model is, what it was trained on and how good it is, by name."""
     leaves = sum(1 for tree in model.ensemble.trees for _ in tree.leaves())
-    counts = [f"{_count(planned.source):,} to train on"]
-    counts += [f"{_count(source):,} to validate on" for source in planned.held_out.values()]
+    held_out = (cast("LocalSource", source).count_rows() for source in planned.held_out.values())
+    counts = [f"{cast('LocalSource', planned.source).count_rows():,} to train on"]
+    counts += [f"{n_rows:,} to validate on" for n_rows in held_out]
     return {
         "objective": f"{model.objective}, {_reason(model, planned, options)}",
         **_classes(model),
@@ -195,13 +193,6 @@ def _classes(model: Model) -> dict[str, str]:
         return {}
     positive = "" if model.ensemble.loss.has_margin_of_each_class else f"; predicted is that of {shown(labels[-1])}"
     return {"classes": f"{listed(labels)}{positive}"}
-
-
-def _count(source: Source) -> int:
-    if isinstance(source, FrameSource):
-        return int(source.frame.select(pl.len()).collect(engine="streaming").item())
-    assert not isinstance(source, SparkSource)
-    return int(source.relation.aggregate("COUNT(*)").fetchall()[0][0])
 
 
 def _metrics(model: Model, planned: FitPlan) -> dict[str, str]:

@@ -261,7 +261,8 @@ class LastRows:
         ParameterError
             If the amount is no share, or not one of this column.
         DataError
-            If the column is not there, is no time, or has no value in some row; or if no row is held out.
+            If the column is not there, is no time, or has no value in some row; or if no row is held out, or all
+            are.
         """
         kind = _kind_of(source, time)
         if self.unit == "%" and not 0 < self.amount < 100:
@@ -277,7 +278,13 @@ class LastRows:
                 f"valid={shown(self.text)} holds out no row: the last value of time column {shown(time)} is in more "
                 "rows than that, and rows of one time stay together; give a larger share"
             )
-        return _split_at(source, time, kind, int(times.last) - length + 1 if length else times.first, group)
+        parts = _split_at(source, time, kind, int(times.last) - length + 1 if length else times.first, group)
+        if group is not None and not parts[0].count_rows():
+            raise DataError(
+                f"valid={shown(self.text)} holds out all rows: each query of group {shown(group)} has some of the last "
+                f"rows by {shown(time)}, and queries stay together; give queries that end at different times"
+            )
+        return parts
 
     def _span(self, source: LocalSource, time: str, kind: FeatureType) -> int:
         """Return the number of physical units of hours, days or weeks."""

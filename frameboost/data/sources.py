@@ -78,6 +78,10 @@ class FrameSource:
         """Return the rows without what is joined to them: of a star its facts, of other sources all."""
         return self
 
+    def count_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self.fact_rows().frame.select(pl.len()).collect(engine="streaming").item())
+
     def with_fact_rows(self, rows: LocalSource) -> LocalSource:
         """Return rows of `fact_rows`, joined to the same dimensions."""
         return rows
@@ -214,6 +218,10 @@ class RelationSource:
     def fact_rows(self) -> RelationSource:
         """See `FrameSource.fact_rows`."""
         return self
+
+    def count_rows(self) -> int:
+        """See `FrameSource.count_rows`."""
+        return int(self.fact_rows().relation.aggregate("COUNT(*)").fetchall()[0][0])
 
     def with_fact_rows(self, rows: LocalSource) -> LocalSource:
         """See `FrameSource.with_fact_rows`."""

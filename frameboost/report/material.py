@@ -278,7 +278,7 @@ def _read(source: LocalSource, names: list[str], units: str | None) -> tuple[pl.
         n_rows = len(frame)
         source = FrameSource(frame.lazy())
     else:
-        n_rows = int(source.relation.aggregate("COUNT(*)").fetchall()[0][0])
+        n_rows = source.count_rows()
     if not n_rows:
         raise DataError("the data has no rows")
     if n_rows <= _MAX_ROWS:

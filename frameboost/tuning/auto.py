@@ -144,7 +144,7 @@ def auto(
     plan = _plan(quality, arguments, may_have_slopes=_may_have_slopes(planned.objective, target, arguments))
     columns = list(dict.fromkeys([*features, *planned.roles.values()]))
     rows = cast("LocalSource", planned.source)
-    n_rows = _count_rows(rows)
+    n_rows = rows.count_rows()
     if n_rows < 2 * plan.folds:
         raise DataError(f"the data has {n_rows:,} rows; auto holds out {plan.folds} folds of at least 2 rows")
     # The times of survival may all be the same, as their upper bounds differ.
@@ -260,14 +260,6 @@ def _joined(
 
 
 # --- what the data says before the search -----------------------------------------------------------------------------
-
-
-def _count_rows(source: LocalSource) -> int:
-    """Return the number of rows."""
-    rows = source.fact_rows()
-    if isinstance(rows, FrameSource):
-        return int(rows.frame.select(pl.len()).collect().item())
-    return int(rows.relation.aggregate("COUNT(*)").fetchall()[0][0])
 
 
 def _is_of_zeros_and_ones(source: LocalSource, target: Any) -> bool:

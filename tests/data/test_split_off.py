@@ -153,6 +153,7 @@ _REFUSED = {
     "days of numbers": ({"valid": "last 5 days", "time": "x"}, "valid='last 5 days' does not go with time column 'x'"),
     "missing": ({"valid": "last 20%", "time": "gaps"}, "time column 'gaps' is NULL or NaN in 3 rows; "),
     "nan": ({"valid": "last 20%", "time": "nan"}, "time column 'nan' is NULL or NaN in 4 rows; "),
+    "all queries": ({"valid": "last 40%", "time": "day", "group": "thirds"}, "holds out all rows: each query of group"),
     "no group": ({"valid": 0.2, "group": "qery"}, "group column 'qery' is not in the data; did you mean 'query'?"),
 }  # fmt: skip
 
@@ -162,8 +163,9 @@ _REFUSED = {
 def test_what_cannot_be_held_out_is_refused(name):
     options, message = _REFUSED[name]
     frame = FRAME.with_columns(
-        gaps=pl.when(pl.col("row") > 2).then("day"), nan=pl.when(pl.col("row") > 3).then("x").otherwise(float("nan"))
-    )
+        thirds=pl.col("row") % 3, gaps=pl.when(pl.col("row") > 2).then("day"),
+        nan=pl.when(pl.col("row") > 3).then("x").otherwise(float("nan")),
+    )  # fmt: skip
     for data in (frame, as_relation(frame)):
         with pytest.raises((fb.DataError, fb.ParameterError)) as error:
             fb.fit(data, "y", features=["x"], **options)
