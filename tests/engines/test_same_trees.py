@@ -24,6 +24,8 @@ from tests.support.engines import ENGINES, IN_DUCKDB, as_relation, assert_same, 
 from tests.support.examples import examples
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 
+pytestmark = pytest.mark.usefixtures("all_cores")
+
 # Two trees: the gradients of the second are the first that depend on a tree.
 SHAPE = {"n_estimators": 2, "max_depth": 3, "learning_rate": 0.5, "verbose": False}
 

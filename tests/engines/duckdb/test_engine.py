@@ -21,6 +21,7 @@ from frameboost.runtime.cleanup import closed_after
 from tests.support.cases import cases
 from tests.support.frames import every_type
 
+pytestmark = pytest.mark.usefixtures("all_cores")
 SHAPE = {"n_estimators": 2, "max_depth": 3, "verbose": False}
 
 

@@ -14,6 +14,7 @@ from frameboost.runtime import kernel as kernels
 from frameboost.runtime.kernel import CompileLater
 from tests.support.examples import examples
 
+pytestmark = pytest.mark.usefixtures("all_cores")
 CASES = {
     "plain": {},
     "no limit": {"max_depth": 0, "min_child_weight": 0.0, "reg_lambda": 0.0, "max_cat_to_onehot": 20},
