@@ -61,12 +61,12 @@ def open_rows(source: RelationSource, roles: Collection[str]) -> DuckDBEngine:
 def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBRecordEngine:
     """Open an engine over copies of the tables of a star."""
     apart = {number for branch in plan.branches for number in branch.features}
-    own = {number: f.name for number, f in enumerate(request.features) if number not in apart}
+    of_facts = {number: f.name for number, f in enumerate(request.features) if number not in apart}
     query = _query_column(request)
     in_order = _in_order(request)
     session = DuckDBSession(plan.facts)
     try:
-        facts, branches = copy_star(session, plan, own, request.roles, in_order=in_order or query is not None)
+        facts, branches = copy_star(session, plan, of_facts, request.roles, in_order=in_order or query is not None)
     except BaseException:
         session.close()
         raise

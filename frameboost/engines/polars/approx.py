@@ -72,7 +72,7 @@ class PolarsApproxEngine(PolarsEngine):
         """See `NodeBinningEngine.node_bins`: two group-bys per feature, by value and by bin."""
         rows = pl.concat([self.values, self.gh, self.node.to_frame()], how="horizontal").lazy()
         rows = rows.filter(pl.col("node").is_in(list(nodes)))
-        found = pl.collect_all([
+        tables = pl.collect_all([
             _bins_of_nodes(
                 rows.select("node", pl.col(f"value_{i}").alias("value"), "g", "h"),
                 # Every category is a bin of its own, and so is the code of missing.
@@ -86,7 +86,7 @@ class PolarsApproxEngine(PolarsEngine):
                 nodes,
                 zip(table["node"], _plain(table["start"]), _plain(table["stop"]), table["g"], table["h"], strict=True),
             )
-            for b, table in zip(self.bins, found, strict=True)
+            for b, table in zip(self.bins, tables, strict=True)
         ]
 
     def goes_left(self, split: Split) -> pl.Expr:

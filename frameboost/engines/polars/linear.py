@@ -20,12 +20,12 @@ _TERMS = "offset", "shift", "low", "high"
 def leaf_ranges(rows: pl.LazyFrame, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
     """Return `LinearEngine.leaf_ranges` of rows with ``node``, ``g``, ``h`` and the numbers' roles."""
     x = _numbers(features)
-    found = [pl.len().cast(pl.Float64), pl.col("g").abs().max(), pl.col("h").max()]
+    aggregates = [pl.len().cast(pl.Float64), pl.col("g").abs().max(), pl.col("h").max()]
     for k in range(len(x)):
-        found += [pl.col(f"x{k}").min().alias(f"min{k}"), pl.col(f"x{k}").max().alias(f"max{k}")]
+        aggregates += [pl.col(f"x{k}").min().alias(f"min{k}"), pl.col(f"x{k}").max().alias(f"max{k}")]
     rows = _complete(rows, list(features)).with_columns(each.alias(f"x{k}") for k, each in enumerate(x))
     rows = rows.filter(pl.col(f"x{k}").is_not_null() for k in range(len(x)))
-    by_node = _by_node(rows, found)
+    by_node = _by_node(rows, aggregates)
     return {node: values[: 3 + 2 * len(features[node])] for node, values in by_node.items()}
 
 
@@ -58,27 +58,27 @@ def _complete(rows: pl.LazyFrame, nodes: Sequence[int]) -> pl.LazyFrame:
     return rows.filter(pl.col("node").is_in(list(nodes)), pl.col("h") > 0)
 
 
-def _by_node(rows: pl.LazyFrame, found: Sequence[pl.Expr]) -> dict[int, FloatArray]:
-    table = rows.group_by("node").agg(found).collect()
+def _by_node(rows: pl.LazyFrame, aggregates: Sequence[pl.Expr]) -> dict[int, FloatArray]:
+    table = rows.group_by("node").agg(aggregates).collect()
     return dict(zip(table["node"].to_list(), table.drop("node").to_numpy(), strict=True))
 
 
 def _numbers(features: Mapping[int, Sequence[int]]) -> list[pl.Expr]:
     """Return the first feature's number of each row's leaf, the second's, ...; 0 past the last one."""
-    found = []
+    of_terms = []
     for k in range(max(map(len, features.values()))):
-        own = {node: each[k] if k < len(each) else -1 for node, each in features.items()}
-        feature = _lookup(own)
+        number_of = {node: each[k] if k < len(each) else -1 for node, each in features.items()}
+        feature = _lookup(number_of)
         numbers = pl.lit(0.0)
-        for number in sorted(set(own.values()) - {-1}):
+        for number in sorted(set(number_of.values()) - {-1}):
             numbers = pl.when(feature == number).then(pl.col(linear_role(number))).otherwise(numbers)
-        found.append(numbers)
-    return found
+        of_terms.append(numbers)
+    return of_terms
 
 
 def _on_grids(terms: Mapping[int, Sequence[LinearTerm]]) -> Iterator[pl.Expr]:
     """Yield u of the first term of each row's leaf, of the second, ...; null where the number is missing."""
-    features = {node: [term.feature for term in own] for node, own in terms.items()}
+    features = {node: [term.feature for term in of_leaf] for node, of_leaf in terms.items()}
     for k, x in enumerate(_numbers(features)):
         offset, shift, low, high = (_lookup(_of_terms(terms, name, k)) for name in _TERMS)
         u = (x + offset) - shift
@@ -86,7 +86,7 @@ def _on_grids(terms: Mapping[int, Sequence[LinearTerm]]) -> Iterator[pl.Expr]:
 
 
 def _of_terms(terms: Mapping[int, Sequence[LinearTerm]], name: str, k: int) -> dict[int, float]:
-    return {node: getattr(own[k], name) if k < len(own) else 0.0 for node, own in terms.items()}
+    return {node: getattr(of_leaf[k], name) if k < len(of_leaf) else 0.0 for node, of_leaf in terms.items()}
 
 
 def _lookup(values: Mapping[int, float]) -> pl.Expr:

@@ -120,11 +120,11 @@ class SparkShards(DaskShards):
         """Raise `ClusterError` if a task that was tried again has read other rows."""
         before, now = self._contents[shard.number], self._job.content(address)
         is_binned = any(call.method == "bin_columns" for call in shard.log.calls())
-        found = "" if now is None else difference(before, now, in_order=self._in_order or not is_binned)
-        if found:
+        changed = "" if now is None else difference(before, now, in_order=self._in_order or not is_binned)
+        if changed:
             raise ClusterError(
                 f"partition {shard.number + 1} of {len(self._contents)} was read again, after its task was lost, and "
-                f"had {found}; write the DataFrame to a table first"
+                f"had {changed}; write the DataFrame to a table first"
             )
 
     def _check_client(self) -> None:
@@ -264,13 +264,13 @@ class SparkJob:
 
     def _contents(self, workers: Mapping[tuple[int, int], str]) -> list[Content] | None:
         """Return the content of each partition, None if a worker has gone."""
-        found = [self.content(workers[key]) for key in sorted(workers)]
-        return None if None in found else [content for content in found if content is not None]
+        contents = [self.content(workers[key]) for key in sorted(workers)]
+        return None if None in contents else [content for content in contents if content is not None]
 
     def content(self, address: str) -> Content | None:
         """Return the content of the rows that a worker holds, None if it has gone."""
-        found: dict[str, Content | None] = self.client.run(content, workers=[address], on_error="ignore")
-        return found.get(address)
+        contents: dict[str, Content | None] = self.client.run(content, workers=[address], on_error="ignore")
+        return contents.get(address)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -437,9 +437,11 @@ class _RemoteDriver:
         from distributed.utils import get_ip
 
         server = self._session.client.host.strip("[]")
-        own: str = get_ip(server, 80)  # type: ignore[no-untyped-call]
+        address: str = get_ip(server, 80)  # type: ignore[no-untyped-call]
         # Of a server on this machine, executors on other machines are told another address.
-        return str(self._session.conf.get("spark.driver.host")) if ipaddress.ip_address(own).is_loopback else own
+        return (
+            str(self._session.conf.get("spark.driver.host")) if ipaddress.ip_address(address).is_loopback else address
+        )
 
     def n_slots(self) -> int:
         functions = functions_of(self._frame)

@@ -32,7 +32,7 @@ def move_records(numbers, splits, addresses, fields, codes, children):  # type: 
     fields
         uint64 (splits, 7): the word, shift and mask of the key that a split looks up; where the codes of the keys start
         in ``codes``, the number of a key's codes and which of them is compared; and where the codes of the split start
-        in ``children``. A code of the row's own is a key with one code: itself.
+        in ``children``. A code that the row has itself is a key with one code: itself.
     codes
         uint8 or uint32: codes of keys.
     children
@@ -44,11 +44,11 @@ def move_records(numbers, splits, addresses, fields, codes, children):  # type: 
         if split < 0:
             continue
         while split >= 0:
-            own = fields[split]
-            words = carray(as_pointer(addresses[own[_WORD]]), (1,), np.uint64)
-            key = (words[i] >> own[_SHIFT]) & own[_MASK]
-            code = np.uint64(codes[own[_CODES] + key * own[_N_FEATURES] + own[_FEATURE]])
-            node = np.uint64(children[own[_START] + code])
+            field = fields[split]
+            words = carray(as_pointer(addresses[field[_WORD]]), (1,), np.uint64)
+            key = (words[i] >> field[_SHIFT]) & field[_MASK]
+            code = np.uint64(codes[field[_CODES] + key * field[_N_FEATURES] + field[_FEATURE]])
+            node = np.uint64(children[field[_START] + code])
             split = splits[node]
         numbers[i] = node
 

@@ -17,9 +17,9 @@ _ONE = np.uint64(1)
 
 @kernel
 def add_codes_of_keys(indices, keys, g, h, codes, slots, histograms):  # type: ignore[no-untyped-def]
-    """Add each row's pair to the bins of its key's codes, (keys, features), in the histogram of its place.
+    """Add each row's pair to the bins of its key's codes, (keys, features), in the histogram of its index.
 
-    Adjacent rows of one key and place are added up first.
+    Adjacent rows of one key and index are added up first.
     """
     flat, all_codes = histograms.ravel(), codes.ravel()
     width, n_features = np.uint64(histograms.shape[1]), np.uint64(codes.shape[1])
@@ -41,12 +41,12 @@ def add_codes_of_keys(indices, keys, g, h, codes, slots, histograms):  # type: i
 
 @kernel
 def add_sums_of_keys(sums, codes, slots, histograms):  # type: ignore[no-untyped-def]
-    """Add the sums by key, (places, keys, 2), to the bins of the keys' codes."""
+    """Add the sums by key, (histograms, keys, 2), to the bins of the keys' codes."""
     all_codes, n_features = codes.ravel(), np.uint64(codes.shape[1])
     for index in range(np.uint64(0), np.uint64(len(sums))):
-        flat, found = histograms[index].ravel(), sums[index].ravel()
+        flat, by_key = histograms[index].ravel(), sums[index].ravel()
         for key in range(np.uint64(0), np.uint64(len(codes))):
-            g, h = found[key << _ONE], found[(key << _ONE) + _ONE]
+            g, h = by_key[key << _ONE], by_key[(key << _ONE) + _ONE]
             if g != 0.0 or h != 0.0:
                 for feature in range(n_features):
                     slot = np.uint64(slots[feature]) + np.uint64(all_codes[key * n_features + feature])

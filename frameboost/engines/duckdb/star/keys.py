@@ -169,8 +169,8 @@ class StarDimension:
     is_merged
         Whether rows with the same codes are one key, and the table has lists of their numbers, ``row_ids``.
     unknown
-        The key of facts whose own finds no row, where the key of others is the number of the row. None if it is not:
-        then a key is a row's place in the table.
+        The key of facts that refer to no row, where the key of others is the number of the row. None if it is not:
+        then a key is the position of a row in the table.
     """
 
     table: str

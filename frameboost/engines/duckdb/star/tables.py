@@ -85,8 +85,8 @@ def plan_star(request: EngineRequest) -> StarPlan | None:
     used = needed(dimensions, features)
     n_facts = _count(star.facts)
     is_apart = [each in used and _count(_relation(each)) * _MIN_FACTS <= n_facts for each in dimensions]
-    own = set(star.facts.columns)
-    joined = {name for name in request.roles.values() if name not in own}
+    of_facts = set(star.facts.columns)
+    joined = {name for name in request.roles.values() if name not in of_facts}
     for each, is_own_table in zip(dimensions, is_apart, strict=True):
         if not is_own_table:
             joined.update(features.keys() & each.columns.keys())
@@ -100,7 +100,7 @@ def plan_star(request: EngineRequest) -> StarPlan | None:
     branches = tuple(branch for branch in roots if branch.features)
     if not branches:
         return None
-    joined -= own
+    joined -= of_facts
     facts = joined_relation(star.facts, dimensions, joined) if joined else star.facts
     return StarPlan(facts, n_facts, branches)
 
@@ -119,7 +119,7 @@ def _branch(
         for i, other in enumerate(dimensions)
         if other.parent == number and is_apart[i]
     )
-    attributes = {features[name]: own for name, own in dimension.columns.items() if name in features}
+    attributes = {features[name]: column for name, column in dimension.columns.items() if name in features}
     return Branch(dimension, attributes, tuple(branch for branch in below if branch.features))
 
 
@@ -154,13 +154,13 @@ class BranchTable:
     features: tuple[int, ...]
 
     def counted_rows(self, session: DuckDBSession) -> CountedRows:
-        """Return the rows as cuts are found from them."""
+        """Return the rows as cuts are proposed from them."""
         n_rows = session.rows(f"SELECT COUNT(*) FROM {self.table}")[0][0]
         return CountedRows(self.table, n_rows, "source.drawn > 0", "drawn")
 
 
 def copy_star(
-    session: DuckDBSession, plan: StarPlan, own: Mapping[int, str], roles: Mapping[str, str], *, in_order: bool
+    session: DuckDBSession, plan: StarPlan, features: Mapping[int, str], roles: Mapping[str, str], *, in_order: bool
 ) -> tuple[CountedRows, list[BranchTable]]:
     """Copy the facts, which become the session's source, and the dimensions; return what cuts come from.
 
@@ -170,7 +170,7 @@ def copy_star(
         A session over the facts of the plan.
     plan
         The tables.
-    own
+    features
         The columns of the facts that are features, by number; the copies are ``value_0``, ...
     roles
         Role -> column of the facts; the copies are ``role_label``, ...
@@ -180,9 +180,13 @@ def copy_star(
     copies = [_copy_dimension(session, branch) for branch in plan.branches]
     sample = CountedRows.sample_of(plan.n_facts, _POSITION)
     is_numbered = in_order or sample is not None
-    read = [*own.values(), *roles.values(), *(left for branch in plan.branches for left in branch.dimension.left_on)]
+    read = [
+        *features.values(),
+        *roles.values(),
+        *(left for branch in plan.branches for left in branch.dimension.left_on),
+    ]
     with _read_facts(session, list(dict.fromkeys(read)), is_numbered=is_numbered) as (source, names, position):
-        columns = [f"source.{names[name]} AS value_{number}" for number, name in own.items()]
+        columns = [f"source.{names[name]} AS value_{number}" for number, name in features.items()]
         columns += [f"source.{names[name]} AS role_{role}" for role, name in roles.items()]
         columns += [f"COALESCE(branch_{i}.row_id, -1) AS row_{i}" for i in range(len(copies))]
         columns += [f"source.{position} AS {_POSITION}"] if is_numbered else []
