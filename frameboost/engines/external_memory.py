@@ -48,10 +48,8 @@ class ExternalMemoryEngine(ArrayEngine):
 
     Parameters
     ----------
-    frame, features, roles
-        See `FrameEngine`.
-    workers, storage
-        The threads, and where arrays are kept.
+    frame, features, roles, workers, storage
+        See `ArrayEngine`.
     stores_gradients
         Whether gradients are needed other than by histograms, or after the margins have changed: of the trees of a
         round, those after the first need the gradients from before it.

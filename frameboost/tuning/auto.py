@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -41,6 +42,7 @@ _BINARY = "binary:logistic"
 # Up to so many values several fits run side by side.
 _MAX_VALUES_AT_ONCE = 2**22
 _LAST_ROWS = "last 20%"
+_CHECKPOINT_EVERY = inspect.signature(fit).parameters["checkpoint_every"].default
 # Engines and arguments that leaves with slopes go with and don't go with; ``linear_tree`` is for all fits, or none.
 _WITH_SLOPES = ("auto", "numba", "polars", "duckdb")
 _WITHOUT_SLOPES = {"linear_tree", "booster", "monotone_constraints", "shards"}
@@ -170,7 +172,7 @@ def auto(
     with steps(len(plan.recipes) * len(folds), verbose=verbose) as tell:
         search = Trials(
             folds, planned, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=folder,
-            tell=tell,
+            checkpoint_every=arguments.get("checkpoint_every", _CHECKPOINT_EVERY), tell=tell,
         )  # fmt: skip
         tried = search.run([recipe.with_all(plan.settings) for recipe in plan.recipes])
         tell("choosing by held-out rows")

@@ -35,7 +35,6 @@ __all__ = ["Deadline", "Fold", "Trial", "Trials", "deciding_metric"]
 _MAX_READ = 2**20
 # A trial is given up from so many folds on, if its metric is behind by this share.
 _JUDGED_FROM, _BEHIND = 2, 0.03
-_ROUNDS_PER_WRITE = 10  # of checkpoints
 
 Train = Callable[..., Model]
 """Trains a plan, with ``callbacks`` and a ``checkpoint``."""
@@ -163,8 +162,8 @@ class Trials:
         How many fits to run side by side.
     n_threads
         The threads that these share; None to leave it to ``train``.
-    checkpoint
-        A folder for the checkpoints of the fits, or None.
+    checkpoint, checkpoint_every
+        A folder for the checkpoints of the fits, or None; and the number of rounds from one write to the next.
     tell
         Called with a line about what is going on.
     """
@@ -180,11 +179,12 @@ class Trials:
         at_once: int,
         n_threads: int | None = None,
         checkpoint: Path | None,
+        checkpoint_every: int,
         tell: Callable[[str], None],
     ) -> None:
         self._folds, self._plan, self._train, self._deadline, self._metric = folds, plan, train, deadline, metric
         self._at_once, self._n_threads, self._checkpoint, self._tell = at_once, n_threads, checkpoint, tell
-        self._several = False
+        self._checkpoint_every, self._several = checkpoint_every, False
 
     def run(self, recipes: Sequence[Recipe]) -> list[Trial]:
         """Return a trial of each recipe that there was time for; the first has at least one model.
@@ -271,13 +271,14 @@ class Trials:
     def _model(self, recipe: Recipe, fold: Fold, threads: Mapping[str, int]) -> tuple[Model, float, bool]:
         """Return a model, how long its fit took, and whether the time limit stopped it."""
         start, stop = time.monotonic(), _Stop(self._deadline)
-        from frameboost.training.checkpoint import Checkpoint
-
-        plan, path = self._plan.of_part(fold.training, fold.held_out, {**recipe.of_fold(fold.number), **threads}), None
+        plan = self._plan.of_part(fold.training, fold.held_out, {**recipe.of_fold(fold.number), **threads})
+        path = saved = None
         if self._checkpoint is not None:
+            from frameboost.training.checkpoint import Checkpoint  # late, as numba comes with it
+
             path = self._checkpoint / f"{recipe.name}-{plan.settings.learning_rate}-{fold.number}.checkpoint"
+            saved = Checkpoint(path, self._checkpoint_every)
         finite = _MustBeFinite(fold.number, plan.settings.early_stopping_rounds)
-        saved = None if path is None else Checkpoint(path, _ROUNDS_PER_WRITE)
         model = self._train(plan, callbacks=[finite, stop], checkpoint=saved)
         if stop.has_stopped and path is not None:
             path.unlink()  # or it would be taken for finished

@@ -230,6 +230,16 @@ def test_a_time_limit_ends_the_search(frame):
     assert made.n_rounds > 1
 
 
+def test_a_search_writes_its_checkpoints_as_often_as_a_fit(frame, tmp_path):
+    lines = []
+    for every in (1, 5):
+        folder = tmp_path / str(every)
+        fb.auto(frame, "y", quality=1, checkpoint=folder, checkpoint_every=every, n_estimators=5, **FEATURES)
+        (saved,) = folder.iterdir()
+        lines.append(len(saved.read_bytes().splitlines()))
+    assert lines[0] == lines[1] + 4, "a line for each round in place of one for all five"
+
+
 def test_a_search_goes_on_from_its_checkpoint(frame, model, tmp_path):
     count = 0
 

@@ -344,10 +344,10 @@ class BinnedColumns:
         """What holds the codes of all features, by key or beside the keys of each row; None where nothing does."""
         return self.keyed if not self.by_row and self.sparse is None else None
 
-    def start_tree(self, gh: FloatArray, scale: Scale | None) -> None:
-        """Start a tree of these pairs, (rows, 2), multiples of ``scale``; there are none where records have them."""
+    def start_tree(self, gh: FloatArray, scale: Callable[[], Scale | None]) -> None:
+        """Start a tree of these pairs, (rows, 2), multiples of ``scale()``; there are none where records have them."""
         if self.keyed is not None and len(gh):
-            self.keyed.start_tree(gh, scale)
+            self.keyed.start_tree(gh, scale())
 
     @cached_property
     def additions_per_row(self) -> int:

@@ -109,7 +109,7 @@ class MemoryEngine(ArrayEngine):
         self._totals = totals = super().start_tree(output, sample)
         if sample is not None and self._trees is None:
             self.partition.set_apart(self.tree_gh)
-        self.binned.start_tree(self.summed_gh, self.gradients.scale(output))
+        self.binned.start_tree(self.summed_gh, lambda: self.gradients.scale(output))
         return totals
 
     def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
@@ -124,7 +124,7 @@ class MemoryEngine(ArrayEngine):
         self.drawn_gh = self._vector_gh[0]  # which rows are in the sample
         self.give_to_root()
         self.may_have_samples = sample is not None
-        self.binned.start_tree(self.tree_gh, None)
+        self.binned.start_tree(self.tree_gh, lambda: None)
         return totals
 
     def give_to_root(self) -> None:
