@@ -5,7 +5,6 @@ import random
 
 import duckdb
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,15 +19,14 @@ from tests.support.random_models import (
     NAMES,
     TYPES,
     bits,
+    frame_of,
     naive_leaves,
     naive_margins,
+    random_case,
     random_model,
     random_values,
     to_duckdb,
-    to_polars,
-)
-
-N_ROWS = 40
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +38,15 @@ def in_duckdb(con, expression: str) -> np.ndarray:
     return con.execute(f"SELECT {expression} FROM t ORDER BY position").fetchnumpy().popitem()[1]
 
 
-def assert_agreement(con, model: fb.Model, kinds: list[FeatureType], columns: dict[str, list]) -> None:
-    """Hold every way of scoring to the walk through the trees."""
-    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
+@pytest.mark.slow
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
+@settings(max_examples=examples(10), deadline=None)
+def test_margins_are_bit_identical_everywhere(con, seed, type_names):
+    rng = random.Random(seed)
+    names = rng.sample([name for name in NAMES if name], len(type_names))
+    model = random_model(list(map(FeatureType, type_names)), names, rng, n_trees=3, depth=4)
+    columns = {feature.name: random_values(feature.type, 40, rng) for feature in model.ensemble.features}
+    frame = frame_of(model, columns)
     to_duckdb(con, frame, "t")
     expected = bits(naive_margins(model, columns))
     assert bits(model.predict(frame, output="margin")) == expected
@@ -55,28 +59,12 @@ def assert_agreement(con, model: fb.Model, kinds: list[FeatureType], columns: di
     assert bits(model.predict(con.table("t"), output="margin")) == expected
 
 
-@pytest.mark.slow
-@given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
-@settings(max_examples=examples(10), deadline=None)
-def test_margins_are_bit_identical_everywhere(con, seed, type_names):
-    rng = random.Random(seed)
-    kinds = [FeatureType(name) for name in type_names]
-    names = rng.sample([name for name in NAMES if name], len(kinds))
-    model = random_model(kinds, names, rng, n_trees=3, depth=4)
-    columns = {name: random_values(kind, N_ROWS, rng) for name, kind in zip(names, kinds, strict=True)}
-    assert_agreement(con, model, kinds, columns)
-
-
 @given(st.integers(0, 2**32), st.sampled_from([1.0, 30.0, 800.0]))
 @settings(max_examples=examples(8), deadline=None)
 def test_probabilities_agree_to_one_ulp(con, seed, scale):
-    rng = random.Random(seed)
-    kind = FeatureType("float64")
-    model = random_model([kind], ["x"], rng, n_trees=4, depth=3, objective="binary:logistic")
+    model, columns, frame = random_case(["float64"], random.Random(seed), depth=3, objective="binary:logistic")
     base, trees = on_leaf_grid([model.base_margin * scale], model.ensemble.trees)
     model = model_of_parts(model.ensemble.loss, {}, model.ensemble.features, base, trees)
-    columns = {"x": random_values(kind, N_ROWS, rng)}
-    frame = pl.DataFrame([to_polars(kind, columns["x"], "x")])
     to_duckdb(con, frame, "t")
     margins = naive_margins(model, columns)
     with np.errstate(over="ignore"):
@@ -123,29 +111,10 @@ def test_a_model_trained_on_a_type_of_duckdb_scores_there_as_in_python(con, colu
     assert model.trees["depth"].max() >= (2 if kind != "boolean" else 1)
     margins = in_duckdb(con, model.sql())
     assert bits(model.predict(con.sql("SELECT x FROM t ORDER BY position"))) == bits(margins)
-    fetched = con.execute("SELECT y FROM t ORDER BY position").fetchnumpy()["y"]
-    np.testing.assert_allclose(((margins - fetched) ** 2).sum(), _loss(model, fetched), rtol=1e-9)
-
-
-def _loss(model: fb.Model, labels: np.ndarray) -> float:
-    """Return the squared error on the training rows as the trees' own books have it.
-
-    With λ = 0 each split takes η·(2 − η)·gain/2·... off it; summing leaf by leaf says the same without scoring a row:
-    a tree of gain Γ = Σ gains takes (2η − η²)·(Γ + G²/H of the root), where the root's part is in its value.
-    """
-    eta, error = 0.7, ((labels - model.base_margin) ** 2).sum()
-    for (_,), nodes in model.trees.group_by("tree", maintain_order=True):
-        root = nodes.row(0, named=True)
-        root_score = (root["value"] / eta) ** 2 * root["cover"]
-        error -= (2 * eta - eta**2) * (nodes["gain"].sum() + root_score)
-    return error
 
 
 def test_one_lookup_of_an_expression_sums_several_trees():
-    rng = random.Random("lookups")
-    kinds, columns = [FeatureType("float64")], {"x": random_values(FeatureType("float64"), 60, rng)}
-    model = random_model(kinds, ["x"], rng, n_trees=30, depth=5)
-    frame = pl.DataFrame([to_polars(kinds[0], columns["x"], "x")])
+    model, columns, frame = random_case(["float64"], random.Random("lookups"), n_trees=30, depth=5)
     _ = model.ensemble.loss.margins  # names that the loss, which many models have, keeps once they are asked for
     pickled = pickle.dumps(model)
     assert 1 < str(model.expr("margin")).count("gather") < len(model.ensemble.trees)

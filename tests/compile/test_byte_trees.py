@@ -13,17 +13,9 @@ from frameboost.compile.arrays.byte_trees import ByteScorer, ByteTrees
 from frameboost.compile.arrays.score_kernels import add_leaves
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.workers import Workers
-from frameboost.schema.types import Feature, FeatureType
+from frameboost.schema.types import FeatureType
 from tests.support.naive_kernels import naive_add_leaves
-from tests.support.random_models import (
-    chain_model,
-    lopsided_model,
-    naive_margins,
-    random_categories,
-    random_model,
-    random_values,
-    to_polars,
-)
+from tests.support.random_models import chain_model, lopsided_model, naive_margins, random_case
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -95,19 +87,12 @@ def test_categories_too_many_for_bytes_are_walked(depth, n_names):
         assert model.predict(data, output="margin").to_list() == walked(model, data)[0].tolist()
 
 
-NUMBERS = [FeatureType("float64"), FeatureType("int16"), FeatureType("uint64")]
-
-
-@pytest.mark.parametrize("kinds, is_lopsided", [
-    (NUMBERS, True), ([*NUMBERS, FeatureType("string"), FeatureType("boolean")], False),
-])  # fmt: skip
-def test_deep_trees_score_like_a_walk_by_hand(kinds, is_lopsided):
-    rng = random.Random(len(kinds))
-    names = [f"x{i}" for i in range(len(kinds))]
-    features = [Feature(name, kind, random_categories(kind, rng)) for name, kind in zip(names, kinds, strict=True)]
-    model = lopsided_model(features, rng, 3, 300) if is_lopsided else random_model(kinds, names, rng, 3, depth=12)
-    columns = {name: random_values(kind, 1_100, rng) for name, kind in zip(names, kinds, strict=True)}
-    frame = pl.DataFrame([to_polars(kind, columns[name], name) for name, kind in zip(names, kinds, strict=True)])
+@pytest.mark.parametrize("others, is_lopsided", [([], True), (["string", "boolean"], False)])
+def test_deep_trees_score_like_a_walk_by_hand(others, is_lopsided):
+    rng = random.Random(len(others))
+    model, columns, frame = random_case(["float64", "int16", "uint64", *others], rng, 1_100, 3, depth=12)
+    if is_lopsided:
+        model = lopsided_model(list(model.ensemble.features), rng, 3, 300)
     assert Predictor(model.ensemble).byte_trees.outputs[0].walk
     expected = naive_margins(model, columns)
     assert model.predict(frame, output="margin").to_numpy().tobytes() == expected.tobytes()
@@ -148,8 +133,6 @@ def test_several_outputs_and_a_single_leaf():
     margins = scorer.margins(frame.lazy(), model.ensemble.base_margins, Workers(1))
     assert [m.tolist() for m in margins] == [m.tolist() for m in walked(model, frame)]
     leaf = fb.fit(frame, "y", n_estimators=2, max_depth=3, gamma=1e9)
-    assert leaf.predict(frame).unique().to_list() == [
-        sum(leaf.ensemble.base_margins) + sum(t.value[0] for t in leaf.ensemble.trees)
-    ]
+    assert leaf.predict(frame).unique().to_list() == [leaf.base_margin + sum(t.value[0] for t in leaf.ensemble.trees)]
     assert isinstance(Predictor(leaf.ensemble).byte_trees, ByteTrees)
     assert leaf.predict(frame.clear()).to_list() == []

@@ -12,35 +12,29 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.compile.arrays.contributions import Contributions
 from frameboost.compile.arrays.flat_trees import TreeArrays
-from frameboost.losses.built_in import get_loss
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.node_means import means_on_grid, node_means, node_shares
-from frameboost.trees.tree import Tree
 from tests.support.cases import cases
 from tests.support.examples import examples
-from tests.support.models import model_of_parts
+from tests.support.models import grown, made
 from tests.support.naive_shap import algorithm_2, expectation, interaction, saabas, shapley, with_covers
-from tests.support.random_models import TYPES, random_model, random_values, to_polars
+from tests.support.random_models import TYPES, random_case
 
 N_ROWS = 6
 
 
-def random_case(seed: int, type_names: list[str], depth: int = 4, n_trees: int = 2):
+def covered(seed: int, type_names: list[str], depth: int = 4, n_trees: int = 2, n_rows: int = N_ROWS, **covers):
     """Return a model with random covers, some of them 0, and rows as physical values and as a frame."""
     rng = random.Random(seed)
-    kinds = [FeatureType(name) for name in type_names]
-    names = [f"x{i}" for i in range(len(kinds))]
-    model = with_covers(random_model(kinds, names, rng, n_trees=n_trees, depth=depth), rng)
-    columns = {name: random_values(kind, N_ROWS, rng) for name, kind in zip(names, kinds, strict=True)}
-    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, names, strict=True)])
-    rows = [{name: column[i] for name, column in columns.items()} for i in range(N_ROWS)]
-    return model, rows, frame
+    model, columns, frame = random_case(type_names, rng, n_rows, n_trees, depth)
+    rows = [{name: column[i] for name, column in columns.items()} for i in range(n_rows)]
+    return with_covers(model, rng, **covers), rows, frame
 
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
 @settings(max_examples=25, deadline=None)
 def test_shapley_values_are_the_sum_over_all_subsets(seed, type_names):
-    model, rows, frame = random_case(seed, type_names)
+    model, rows, frame = covered(seed, type_names)
     expected = [shapley(model, row) for row in rows]
     np.testing.assert_allclose(model.explain(frame).drop("bias").to_numpy(), expected, rtol=0, atol=1e-14)
 
@@ -48,7 +42,7 @@ def test_shapley_values_are_the_sum_over_all_subsets(seed, type_names):
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=2, max_size=4))
 @settings(max_examples=12, deadline=None)
 def test_interactions_are_the_sum_over_all_subsets(seed, type_names):
-    model, rows, frame = random_case(seed, type_names)
+    model, rows, frame = covered(seed, type_names)
     m = len(type_names)
     found = model.explain(frame, interactions=True)["value"].to_numpy().reshape(N_ROWS, m * m + 1)
     for values, row in zip(found, rows, strict=True):
@@ -64,7 +58,7 @@ def test_interactions_are_the_sum_over_all_subsets(seed, type_names):
 @example(10524204, ["float64", "float32"])  # one step off on each of several splits
 @settings(max_examples=20, deadline=None)
 def test_saabas_values_are_changes_of_the_mean_along_the_path(seed, type_names):
-    model, rows, frame = random_case(seed, type_names)
+    model, rows, frame = covered(seed, type_names)
     expected = [saabas(model, row) for row in rows]
     found = model.explain(frame, approx=True)
     # Means are on a grid of 2^-46 where they vary by up to 2^5 in all, and a row passes 4 splits of 2 trees.
@@ -77,7 +71,7 @@ def test_saabas_values_are_changes_of_the_mean_along_the_path(seed, type_names):
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), min_size=1, max_size=6), st.booleans())
 @settings(max_examples=examples(8), deadline=None)
 def test_contributions_add_up_to_the_margin(seed, type_names, approx):
-    model, _, frame = random_case(seed, type_names, depth=8, n_trees=4)
+    model, _, frame = covered(seed, type_names, depth=8, n_trees=4)
     margins = model.predict(frame, output="margin")
     total = model.explain(frame, approx=approx).sum_horizontal()
     np.testing.assert_allclose(total, margins, rtol=0, atol=1e-13)  # of sums of up to 2^7
@@ -88,13 +82,7 @@ def test_contributions_add_up_to_the_margin(seed, type_names, approx):
 @given(st.integers(0, 2**32))
 @settings(max_examples=12, deadline=None)
 def test_shapley_values_are_those_of_the_papers_algorithm(seed):
-    rng = random.Random(seed)
-    kinds = [FeatureType("float64")] * 5
-    names = [f"x{i}" for i in range(5)]
-    model = with_covers(random_model(kinds, names, rng, n_trees=1, depth=7), rng, empty=0.0)
-    columns = {name: random_values(kinds[0], N_ROWS, rng) for name in names}
-    frame = pl.DataFrame(columns, schema=dict.fromkeys(names, pl.Float64), strict=False)
-    rows = [{name: column[i] for name, column in columns.items()} for i in range(N_ROWS)]
+    model, rows, frame = covered(seed, ["float64"] * 5, depth=7, n_trees=1, empty=0.0)
     expected = [algorithm_2(model, model.ensemble.trees[0], row) for row in rows]
     np.testing.assert_allclose(model.explain(frame).drop("bias").to_numpy(), expected, rtol=0, atol=1e-12)
 
@@ -104,21 +92,13 @@ def chain(depth: int, share: float) -> fb.Model:
 
     Each split passes ``share`` of its rows on to the next.
     """
-    n = 2 * depth + 1
-    inner = range(0, n - 1, 2)  # the left child of node i is the leaf i + 1, the right one the inner node i + 2
-    tree = Tree(
-        feature=tuple(i // 2 if i in inner else -1 for i in range(n)),
-        threshold=tuple(1.0 if i in inner else None for i in range(n)),
-        categories=(None,) * n,
-        missing_left=(False,) * n,
-        left=tuple(i + 1 if i in inner else -1 for i in range(n)),
-        right=tuple(i + 2 if i in inner else -1 for i in range(n)),
-        gain=(0.0,) * n,
-        cover=tuple(share ** (i // 2) if i % 2 == 0 else (1 - share) * share ** (i // 2) for i in range(n)),
-        value=tuple(float(i == n - 1) for i in range(n)),
-    )
-    features = [Feature(f"x{i}", FeatureType("float64")) for i in range(depth)]
-    return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, features, [0.0], [tree])
+
+    def split(i: int):
+        return (i, 1.0, "right", 0.0, split(i + 1)) if i < depth else 1.0
+
+    cover = tuple(share ** (i // 2) * (1 if i % 2 == 0 else 1 - share) for i in range(2 * depth + 1))
+    return made([Feature(f"x{i}", FeatureType("float64")) for i in range(depth)],
+                [replace(grown(split(0)), cover=cover)], (0.0,))  # fmt: skip
 
 
 @cases("share, depth", [(0.5, 1), (0.1, 2), (0.5, 20), (0.9, 60), (0.1, 150), (0.9, 150)])
@@ -141,22 +121,18 @@ def test_the_papers_algorithm_loses_digits_where_ours_does_not(depth, least, mos
 
 
 def test_a_tree_without_covers_is_shared_in_halves():
-    tree = Tree(
-        feature=(0, -1, -1), threshold=(0, None, None), categories=(None,) * 3, missing_left=(False,) * 3,
-        left=(1, -1, -1), right=(2, -1, -1), gain=(0.0,) * 3, cover=(0.0,) * 3, value=(0.0, -3.0, 5.0),
-    )  # fmt: skip
+    tree = replace(grown((0, 0, "right", -3.0, 5.0)), cover=(0.0,) * 3)
     for cover in [(0.0, 0.0, 0.0), (0.0, -1.0, 1.0), (1.0, -1.0, 2.0), (np.inf, 1e308, 1e308)]:
         odd = replace(tree, cover=cover)
         assert (node_shares(odd), node_means(odd)) == ([1.0, 0.5, 0.5], [1.0, -3.0, 5.0])
-    x = Feature("x", FeatureType("int8"))
-    model = model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, [x], [2.0], [tree])
+    model = made([Feature("x", FeatureType("int8"))], [tree], (2.0,))
     frame = pl.DataFrame({"x": [-1, 1]}, schema={"x": pl.Int8})
     for approx in (False, True):
         assert model.explain(frame, approx=approx).rows() == [(-4.0, 3.0), (4.0, 3.0)]
 
 
 def test_node_means_on_the_grid_are_close_to_the_exact_means():
-    model, _, _ = random_case(5, ["float64"] * 3, depth=6, n_trees=20)
+    model, _, _ = covered(5, ["float64"] * 3, depth=6, n_trees=20)
     bias, means, _ = means_on_grid(model.base_margin, model.ensemble.trees)
     for tree, on_grid in zip(model.ensemble.trees, means, strict=True):
         np.testing.assert_allclose(on_grid, node_means(tree), rtol=0, atol=2.0**-43)  # |base| + Σ is below 2^8
@@ -167,7 +143,7 @@ def test_node_means_on_the_grid_are_close_to_the_exact_means():
 
 
 def test_contributions_of_disjoint_trees_add_up():
-    model, _, frame = random_case(11, ["float64", "int8", "string"], n_trees=4)
+    model, _, frame = covered(11, ["float64", "int8", "string"], n_trees=4)
     arrays = TreeArrays.compile(model.ensemble.trees, model.ensemble.features)
     types = {f.name: f.type for f in model.ensemble.features}
     codes = arrays.codes(frame.lazy(), types)
@@ -180,12 +156,7 @@ def test_contributions_of_disjoint_trees_add_up():
 
 
 def test_threads_and_blocks_change_nothing(monkeypatch):
-    rng = random.Random(3)
-    kinds = [FeatureType("float64"), FeatureType("string")]
-    model = with_covers(random_model(kinds, ["a", "b"], rng, n_trees=3, depth=5), rng)
-    frame = pl.DataFrame(
-        [to_polars(kind, random_values(kind, 330, rng), name) for kind, name in zip(kinds, "ab", strict=True)]
-    )
+    model, _, frame = covered(3, ["float64", "string"], depth=5, n_trees=3, n_rows=330)
     whole = {approx: model.explain(frame, approx=approx) for approx in (False, True)}
     pairs = model.explain(frame, interactions=True)["value"]
     for cores in (1, 3):

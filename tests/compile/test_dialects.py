@@ -31,8 +31,8 @@ from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
-from tests.support.random_models import NAMES, TYPES, naive_margins, random_model, random_values, to_duckdb, to_polars
-from tests.support.warehouses import WAREHOUSES
+from tests.support.random_models import NAMES, TYPES, frame_of, naive_margins, random_model, random_values, to_duckdb
+from tests.support.warehouses import WAREHOUSES, nameable
 
 GOLDEN = Path(__file__).parent / "golden"
 CATEGORIES = [*NAMES, "NULL", "nan", "日本", "a", "A", "ﬁ", "\\", "\\'", "'", "''", "\\\n", "\r\n", "\\n", "a]", "%"]
@@ -152,25 +152,13 @@ def test_sql_is_that_of_the_golden_file(name):
 # --- what is written reads back ---------------------------------------------------------------------------------------
 
 
-def nameable(dialect) -> list[str]:
-    """Return the hostile names that the database can have side by side."""
-    names = []
-    for name in NAMES:
-        try:
-            dialect.quote(name)
-        except ParameterError:
-            continue
-        names.append(name)
-    return names
-
-
 @pytest.fixture(scope="module", params=ELSEWHERE)
 def everything(request):
     """A dialect, and a model that asks about columns of all its types, and for each category of a string."""
     dialect, rng = get_dialect(request.param), random.Random(request.param)
     kinds = [kind for kind in map(FeatureType, TYPES) if dialect.type_of(kind) is not None and kind.name != "string"]
     kinds += [FeatureType("string")] * (2 + max(0, len(NAMES) - len(kinds)))
-    names = nameable(dialect)
+    names = nameable(dialect, NAMES)
     names += [f"column {i}" for i in range(len(kinds) - len(names))]
     rng.shuffle(names)
     random_one = random_model(kinds, names, rng, n_trees=1, depth=3)
@@ -227,11 +215,10 @@ def _piece(node) -> str | None:
 
 
 # What a query has names for besides columns.
+COLUMNS_OF_TREES = {
+    "id", "named_by", "tree", "node", "output", "feature", "missing", "left", "right", "category", "value",
+}  # fmt: skip
 OURS = re.compile(r"id|prediction|score|bias|stage_\d+|v_\d+|s|tx|[abdnm]|trees|place|feature_number")
-
-
-def ours(dialect) -> set[str]:
-    return {"id", "named_by", "tree", "node", "output", "feature", "missing", "left", "right", "category", "value"}
 
 
 def assert_names(tree, model, more=()) -> None:
@@ -254,7 +241,7 @@ def test_an_expression_reads_back(everything):
 def test_a_query_reads_back(everything, form):
     dialect, model = everything
     query = model.query("s.tx", dialect.name, keep=["id"], output="margin", form=form, trees="trees")
-    assert_names(read_back(dialect, query), model, ours(dialect))
+    assert_names(read_back(dialect, query), model, COLUMNS_OF_TREES)
 
 
 def test_statements_about_views_and_tables_read_back(everything):
@@ -262,8 +249,8 @@ def test_statements_about_views_and_tables_read_back(everything):
     small = model[-len(model.features) - 1 : -1]  # asks only which values are present
     how = {"keep": ["id"], "output": "margin", "form": "staged"}
     database = small.database(dialect.name)
-    for make in (database.create_view_sql, database.create_table_sql):
-        statement = make("trees", "s.tx", **how)
+    for write in (database.create_view_sql, database.create_table_sql):
+        statement = write("trees", "s.tx", **how)
         tree = read_back(dialect, statement)
         assert isinstance(tree, exp.Select if statement.startswith("WITH") else exp.Create)
         assert_names(tree, small)
@@ -284,15 +271,13 @@ def test_an_update_reads_back(everything):
 def test_a_table_of_trees_reads_back(everything):
     dialect, model = everything
     if dialect.name == "athena":
-        with pytest.raises(
-            fb.ParameterError, match=r"^athena makes tables of files in S3; load the frame that table_frame returns$"
-        ):
+        with pytest.raises(ParameterError, match=r"^athena makes tables of files in S3; .* table_frame"):
             model.database(dialect.name).table_statements("s.trees")
         return
     statements = model.database(dialect.name).table_statements("s.trees")
     trees = [read_back(dialect, statement) for statement in statements]
     assert isinstance(trees[0], exp.Create)
-    assert ours(dialect) <= identifiers(trees[0])
+    assert identifiers(trees[0]) >= COLUMNS_OF_TREES
     inserts = [tree for tree in trees if isinstance(tree, exp.Insert)]
     assert len(inserts) == len(statements) - 1 - 2 * (dialect.statements.create_index is not None)
     assert all(identifiers(tree) <= identifiers(trees[0]) | {"DUAL"} for tree in inserts)
@@ -321,12 +306,8 @@ def test_drift_reads_back(everything):
         feature.name: (CATEGORIES if feature is last else random_values(feature.type, 4, rng) * 10)[: len(CATEGORIES)]
         for feature in model.ensemble.features
     }
-    frame = pl.DataFrame(
-        {feature.name: to_polars(feature.type, values[feature.name]) for feature in model.ensemble.features}
-    )
-    tree = read_back(
-        dialect, model.database(dialect.name).drift_query("s.tx", model.database().baseline(frame, bins=60))
-    )
+    baseline = model.database().baseline(frame_of(model, values), bins=60)
+    tree = read_back(dialect, model.database(dialect.name).drift_query("s.tx", baseline))
     assert_names(tree, model, {"feature", "bin", "label", "training_share", "share", "psi"})
     assert strings(tree) >= {*CATEGORIES, *model.features}
 
@@ -345,9 +326,7 @@ def test_a_child_dialect_inherits_what_it_does_not_override(monkeypatch):
         limits={"text": 300},
     )
     assert child.quote("x") == '"x"'
-    with pytest.raises(
-        ParameterError, match=r"^the name 'a long name' has 11 characters, and names in starburst have at most 10"
-    ):
+    with pytest.raises(ParameterError, match=r"^the name 'a long name' has 11 characters, .* starburst .* most 10"):
         child.quote("a long name")
     assert (child.number(0.5), DIALECTS["trino"].number(0.5)) == ("DOUBLE '0.5'", "0.5e0")
     assert child.type_of(FeatureType("int64")) == child.type_of(FeatureType("duration[us]")) == "NUMBER"
@@ -390,8 +369,7 @@ def assert_same_in_duckdb(model, query: str, seed: int = 0) -> None:
     rng = random.Random(seed)
     values = {feature.name: random_values(feature.type, 80, rng) for feature in model.ensemble.features}
     con = duckdb.connect()
-    frame = pl.DataFrame({f.name: to_polars(f.type, values[f.name]) for f in model.ensemble.features})
-    to_duckdb(con, frame, "t")
+    to_duckdb(con, frame_of(model, values), "t")
     rows = sorted(con.execute(query).fetchall())
     assert [row[0] for row in rows] == list(range(80))
     found = np.array([row[1] for row in rows], dtype=np.float64)
@@ -407,10 +385,8 @@ def nesting(text: str) -> int:
 
 def terms_of_selects(dialect, text: str) -> list[int]:
     """Return how many names and values each SELECT of the query has, those in WITH counted by themselves."""
-    counts = []
-    for select in read_back(dialect, text).find_all(exp.Select):
-        counts.append(sum(len(list(item.find_all(exp.Column, exp.Literal))) for item in select.expressions))
-    return counts
+    selects = read_back(dialect, text).find_all(exp.Select)
+    return [sum(len(list(item.find_all(exp.Column, exp.Literal))) for item in each.expressions) for each in selects]
 
 
 @pytest.mark.slow
@@ -439,38 +415,6 @@ def test_the_first_form_that_fits_is_taken(monkeypatch, limits, form):
     advice = load + r" and take query\(..., trees='trees'\)$"
     with pytest.raises(ParameterError, match=r"^the model does not fit into one query of form 'auto': .*" + advice):
         model.query("t", "small", keep=["position"], output="margin")
-
-
-@pytest.mark.parametrize(
-    ("limits", "form", "message"),
-    [
-        (Limits(text=2_000), "case", r"it has [\d,]+ bytes, and a query in small at most 2,000; leave form at "),
-        (Limits(text=2_000), "staged", r"it has [\d,]+ bytes, and a query in small at most 2,000; leave form at "),
-        (Limits(elements=900), "case", r"it has about [\d,]+ elements, and a query in small at most 900; leave form"),
-        (Limits(elements=900), "staged", r"it has about [\d,]+ elements, and a query in small at most 900; leave form"),
-        (Limits(terms=800), "case", r"it has about [\d,]+ names and values, and an expression in small at most 800; "),
-        (Limits(case_depth=4), "case", r"its CASEs nest 5 deep, and in small 4 deep at most; leave form"),
-        (Limits(stack=66), "case", r"it takes about 69 entries of the parser's stack, which has 66 in small; leave "),
-        (Limits(depth=41), "case", r"it is about 42 levels deep, and an expression in small at most 41; leave form"),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_is_refused_with_the_numbers(monkeypatch, limits, form, message):
-    small(monkeypatch, limits=limits)
-    model = over(40, 5)
-    with pytest.raises(ParameterError, match=rf"^the model does not fit into one query of form '{form}': {message}"):
-        model.query("t", "small", keep=["position"], output="margin", form=form)
-    if form == "case":
-        shorter = message.partition("; ")[0]
-        with pytest.raises(ParameterError, match=rf"into one expression: {shorter}; take model.query, which"):
-            model.sql("margin", "small")
-
-
-def test_a_query_over_a_tree_table_may_exceed_the_limit_too(monkeypatch):
-    small(monkeypatch, limits=Limits(text=900))
-    with pytest.raises(
-        ParameterError, match=r"one query, not even as form='table': it has [\d,]+ bytes, and a query in"
-    ):
-        over(40, 5).query("t", "small", keep=["position"], output="margin", trees="trees")
 
 
 @pytest.mark.slow
@@ -517,9 +461,7 @@ def test_columns_are_limited(monkeypatch):
     model = over(20, 3)
     query = model[:19].query("t", "small", keep=["position"], output="leaf")
     assert len(read_back(DUCKDB, query).expressions) == 20
-    with pytest.raises(
-        ParameterError, match=r"^the query would have 21 columns, and a SELECT in small has at most 20$"
-    ):
+    with pytest.raises(ParameterError, match=r"21 columns, and a SELECT in small has at most 20$"):
         model.query("t", "small", keep=["position"], output="leaf")
 
 
@@ -545,35 +487,15 @@ def test_missing_zeros_do_not_nest_too_deep():
 
 
 @pytest.mark.slow
-def test_sums_are_in_as_many_stages_as_terms_allow(monkeypatch):
-    dialect = small(monkeypatch, limits=Limits(terms=1_700))
+@cases("limits", [Limits(terms=1_700), Limits(terms=1_300, case_depth=3)])
+def test_sums_are_in_as_many_stages_as_terms_allow(monkeypatch, limits):
+    dialect = small(monkeypatch, limits=limits)
     model = over(60, 4, kinds=("float64", "int32"))
     query = model.query("t", "small", keep=["position"], output="margin")
     counts = terms_of_selects(dialect, query)
     assert len(counts) > 3
-    assert max(counts) <= 1_700
+    assert max(counts) <= limits.terms
     assert_same_in_duckdb(model, query)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("limits", "n_trees", "depth"), [(Limits(terms=1_500), 12, 6), (Limits(terms=1_300, case_depth=3), 15, 5)]
-)
-def test_no_select_has_more_terms_than_it_may(monkeypatch, limits, n_trees, depth):
-    dialect = small(monkeypatch, limits=limits)
-    query = complete(n_trees, depth).query("t", "small", keep=["position"], output="margin")
-    assert max(terms_of_selects(dialect, query)) <= limits.terms
-
-
-def complete(n_trees: int, depth: int) -> fb.Model:
-    """Return a model of trees in which every leaf is so deep."""
-
-    def question(level: int, place: float):
-        if level == depth:
-            return place
-        return (0, place, "left", question(level + 1, place - 2.0**-level), question(level + 1, place + 2.0**-level))
-
-    return made([Feature("x", FeatureType("float64"))], [grown(question(0, 0.0))] * n_trees)
 
 
 def of_classes(seed: int = 0) -> tuple[fb.Model, pl.DataFrame]:
@@ -581,8 +503,7 @@ def of_classes(seed: int = 0) -> tuple[fb.Model, pl.DataFrame]:
     trees = [replace(tree, output=i % 3) for i, tree in enumerate(model.ensemble.trees)]
     several = made(model.ensemble.features, trees, base=(0.5, 0.0, -0.5), objective="multi:softprob", num_class=3)
     rng = random.Random(seed)
-    frame = pl.DataFrame({f.name: to_polars(f.type, random_values(f.type, 100, rng)) for f in model.ensemble.features})
-    return several, frame
+    return several, frame_of(model, {f.name: random_values(f.type, 100, rng) for f in model.ensemble.features})
 
 
 def rows_of(frame: pl.DataFrame, query: str) -> np.ndarray:
@@ -599,16 +520,14 @@ def test_several_outputs_without_lateral_aliases_or_lists(monkeypatch, changes):
         found = rows_of(frame, model.query("t", "small", keep=["position"], output=output))
         expected = model.predict(frame, output).to_numpy().reshape(len(frame), -1)
         np.testing.assert_allclose(found, expected, rtol=1e-14 if output == "mean" else 0)
-    for output, what in (("mean", "several values"), ("class", "a value that uses the margin several times")):
-        with pytest.raises(ParameterError, match=f"^the output is {what}, which is no single expression in small; "):
-            model.sql(output, "small")
+    refused = [("mean", "several values"), ("class", "a value that uses the margin several times")]
     if "array" in changes:
-        with pytest.raises(
-            ParameterError, match=r"^the output is several values, which is no single expression in small"
-        ):
-            model.sql("margin", "small")
+        refused.append(("margin", "several values"))
     else:
         assert model.sql("margin", "small").startswith("[")
+    for output, what in refused:
+        with pytest.raises(ParameterError, match=f"^the output is {what}, which is no single expression in small"):
+            model.sql(output, "small")
 
 
 def test_symmetric_trees_without_lists(monkeypatch):
@@ -644,17 +563,13 @@ def test_unknown_dialects_and_forms_are_refused():
         for wrong in ("excel", None, 3, ["duckdb"]):
             with pytest.raises(ParameterError, match=r"^dialect must be one of 'duckdb', 'postgres', .*'oracle', not"):
                 call(dialect=wrong)
-    with pytest.raises(
-        ParameterError,
-        match=r"^form must be one of 'auto', 'by_key', 'case', 'lists', 'sorted', 'staged', 'table', not 'flat'$",
-    ):
-        model.query("t", form="flat")
-    with pytest.raises(ParameterError, match=r"^form='table' needs trees, the name of the table that table_stat"):
-        model.query("t", form="table", keep=[])
-    with pytest.raises(
-        ParameterError, match=r"^form='table' adds up many rows .*; name the columns to return in keep$"
-    ):
-        model.query("t", form="table", trees="trees")
+    for how, message in [
+        ({"form": "flat"}, "form must be one of 'auto', .*'case', 'lists', 'sorted', 'staged', 'table', not 'flat'"),
+        ({"form": "table", "keep": []}, "form='table' needs trees, the name of the table that table_statements fills"),
+        ({"form": "table", "trees": "trees"}, "form='table' adds up .*; name the columns to return in keep"),
+    ]:
+        with pytest.raises(ParameterError, match=f"^{message}"):
+            model.query("t", **how)
 
 
 @cases(
@@ -721,18 +636,12 @@ def test_names_that_a_database_can_just_have_are_taken(name, column):
     assert identifiers(read_back(get_dialect(name), "SELECT " + model.sql(dialect=name))) == {column}
 
 
-@pytest.mark.parametrize(
-    ("name", "type_name"),
-    [
-        ("sqlite", "uint128"), ("sqlite", "uint64"), ("sqlite", "int128"),
-    ],
-)  # fmt: skip
-def test_types_that_a_database_has_not_are_refused(name, type_name):
+@cases("type_name", ["uint128", "uint64", "int128"])
+def test_types_that_a_database_has_not_are_refused(type_name):
     model = made([Feature("x", FeatureType(type_name))], [grown((0, 1, "left", 0.5, -0.5))])
-    said = re.escape(f"feature 'x' has type {type_name}, which no column has in {name}")
     for call in (model.sql, lambda **how: model.query("t", **how), model.database):
-        with pytest.raises(ParameterError, match=f"^{said}$"):
-            call(dialect=name)
+        with pytest.raises(ParameterError, match=f"^feature 'x' has type {type_name}, which no column has in sqlite$"):
+            call(dialect="sqlite")
 
 
 def test_mistakes_in_columns_are_refused():
@@ -768,15 +677,6 @@ def test_sqlite_takes_trees_in_a_schema():
         con.execute(statement)
 
 
-def test_all_strings_of_tsql_are_unicode():
-    text = "\n".join(golden_statements("tsql").values())
-    plain = [
-        match for match in re.findall(r"(?<![N'\w])'(?:[^']|'')*'", re.sub(r"\[(?:[^]]|]])*\]", "", text))
-        if not match.isascii()
-    ]  # fmt: skip
-    assert plain == []
-
-
 @pytest.mark.parametrize("name", ["tsql", "fabric", "redshift"])
 def test_a_threshold_below_the_least_normal_number_is_rounded_up(name):
     """SQL Server reads 5e-324 as 0, so ``x <= 0``, which is ``x < 5e-324``, would leave 0 out; Redshift refuses it."""
@@ -792,18 +692,6 @@ def test_a_threshold_below_the_least_normal_number_is_rounded_up(name):
     assert sum("2.2250738585072014e-308" in statement for statement in statements) == 2
 
 
-def test_snowflake_is_given_no_function_in_values():
-    """VALUES takes constants, and only few functions of constants."""
-    inserts = [text for text in golden_statements("snowflake").values() if text.startswith("INSERT")]
-    assert inserts
-    for text in inserts:
-        assert "VALUES" not in text
-        first, *others = text.split("\nUNION ALL ")
-        assert first.split("\n", 1)[1].startswith("SELECT 0, ")
-        assert others
-        assert all(other.startswith("SELECT ") for other in others)
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -815,15 +703,6 @@ def test_oracle_reads_no_decimal_point_in_a_string(value, text):
     """TO_BINARY_DOUBLE('1.5e-300') is an error where the session's NLS_NUMERIC_CHARACTERS are ``,.``."""
     assert get_dialect("oracle").number(value) == f"TO_BINARY_DOUBLE('{text}')"
     assert float(text) == value
-
-
-def test_snowflake_reads_no_date_in_the_format_of_the_session():
-    """DATE_INPUT_FORMAT and TIMESTAMP_INPUT_FORMAT say how a string is read that comes without a format."""
-    literal = get_dialect("snowflake").literal
-    assert literal(FeatureType("date"), 19_782) == "TO_DATE('2024-02-29', 'YYYY-MM-DD')"
-    sql = "\n".join(golden_statements("snowflake").values())
-    dates = re.findall(r"\w+ ?\(?'2024-02-29", sql)
-    assert set(dates) == {"TO_DATE('2024-02-29", "TO_TIMESTAMP_NTZ('2024-02-29", "TO_TIMESTAMP_TZ('2024-02-29"}
 
 
 def test_other_dialects_write_numbers_below_the_least_normal_one():

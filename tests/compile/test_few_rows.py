@@ -10,10 +10,8 @@ import frameboost as fb
 from frameboost.compile.arrays.flat_trees import FewRows
 from frameboost.errors import DataError
 from frameboost.prediction.predictor import Predictor
-from frameboost.schema.types import FeatureType
-from tests.support.random_models import naive_margins, random_model, random_values, to_polars
+from tests.support.random_models import naive_margins, random_case
 
-NAMES = ["a", "b", "c", "d"]
 KINDS = [["float32", "float64", "int8", "uint64"], ["int64", "string", "float64", "string"],
          ["date", "int64", "boolean", "decimal(9,2)"]]  # fmt: skip
 
@@ -24,14 +22,10 @@ def coded(model, data):
 
 @pytest.mark.parametrize("types", KINDS)
 def test_rows_by_themselves_score_as_by_hand(types):
-    rng = random.Random(str(types))
-    kinds = [FeatureType(name) for name in types]
-    model = random_model(kinds, NAMES, rng, n_trees=6, depth=5)
-    columns = {name: random_values(kind, 60, rng) for name, kind in zip(NAMES, kinds, strict=True)}
-    frame = pl.DataFrame([to_polars(kind, columns[name], name) for name, kind in zip(NAMES, kinds, strict=True)])
+    model, columns, frame = random_case(types, random.Random(str(types)), n_trees=6, depth=5)
     expected = naive_margins(model, columns)
     assert model.predict(frame, output="margin").to_numpy().tobytes() == expected.tobytes()
-    more = frame.select(pl.lit("other").alias("e"), *reversed(NAMES))
+    more = frame.select(pl.lit("other").alias("e"), *reversed(frame.columns))
     for i in range(60):
         for data in (frame[i : i + 2], more[i : i + 1]):
             found = model.predict(data, output="margin").to_numpy()
@@ -57,12 +51,8 @@ def test_numbers_of_other_types(model):
             {"x": float("nan"), "z": 1, "text": "of no use"}]  # fmt: skip
     missing = model.predict(pl.DataFrame({"x": [None] * 20, "z": [1] * 20}, schema={"x": pl.Float64, "z": pl.Int64}))[0]
     assert [model.predict(row)[0] for row in rows] == [low, high, high, missing, missing]
-    for x in (
-        pl.Series([1, 4], dtype=pl.UInt8),
-        pl.Series([1, 4], dtype=pl.Float16),
-        pl.Series(["1", "4"]).cast(pl.Decimal(9, 2)),
-    ):
-        assert model.predict(pl.DataFrame({"x": x, "z": [1, 1]})).to_list() == [low, high]
+    for dtype in (pl.UInt8, pl.Float16, pl.Decimal(9, 2)):
+        assert model.predict(pl.DataFrame({"x": pl.Series([1, 4]).cast(dtype), "z": [1, 1]})).to_list() == [low, high]
     assert coded(model, pl.DataFrame({"x": [1.0] * 17, "z": [1] * 17})) is None
 
 
@@ -90,25 +80,18 @@ def test_a_row_that_cannot_be_scored(model, row):
         model.predict(row)
 
 
-def test_links_of_one_row_are_those_of_many():
-    rng = np.random.default_rng(0)
-    frame = pl.DataFrame({"x": rng.normal(size=200), "y": rng.integers(0, 3, 200)})
-    for objective in ("multi:softprob", "count:poisson", "reg:squarederror"):
-        model = fb.fit(frame, "y", objective=objective, n_estimators=3, max_depth=2)
-        for output in ("mean", "margin", *(["class"] if objective == "multi:softprob" else [])):
-            many = model.predict(frame, output=output)
-            assert [model.predict(frame[i], output=output).to_list()[0] for i in range(20)] == many.to_list()[:20]
-            assert model.predict(frame[3], output=output).name == many.name == "prediction"
-
-
 @pytest.mark.parametrize("output", ["mean", "margin", "class", "probability"])
-@pytest.mark.parametrize("labels", [[0, 1], [False, True], ["no", "yes"], [0, 1, 2], ["a", "b", "c"]], ids=str)
-def test_outputs_of_few_rows_are_those_of_many(labels, output):
+@pytest.mark.parametrize(
+    "labels, objective",
+    [([0, 1], "binary:logistic"), ([False, True], "binary:logistic"), (["no", "yes"], "binary:logistic"),
+     ([0, 1, 2], "multi:softprob"), (["a", "b", "c"], "multi:softprob"), ([0, 1, 5], "count:poisson")],
+)  # fmt: skip
+def test_outputs_of_few_rows_are_those_of_many(labels, objective, output):
+    if objective == "count:poisson" and output not in ("mean", "margin"):
+        return
     rng = np.random.default_rng(len(labels))
     frame = pl.DataFrame({"x": rng.normal(size=64), "y": [labels[k] for k in rng.integers(len(labels), size=64)]})
-    objective = {} if isinstance(labels[-1], str) else {"objective": "multi:softprob"} if len(labels) > 2 else {}
-    binary = {} if len(labels) > 2 or objective else {"objective": "binary:logistic"}
-    model = fb.fit(frame, "y", n_estimators=3, max_depth=2, **objective, **binary)
+    model = fb.fit(frame, "y", objective=objective, n_estimators=3, max_depth=2)
     whole = model.predict(frame, output=output)
     for n_rows in (1, 2, 7):
         few = model.predict(frame[:n_rows], output=output)

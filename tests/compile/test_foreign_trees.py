@@ -20,8 +20,9 @@ from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.leaf_grid import on_leaf_grid
 from frameboost.trees.tree import Tree
 from tests.support.cases import cases
+from tests.support.documents import put
 from tests.support.models import model_of_parts
-from tests.support.random_models import naive_leaves, naive_margins, to_duckdb
+from tests.support.random_models import lopsided_model, naive_leaves, naive_margins, to_duckdb, to_polars
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 CODES = [-3, -1, 0, 1, 2, 5, 7, 100, 2**24 + 1, 2**31, 2**53 - 1]
@@ -60,51 +61,30 @@ def random_rows(n: int, rng: random.Random, features=FEATURES, nan: bool = True)
     return {feature.name: [value(feature) for _ in range(n)] for feature in features}
 
 
-def random_tree(rng: random.Random, depth: int, features=FEATURES) -> Tree:
-    nodes: list[dict] = []
-
-    def grow(level: int) -> int:
-        i = len(nodes)
-        node = {"feature": -1, "threshold": None, "categories": None, "missing_left": False, "left": -1, "right": -1,
-                "gain": 0.0, "cover": 1.0, "value": rng.uniform(-1, 1), "with_missing": False}  # fmt: skip
-        nodes.append(node)
-        if level < depth and rng.random() < 0.9:
-            node["feature"] = rng.randrange(len(features))
-            feature = features[node["feature"]]
-            node["missing_left"] = rng.random() < 0.5
-            if feature.type.is_categorical:
-                count = rng.randint(1, len(feature.categories))
-                node["categories"] = tuple(sorted(rng.sample(range(len(feature.categories)), count)))
-                node["with_missing"] = rng.random() < 0.5
-            elif rng.random() < 0.2:
-                node["missing_left"] = False  # presence: the present go left
-            else:
-                node["threshold"] = rng.choice(values_of(feature)) + 0.0
-            node["left"], node["right"] = grow(level + 1), grow(level + 1)
-        return i
-
-    grow(0)
-    return Tree(**{name: tuple(node[name] for node in nodes) for name in nodes[0]})
+def foreign_model(rng: random.Random, n_splits: int = 30, features=FEATURES) -> fb.Model:
+    return lopsided_model(list(features), rng, 8, n_splits)
 
 
-def foreign_model(rng: random.Random, n_trees: int = 8, depth: int = 5, features=FEATURES, trees=None) -> fb.Model:
-    base, trees = on_leaf_grid([0.25], trees or [random_tree(rng, depth, features) for _ in range(n_trees)])
+def of_trees(trees, features=FEATURES) -> fb.Model:
+    base, trees = on_leaf_grid([0.25], trees)
     return model_of_parts(LOSS, {}, features, base, trees)
 
 
-def frame_of(rows: dict[str, list], features=FEATURES, codes=pl.Int64) -> pl.DataFrame:
-    dtypes = {"codes": codes, "float64": pl.Float64, "float32": pl.Float32, "string": pl.String}
-    return pl.DataFrame([pl.Series(f.name, rows[f.name], dtype=dtypes[f.type.name]) for f in features])
+def frame_of(rows: dict[str, list], features=FEATURES) -> pl.DataFrame:
+    codes = FeatureType("int64")
+    return pl.DataFrame(
+        [to_polars(codes if f.type.name == "codes" else f.type, rows[f.name], f.name) for f in features]
+    )
 
 
 def in_polars(model: fb.Model, frame: pl.DataFrame) -> list[float]:
     return frame.select(model.expr()).to_series().to_list()
 
 
-@pytest.mark.parametrize("depth", [2, 6])
-def test_every_form_scores_like_a_plain_walk(depth):
-    rng = random.Random(depth)
-    model, rows = foreign_model(rng, depth=depth), random_rows(100, rng)
+@cases("n_splits", [3, 40])
+def test_every_form_scores_like_a_plain_walk(n_splits):
+    rng = random.Random(n_splits)
+    model, rows = foreign_model(rng, n_splits), random_rows(100, rng)
     frame, said = frame_of(rows), naive_margins(model, rows).tolist()
     assert len(set(said)) > 10
     assert model.predict(frame, "leaf").to_numpy().tolist() == naive_leaves(model, rows)
@@ -141,7 +121,7 @@ def test_symmetric_trees():
 
     trees = [symmetric([0, 1, 2]), symmetric([2, 3, 0, 4]), symmetric([1, 3, 1])]
     assert all(tree.levels() for tree in trees)
-    model, rows = foreign_model(rng, trees=trees), random_rows(100, rng)
+    model, rows = of_trees(trees), random_rows(100, rng)
     frame, said = frame_of(rows), naive_margins(model, rows).tolist()
     assert model.predict(frame).to_list() == in_polars(model, frame) == said
     con = duckdb.connect()
@@ -150,15 +130,13 @@ def test_symmetric_trees():
 
 
 @cases("form", ["case", "staged", "table"])
-def test_foreign_trees_score_alike_in_every_database(warehouse, form):
+def test_foreign_trees_score_alike_in_every_database(warehouse, form, tmp_path):
     rng = random.Random(f"databases {form}")
     model = foreign_model(rng)
     rows = random_rows(80, rng)
-    held = warehouse.fill_held("t", {f.name: (f.type, rows[f.name]) for f in FEATURES})
+    held = warehouse.fill_features("t", model, rows)
     if form == "table":
-        warehouse.run(f"DROP TABLE IF EXISTS {warehouse.dialect.quote('trees')}")
-        for statement in model.database(warehouse.name).table_statements("trees"):
-            warehouse.run(statement)
+        warehouse.load_trees("trees", model, tmp_path)
     how = {"form": form, "trees": "trees" if form == "table" else None}
     found = sorted(tuple(row) for row in warehouse.rows(model.query("t", warehouse.name, keep=["id"], **how)))
     assert [row[1] for row in found] == naive_margins(model, held).tolist()
@@ -166,7 +144,7 @@ def test_foreign_trees_score_alike_in_every_database(warehouse, form):
 
 def test_reasons_in_duckdb_are_those_of_explain():
     rng = random.Random("reasons")
-    model, rows = foreign_model(rng, n_trees=5, depth=4), random_rows(100, rng)
+    model, rows = foreign_model(rng, 15), random_rows(100, rng)
     frame = frame_of(rows)
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
@@ -189,7 +167,7 @@ def test_codes_in_columns_of_any_numbers(dtype):
     fitting = [c for c in [*CODES, 4, 9] if pl.Series([c]).cast(dtype, strict=False).cast(pl.Int64).to_list() == [c]]
     rows = {"codes": [*fitting, None] * 3}
     assert len(fitting) > 5
-    frame, said = frame_of(rows, feature, dtype), naive_margins(model, rows).tolist()
+    frame, said = frame_of(rows, feature).cast(dtype), naive_margins(model, rows).tolist()
     assert model.predict(frame).to_list() == said
     assert in_polars(model, frame) == said
 
@@ -223,7 +201,7 @@ def test_zeros_in_columns_of_any_numbers(dtype):
 def test_the_smallest_integer_is_not_zero(dtype):
     tree = Tree((0, -1, -1), (1.5, None, None), (None,) * 3, (False,) * 3, (1, -1, -1), (2, -1, -1), (1.0, 0.0, 0.0),
                 (1.0,) * 3, (0.0, 1.0, 2.0))  # fmt: skip
-    model = foreign_model(random.Random(0), features=FEATURES[1:2], trees=[tree])
+    model = of_trees([tree], FEATURES[1:2])
     frame = pl.DataFrame({"zeros": pl.Series([0, 1], dtype=dtype)}).with_columns(
         pl.col("zeros").replace(1, dtype.min())
     )
@@ -243,8 +221,7 @@ def test_a_model_comes_back(tmp_path):
     assert loaded.predict(frame_of(rows)).to_list() == naive_margins(model, rows).tolist()
     assert loaded.trees.equals(model.trees)
     document = json.loads(model.to_json())
-    for item, tree in zip(document["trees"], model.ensemble.trees, strict=True):
-        assert ("with_missing" in item) == any(tree.with_missing)
+    assert ["with_missing" in item for item in document["trees"]] == [any(t.with_missing) for t in model.ensemble.trees]
     assert [item.get("zero_is_missing") for item in document["features"]] == [None, True, None, True, None]
 
 
@@ -274,16 +251,7 @@ DOCUMENT = {
 
 
 def changed(path: str, value: object) -> bytes:
-    document = json.loads(json.dumps(DOCUMENT))
-    at = document
-    *parents, last = [int(key) if key.isdigit() else key for key in path.split(".")]
-    for key in parents:
-        at = at[key]
-    if value is ...:
-        del at[last]
-    else:
-        at[last] = value
-    return json.dumps(document).encode()
+    return json.dumps(put(DOCUMENT, [int(key) if key.isdigit() else key for key in path.split(".")], value)).encode()
 
 
 def test_the_document_is_a_model():
@@ -311,45 +279,33 @@ ZERO_WANTED = '"zero_is_missing" must be true, on a float feature, or false, not
     ("path", "value", "message"),
     [
         ("objective.name", 3, f"{OBJECTIVE}a name and a list of links"),
-        ("objective.name", None, f"{OBJECTIVE}a name and a list of links"),
         ("objective.name", ..., f"{OBJECTIVE}a name and a list of links"),
         ("objective.links", "margin", f"{OBJECTIVE}a name and a list of links"),
-        ("objective.links", [1], f"{OBJECTIVE}a name and a list of links"),
         ("objective.links", [], "damaged model: an objective of 0 links can't have 2 classes"),
         ("objective.links", ["1 +"], "damaged model: "),
         ("objective.links", ["margin; DROP TABLE t"], "damaged model: "),
-        ("objective.links", ["label"], "damaged model: "),
         ("objective.links", ["margin_0"], "damaged model: "),
-        ("objective.links", ["margin_0", "margin_1", "margin_0"],
-         "damaged model: its 1 trees are not whole rounds of 3 outputs"),
         ("objective.links", ["margin_0", "margin_1"], "damaged model: its 1 trees are not whole rounds of 2 outputs"),
         ("objective.classes", 3, "damaged model: an objective of 1 links can't have 3 classes"),
-        ("objective.classes", 1, "damaged model: an objective of 1 links can't have 1 classes"),
         ("objective.classes", True, f"{OBJECTIVE}a number of classes"),
-        ("objective.classes", 2.0, f"{OBJECTIVE}a number of classes"),
         ("objective.classes", ..., f"{OBJECTIVE}a number of classes"),
         ("objective.gradient", "1", 'damaged model, objective: unknown field "gradient"'),
         ("features.0.categories", [3, -1], CODES_WANTED),
         ("features.0.categories", [-1, 3, 3], CODES_WANTED),
         ("features.0.categories", [-1, 3, 7.5], CODES_WANTED),
-        ("features.0.categories", ["-1", "3", "7"], CODES_WANTED),
         ("features.0.categories", [-1, 3, True], CODES_WANTED),
         ("features.0.categories", [-1, 3, 2**63], CODES_WANTED),
         ("features.0.categories", ..., 'damaged model, feature 0: "categories" must be a list, not '),
         ("features.0.zero_is_missing", True, 'damaged model, feature 0: unknown field "zero_is_missing"'),
         ("features.2.zero_is_missing", False, 'damaged model, feature 2: unknown field "zero_is_missing"'),
         ("features.1.zero_is_missing", 1, f"damaged model, feature 1: {ZERO_WANTED}1"),
-        ("features.1.zero_is_missing", "yes", f'damaged model, feature 1: {ZERO_WANTED}"yes"'),
         ("features.1.type", "int32", f"damaged model, feature 1: {ZERO_WANTED}true"),
         ("features.1.categories", [1], 'damaged model, feature 1: unknown field "categories"'),
         ("trees.0.with_missing", True, 'damaged model, tree 0: "with_missing" must be a list, not true'),
         ("trees.0.with_missing", [True], 'damaged model, tree 0: "with_missing" has 1 entries, "feature" has 7'),
         ("trees.0.with_missing.0", 1, 'damaged model, tree 0, node 0: "with_missing" must be true or false, not 1'),
-        ("trees.0.with_missing.0", None, 'tree 0, node 0: "with_missing" must be true or false, not null'),
         ("trees.0.with_missing.1", True,
          'damaged model, tree 0, node 1: only a split by categories may have "with_missing"'),
-        ("trees.0.with_missing.2", True,
-         'damaged model, tree 0, node 2: only a split by categories may have "with_missing"'),
         ("trees.0.threshold.0", 3, 'damaged model, tree 0, node 0: "threshold" must be a value of type codes, not 3'),
         ("trees.0.categories.0", [3], 'tree 0, node 0: "categories" must be sorted, distinct numbers below 3'),
         ("trees.0.categories.0", None, 'tree 0, node 0: "categories" must be a list of category numbers, not null'),
@@ -406,36 +362,30 @@ def own(number: int) -> fb.Model:
     return model_of_parts(LOSS, {}, [feature], (0.0,), [tree])
 
 
-@pytest.mark.parametrize("number", range(3), ids=["codes", "zero_is_missing", "with_missing"])
+REFIT = "^the model is an average of models or comes from another library.* not go with refit$"
+
+
+@cases("number", range(3))
 def test_foreign_models_are_neither_refitted_nor_continued(number):
     model = own(number)
     rows = ROWS.select(model.features[0], "y").cast({"z": pl.Float32} if number == 1 else {})
     model.predict(rows)
-    with pytest.raises(
-        fb.ParameterError,
-        match=r"^the model is an average of models or comes from another library.* not go with refit$",
-    ):
+    with pytest.raises(fb.ParameterError, match=REFIT):
         model.refit(rows, "y")
     with pytest.raises((fb.ParameterError, fb.DataError)) as error:
         fb.fit(rows, "y", n_estimators=1, init_model=model)
+    assert number or "another library" in str(error.value)
     assert len(str(error.value)) < 200 and "\n" not in str(error.value)
 
 
-def test_continuing_a_model_of_codes_says_that_it_cannot_be():
-    with pytest.raises(fb.ParameterError, match="another library"):
-        fb.fit(ROWS.select("c", "y"), "y", n_estimators=1, init_model=own(0))
-
-
-@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
-def test_losses_of_other_libraries_are_not_trained_on(objective):
-    base = own(1)
-    model = model_of_parts(foreign_loss("other:thing", ["margin"]), {}, [Feature("y2", FeatureType("float64"))],
-                     base.ensemble.base_margins, base.ensemble.trees)  # fmt: skip
+def test_losses_of_other_libraries_are_not_trained_on():
+    base, features = own(1).ensemble, [Feature("y2", FeatureType("float64"))]
+    model = model_of_parts(foreign_loss("other:thing", ["margin"]), {}, features, base.base_margins, base.trees)
     rows = pl.DataFrame({"y2": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 1, 0]})
-    with pytest.raises(
-        fb.ParameterError,
-        match=r"^the model is an average of models or comes from another library.* not go with refit$",
-    ):
+    with pytest.raises(fb.ParameterError, match=REFIT):
         model.refit(rows, "y")
-    with pytest.raises(fb.ParameterError, match=r"^init_model was trained with objective 'other:thing' .*, not with "):
-        fb.fit(rows, "y", objective=objective, n_estimators=1, init_model=model)
+    for objective in ("reg:squarederror", "binary:logistic"):
+        with pytest.raises(
+            fb.ParameterError, match=r"^init_model was trained with objective 'other:thing' .*, not with "
+        ):
+            fb.fit(rows, "y", objective=objective, n_estimators=1, init_model=model)

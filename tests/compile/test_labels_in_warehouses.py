@@ -33,19 +33,15 @@ def labelled(*labels: str) -> tuple[Model, list[int], list[str]]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_any_string_is_a_label(name):
+def test_any_string_is_a_label_and_names_a_column_of_probabilities(name):
     warehouse = open_warehouse(name)
     model, x, labels = labelled(*ODD)
     warehouse.fill("t", {"x": (FeatureType("int64"), x)})
     query = model.query("t", warehouse.name, keep=["id"], output="class")
     assert [label for _, label in sorted(warehouse.rows(query))] == labels
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_columns_of_probabilities_have_the_names_of_labels(name):
-    warehouse = open_warehouse(name)
-    model, x, _ = labelled(*(label for label in ODD if label not in NO_NAMES.get(name, [])))
-    warehouse.fill("t", {"x": (FeatureType("int64"), x)})
+    if name in NO_NAMES:
+        model, x, _ = labelled(*(label for label in ODD if label not in NO_NAMES[name]))
+        warehouse.fill("t", {"x": (FeatureType("int64"), x)})
     query = model.query("t", warehouse.name, keep=["id"], output="probability", name="p")
     quoted = ", ".join(warehouse.dialect.quote(f"p_{label}") for label in reversed(model.classes))
     found = sorted(warehouse.rows(f"SELECT id, {quoted} FROM ({query}) AS scored"))
@@ -79,11 +75,7 @@ def test_every_dialect_writes_labels(dialect):
 @cases(
     ("labels", "dialect", "why"),
     [
-        (
-            ["a", "A"],
-            "duckdb",
-            "the labels would name columns 'prediction_A' and 'prediction_a', which are one name in ",
-        ),
+        (["a", "A"], "duckdb", "name columns 'prediction_A' and 'prediction_a', which are one name in "),
         (["a", "b" * 60], "postgres", "has 71 bytes, and names in postgres have at most 63; rename it there; "),
         (["a", "b/c"], "bigquery", "the name 'prediction_b/c' holds '/', which no name in bigquery can; rename it th"),
     ],

@@ -22,26 +22,22 @@ from tests.support.examples import examples
 from tests.support.linear_models import drawn
 from tests.support.models import model_of_parts
 from tests.support.naive_shap import saabas, shapley, with_covers
-from tests.support.random_models import naive_leaves, naive_margins, to_duckdb, to_polars
+from tests.support.random_models import frame_of, naive_leaves, naive_margins, to_duckdb
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 ROWS = 15
 
 
-def frame_of(kinds, columns) -> pl.DataFrame:
-    return pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
-
-
 def covered(seed: int, type_names: list[str]):
     """Return a model with covers and linear leaves, the same one without slopes, and rows."""
-    drawn_model, kinds, columns = drawn(seed, type_names)
+    drawn_model, columns = drawn(seed, type_names)
     columns = {name: values[:ROWS] for name, values in columns.items()}
     plain = with_covers(drawn_model, random.Random(seed))
     linear = [replace(own, linear=tree.linear)
               for own, tree in zip(plain.ensemble.trees, drawn_model.ensemble.trees, strict=True)]  # fmt: skip
     constant = [replace(tree, linear=()) for tree in linear]
     parts = (plain.ensemble.loss, {}, plain.ensemble.features, [plain.base_margin])
-    return model_of_parts(*parts, linear), model_of_parts(*parts, constant), kinds, columns
+    return model_of_parts(*parts, linear), model_of_parts(*parts, constant), columns
 
 
 def slopes(model: fb.Model, columns: dict[str, list]) -> np.ndarray:
@@ -66,7 +62,7 @@ def test_by_hand():
     leaves = (None, LinearLeaf(4.0, (term,)), None)
     tree = Tree((0, -1, -1), (0.0, None, None), (None,) * 3, (False,) * 3, (1, -1, -1), (2, -1, -1), (1.0, 0.0, 0.0),
                 (3.0, 1.0, 2.0), (0.0, 4.0, -2.0), linear=leaves)  # fmt: skip
-    model, _, _ = drawn(0, [])
+    model, _ = drawn(0, [])
     model = model_of_parts(model.ensemble.loss, {}, model.ensemble.features[:1], [10.0], [tree])
     frame = pl.DataFrame({"x0": [-2.0, -4.5, -100.0, 1.0, None]})
     expected = [4.0 + 2.0, 4.0 - 3.0, 4.0 - 4.0, -2.0, -2.0]
@@ -81,8 +77,8 @@ def test_by_hand():
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(["float64", "int8", "string", "float32"]), max_size=2))
 @settings(max_examples=examples(5), deadline=None)
 def test_slopes_add_to_their_own_features(seed, type_names):
-    model, constant, kinds, columns = covered(seed, type_names)
-    frame = frame_of(kinds, columns)
+    model, constant, columns = covered(seed, type_names)
+    frame = frame_of(model, columns)
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     added = slopes(model, columns)
     largest = 1 + sum(leaf.largest() for tree in model.ensemble.trees for leaf in tree.linear_leaves().values())
@@ -101,8 +97,8 @@ def test_slopes_add_to_their_own_features(seed, type_names):
 def test_sql_says_what_python_says_to_the_last_bit():
     con = duckdb.connect()
     for seed in range(6):
-        model, _, kinds, columns = covered(seed, ["int64", "string", "float32"][: seed % 4])
-        frame = frame_of(kinds, columns)
+        model, _, columns = covered(seed, ["int64", "string", "float32"][: seed % 4])
+        frame = frame_of(model, columns)
         con.execute("DROP TABLE IF EXISTS t")
         to_duckdb(con, frame, "t")
         query = model.database().explain_query("t", keep=["position"])
@@ -116,10 +112,10 @@ def test_sql_says_what_python_says_to_the_last_bit():
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_databases_say_what_python_says_to_the_last_bit(name):
     warehouse = open_warehouse(name)
-    model, _, kinds, columns = covered(3, ["int64", "string"])
-    held = warehouse.fill_held("t", {name: (kind, columns[name]) for kind, name in zip(kinds, columns, strict=True)})
+    model, _, columns = covered(3, ["int64", "string"])
+    held = warehouse.fill_features("t", model, columns)
     rows = sorted(warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"])))
-    expected = model.explain(frame_of(kinds, held), approx=True).to_numpy()
+    expected = model.explain(frame_of(model, held), approx=True).to_numpy()
     assert np.array([row[1:] for row in rows], np.float64).tolist() == expected.tolist()
 
 

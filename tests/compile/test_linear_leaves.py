@@ -13,7 +13,7 @@ from frameboost.errors import ParameterError
 from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.linear_models import drawn
-from tests.support.random_models import bits, naive_leaves, naive_margins, to_duckdb, to_polars
+from tests.support.random_models import bits, frame_of, naive_leaves, naive_margins, to_duckdb
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 TYPES = ["float64", "float32", "int64", "int8", "uint32", "uint64", "string", "date"]
@@ -28,8 +28,8 @@ def con():
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), max_size=3))
 @settings(max_examples=examples(5), deadline=None)
 def test_margins_are_exact_everywhere(con, seed, type_names):
-    model, kinds, columns = drawn(seed, type_names)
-    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
+    model, columns = drawn(seed, type_names)
+    frame = frame_of(model, columns)
     to_duckdb(con, frame, "t")
     expected = bits(naive_margins(model, columns))
     assert bits(model.predict(frame, output="margin")) == expected
@@ -49,14 +49,14 @@ def test_margins_are_exact_everywhere(con, seed, type_names):
 @cases("seed", range(2))
 def test_margins_are_exact_in_databases(name, seed):
     warehouse = open_warehouse(name)
-    model, kinds, columns = drawn(seed, ["int64", "float64", "string"])
-    held = warehouse.fill_held("t", {name: (kind, columns[name]) for kind, name in zip(kinds, columns, strict=True)})
+    model, columns = drawn(seed, ["int64", "float64", "string"])
+    held = warehouse.fill_features("t", model, columns)
     rows = sorted(warehouse.rows(model.query("t", warehouse.name, keep=["id"], output="margin")))
     assert bits([row[1] for row in rows]) == bits(naive_margins(model, held))
 
 
 def test_every_dialect_writes_them():
-    model, _, _ = drawn(1, ["int64"])
+    model, _ = drawn(1, ["int64"])
     for name, dialect in DIALECTS.items():
         query = model.query("t", name, keep=["id"], output="margin")
         terms = [term for tree in model.ensemble.trees for leaf in tree.linear_leaves().values() for term in leaf.terms]
@@ -66,27 +66,23 @@ def test_every_dialect_writes_them():
 def test_without_numba_polars_scores(monkeypatch):
     from frameboost.prediction import predictor
 
-    model, kinds, columns = drawn(5, ["float32"])
-    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
+    model, columns = drawn(5, ["float32"])
+    frame = frame_of(model, columns)
     monkeypatch.setattr(predictor, "has_numba", lambda: False)
     assert bits(model.predict(frame, output="margin")) == bits(naive_margins(model, columns))
 
 
-@cases(
-    "call",
-    [
-        lambda model, frame: model.database().table_frame(),
-        lambda model, frame: model.database().table_statements("trees"),
-        lambda model, frame: model.query("t", form="lists"),
-        lambda model, frame: model.query("t", form="table", trees="trees"),
-        lambda model, frame: model.to_xgboost("never written.json"),
-    ],
-)
-def test_what_needs_one_value_a_leaf_says_so(call):
-    model, kinds, columns = drawn(2, [])
-    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, columns, strict=True)])
-    with pytest.raises(ParameterError, match=r"needs leaves with one value each.*linear_tree=True"):
-        call(model, frame)
+def test_what_needs_one_value_a_leaf_says_so():
+    model, _ = drawn(2, [])
+    for call in (
+        model.database().table_frame,
+        lambda: model.database().table_statements("trees"),
+        lambda: model.query("t", form="lists"),
+        lambda: model.query("t", form="table", trees="trees"),
+        lambda: model.to_xgboost("never written.json"),
+    ):
+        with pytest.raises(ParameterError, match=r"needs leaves with one value each.*linear_tree=True"):
+            call()
 
 
 def test_partial_dependence_is_the_mean_of_predictions():

@@ -14,7 +14,7 @@ from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
 from tests.support.random_models import naive_margins, random_model, random_values
-from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
+from tests.support.warehouses import ALL_BUT_SPARK, nameable, open_warehouse
 
 NAMES = [
     "true", "false", "null", "current_date", "current_timestamp", "rowid", "_rowid_", "user", "select", "default",
@@ -29,25 +29,14 @@ def model_over(names: list[str], rng: random.Random) -> fb.Model:
     return random_model(kinds, names, rng, n_trees=15, depth=4)
 
 
-def nameable(warehouse) -> list[str]:
-    found = []
-    for name in NAMES:
-        try:
-            warehouse.dialect.quote(name)
-        except ParameterError:
-            continue
-        found.append(name)
-    return found
-
-
 @pytest.fixture(params=ALL_BUT_SPARK)
 def filled(request):
     """Return a database, a model over columns of such names, and their values."""
     warehouse = open_warehouse(request.param)
     rng = random.Random(request.param)
-    model = model_over(nameable(warehouse), rng)
-    drawn = {f.name: (f.type, random_values(f.type, 40, rng)) for f in model.ensemble.features}
-    return warehouse, model, warehouse.fill_held("t", drawn)
+    model = model_over(nameable(warehouse.dialect, NAMES), rng)
+    drawn = {f.name: random_values(f.type, 40, rng) for f in model.ensemble.features}
+    return warehouse, model, warehouse.fill_features("t", model, drawn)
 
 
 @pytest.mark.slow

@@ -4,18 +4,16 @@ import math
 import random
 
 import duckdb
-import numpy as np
 import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.compile.sql import node_lists
 from frameboost.compile.sql.conditions import compare_numbers
 from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
-from tests.support.random_models import TYPES, bits, naive_margins, random_model, random_values, to_duckdb, to_polars
+from tests.support.random_models import TYPES, random_model
 
 NO_BASE = (0.0,)
 FLOATS = [Feature(name, FeatureType("float64")) for name in ("x", "y")]
@@ -40,24 +38,6 @@ def full_trees(n_trees: int, depth: int) -> fb.Model:
 
 
 # --- the same scores --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@cases("type_name", [*TYPES, "decimal(15,3)"])
-def test_every_type_on_all_its_odd_values(con, monkeypatch, type_name):
-    monkeypatch.setattr(node_lists, "_MAX_CONSTANT", 0)
-    rng = random.Random(type_name)
-    kind = FeatureType(type_name)
-    model = random_model([kind], ["x"], rng, n_trees=6, depth=4)
-    values = random_values(kind, 60, rng)
-    to_duckdb(con, pl.DataFrame([to_polars(kind, values, "x")]), "t")
-    margins = bits(naive_margins(model, {"x": values}))
-    expression = model.database().sql("margin", form="lists")
-    for query in (
-        model.query("t", keep=[], output="margin", form="lists"),
-        f"SELECT {expression} AS prediction FROM t",
-    ):
-        assert bits(con.sql(query).pl()["prediction"]) == margins
 
 
 def test_the_lists_of_a_small_model(con):
@@ -86,34 +66,6 @@ def test_which_nodes_compare_numbers_is_told_alike_one_by_one_and_all_at_once(ty
     assert any(one_by_one)
 
 
-@pytest.mark.parametrize(("kind", "near"), [("int64", 2**53), ("uint64", 2**53), ("int64", -(2**53))])
-def test_whole_numbers_that_no_double_holds(con, kind, near):
-    numbers = [near + i for i in range(-3, 4)]
-    for threshold in numbers:
-        model = made([Feature("x", FeatureType(kind))], [grown((0, threshold, "right", 0.0, 1.0))], NO_BASE)
-        con.execute(f"CREATE OR REPLACE TABLE whole AS SELECT {near} + i AS x FROM range(-3, 4) r(i)")
-        found = con.execute(model.query("whole", keep=[], form="lists")).fetchall()
-        assert found == [(float(number >= threshold),) for number in numbers]
-
-
-@cases("threshold", [-math.inf, math.inf, 5e-324, -5e-324])
-def test_extreme_thresholds(con, threshold):
-    values = [-math.inf, -1.0, -5e-324, 0.0, 5e-324, 1.0, math.inf, math.nan]
-    con.register("extreme", pl.DataFrame({"x": values}))
-    for side in ("left", "right"):
-        model = made(FLOATS[:1], [grown((0, threshold, side, 0.0, 1.0))], NO_BASE)
-        goes_right = [side == "right" if math.isnan(value) else value >= threshold for value in values]
-        found = con.execute(model.query("extreme", keep=[], form="lists")).fetchall()
-        assert found == [(float(right),) for right in goes_right]
-
-
-def test_single_precision_thresholds_on_a_wider_column(con):
-    third = float(np.float32(1) / np.float32(3))
-    model = made([Feature("x", FeatureType("float32"))], [grown((0, third, "right", 0.0, 1.0))], NO_BASE)
-    con.register("wide", pl.DataFrame({"x": [np.nextafter(third, 0), third, np.nextafter(third, 1)]}))
-    assert con.execute(model.query("wide", keep=[], form="lists")).fetchall() == [(0.0,), (1.0,), (1.0,)]
-
-
 def test_the_deepest_trees(con):
     tree = 0.0
     for i in range(100):
@@ -129,45 +81,6 @@ def test_the_deepest_trees(con):
 
 
 # --- outputs, columns, macros and views -------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def classes(con) -> tuple[fb.Model, pl.DataFrame]:
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(300, 2))
-    label = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5)
-    frame = pl.DataFrame(
-        {"id": range(300), "node": x[:, 0], "lists": x[:, 1], "kind": rng.choice(["a", "b", None], 300), "y": label}
-    )
-    con.register("classes", frame)
-    features = ["node", "lists", "kind"]
-    return fb.fit(
-        frame, "y", features=features, objective="multi:softprob", num_class=3, n_estimators=2, verbose=False
-    ), frame
-
-
-@cases("output", ["mean", "margin", "class", "leaf"])
-def test_several_outputs(con, classes, output):
-    model, _ = classes
-    by_case, by_lists = (
-        con.execute(model.query("classes", keep=["id"], output=output, form=form)).fetchall()
-        for form in ("auto", "lists")
-    )
-    assert by_lists == by_case
-    if output != "leaf":
-        expression = model.database().sql(output, form="lists")
-        assert con.execute(f"SELECT {expression} FROM classes").fetchall() == con.execute(
-            f"SELECT {model.sql(output)} FROM classes").fetchall()  # fmt: skip
-
-
-def test_all_columns_a_condition_and_margins_to_start_from(con, classes):
-    model, _ = classes
-    for how in ({"where": "id % 7 = 3"}, {"base_margin": ["node", "lists", "node"]}):
-        by_case, by_lists = (
-            con.sql(model.query("classes", output="margin", form=form, **how)).pl() for form in ("case", "lists")
-        )
-        assert by_lists.columns == by_case.columns
-        assert by_lists.equals(by_case)
 
 
 def test_a_macro_a_view_and_a_table_of_a_large_model(con):
@@ -216,15 +129,6 @@ def test_the_more_rows_are_sorted_the_cheaper_is_each():
     # million.
     model = full_trees(10, 10)
     assert [form_of(model.query("t", keep=["id"], rows=rows)) for rows in (200_000, 10_000_000)] == ["lists", "sorted"]
-
-
-def test_other_databases_have_no_lists():
-    model = full_trees(30, 6)
-    assert model.query("t", "postgres", keep=["id"], rows=1) == model.query("t", "postgres", keep=["id"])
-    with pytest.raises(
-        fb.ParameterError, match=r"^form='lists' is written for DuckDB only, so postgres has no such form$"
-    ):
-        model.query("t", "postgres", form="lists")
 
 
 def test_leaves_and_symmetric_trees_stay_expressions():

@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.schema.types import FeatureType
 from tests.support.warehouses import ALL, ALL_BUT_SPARK, databases, open_warehouse
 
 N_FEATURES = 14
@@ -33,7 +32,7 @@ def model(data) -> fb.Model:
 
 
 def fill(warehouse, data: pl.DataFrame, model: fb.Model) -> None:
-    warehouse.fill("t", {f.name: (f.type, data[f.name].to_list()) for f in model.ensemble.features})
+    warehouse.fill_features("t", model, data.to_dict(as_series=False))
 
 
 def expected_reasons(model: fb.Model, data: pl.DataFrame, top: int) -> list[tuple]:
@@ -47,21 +46,13 @@ def expected_reasons(model: fb.Model, data: pl.DataFrame, top: int) -> list[tupl
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
-def test_reasons_of_many_features(name, model, data):
+def test_contributions_and_reasons_of_many_features(name, model, data):
     warehouse = open_warehouse(name)
     # ClickHouse and Spark take their time.
     some, data = model[: {"clickhouse": 3, "spark": 1}.get(name, 8)], data[:N_ROWS]
     fill(warehouse, data, some)
     found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"], top=3)))
     assert [tuple(row) for row in found] == expected_reasons(some, data, 3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ALL)
-def test_contributions_of_many_features(name, model, data):
-    warehouse = open_warehouse(name)
-    some, data = model[: {"clickhouse": 3, "spark": 1}.get(name, 8)], data[:N_ROWS]
-    fill(warehouse, data, some)
     found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"])))
     assert [tuple(row[1:]) for row in found] == some.explain(data, approx=True).rows()
 
@@ -71,12 +62,11 @@ def test_contributions_of_many_features(name, model, data):
 def test_predictions_may_be_called_like_a_feature(name, of_classes, data):
     warehouse = open_warehouse(name)
     some = of_classes[:1]
-    data = data[:10].rename({"x0": "p_0", "x1": "p_1"})
     columns = {"x0": "p_0", "x1": "p_1"}
-    values = {columns.get(f.name, f.name): f for f in some.ensemble.features}
-    warehouse.fill("t", {other: (f.type, data[other].to_list()) for other, f in values.items()})
+    values = {columns.get(f.name, f.name): (f.type, data[:10][f.name].to_list()) for f in some.ensemble.features}
+    warehouse.fill("t", values)
     query = some.query("t", name, keep=["id"], output="margin", name="p", columns=columns)
-    expected = some.predict(data.rename({"p_0": "x0", "p_1": "x1"}), "margin")
+    expected = some.predict(data[:10], "margin")
     assert [list(row[1:]) for row in sorted(warehouse.rows(query))] == expected.to_list()
 
 
@@ -159,9 +149,8 @@ def test_plans_are_not_much_longer_than_queries(name, model, of_classes, data):
 def test_columns_of_a_query_of_reasons_are_limited(name, data):
     wide = pl.DataFrame({f"f{i}": [0.0, 1.0, i % 2] for i in range(500)}).with_columns(y=pl.Series([0.0, 1.0, 3.0]))
     model = fb.fit(wide, "y", n_estimators=1, min_child_weight=0)
-    columns = {f"f{i}": (FeatureType("float64"), wide[f"f{i}"].to_list()) for i in range(500)}
     warehouse = open_warehouse(name)
-    warehouse.fill("wide", columns)
+    warehouse.fill_features("wide", model, wide.to_dict(as_series=False))
     found = sorted(warehouse.rows(model.database(name).explain_query("wide", keep=["id"], top=200)))
     assert [tuple(row) for row in found] == expected_reasons(model, wide, 200)
     with pytest.raises(fb.ParameterError, match=r"would have 1,001 columns, and a SELECT in oracle has at most 1,000"):

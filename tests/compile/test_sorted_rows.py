@@ -138,37 +138,35 @@ def test_a_condition_chooses_rows(con, fitted):
         assert by_id(con, query) == {"id": some["id"].to_list(), "prediction": model.predict(some).to_list()}
 
 
-def test_all_columns_stay_where_none_is_named(con, fitted):
-    model, frame = fitted
-    con.register("arrived", frame[:100])
-    found = con.sql(model.query("arrived", form="sorted")).pl()
-    assert found.columns == [*frame.columns, "prediction"]
-    assert found["prediction"].to_list() == model.predict(frame[:100]).to_list()
-
-
-@pytest.mark.parametrize("output", ["mean", "margin", "class"])
-@pytest.mark.parametrize("keep", [["id"], None])
-def test_several_outputs_score_alike_when_sorted(con, output, keep):
+@pytest.fixture(scope="module")
+def classes(con) -> fb.Model:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(300, 2))
-    label = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5)
-    frame = pl.DataFrame({"id": range(300), "a": x[:, 0], "b": x[:, 1], "y": label})
-    model = fb.fit(
-        frame, "y", features=["a", "b"], objective="multi:softprob", num_class=3, n_estimators=5, verbose=False
+    frame = pl.DataFrame(
+        {"id": range(300), "node": x[:, 0], "lists": x[:, 1], "kind": rng.choice(["a", "b", None], 300)}
     )
+    frame = frame.with_columns(y=pl.Series((x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5)))
     con.register("classes", frame)
-    found = by_id(con, model.query("classes", keep=keep, output=output, form="sorted"))
-    assert found == by_id(con, model.query("classes", keep=keep, output=output))
+    features = ["node", "lists", "kind"]
+    return fb.fit(frame, "y", features=features, objective="multi:softprob", num_class=3, n_estimators=2)
 
 
-def test_leaves_and_base_margin_columns_score_alike(con, fitted):
-    model, frame = fitted
-    some = frame[:300].with_columns(start=pl.col("x1").cast(pl.Float64) * 3)
-    con.register("started", some)
-    for how in ({"output": "leaf"}, {"base_margin": "start"}):
-        assert by_id(con, model.query("started", keep=["id"], form="sorted", **how)) == by_id(
-            con, model.query("started", keep=["id"], **how)
-        )
+@cases("form", ["lists", "sorted"])
+def test_outputs_columns_conditions_and_margins_are_those_of_other_forms(con, classes, form):
+    for how in (
+        {}, {"output": "margin"}, {"output": "class"}, {"output": "leaf"}, {"keep": ["id"]}, {"where": "id % 7 = 3"},
+        {"base_margin": ["node", "lists", "node"]},
+    ):  # fmt: skip
+        found, expected = (con.sql(classes.query("classes", form=each, **how)).pl() for each in (form, "staged"))
+        assert found.columns == expected.columns
+        assert found.equals(expected)
+    if form == "lists":
+        for output in ("mean", "margin", "class"):
+            found, expected = (con.sql(f"SELECT {classes.database().sql(output, form=each)} AS v FROM classes").pl()
+                               for each in (form, "auto"))  # fmt: skip
+            assert found.equals(expected)
+    with pytest.raises(fb.ParameterError, match=rf"^form='{form}' is .* DuckDB only, so postgres has no such form$"):
+        classes.query("t", "postgres", form=form)
 
 
 def test_a_model_without_splits_sorts_nothing(con):
@@ -202,10 +200,3 @@ def test_a_connection_knows_how_many_rows_its_table_has(con, fitted):
         fb.ParameterError, match=r"^rows must be an integer from 0 to 9223372036854775807 or a DuckDB connection that "
     ):
         model.query("many", rows="many")
-
-
-def test_other_databases_refuse_it(fitted):
-    with pytest.raises(
-        fb.ParameterError, match=r"^form='sorted' is faster in DuckDB only, so postgres has no such form$"
-    ):
-        fitted[0].query("t", "postgres", form="sorted")

@@ -13,12 +13,10 @@ import pytest
 import frameboost as fb
 from frameboost.compile.arrays import flat_trees, vector_walk
 from frameboost.prediction import predictor
-from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
-from tests.support.random_models import TYPES, naive_leaves, naive_margins, random_model, random_values, to_polars
+from tests.support.random_models import TYPES, naive_leaves, naive_margins, random_case
 
 ROOT = Path(__file__).parents[2]
-N_ROWS = 40
 
 
 @pytest.fixture
@@ -31,27 +29,18 @@ def without_kernels(monkeypatch):
 @cases("seed", range(6))
 def test_leaves_and_margins_are_those_of_a_plain_walk(without_kernels, seed):
     rng = random.Random(seed)
-    kinds = [FeatureType(name) for name in rng.choices(TYPES, k=4)]
-    names = [f"x{i}" for i in range(4)]
-    model = random_model(kinds, names, rng, n_trees=4, depth=seed % 5)
-    columns = {name: random_values(kind, N_ROWS, rng) for name, kind in zip(names, kinds, strict=True)}
-    frame = pl.DataFrame([to_polars(kind, columns[name], name) for kind, name in zip(kinds, names, strict=True)])
+    model, columns, frame = random_case(rng.choices(TYPES, k=4), rng, depth=seed % 5)
     assert model.predict(frame, "margin").to_list() == list(naive_margins(model, columns))
     assert model.predict(frame, "leaf").to_list() == naive_leaves(model, columns)
 
 
 def test_rows_of_several_blocks_are_scored(without_kernels, monkeypatch):
     monkeypatch.setattr(vector_walk, "_BLOCK", 7)
-    model = random_model([FeatureType("float64")], ["x"], random.Random(0), n_trees=3, depth=3)
-    columns = {"x": random_values(FeatureType("float64"), 100, random.Random(1))}
-    assert model.predict(pl.DataFrame(columns), "margin").to_list() == list(naive_margins(model, columns))
+    model, columns, frame = random_case(["float64"], random.Random(0), 100, depth=3)
+    assert model.predict(frame, "margin").to_list() == list(naive_margins(model, columns))
 
 
-ROWS = pl.DataFrame({
-    "x": [1.0, 2.0, np.nan, 4.0] * 6,
-    "kind": ["a", "b", None, "a"] * 6,
-    "day": [1, 2, 3] * 8,
-})  # fmt: skip
+ROWS = pl.DataFrame({"x": [1.0, 2.0, np.nan, 4.0] * 6, "kind": ["a", "b", None, "a"] * 6, "day": [1, 2, 3] * 8})
 
 SCORES = """
 import sys

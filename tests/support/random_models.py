@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -22,8 +23,8 @@ from frameboost.trees.tree import LinearLeaf, LinearTerm, Tree, may_have_slope
 from tests.support.models import model_of_parts
 
 __all__ = [
-    "NAMES", "TYPES", "bits", "chain_model", "lopsided_model", "naive_leaves", "naive_margins", "odd_values",
-    "random_categories", "random_model", "random_values", "to_duckdb", "to_polars",
+    "NAMES", "TYPES", "bits", "chain_model", "frame_of", "lopsided_model", "naive_leaves", "naive_margins",
+    "odd_values", "random_case", "random_categories", "random_model", "random_values", "to_duckdb", "to_polars",
 ]  # fmt: skip
 
 NAMES = ["select", 'a"b', "it's", "naïve ☃", "new\nline", "{x}", "'; DROP TABLE t; --", "$1", "?", ":n", "%s",
@@ -176,6 +177,16 @@ def _constant_leaf(value: float) -> dict:
             "gain": 0.0, "cover": 1.0, "value": value}  # fmt: skip
 
 
+def random_case(
+    type_names: Sequence[str], rng: random.Random, n_rows: int = 60, n_trees: int = 4, depth: int = 4, **more: Any
+) -> tuple[fb.Model, dict[str, list], pl.DataFrame]:
+    """Return a model over columns x0, x1, ... of these types, values of theirs by name, and the same as a frame."""
+    kinds = [FeatureType(name) for name in type_names]
+    model = random_model(kinds, [f"x{i}" for i in range(len(kinds))], rng, n_trees, depth, **more)
+    columns = {f.name: random_values(f.type, n_rows, rng) for f in model.ensemble.features}
+    return model, columns, frame_of(model, columns)
+
+
 # --- the same values as columns ---------------------------------------------------------------------------------------
 
 
@@ -189,6 +200,11 @@ def to_polars(kind: FeatureType, values: list, name: str = "") -> pl.Series:
     if kind.family == "boolean":
         return pl.Series(name, [None if v is None else bool(v) for v in values], dtype=pl.Boolean)
     return pl.Series(name, values, dtype=kind.to_polars())
+
+
+def frame_of(model: fb.Model, columns: dict[str, list]) -> pl.DataFrame:
+    """Return physical values of the model's features as a frame."""
+    return pl.DataFrame([to_polars(f.type, columns[f.name], f.name) for f in model.ensemble.features])
 
 
 def to_duckdb(con: duckdb.DuckDBPyConnection, frame: pl.DataFrame, table: str) -> None:

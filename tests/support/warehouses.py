@@ -25,19 +25,12 @@ import pytest
 
 import frameboost as fb
 from frameboost.dialects.built_in import get_dialect
+from frameboost.dialects.dialect import Dialect
 from frameboost.schema.types import FeatureType
 from tests.support.random_models import to_duckdb, to_polars
 
-__all__ = [
-    "ALL",
-    "ALL_BUT_SPARK",
-    "WAREHOUSES",
-    "Warehouse",
-    "databases",
-    "open_warehouse",
-    "python_value",
-    "start_warehouse",
-]
+__all__ = ["ALL", "ALL_BUT_SPARK", "WAREHOUSES", "Warehouse", "databases", "nameable", "open_warehouse", "python_value",
+           "start_warehouse"]  # fmt: skip
 
 _EPOCH = dt.datetime(1970, 1, 1)
 
@@ -97,6 +90,10 @@ class Warehouse:
         }
         self.fill(table, held)
         return {name: values for name, (_, values) in held.items()}
+
+    def fill_features(self, table: str, model: fb.Model, columns: dict[str, list]) -> dict[str, list]:
+        """Do so with columns of the model's features."""
+        return self.fill_held(table, {f.name: (f.type, columns[f.name]) for f in model.ensemble.features})
 
     def run(self, sql: str) -> None:
         raise NotImplementedError
@@ -435,6 +432,19 @@ def databases(*names: str) -> list[Any]:
         )
         for name in names
     ]
+
+
+def nameable(dialect: Dialect, names: list[str]) -> list[str]:
+    """Return those of the names that a column can have in the database."""
+
+    def is_taken(name: str) -> bool:
+        try:
+            dialect.quote(name)
+        except fb.ParameterError:
+            return False
+        return True
+
+    return list(filter(is_taken, names))
 
 
 ALL = databases(*WAREHOUSES)
