@@ -1,7 +1,4 @@
-"""Exported models, compared with what the installed XGBoost predicts with them.
-
-Margins are compared within a millionth of the sum of the magnitudes, as XGBoost adds float32 leaves in float32.
-"""
+"""Exported models, compared with what the installed XGBoost predicts with them."""
 
 import datetime as dt
 import json
@@ -19,6 +16,7 @@ from frameboost.losses.custom import foreign_loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import Tree
+from tests.interop.agreement import assert_close, assert_same_leaves
 from tests.support.cases import cases, some_pairs
 from tests.support.models import model_of_parts
 
@@ -32,10 +30,10 @@ def booster_of(model):
 
 
 def data_of(frame, model):
-    """Return the rows as XGBoost takes them: strings as Categorical, all else as numbers."""
+    """Return the rows as XGBoost takes them: strings as Categorical, all else as numbers, such as days."""
     columns = [
         pl.col(f.name).cast(pl.Enum(list(f.categories)), strict=False) if f.type.name == "string"
-        else pl.col(f.name).cast(pl.Float32, strict=False)
+        else pl.col(f.name).to_physical().cast(pl.Float32, strict=False)
         for f in model.ensemble.features
     ]  # fmt: skip
     return xgboost.DMatrix(frame.select(columns), enable_categorical=True)
@@ -45,13 +43,9 @@ def check(model, frame, data=None):
     """XGBoost predicts alike, and what is read back from it does, too."""
     booster = booster_of(model)
     data = data_of(frame, model) if data is None else data
-    largest = sum(max(abs(tree.value[leaf]) for leaf in tree.leaves()) for tree in model.ensemble.trees)
-    within = 1e-6 * (largest + np.abs(model.base_margin).max())
-    margins = model.predict(frame, "margin").to_numpy()
-    np.testing.assert_allclose(booster.predict(data, output_margin=True), margins, rtol=0, atol=within)
-    theirs = booster.predict(data, pred_leaf=True).reshape(len(frame), -1)
-    for a, b in zip(model.predict(frame, "leaf").to_numpy().T, theirs.T, strict=True):
-        assert len({*zip(a.tolist(), b.tolist(), strict=True)}) == len(np.unique(a)) == len(np.unique(b))
+    margins = booster.predict(data, output_margin=True)
+    assert_close(model, frame, margins, single=True)
+    assert_same_leaves(model, frame, booster.predict(data, pred_leaf=True))
     back = from_xgboost(booster)
     assert back.objective == model.objective
     assert back.features == model.features
@@ -59,7 +53,7 @@ def check(model, frame, data=None):
     numbers = frame.with_columns(
         pl.col(f.name).cast(pl.Float32) for f in model.ensemble.features if f.type.name not in ("string", "boolean")
     )
-    np.testing.assert_allclose(back.predict(numbers, "margin").to_numpy(), margins, rtol=0, atol=within)
+    assert_close(back, numbers, margins, single=True)
     return booster
 
 
@@ -79,16 +73,6 @@ def labels(frame, rng):
     x = frame["double"].fill_null(0) + (frame["word"] == "a").fill_null(False).cast(float)
     x += frame["yes"].is_null().cast(float) + frame["single"].fill_null(0)
     return (x + rng.normal(size=len(frame))).to_numpy()
-
-
-def days_as_numbers(model, frame):
-    """Return the model's data for XGBoost, with dates as days."""
-    columns = [
-        pl.col(f.name).cast(pl.Enum(list(f.categories)), strict=False) if f.type.name == "string"
-        else pl.col(f.name).to_physical().cast(pl.Float32, strict=False)
-        for f in model.ensemble.features
-    ]  # fmt: skip
-    return xgboost.DMatrix(frame.select(columns), enable_categorical=True)
 
 
 @pytest.mark.slow
@@ -117,7 +101,7 @@ def test_dates_are_days(tree_method):
     model = fb.fit(frame.with_columns(y=frame["day"].is_null().cast(float) + pl.Series(labels(frame, rng))), "y",
                    n_estimators=4, tree_method=tree_method)  # fmt: skip
     booster = booster_of(model)
-    margins = booster.predict(days_as_numbers(model, frame), output_margin=True)
+    margins = booster.predict(data_of(frame, model), output_margin=True)
     np.testing.assert_allclose(margins, model.predict(frame, "margin").to_numpy(), atol=1e-5)
 
 
@@ -179,13 +163,10 @@ def test_base_margins_that_a_base_score_can_not_say(base, objective):
     """A probability next to 1 has no float32, and XGBoost takes none that is within a millionth of it."""
     loss = get_loss(objective, Parameters(max_delta_step=0.7).shaping())
     leaf = Tree((-1,), (None,), (None,), (False,), (-1,), (-1,), (0.0,), (1.0,), (0.5,))
-    stump = Tree((0, -1, -1), (1.5, None, None), (None,) * 3, (True, False, False), (1, -1, -1), (2, -1, -1),
-                 (1.0, 0.0, 0.0), (2.0, 1.0, 1.0), (0.0, -0.25, 0.75))  # fmt: skip
-    model = model_of_parts(loss, {}, [Feature("x", FeatureType("float64"))], [base], [leaf, stump])
+    trees = [leaf, stump(1.5, missing_left=True)]
+    model = model_of_parts(loss, {}, [Feature("x", FeatureType("float64"))], [base], trees)
     frame = pl.DataFrame({"x": [1.0, 2.0, None]})
-    theirs = booster_of(model).predict(data_of(frame, model), output_margin=True)
-    within = 1e-6 * (abs(base) + 2)
-    np.testing.assert_allclose(theirs, model.predict(frame, "margin").to_numpy(), rtol=0, atol=within)
+    assert_close(model, frame, booster_of(model).predict(data_of(frame, model), output_margin=True), single=True)
 
 
 def stump(threshold=None, categories=None, *, missing_left=False, with_missing=False, output=0):
@@ -286,25 +267,19 @@ def test_what_xgboost_has_no_place_for():
     calibrated = fb.fit(frame, "y", objective="binary:logistic", n_estimators=1).calibrate(frame, "y")
     own = fb.Objective(gradient="margin - label", hessian="1")
     near = FeatureType("timestamp[us]")
-    cases = [
-        (
-            model_of_parts(foreign_loss("lightgbm:x", ["margin"]), {}, [number], [0.0], [tree]),
-            "no objective 'lightgbm:x'",
-        ),
+    foreign, zeros = foreign_loss("lightgbm:x", ["margin"]), Feature("x", FeatureType("float64"), zero_is_missing=True)
+    for model, says in [
+        (model_of_parts(foreign, {}, [number], [0.0], [tree]), "no objective 'lightgbm:x'"),
         (fb.fit(frame, "y", objective=own, n_estimators=1), "no objective"),
         (calibrated, "calibrated"),
-        (
-            model_of_parts(loss, {}, [Feature("x", FeatureType("float64"), zero_is_missing=True)], [0.0], [tree]),
-            "zeros",
-        ),
+        (model_of(zeros, [tree]), "zeros"),
         (model_of(Feature("a[0]", FeatureType("float64")), [tree]), "whose name"),
         (model_of(Feature("c", FeatureType("codes"), (-1, 2)), [stump(None, (0,))]), "codes"),
         (model_of(Feature("c", FeatureType("codes"), (1, 2**24)), [stump(None, (0,))]), "codes"),
         (model_of(Feature("t", near), [stump(10**15), stump(10**15 + 1)]), "the same"),
         (model_of(number, [stump(1.0), stump(1.00000001)]), "the same"),
         (model_of_parts(loss, {}, [number], [1e300], [tree]), "too large"),
-    ]
-    for model, says in cases:
+    ]:
         with pytest.raises(fb.ParameterError, match=says) as caught:
             to_xgboost(model.ensemble)
         assert "\n" not in str(caught.value)
