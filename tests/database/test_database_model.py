@@ -92,6 +92,7 @@ def test_wrong_arguments_are_refused_when_the_database_model_is_made():
         (lambda: fitted().database(base_margin=["a", "b"]), "base_margin must name a column for each of 1 margins"),
         (lambda: fitted().database(limits={"txt": 1}), "limits names 'txt', which is no limit; did you mean 'text'?"),
         (twins.database, "features 'x' and 'X' differ only in case, which duckdb can't tell apart"),
+        (lambda: twins.register(duckdb.connect(), "score"), "features 'x' and 'X' differ only in case, which duckdb"),
     ):
         with pytest.raises(fb.ParameterError) as error:
             call()

@@ -18,12 +18,13 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.custom import foreign_loss
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.hostile import HOSTILE_NAMES
 from tests.support.models import model_of_parts
-from tests.support.random_models import NAMES, TYPES, random_model, random_values, to_duckdb, to_polars
+from tests.support.random_models import NAMES, TYPES, frame_of, random_model, random_values, to_duckdb
 from tests.support.warehouses import databases, open_warehouse
 
 TEMPLATES = [
@@ -57,8 +58,7 @@ def named(names: list[str], seed: str = "names") -> tuple[fb.Model, pl.DataFrame
     rng = random.Random(seed)
     kinds = [FeatureType(("int32", "string")[i % 2]) for i in range(len(names))]
     model = random_model(kinds, names, rng, n_trees=15, depth=4)
-    frame = pl.DataFrame([to_polars(k, random_values(k, 40, rng), name) for k, name in zip(kinds, names, strict=True)])
-    return model, frame
+    return model, frame_of(model, {name: random_values(k, 40, rng) for k, name in zip(kinds, names, strict=True)})
 
 
 def with_categories(categories: list[str]) -> tuple[fb.Model, pl.DataFrame]:
@@ -102,20 +102,15 @@ def test_the_head_says_what_the_file_is(tmp_path):
     assert path.read_bytes().endswith(b";\n") and b"\r" not in path.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("trained", "line"),
-    [
-        (None, None),
-        (dt.date(2026, 11, 21), "-- trained  2026-11-21"),
-        (dt.datetime(2026, 11, 21, 7, 30, tzinfo=dt.UTC), "-- trained  2026-11-21T07:30:00+00:00"),
-        ("*/ DROP TABLE t; --", "-- trained  */ DROP TABLE t; --"),
-    ],
-)
-def test_when_it_was_trained(tmp_path, trained, line):
+@cases("trained, lines", [
+    (None, []), (dt.date(2026, 11, 21), ["-- trained  2026-11-21"]),
+    (dt.datetime(2026, 11, 21, 7, 30, tzinfo=dt.UTC), ["-- trained  2026-11-21T07:30:00+00:00"]),
+    ("*/ DROP TABLE t; --", ["-- trained  */ DROP TABLE t; --"]),
+])  # fmt: skip
+def test_when_it_was_trained(tmp_path, trained, lines):
     model, _ = small()
     model.database().to_sql(tmp_path / "m.sql", "t", trained=trained)
-    lines = [text for text in (tmp_path / "m.sql").read_text().splitlines() if text.startswith("-- trained")]
-    assert lines == ([] if line is None else [line])
+    assert [line for line in (tmp_path / "m.sql").read_text().splitlines() if line.startswith("-- trained")] == lines
 
 
 @cases("trained", [2026, 1.5, b"x", ["a"], "a\nb", "a\rb", "a\u2028b", "a\x85b", "\0", "a\tb", True])
@@ -131,12 +126,11 @@ def test_trained_must_be_a_date_or_one_line(tmp_path, trained):
 
 @pytest.mark.parametrize("database", databases("duckdb", "postgres", "sqlite"))
 def test_no_name_breaks_out_of_the_comment(tmp_path, database):
-    names = [*ESCAPING, *(name for name in NAMES if name.strip())]
-    names = list(dict.fromkeys(names))
+    names = list(dict.fromkeys([*ESCAPING, *(name for name in NAMES if name.strip())]))
     model, frame = named(names)
     opened = open_warehouse(database)
     frame = frame.with_columns(pl.col(pl.String).str.replace_all("\0", ""))
-    opened.fill("t", {f.name: (f.type, frame[f.name].to_list()) for f in model.ensemble.features})
+    opened.fill_features("t", model, frame.to_dict(as_series=False))
     model.database(database).to_sql(tmp_path / "m.sql", "t", keep=["id"], trained="; DROP TABLE t")
     text = (tmp_path / "m.sql").read_bytes().decode()  # with carriage returns as they are
     head = text.splitlines()[: 4 + len(names)]
@@ -161,7 +155,7 @@ def test_an_objective_of_any_name_stays_in_its_line(tmp_path):
 def test_views_and_tables(tmp_path, database, statement):
     model, frame = small()
     opened = open_warehouse(database)
-    opened.fill("t", {f.name: (f.type, frame[f.name].to_list()) for f in model.ensemble.features})
+    opened.fill_features("t", model, frame.to_dict(as_series=False))
     target = 'new "one"'
     opened.run(f"DROP {statement} IF EXISTS {opened.dialect.quote(target)}")
     how = {"keep": ["id"], "name": "score", "where": "1 = 1", "form": "staged"}
@@ -251,12 +245,9 @@ def test_nothing_in_a_model_is_a_template(tmp_path, what, form):
     model, frame = (named if what == "names" else with_categories)(TEMPLATES)
     con = duckdb.connect()
     table_of(con, frame, "source_rows")
-    written = model.database().to_dbt(
-        tmp_path, "scored", "orders", keep=["id"], form=form, materialized="table", trained="{{ x }}"
-    )
-    assert [str(path.relative_to(tmp_path)) for path in written] == [
-        "models/scored.sql", "models/scored.yml", "macros/scored.sql",
-    ]  # fmt: skip
+    how = {"keep": ["id"], "form": form, "materialized": "table", "trained": "{{ x }}"}
+    written = [str(path.relative_to(tmp_path)) for path in model.database().to_dbt(tmp_path, "scored", "orders", **how)]
+    assert written == ["models/scored.sql", "models/scored.yml", "macros/scored.sql"]
     project = Project(tmp_path, {"orders": "main.source_rows"})
     expected = model.predict(frame).to_list()
     query = project.model("scored")
@@ -271,17 +262,9 @@ def test_nothing_in_a_model_is_a_template(tmp_path, what, form):
     assert scored(con, project.render("SELECT id, {{ scored() }} FROM source_rows")) == expected
 
 
-def test_a_category_equal_to_the_placeholder_of_the_table(tmp_path):
-    model, frame = with_categories(["a", '"frameboost-scored-relation"', "b"])
-    con = duckdb.connect()
-    table_of(con, frame, "source_rows")
-    model.database().to_dbt(tmp_path, "scored", "orders", keep=["id"])
-    project = Project(tmp_path, {"orders": "main.source_rows"})
-    assert scored(con, project.model("scored")) == model.predict(frame).to_list()
-
-
-def test_carriage_returns_stay(tmp_path):
-    model, frame = with_categories(["a", "a\nb", "a\r\nb", "a\rb"])
+@cases("categories", [["a", '"frameboost-scored-relation"', "b"], ["a", "a\nb", "a\r\nb", "a\rb"]])
+def test_a_category_like_the_placeholder_of_the_table_and_carriage_returns_stay(tmp_path, categories):
+    model, frame = with_categories(categories)
     con = duckdb.connect()
     table_of(con, frame, "source_rows")
     model.database().to_dbt(tmp_path, "scored", "orders", keep=["id"])
@@ -307,17 +290,6 @@ def test_models_of_several_values_have_no_expression(tmp_path):
     assert project.render("{{ classes() }}") == model.sql("class")
 
 
-def test_the_description_is_yaml(tmp_path):
-    yaml = pytest.importorskip("yaml")
-    model, _ = named(TEMPLATES)
-    model.database().to_dbt(tmp_path, "scored", "orders", output="margin", trained="a: b # c")
-    read = yaml.safe_load((tmp_path / "models" / "scored.yml").read_text(encoding="utf-8"))
-    (described,) = read["models"]
-    assert (read["version"], described["name"]) == (2, "scored")
-    assert described["description"].startswith('A gradient boosted model: "reg:squarederror", 15 trees, as SQL for ')
-    assert [column["name"] for column in described["columns"]] == ["prediction"]
-
-
 def test_the_description_line_by_line(tmp_path):
     model, _ = small()
     model.database().to_dbt(tmp_path, "scored", "orders", trained=dt.date(2026, 11, 21))
@@ -338,9 +310,9 @@ def test_the_description_line_by_line(tmp_path):
 def test_the_description_is_no_template_either(tmp_path):
     model, _ = small()
     loss = foreign_loss("{{ 1 + 1 }}", ["margin"])
-    model_of_parts(
-        loss, {}, model.ensemble.features, model.ensemble.base_margins, model.ensemble.trees
-    ).database().to_dbt(tmp_path, "scored", "orders")
+    ensemble = model.ensemble
+    other = model_of_parts(loss, {}, ensemble.features, ensemble.base_margins, ensemble.trees)
+    other.database().to_dbt(tmp_path, "scored", "orders")
     text = (tmp_path / "models" / "scored.yml").read_text()
     (about,) = re.findall(r"^    description: (.*)$", text, re.MULTILINE)
     # dbt renders descriptions.
@@ -421,9 +393,8 @@ def test_a_unique_key_is_quoted_for_jinja_and_sql(key, tmp_path):
 def test_an_adapter_that_appends_is_told_to_merge(tmp_path):
     model, _ = small()
     for dialect, merges in (("spark", True), ("trino", True), ("athena", True), ("databricks", False)):
-        model.database(dialect).to_dbt(
-            tmp_path, "scored", "orders", keep=["id"], materialized="incremental", unique_key="id"
-        )
+        how = {"keep": ["id"], "materialized": "incremental", "unique_key": "id"}
+        model.database(dialect).to_dbt(tmp_path, "scored", "orders", **how)
         text = (tmp_path / "models" / "scored.sql").read_text().partition("\n")[0]
         assert ('incremental_strategy="merge"' in text) == merges
 
@@ -432,10 +403,7 @@ def test_an_adapter_that_appends_is_told_to_merge(tmp_path):
     ["how", "sentence"],
     [
         ({"materialized": "incremental"}, r"would append all rows at each run; name .* unique_key='id', or the rows"),
-        (
-            {"materialized": "incremental", "unique_key": "no", "keep": ["id"]},
-            "unique_key has 'no', which keep must have",
-        ),
+        ({"materialized": "incremental", "unique_key": "no", "keep": ["id"]}, "unique_key has 'no', which keep must"),
         ({"materialized": "incremental", "unique_key": 5}, "unique_key must be a column name"),
         ({"materialized": "incremental", "unique_key": ["a", 5]}, "unique_key must be a column name"),
         ({"materialized": "incremental", "where": 5}, "where must be"),
@@ -511,10 +479,6 @@ def test_statements_in_duckdb(form):
 NO_UDF = {"uint128", "duration[ms]", "duration[us]", "duration[ns]"}
 
 
-def column(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 @pytest.fixture(scope="module")
 def con() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
@@ -525,9 +489,7 @@ def test_types_that_no_udf_takes(con, type_name):
     model = random_model([FeatureType(type_name)], ["x"], random.Random(1), n_trees=2, depth=2)
     with pytest.raises(fb.ParameterError) as error:
         model.register(con, "f", form="udf")
-    assert str(error.value) == (
-        f"feature 'x' has type {type_name}, which DuckDB can't hand to a udf; take form='macro'"
-    )
+    assert f"feature 'x' has type {type_name}, which DuckDB can't hand to a udf" in str(error.value)
 
 
 @pytest.mark.slow
@@ -536,18 +498,15 @@ def test_functions_of_all_types_together():
     kinds = [FeatureType(t) for t in TYPES if t not in NO_UDF]
     names = [f"{NAMES[i % len(NAMES)]} {i}" for i in range(len(kinds))]
     model = random_model(kinds, names, rng, n_trees=20, depth=5)
-    frame = pl.DataFrame(
-        [to_polars(k, random_values(k, 2500, rng), name) for k, name in zip(kinds, names, strict=True)]
-    )
+    frame = frame_of(model, {name: random_values(k, 2500, rng) for k, name in zip(kinds, names, strict=True)})
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
     model.register(con, "f", form="udf")
     expected = model.predict(frame).to_list()
-    call = f"f({', '.join(map(column, names))})"
+    call = f"f({', '.join(map(quote_identifier, names))})"
     assert scored(con, f"SELECT position, {call} FROM t") == expected
-    assert con.execute(f"SELECT count(*) FROM t WHERE {call} > {expected[0]!r}").fetchall() == [
-        (sum(value > expected[0] for value in expected),)
-    ]
+    above = sum(value > expected[0] for value in expected)
+    assert con.execute(f"SELECT count(*) FROM t WHERE {call} > {expected[0]!r}").fetchall() == [(above,)]
     assert con.execute(f"SELECT {call} FROM t WHERE false").fetchall() == []
 
 
@@ -578,13 +537,9 @@ def test_functions_of_every_output(objective, outputs):
             np.testing.assert_array_equal(np.array(found["macro"]), expected)
         else:
             np.testing.assert_allclose(np.array(found["macro"]), expected, rtol=1e-14)
-        types = {
-            form: con.execute(f"SELECT typeof({form}_{output}(x, z)) FROM t LIMIT 1").fetchall()[0][0]
-            for form in ("macro", "udf")
-        }
-        assert (
-            types["macro"].split("[")[0] == types["udf"].split("[")[0] == ("BIGINT" if output == "class" else "DOUBLE")
-        )
+        for form in ("macro", "udf"):
+            [(kind,)] = con.execute(f"SELECT typeof({form}_{output}(x, z)) FROM t LIMIT 1").fetchall()
+            assert kind.split("[")[0] == ("BIGINT" if output == "class" else "DOUBLE")
 
 
 @pytest.mark.slow

@@ -86,16 +86,10 @@ HIDES = "which {} would hide; take replace=True if it may, or give another name"
 HIDDEN = "which would hide {}; take replace=True to drop it, or give another name"
 
 
-@pytest.mark.parametrize(
-    ("place", "form", "consequence"),
-    [
-        ("temp.main", "macro", REPLACES),
-        ("temp.main", "udf", HIDDEN),
-        ("temp.main", "stored", HIDDEN),
-        ("memory.main", "macro", HIDES),
-        ("memory.main", "stored", REPLACES),
-    ],
-)
+@pytest.mark.parametrize("place, form, consequence", [
+    ("temp.main", "macro", REPLACES), ("temp.main", "udf", HIDDEN), ("temp.main", "stored", HIDDEN),
+    ("memory.main", "macro", HIDES), ("memory.main", "stored", REPLACES),
+])  # fmt: skip
 def test_existing_macros_are_replaced_or_hidden_only_if_told(con, place, form, consequence):
     con.execute(PLACES[place])
     refused(con, f"a macro 'f' exists in {place}, {consequence.format(WHAT[form])}", **FORMS[form])
@@ -175,10 +169,7 @@ def test_udfs_belong_to_the_connection_that_made_them(con):
 @cases("name", ["ABS", "row_number", "if"])
 def test_functions_of_duckdbs_own(con, name):
     for form in ("macro", "stored"):
-        own = con.execute(
-            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_name = lower(?)", [name]
-        )
-        sentence = f"DuckDB has a function {own.fetchone()[0]!r}, {HIDES.format(WHAT[form])}"
+        sentence = f"DuckDB has a function {name.lower()!r}, {HIDES.format(WHAT[form])}"
         refused(con, sentence, name, **FORMS[form])
     for replace in (False, True):
         sentence = f"DuckDB has a function {name!r} of its own, and no udf replaces it; give another name"
@@ -186,9 +177,7 @@ def test_functions_of_duckdbs_own(con, name):
     fitted().register(con, name, replace=True)
     assert value(con, f'"{name}"(4)') == 8.0
     con.execute(f'DROP MACRO "{name}"')
-    assert con.execute("SELECT abs(-1), sum(1), date_part('year', DATE '2013-01-01'), 1 + 1").fetchall() == [
-        (1, 1, 2013, 2)
-    ]
+    assert con.execute("SELECT abs(-1), sum(1), date_part('year', DATE '2013-01-01')").fetchall() == [(1, 1, 2013)]
 
 
 @pytest.mark.parametrize("name", ["+", "<", "exp", "EXP"])
@@ -381,9 +370,7 @@ def test_options_are_yes_or_no(con, option):
     assert str(error.value) == f"{option} must be True or False, not 1"
 
 
-@pytest.mark.parametrize(
-    "form", [pl.DataFrame({"x": [1]}), pl.DataFrame(), np.array(["udf", "udf"]), b"udf", "udd"], ids=repr
-)
+@cases("form", [pl.DataFrame({"x": [1]}), pl.DataFrame(), np.array(["udf", "udf"]), b"udf", "udd"])
 def test_a_form_that_is_no_word_is_refused(con, form):
     with pytest.raises(fb.ParameterError, match=r"^form must be one of 'auto', 'macro', 'udf', not "):
         fitted().register(con, "f", form=form)

@@ -11,6 +11,8 @@ import pytest
 
 import frameboost as fb
 from frameboost.schema.types import FeatureType
+from tests.support.cases import cases
+from tests.support.documents import put
 from tests.support.stars import random_star
 from tests.support.warehouses import ALL, databases, open_warehouse
 
@@ -113,42 +115,21 @@ def test_the_joins_are_in_the_file(tmp_path, model):
         assert loaded.query("t") == model.query("t")
     head = json.loads(model.to_json())["joins"]
     assert head == [
-        {
-            "table": SHIPS,
-            "on": [{"left": "key", "right": "key", "text": True}],
-            "columns": {"ship.size": "size", "ship.yard": "yard"},
-        },
-        {
-            "table": "yards",
-            "on": [{"left": "ship.yard", "right": "number", "text": False}],
-            "columns": {"land": "land"},
-        },
-    ]
+        {"table": SHIPS, "on": [{"left": "key", "right": "key", "text": True}],
+         "columns": {"ship.size": "size", "ship.yard": "yard"}},
+        {"table": "yards", "on": [{"left": "ship.yard", "right": "number", "text": False}],
+         "columns": {"land": "land"}},
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (["joins"], 3),
-        (["joins", 0], []),
-        (["joins", 0, "table"], ""),
-        (["joins", 0, "on"], []),
-        (["joins", 0, "on", 0], "key"),
-        (["joins", 0, "on", 0, "left"], 1),
-        (["joins", 0, "on", 0, "text"], "yes"),
-        (["joins", 0, "columns"], ["size"]),
-        (["joins", 0, "columns"], {"size": 1}),
-        (["joins", 1, "columns"], {"ship.size": "size"}),
-        (["joins", 0, "more"], 1),
-    ],
-)
+@cases("path, value", [
+    (["joins"], 3), (["joins", 0], []), (["joins", 0, "table"], ""), (["joins", 0, "on"], []),
+    (["joins", 0, "on", 0], "key"), (["joins", 0, "on", 0, "left"], 1), (["joins", 0, "on", 0, "text"], "yes"),
+    (["joins", 0, "columns"], ["size"]), (["joins", 0, "columns"], {"size": 1}),
+    (["joins", 1, "columns"], {"ship.size": "size"}), (["joins", 0, "more"], 1),
+])  # fmt: skip
 def test_damaged_files(tmp_path, model, path, value):
-    document = json.loads(model.to_json())
-    place = document
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
-    (tmp_path / "m.json").write_text(json.dumps(document))
+    (tmp_path / "m.json").write_text(json.dumps(put(json.loads(model.to_json()), path, value)))
     with pytest.raises(fb.ModelFileError, match="join"):
         fb.load(tmp_path / "m.json")
 
@@ -166,15 +147,11 @@ def test_a_dbt_model_refers_to_every_table(tmp_path, star, model):
         model.database(tables={SHIPS: "ship s"}).to_dbt(tmp_path, "scored", "stg_facts")
 
 
-@pytest.mark.parametrize(
-    ("tables", "message"),
-    [
-        ({"ship": "s"}, "tables names 'ship'; the dimensions of the model are"),
-        ({"yards": ""}, "tables must give 'yards' the name of a table"),
-        (["yards"], "tables must be a dict"),
-        ("join", "tables must be a dict of the tables' names by dimension, or 'joined'"),
-    ],
-)
+@cases("tables, message", [
+    ({"ship": "s"}, "tables names 'ship'; the dimensions of the model are"), (["yards"], "tables must be a dict"),
+    ({"yards": ""}, "tables must give 'yards' the name of a table"),
+    ("join", "tables must be a dict of the tables' names by dimension, or 'joined'"),
+])  # fmt: skip
 def test_refused_tables(model, tables, message):
     with pytest.raises(fb.ParameterError, match=message):
         model.query("t", tables=tables)
@@ -210,15 +187,8 @@ APART = [["x"], ["ship.size"], ["land"]]
 
 
 def additive(star):
-    features = ["x", "ship.size", "land"]
-    how = {
-        "n_estimators": 12,
-        "max_depth": 3,
-        "min_child_weight": 0,
-        "interaction_constraints": APART,
-        "colsample_bytree": 0.4,
-    }
-    return star.pipe(fb.fit, target="y", features=features, **how)
+    how = {"n_estimators": 12, "min_child_weight": 0, "interaction_constraints": APART, "colsample_bytree": 0.4}
+    return star.pipe(fb.fit, target="y", features=["x", "ship.size", "land"], max_depth=3, **how)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -240,9 +210,8 @@ def test_each_class_has_scores(name):
     found = [row[1:] for row in sorted(filled(name).rows(query))]
     assert found == [tuple(row) for row in model.predict(classes, output="margin").to_list()]
     most_likely = model.query("facts_of_day", name, keep=["id"], form="by_key", output="class")
-    assert [row[1] for row in sorted(filled(name).rows(most_likely))] == model.predict(
-        classes, output="class"
-    ).to_list()
+    found = [row[1] for row in sorted(filled(name).rows(most_likely))]
+    assert found == model.predict(classes, output="class").to_list()
 
 
 def test_a_tree_of_one_dimension_is_in_its_table_only():
@@ -251,9 +220,8 @@ def test_a_tree_of_one_dimension_is_in_its_table_only():
     facts = pl.DataFrame({"plane": [1, 2, 3], "y": [0.0, 8.0, 8.0]})
     planes = pl.DataFrame({"plane": [1, 2], "seats": [10, 20]})
     seen = fb.join(facts.head(2), planes, on="plane", name="planes")
-    model = seen.pipe(
-        fb.fit, target="y", features=["seats"], n_estimators=1, learning_rate=1, reg_lambda=0, min_child_weight=0
-    )
+    how = {"n_estimators": 1, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0}
+    model = seen.pipe(fb.fit, target="y", features=["seats"], **how)
     query = model.query("facts", keep=["plane"], form="by_key")
     facts_part, planes_part = query.split("LEFT JOIN")
     assert "CASE" not in facts_part
@@ -283,18 +251,14 @@ def test_scores_by_key_of_random_stars(seed):
 
 def test_without_joins_there_are_no_keys(star):
     by_facts = star.pipe(fb.fit, target="y", features=["x"], n_estimators=2, min_child_weight=0)
+    model = additive(star)
     with pytest.raises(fb.ParameterError, match="this query joins none"):
         by_facts.query("t", keep=["id"], form="by_key")
     with pytest.raises(fb.ParameterError, match="this query joins none"):
-        additive(star).query("t", keep=["id"], form="by_key", tables="joined")
-    leaves = additive(star).query("t", keep=["id"], form="by_key", output="leaf")
-    assert "frameboost_score" not in leaves
-
-
-def test_scores_by_key_need_columns_to_keep(star):
-    model = additive(star)
+        model.query("t", keep=["id"], form="by_key", tables="joined")
     with pytest.raises(fb.ParameterError, match="form='by_key' needs keep"):
         model.query("t", form="by_key")
+    assert "frameboost_score" not in model.query("t", keep=["id"], form="by_key", output="leaf")
 
 
 def test_dbt_has_the_scores_by_key_in_the_reference(star, tmp_path):

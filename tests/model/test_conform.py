@@ -16,18 +16,11 @@ FEATURES = ["x", "z"]
 ALPHAS = [0.05, 0.25, 0.5, 0.75, 0.95]
 SHAPE = {"features": FEATURES, "n_estimators": 6, "max_depth": 3}
 OBJECTIVES = {
-    "reg:squarederror": ("y", {}),
-    "reg:absoluteerror": ("y", {}),
-    "reg:pseudohubererror": ("y", {}),
-    "reg:quantileerror": ("y", {"quantile_alpha": ALPHAS}),
-    "count:poisson": ("count", {}),
-    "reg:gamma": ("amount", {}),
-    "reg:tweedie": ("count", {"tweedie_variance_power": 1.3}),
-    "reg:logistic": ("share", {}),
-    "dist:normal": ("y", {}),
-    "dist:lognormal": ("amount", {}),
-    "dist:negbinomial": ("count", {}),
-}
+    **dict.fromkeys(["reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "dist:normal"], ("y", {})),
+    **dict.fromkeys(["count:poisson", "dist:negbinomial"], ("count", {})),
+    **dict.fromkeys(["reg:gamma", "dist:lognormal"], ("amount", {})), "reg:logistic": ("share", {}),
+    "reg:quantileerror": ("y", {"quantile_alpha": ALPHAS}), "reg:tweedie": ("count", {"tweedie_variance_power": 1.3}),
+}  # fmt: skip
 
 
 def rows(n: int, seed: int = 0, noise: float = 1.0) -> pl.DataFrame:
@@ -117,10 +110,8 @@ def test_quantiles_are_moved_by_a_quantile_of_how_far_labels_are_outside(coverag
 
 def test_queries_have_only_the_trees_of_the_quantiles_that_are_asked_for():
     model = fitted("reg:quantileerror").conform(LATER, "y")
-    of_all, of_two = (
-        len(model.query("t", keep=["x"], output=output, form="staged")) for output in ("mean", "interval")
-    )
-    assert of_two < 0.5 * of_all
+    of_all, of_two = (model.query("t", keep=["x"], output=output, form="staged") for output in ("mean", "interval"))
+    assert len(of_two) < 0.5 * len(of_all)
 
 
 def test_ends_never_pass_each_other_where_quantiles_are_too_far_apart():
@@ -290,14 +281,9 @@ def test_types_of_groups_that_compare_alike_find_their_distance(model):
     by_shop = model.conform(LATER, "y", groups="shop")
     found = ends(by_shop, NEW.with_columns(pl.col("shop").cast(pl.Categorical)))
     assert all(np.array_equal(a, b) for a, b in zip(found, ends(by_shop), strict=True))
-    row = {"x": 0.5, "z": 0.5, "shop": "B"}
-    assert by_shop.predict(row, "interval").struct.unnest().rows() == ends_of(by_shop, row)
-
-
-def ends_of(model: fb.Model, row: dict) -> list[tuple[float, float]]:
-    d = dict(zip(model.ensemble.interval.groups.values, model.ensemble.interval.groups.numbers, strict=True))
-    p = model.predict(row).item()
-    return [(p - d[row["shop"]], p + d[row["shop"]])]
+    row, groups = {"x": 0.5, "z": 0.5, "shop": "B"}, by_shop.ensemble.interval.groups
+    p, d = model.predict(row).item(), groups.numbers[groups.values.index("B")]
+    assert by_shop.predict(row, "interval").struct.unnest().rows() == [(p - d, p + d)]
 
 
 # --- models made of it, and what it says ------------------------------------------------------------------------------
@@ -350,15 +336,11 @@ def test_what_can_not_be_done_is_said(model):
     assert message(lambda: model.conform(LATER, "y", groups="shops")).startswith("groups column 'shops' is not in the")
     assert "it must be of strings, integers or Booleans" in message(lambda: model.conform(LATER, "y", groups="share"))
     assert "target column 'Y' is not in the data" in message(lambda: model.conform(LATER, "Y"))
-    assert message(lambda: fitted("count:poisson").conform(LATER, "y")).startswith(
-        "objective 'count:poisson' takes numbers of 0 or more; target 'y' holds others in "
+    assert "takes numbers of 0 or more; target 'y' holds" in message(
+        lambda: fitted("count:poisson").conform(LATER, "y")
     )
-    assert message(lambda: shops.predict(NEW.drop("shop"), "interval")) == (
-        "the data lacks column 'shop', by whose value the model's interval differs"
-    )
-    assert message(lambda: shops.predict(NEW.with_columns(shop=1), "interval")) == (
-        "column 'shop' has type Int32, but the model's interval differs by strings in it"
-    )
+    assert "the data lacks column 'shop', by whose" in message(lambda: shops.predict(NEW.drop("shop"), "interval"))
+    assert "has type Int32, but the" in message(lambda: shops.predict(NEW.with_columns(shop=1), "interval"))
     assert "differs by column 'shop'" in message(lambda: shops.partial_dependence(NEW[:9], "x", output="interval"))
     assert shops.predict(NEW.drop("shop")).equals(model.predict(NEW))
     found = sure.partial_dependence(NEW[:9], "x", grid=[0.0], output="interval")["prediction"].to_list()

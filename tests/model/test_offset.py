@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.model_file import read_model
 from tests.support.cases import cases
 from tests.support.objectives import CASES, labelled_rows
@@ -68,9 +67,8 @@ def test_the_base_score_is_the_constant_that_is_best_beside_the_offset(engine):
 
 def test_claims_are_predicted_in_proportion_to_the_exposure():
     assert CLAIMS.offset == {"exposure": "years"}
-    assert CLAIMS.predict(ROWS.with_columns(years=pl.col("years") * 2)).to_list() == pytest.approx(
-        (2 * CLAIMS.predict(ROWS)).to_list(), rel=1e-12
-    )
+    twice = CLAIMS.predict(ROWS.with_columns(years=pl.col("years") * 2))
+    np.testing.assert_allclose(twice, 2 * CLAIMS.predict(ROWS), rtol=1e-12)
     of_all = fb.fit(ROWS, "claims", **SHAPE | {"n_estimators": 60}, **POISSON)
     assert of_all.predict(ROWS).sum() == pytest.approx(ROWS["claims"].sum(), rel=0.02)
     logs = ROWS.with_columns(log=pl.col("years").log())
@@ -117,7 +115,9 @@ def test_every_form_of_a_score_adds_the_offset(case):
     how |= case.columns
     model = fb.fit(rows, case.label, base_margin=columns, **how)
     margins = np.array(model.predict(rows, "margin").to_list()).reshape(len(rows), -1)
-    without = fb.Model(_without_offset(model))
+    text = json.loads(model.to_json())
+    del text["offset"]
+    without = fb.Model(read_model(json.dumps(text).encode()))
     grid = np.array(without.predict(rows, "margin").to_list()).reshape(len(rows), -1)
     np.testing.assert_array_equal(margins, grid + rows.select(columns).to_numpy())
     con = duckdb.connect()
@@ -135,9 +135,8 @@ def test_every_form_of_a_score_adds_the_offset(case):
                 assert form == "case", error
                 continue
             found = [list(row[1:]) for row in con.sql(query).order("id").fetchall()]
-            np.testing.assert_allclose(
-                np.array(found, dtype=float), _as_rows(expected), rtol=1e-14 * (output == "mean")
-            )
+            wanted = np.array(expected.to_list(), dtype=float).reshape(len(rows), -1)
+            np.testing.assert_allclose(np.array(found, dtype=float), wanted, rtol=1e-14 * (output == "mean"))
     for number in range(case.outputs):
         of_output = None if case.outputs == 1 else number
         for approx in (False, True):
@@ -145,16 +144,6 @@ def test_every_form_of_a_score_adds_the_offset(case):
             np.testing.assert_allclose(shares.sum_horizontal(), margins[:, number], atol=1e-9)
         query = model.database().explain_query("t", keep=["id"], output=of_output)
         assert con.sql(query).order("id").pl().drop("id").equals(shares)
-
-
-def _without_offset(model: fb.Model) -> Ensemble:
-    text = json.loads(model.to_json())
-    del text["offset"]
-    return read_model(json.dumps(text).encode())
-
-
-def _as_rows(values: pl.Series) -> np.ndarray:
-    return np.array(values.to_list(), dtype=float).reshape(len(values), -1)
 
 
 def _assert_scores(found: list[tuple], expected: list[float | None]) -> None:
@@ -168,9 +157,8 @@ def test_functions_take_the_columns_of_the_offset_after_the_features():
     con.register("t", ROWS)
     for form in ("macro", "udf"):
         CLAIMS.register(con, f"claims_{form}", form=form)
-        found = (
-            con.sql(f"SELECT id, claims_{form}(x, z, years), claims_{form}(x, z, -years) FROM t").order("id").fetchall()
-        )
+        query = f"SELECT id, claims_{form}(x, z, years), claims_{form}(x, z, -years) FROM t ORDER BY id"
+        found = con.sql(query).fetchall()
         assert [row[1] for row in found] == pytest.approx(CLAIMS.predict(ROWS).to_list(), rel=1e-14)
         assert all(row[2] is None for row in found)
 
@@ -179,9 +167,7 @@ def test_where_the_offset_is_no_number_there_is_no_score():
     rows = ROWS.with_columns(
         years=pl.when(pl.col("id") > 3).then(pl.col("years")).otherwise(pl.Series([None, 0.0, -1.0, math.nan] * 30))
     )
-    with pytest.warns(
-        UserWarning, match=r"^exposure 'years' is 0 or negative in 2 of 120 rows, whose predictions are NULL"
-    ):
+    with pytest.warns(UserWarning, match=r"^exposure 'years' is 0 or negative in 2 of 120 rows, whose pred.* are NULL"):
         predicted = CLAIMS.predict(rows)
     expected = [None] * 4 + CLAIMS.predict(ROWS)[4:].to_list()
     assert predicted.to_list() == expected
@@ -201,9 +187,7 @@ def test_where_the_offset_is_no_number_there_is_no_score():
         lambda: CLAIMS.refit(rows, "claims"), lambda: CLAIMS.conform(rows, "claims"),
         lambda: CLAIMS.partial_dependence(rows, "x"),
     ):  # fmt: skip
-        with pytest.raises(
-            fb.DataError, match="exposure 'years' is 0, negative, NULL, NaN or infinite in 4 of 120 rows"
-        ):
+        with pytest.raises(fb.DataError, match="exposure 'years' is 0, negative, NULL, NaN or infinite in 4 of 120"):
             call()
 
 
@@ -281,9 +265,7 @@ def test_models_made_of_it_keep_it():
     on = fb.fit(ROWS, "claims", init_model=first, objective="count:poisson", n_estimators=2, max_depth=2)
     np.testing.assert_allclose(on.predict(ROWS, "margin"), margins, rtol=1e-12, atol=1e-12)
     assert fb.fit(ROWS, "claims", init_model=first, **SHAPE, **POISSON).offset == CLAIMS.offset
-    with pytest.raises(
-        fb.ParameterError, match="exposure does not go with an init_model that was trained with exposure"
-    ):
+    with pytest.raises(fb.ParameterError, match=r"exposure does not go with an init_model .* trained with exp"):
         fb.fit(ROWS, "claims", init_model=first, objective="count:poisson", exposure="w")
     logs = ROWS["years"].log().to_numpy()
     of_rounds = sum(CLAIMS[k : k + 1].predict(ROWS, "margin").to_numpy() - CLAIMS.base_margin - logs for k in range(3))
