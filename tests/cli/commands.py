@@ -22,17 +22,10 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": _PATHS, "PYTHONWARNINGS": "error"}
 
 
 def flights():
-    return (
-        pl.DataFrame({
-            "id": range(400),
-            "carrier": ["AA", "UA", "B6", None] * 100,
-            "dep_delay": [i * 37 % 101 for i in range(400)],
-            "day": [i // 4 for i in range(400)],
-        })
-        .with_columns(arr_delay=pl.col("dep_delay") - 9 * (pl.col("carrier") == "UA").fill_null(False))
-        .with_columns(late=pl.col("arr_delay") > 50, kind=pl.col("arr_delay") // 40 + 1)
-        .with_columns(pl.col("kind").clip(0, 2))
-    )  # fmt: skip
+    days, delays = [i // 4 for i in range(400)], [i * 37 % 101 for i in range(400)]
+    rows = pl.DataFrame({"id": range(400), "carrier": ["AA", "UA", "B6", None] * 100, "dep_delay": delays, "day": days})
+    rows = rows.with_columns(arr_delay=pl.col("dep_delay") - 9 * (pl.col("carrier") == "UA").fill_null(False))
+    return rows.with_columns(late=pl.col("arr_delay") > 50, kind=(pl.col("arr_delay") // 40 + 1).clip(0, 2))
 
 
 def write_data(folder):

@@ -48,17 +48,13 @@ def test_evaluate_by_group_and_with_the_confusion_of_classes(here, capsys):
     predicted = fb.load("late.json").predict(flights(), "class")
     wrong = flights().select("carrier", error=pl.col("late") != predicted.cast(pl.Boolean))
     shares = wrong.group_by("carrier").agg(pl.col("error").mean()).sort("carrier").rows()
-    assert rows_of(text) == [["carrier", "rows", "error"]] + [
-        [name or "NULL", "100", f"{share:.6g}"] for name, share in shares
-    ]
+    expected = [[name or "NULL", "100", f"{share:.6g}"] for name, share in shares]
+    assert rows_of(text) == [["carrier", "rows", "error"], *expected]
     text = printed(capsys, "evaluate kind.json flights.parquet --target kind --eval-metric merror")
     _, _, matrix = text.partition("\n\n")
     counts = flights().select("kind", predicted=fb.load("kind.json").predict(flights(), "class"))
     lines = rows_of(matrix)
-    assert lines[:2] == [
-        ["rows by actual class (down) and predicted class (across)"],
-        ["actual", "0", "1", "2"],
-    ]
+    assert lines[:2] == [["rows by actual class (down) and predicted class (across)"], ["actual", "0", "1", "2"]]
     for kind, line in enumerate(lines[2:]):
         of_kind = counts.filter(kind=kind)
         assert line == [str(kind), *(str(len(of_kind.filter(predicted=other))) for other in range(3))]
@@ -95,9 +91,8 @@ def test_compare_says_that_a_model_is_the_same(here, capsys):
     text = printed(capsys, "compare late.json late.json flights.csv --target late --resamples 20")
     assert rows_of(text)[2][3:] == ["0", "0", "0"]
     assert text.endswith("model: the same in both\n\nfeatures: the same in both\n\nparameters: the same in both\n")
-    assert refused(capsys, "compare late.json delay.json flights.csv --target late") == (
-        "the models, of 'binary:logistic' and 'reg:squarederror', have no metric in common; name one that both have"
-    )
+    says = refused(capsys, "compare late.json delay.json flights.csv --target late")
+    assert says.startswith("the models, of 'binary:logistic' and 'reg:squarederror', have no metric in common; name")
 
 
 # --- explain ----------------------------------------------------------------------------------------------------------

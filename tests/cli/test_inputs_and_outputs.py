@@ -113,9 +113,7 @@ def test_a_column_that_a_file_lacks_is_named_with_the_way_out(here, capsys):
         "column 'z' is in 'p1.csv' but not in 'p2.csv'; add it there, or join the rows by pl.concat(frames, "
         "how='diagonal'), on the command line by --fill-missing, which has NULL in its place"
     )
-    assert "column 'z' is in 'p1.csv' but not in 'p2.csv'" in refused(
-        capsys, "train p2.csv p1.csv --target y -o m.json"
-    )
+    assert "'z' is in 'p1.csv' but not in 'p2.csv'" in refused(capsys, "train p2.csv p1.csv --target y -o m.json")
     assert call("train p[12].csv --target y -o m.json --fill-missing --n-estimators 2 --quiet") == 0
     whole = pl.DataFrame({"x": [1, 2, 3, 4], "z": [1, 5, None, None], "y": [1, 2, 3, 4]})
     assert fb.load("m.json") == fb.fit(whole, "y", n_estimators=2)
@@ -165,9 +163,8 @@ def test_scores_become_a_table_of_duckdb(here, capsys):
     assert call("score late.json flights.csv -o new.duckdb::scored --keep id --replace") == 0
     assert_frame_equal(table("new.duckdb", "scored"), scored("late"), check_exact=True)
     assert call("score kind.json flights.csv -o new.duckdb::main.classes --keep id --output class") == 0
-    assert table("new.duckdb", "classes")["prediction"].to_list() == fb.load("kind.json").predict(
-        flights(), "class"
-    ).to_list()  # fmt: skip
+    expected = fb.load("kind.json").predict(flights(), "class").to_list()
+    assert table("new.duckdb", "classes")["prediction"].to_list() == expected
 
 
 def test_a_table_is_scored_into_its_own_database(here):

@@ -13,20 +13,12 @@ import pytest
 import frameboost as fb
 from frameboost.ensemble.model_file import BINARY_START, dump_binary, read_model
 from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
-from frameboost.ensemble.tree_file import (
-    are_plain,
-    check_tree,
-    read_tree,
-    read_tree_arrays,
-    tree_arrays,
-    tree_fields,
-)
+from frameboost.ensemble.tree_file import are_plain, check_tree, read_tree, read_tree_arrays, tree_arrays, tree_fields
 from frameboost.errors import ModelFileError
-from frameboost.loading import open_model
 from frameboost.schema.types import TYPE_NAMES, Feature, FeatureType
 from frameboost.trees.tree import LEAF, Tree
 from tests.support.cases import cases
-from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
+from tests.support.frames import FEATURES_BY_TYPE, every_type
 from tests.support.models import GOLDEN, model_of_parts
 from tests.support.random_models import random_model
 
@@ -44,19 +36,13 @@ NAN = float("nan")
 HEAD, _, _ = GOLDEN.partition(',\n"trees"')
 HEAD += "\n}\n"
 TREES = [
-    array("sizes", "L", "q", 5),
-    array("feature", "l", "i", 0, 1, -1, -1, -1),
-    array("threshold", "D", "d", 1.5, NAN, NAN, NAN, NAN),
-    array("missing_left", "U", "B", 1, 0, 0, 0, 0),
-    array("left", "l", "i", 1, 3, -1, -1, -1),
-    array("right", "l", "i", 2, 4, -1, -1, -1),
-    array("gain", "D", "d", 8.0, 2.5, 0.0, 0.0, 0.0),
-    array("cover", "D", "d", 8.0, 4.0, 4.0, 2.0, 2.0),
-    array("value", "D", "d", 0.0, -1.0, 1.0, -2.0, 0.5),
-    array("categories_at", "L", "q", 1),
-    array("categories_size", "L", "q", 1),
-    array("categories", "L", "q", 1),
-]
+    array("sizes", "L", "q", 5), array("feature", "l", "i", 0, 1, -1, -1, -1),
+    array("threshold", "D", "d", 1.5, NAN, NAN, NAN, NAN), array("missing_left", "U", "B", 1, 0, 0, 0, 0),
+    array("left", "l", "i", 1, 3, -1, -1, -1), array("right", "l", "i", 2, 4, -1, -1, -1),
+    array("gain", "D", "d", 8.0, 2.5, 0.0, 0.0, 0.0), array("cover", "D", "d", 8.0, 4.0, 4.0, 2.0, 2.0),
+    array("value", "D", "d", 0.0, -1.0, 1.0, -2.0, 0.5), array("categories_at", "L", "q", 1),
+    array("categories_size", "L", "q", 1), array("categories", "L", "q", 1),
+]  # fmt: skip
 
 
 def file_of(head: str = HEAD, trees: list[bytes] = TREES) -> bytes:
@@ -74,21 +60,6 @@ def test_the_golden_file_is_the_same_model_as_in_json():
     assert dump_binary(ensemble) == file_of()
     assert read_model(file_of()) == ensemble
     assert file_of().startswith(BINARY_START)
-
-
-def test_a_model_comes_back_and_is_written_alike(tmp_path):
-    frame = every_type(300)
-    for objective, target in LABELS.items():
-        model = fb.fit(frame, target, objective=objective, features=list(FEATURES_BY_TYPE), n_estimators=3, max_depth=3)
-        model.save(tmp_path / "m.ubj")
-        for read in (fb.load, open_model):
-            loaded = read(tmp_path / "m.ubj")
-            assert loaded == model
-            assert loaded.predict(frame).equals(model.predict(frame))
-            assert loaded.sql() == model.sql()
-        loaded.save(tmp_path / "again.ubj")
-        assert (tmp_path / "again.ubj").read_bytes() == (tmp_path / "m.ubj").read_bytes()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.ubj", "m.ubj"]
 
 
 def test_trees_are_made_when_one_is_asked_for(monkeypatch, tmp_path):
@@ -156,9 +127,8 @@ def test_random_models_of_every_type_come_back(seed):
     read = read_model(dump_binary(ensemble))
     assert read == ensemble
     assert are_plain(TreeColumns.of(ensemble.trees), ensemble.features, 1)
-    assert [list(map(type, tree.threshold)) for tree in read.trees] == [
-        list(map(type, tree.threshold)) for tree in ensemble.trees
-    ]
+    found, expected = ([list(map(type, tree.threshold)) for tree in trees] for trees in (read.trees, ensemble.trees))
+    assert found == expected
 
 
 def test_infinite_and_large_thresholds_come_back():
@@ -192,7 +162,6 @@ LARGE = b"\x7f" + b"\xff" * 7
         (file_of().replace(b"S" + u(HEAD), b"Z"), 'damaged model: "frameboost" must be text'),
         (file_of().replace(u("trees") + b"{", u("shrub") + b"{"), 'damaged model: unknown field "shrub"'),
         (b"{" + u("frameboost") + b"S" + u(HEAD) + b"}", 'damaged model: "trees" must be an object'),
-        (b"{" + u("frameboost") + b"S" + u(HEAD) + u("trees") + b"[]}", 'damaged model: "trees" must be an object'),
         (file_of(HEAD[:-3]), "not a frameboost model: the file is not JSON"),
         (file_of(GOLDEN), 'damaged model: unknown field "trees"'),
         (file_of(HEAD.replace('"version": 1', '"version": 2'), [b"T"]), "damaged model: it is not UBJSON"),
@@ -202,9 +171,7 @@ LARGE = b"\x7f" + b"\xff" * 7
         (instead("sizes"), 'damaged model, trees: "sizes" must be an array of numbers of its type, not null'),
         (instead("sizes", u("sizes") + b"T"), '"sizes" must be an array of numbers of its type'),
         (instead("sizes", u("sizes") + b"[#L" + LARGE), "it is not UBJSON (a length beyond the end of the file"),
-        (instead("sizes", u("sizes") + b"[$l#L" + LARGE), "it is not UBJSON (a length beyond the end of the file"),
         (instead("sizes", array("sizes", "L", "q")), '"sizes" must be the numbers of nodes of trees with 5 in all'),
-        (instead("sizes", array("sizes", "L", "q", 4)), '"sizes" must be the numbers of nodes of trees with 5 in all'),
         (instead("sizes", array("sizes", "L", "q", 5, 0)), '"sizes" must be the numbers of nodes'),
         (instead("sizes", array("sizes", "L", "q", 5, 2**63 - 1, 1)), '"sizes" must be the numbers of nodes'),
         (instead("sizes", array("sizes", "d", "f", 5)), '"sizes" must be an array of numbers of its type'),
@@ -218,14 +185,12 @@ LARGE = b"\x7f" + b"\xff" * 7
         (instead("missing_left", array("missing_left", "U", "B", 0, 0, 1, 0, 0)), "node 2: a leaf has no threshold"),
         (instead("feature", array("feature", "l", "i", 0, 2, -1, -1, -1)), "node 1: \"feature\" must be -1 or"),
         (instead("left", array("left", "l", "i", 1, 2, -1, -1, -1)), "node 2: it has 2 parents, and must have 1"),
-        (instead("left", array("left", "l", "i", 1, 5, -1, -1, -1)), 'tree 0, node 1: "left" must be a node after it'),
         (instead("gain", array("gain", "D", "d", 1, 1, 1, 0, 0)), "tree 0, node 2: a leaf has no threshold"),
         (instead("threshold", array("threshold", "D", "d", NAN, NAN, NAN, NAN, NAN)),
          "tree 0, node 0: a split on whether the value is present sends missing right"),
         (instead("threshold", array("threshold", "D", "d", 1.5, 1.5, NAN, NAN, NAN)),
          'tree 0, node 1: "threshold" must be a value of type string'),
         (instead("categories", array("categories", "L", "q", 2)), '"categories" must be sorted, distinct'),
-        (instead("categories", array("categories", "L", "q", -1)), '"categories" must be sorted, distinct'),
         (instead("categories", array("categories", "L", "q", 0, 1)), '"categories_size" must be the lengths'),
         (instead("categories_size", array("categories_size", "L", "q", 1, 0)), '"categories_at" has 1 entries'),
         (instead("categories_at", array("categories_at", "L", "q", 5)), '"categories_at" must be nodes in ascending'),

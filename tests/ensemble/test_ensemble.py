@@ -43,9 +43,6 @@ def test_an_ensemble_is_frozen_and_is_all_that_a_model_file_holds(tmp_path):
     assert repr(ensemble()) == "Ensemble: multi:softprob, 24 trees, 1 feature"
     fb.Model(ensemble()).save(tmp_path / "model.json")
     read = fb.load(tmp_path / "model.json").ensemble
-    assert (read.trees, read.base_margins, read.features) == (
-        ensemble().trees,
-        ensemble().base_margins,
-        ensemble().features,
-    )
+    for part in ("trees", "base_margins", "features"):
+        assert getattr(read, part) == getattr(ensemble(), part)
     assert fb.Model(pickle.loads(pickle.dumps(ensemble()))) == fb.Model(ensemble())

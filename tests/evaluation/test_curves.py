@@ -92,9 +92,8 @@ def test_calibration_by_quantiles_keeps_equal_predictions_together():
 
 
 def test_costs_by_hand():
-    found = threshold_costs(
-        [1, 0, 1, 0], [0.9, 0.6, 0.6, 0.1], [1.0, 1.0, 2.0, 4.0], false_positive=3, false_negative=2
-    )
+    rows = [1, 0, 1, 0], [0.9, 0.6, 0.6, 0.1], [1.0, 1.0, 2.0, 4.0]
+    found = threshold_costs(*rows, false_positive=3, false_negative=2)
     assert found.rows() == [
         (math.inf, 0.0, 3.0, 6 / 8), (0.9, 0.0, 2.0, 4 / 8), (0.6, 1.0, 0.0, 3 / 8), (0.1, 5.0, 0.0, 15 / 8)
     ]  # fmt: skip

@@ -74,9 +74,8 @@ def test_trees_scores_and_metrics_are_xgboosts(weight, tmp_path):
     np.testing.assert_allclose(read.predict(given), booster.predict(data), rtol=1e-6, atol=1e-6)
     model.to_xgboost(tmp_path / "m.json")
     back = xgboost.Booster(model_file=tmp_path / "m.json")
-    np.testing.assert_allclose(
-        back.predict(xgboost.DMatrix(rows.select(FEATURES))), model.predict(rows), rtol=1e-5, atol=1e-5
-    )
+    found = back.predict(xgboost.DMatrix(rows.select(FEATURES)))
+    np.testing.assert_allclose(found, model.predict(rows), rtol=1e-5, atol=1e-5)
 
 
 @IN_XGBOOST

@@ -18,14 +18,10 @@ def frame():
     score = x[:, 0] * x[:, 1] + rng.normal(size=n) / 2
     query = rng.permutation(np.repeat(np.arange(20), rng.multinomial(n, np.ones(20) / 20)))
     return pl.DataFrame(x, schema=FEATURES).with_columns(
-        query=pl.Series(query),
-        w=pl.Series(rng.random(n) * 3 + 0.1),
-        of_query=pl.Series((rng.random(20) + 0.1)[query]),
-        late=pl.Series((score > 0.2) * 1),
-        relevance=pl.Series(np.digitize(score, [-0.5, 0.2, 1.0])),
-        amount=pl.Series(score),
-        held_out=pl.Series(query % 3 == 0),
-    )
+        query=pl.Series(query), w=pl.Series(rng.random(n) * 3 + 0.1), of_query=pl.Series((rng.random(20) + 0.1)[query]),
+        late=pl.Series((score > 0.2) * 1), relevance=pl.Series(np.digitize(score, [-0.5, 0.2, 1.0])),
+        amount=pl.Series(score), held_out=pl.Series(query % 3 == 0),
+    )  # fmt: skip
 
 
 @pytest.mark.slow

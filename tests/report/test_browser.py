@@ -11,10 +11,7 @@ import pytest
 from tests.support.hostile import SCRIPT, hostile, hostile_charts
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="needs Chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="needs Chromium: apt-get install chromium")]
 
 
 class Drawings(HTMLParser):

@@ -123,9 +123,7 @@ def test_a_random_state_is_the_seed():
     assert model(random_state=generator) != model(random_state=np.random.default_rng(3))  # the next number
     assert model(random_state=None) == model(seed=0)
     for bad in (-1, "7", True, 0.5):
-        with pytest.raises(
-            fb.ParameterError, match=r"^random_state must be an integer of at least 0, a RandomState or "
-        ):
+        with pytest.raises(fb.ParameterError, match=r"^random_state must be an integer of at least 0, a RandomState"):
             model(random_state=bad)
 
 
@@ -135,16 +133,10 @@ def test_bagging_sets_the_random_state():
     assert len({estimator.random_state for estimator in bagged.estimators_}) == 2
 
 
-@cases(
-    ("labels", "class_weight", "is_weighted"),
-    [
-        (["no", "yes"], "balanced", True),
-        (["no", "yes"], {"no": 0.5, "yes": 2}, False),
-        ([3, -1], {-1: 5.0}, True),
-        ([True, False], {True: 0.5, False: 2}, True),
-        (["a", "b", "c"], "balanced", False),
-    ],
-)
+@cases("labels, class_weight, is_weighted", [
+    (["no", "yes"], "balanced", True), (["no", "yes"], {"no": 0.5, "yes": 2}, False), ([3, -1], {-1: 5.0}, True),
+    ([True, False], {True: 0.5, False: 2}, True), (["a", "b", "c"], "balanced", False),
+])  # fmt: skip
 def test_class_weights_are_scikit_learns(labels, class_weight, is_weighted):
     X, _ = numbers()
     y = np.array(labels)[np.minimum(np.arange(200) % 7, len(labels) - 1)]

@@ -55,23 +55,16 @@ def test_values_that_are_no_numbers_or_missing_are_refused():
 
 def test_a_classifier_has_one_target():
     X, y = numbers()[0], np.column_stack([np.arange(200) % 2, np.arange(200) % 3])
-    message = (
-        r"^y should be a 1d array, got an array of shape \(200, 2\) instead: a FrameBoostClassifier has one target; "
-    )
-    with pytest.raises(ValueError, match=message + "sklearn.multioutput.MultiOutputClassifier trains one for each"):
+    message = r"^y should be a 1d array, got .* shape \(200, 2\) instead: .* sklearn.multioutput.MultiOutputClassifier "
+    with pytest.raises(ValueError, match=message):
         fb.FrameBoostClassifier().fit(X, y)
     with pytest.raises(ValueError, match=r"a FrameBoostRanker has one target$"):
         fb.FrameBoostRanker().fit(X, y)
     assert MultiOutputClassifier(fb.FrameBoostClassifier(**SHAPE)).fit(X, y).predict(X).shape == (200, 2)
 
 
-@cases(
-    ("objective", "labels"),
-    some_pairs(
-        ["binary:logistic", "binary:logitraw", "binary:hinge", "multi:softmax"],
-        [[0, 1, 2], ["a", "b", "c"], [False, True], [5, 7, 9]],
-    ),
-)
+@cases("objective, labels", some_pairs(["binary:logistic", "binary:logitraw", "binary:hinge", "multi:softmax"],
+                                       [[0, 1, 2], ["a", "b", "c"], [False, True], [5, 7, 9]]))  # fmt: skip
 def test_probabilities_and_margins_of_every_objective_are_those_of_the_classes(objective, labels):
     n_classes = 2 if objective.startswith("binary") else len(labels)
     X, place = numbers()[0], np.arange(200) % n_classes
