@@ -23,7 +23,7 @@ import polars as pl
 import frameboost as fb
 from tests.fuzz.entry_points import PRELUDE, EntryPoint, entry_points
 
-__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "check_call", "every", "generate", "script", "shrink"]
+__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "check_call", "every", "generate", "shrink"]
 
 MAX_SECONDS, MAX_MEGABYTES = 30, 1000
 _MAX_CHARACTERS = 1000
@@ -206,10 +206,6 @@ def _is_unchanged(before: Any, after: Any) -> bool:
     if isinstance(after, np.ndarray):
         return before.shape == after.shape and repr(before.tolist()) == repr(after.tolist())
     return re.sub(r" at 0x\w+", "", repr(before)) == re.sub(r" at 0x\w+", "", repr(after))
-
-
-def script(case: Case) -> str:
-    return f"{PRELUDE}\nresult = {case.call()}  # must work, or raise a short FrameboostError\nprint(result)\n"
 
 
 def shrink(case: Case) -> Iterator[Case]:

@@ -13,15 +13,8 @@ from frameboost.schema.types import FeatureType
 from tests.support.hostile import HOSTILE_NAMES
 from tests.support.random_models import NAMES, TYPES, random_values, to_polars
 
-__all__ = ["HEADER", "Column", "as_frame", "frame_text", "random_columns", "shrink_columns"]
+__all__ = ["Column", "as_frame", "random_columns", "shrink_columns"]
 
-HEADER = """\
-import math
-import duckdb, numpy as np, polars as pl, frameboost as fb
-from frameboost.schema.types import FeatureType
-from tests.support.random_models import to_duckdb, to_polars
-nan, inf = math.nan, math.inf
-"""
 # Plain names, and names that need quoting or are used by the package itself.
 _NAMES = list(dict.fromkeys([
     *filter(None, NAMES), *HOSTILE_NAMES, "x", "y_", "label", "margin", "weight", "prediction", "row", "node", "^x$",
@@ -47,18 +40,9 @@ class Column:
         made = to_polars(self.kind, list(self.values), self.name)
         return made.cast(eval(self.cast, {"pl": pl})) if self.cast else made
 
-    def text(self) -> str:
-        """Return the series as Python source."""
-        made = f"to_polars(FeatureType({self.type!r}), {list(self.values)!r}, {self.name!r})"
-        return f"{made}.cast({self.cast})" if self.cast else made
-
 
 def as_frame(columns: Sequence[Column]) -> pl.DataFrame:
     return pl.DataFrame([column.series() for column in columns])
-
-
-def frame_text(columns: Sequence[Column]) -> str:
-    return "pl.DataFrame([\n" + "".join(f"    {column.text()},\n" for column in columns) + "])"
 
 
 def random_columns(rng: np.random.Generator, n_rows: int, most: int) -> list[Column]:

@@ -23,7 +23,7 @@ import polars as pl
 import frameboost as fb
 from tests.fuzz.killed import check_killed_fit, check_killed_save
 
-__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "script", "shrink"]
+__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "shrink"]
 
 MAX_SECONDS, MAX_MEGABYTES = 60, 2000
 
@@ -256,14 +256,6 @@ def _callback(case: Case, workspace: Workspace) -> Callable[[int, dict], None]:
             (workspace.folder / "t.parquet").unlink()
 
     return called
-
-
-def script(case: Case) -> str:
-    return f"""from tests.fuzz.faults import Case, check
-# {case.fault}, in a fit on a {case.source}: the database must stay as it was, and the next fit give the same model
-for _ in range(20):  # the timing varies from run to run
-    check({case!r})
-"""
 
 
 def shrink(case: Case) -> Iterator[Case]:

@@ -23,7 +23,7 @@ from frameboost.schema.types import Feature
 from tests.fuzz.original_files import FORMATS, original
 from tests.support.random_models import random_values, to_polars
 
-__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "script", "shrink"]
+__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "shrink"]
 
 MAX_SECONDS, MAX_MEGABYTES = 10, 500
 
@@ -192,20 +192,6 @@ def _column(feature: Feature, rng: random.Random) -> pl.Series:
     if feature.type.name == "codes":
         return pl.Series(feature.name, [None, -1, 0, 1, 2, 3, 7, 2**31, 0, 1])
     return to_polars(feature.type, [None, *random_values(feature.type, 9, rng)], feature.name)
-
-
-def script(case: Case) -> str:
-    return f"""import pathlib, tempfile
-import frameboost as fb
-from frameboost.loading import open_model
-from tests.fuzz.files import Case, check, check_works
-# {case.format}: {"; ".join(case.damages)}
-data = {case.data!r}
-path = pathlib.Path(tempfile.mkdtemp()) / "model"
-path.write_bytes(data)
-check(Case({case.format!r}, data))  # reads the file and uses the model
-check_works(open_model(path))  # expected: a model, ModelFileError or ParameterError
-"""
 
 
 def shrink(case: Case) -> Iterator[Case]:

@@ -13,12 +13,12 @@ import numpy as np
 import polars as pl
 
 import frameboost as fb
-from tests.fuzz.columns import HEADER, Column, as_frame, frame_text, random_columns, shrink_columns
+from tests.fuzz.columns import Column, as_frame, random_columns, shrink_columns
 from tests.fuzz.labels import draw_labels
 from tests.fuzz.same_models import ARITHMETIC, difference
 from tests.support.random_models import to_duckdb
 
-__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "script", "shrink"]
+__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "shrink"]
 
 MAX_SECONDS, MAX_MEGABYTES = 60, 2000
 _ENGINES = ("numba", "polars", "duckdb")
@@ -152,27 +152,6 @@ def engines(options: dict) -> tuple[str, ...]:
 
 def _depends_on_row_order(options: dict) -> bool:
     return "subsample" in options or str(options.get("objective")).startswith("rank:")
-
-
-def script(case: Case) -> str:
-    relation = """
-con = duckdb.connect()
-to_duckdb(con, frame, "t")
-found["relation"] = outcome_of(con.sql("SELECT * EXCLUDE position FROM t ORDER BY position"), options, "duckdb")
-found["query read once"] = outcome_of(_read_once(frame, con), options, "duckdb")
-"""
-    return f"""{HEADER}
-from tests.fuzz.frames import _read_once, engines, outcome_of
-frame = {frame_text(case.columns)}
-options = {case.options!r}
-found = {{engine: outcome_of(frame, options, engine) for engine in engines(options)}}
-found["one thread"] = outcome_of(frame, options | {{"n_jobs": 1}}, "numba")
-found["shuffled"] = outcome_of(frame.sample(fraction=1, shuffle=True, seed=1), options, "numba")
-{relation if case.relation else ""}
-for engine, model in found.items():  # all must be equal
-    print(engine, model if isinstance(model, str) else model.to_json())
-    print(None if isinstance(model, str) else model.history)
-"""
 
 
 def shrink(case: Case) -> Iterator[Case]:

@@ -22,12 +22,12 @@ import frameboost as fb
 from frameboost.ensemble.model_file import read_model
 from frameboost.trees.tree import Tree
 from tests.fuzz import frames
-from tests.fuzz.columns import HEADER, Column, as_frame, frame_text, random_columns, shrink_columns
+from tests.fuzz.columns import Column, as_frame, random_columns, shrink_columns
 from tests.support.models import model_of_parts
 from tests.support.random_models import naive_leaves, random_model, to_duckdb
 from tests.support.warehouses import Warehouse, open_warehouse
 
-__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "script", "shrink"]
+__all__ = ["MAX_MEGABYTES", "MAX_SECONDS", "Case", "check", "generate", "shrink"]
 
 MAX_SECONDS, MAX_MEGABYTES = 60, 2000
 # Databases besides DuckDB. The others in tests/support/warehouses.py take seconds to start.
@@ -235,24 +235,6 @@ def _check_explanations(model: fb.Model, frame: pl.DataFrame, margins: list[list
         query = model.database().explain_query("t", keep=["position"], output=output)
         rows = [row[1:] for row in sorted(con.execute(query).fetchall())]
         assert rows == given.rows(), f"explain_query gives {rows}, explain {given.rows()}"
-
-
-def script(case: Case) -> str:
-    return f"""{HEADER}
-from tests.fuzz.columns import Column
-from tests.fuzz.models import bits, expected_margins, duckdb_margins, model_of
-model = model_of({case.model!r})
-columns = {list(case.columns)!r}
-frame = {frame_text(case.columns)}
-print("expected", expected_margins(model, columns))
-print("predict ", model.predict(frame, "margin").to_list())
-print("expr    ", frame.select(model.expr("margin")).to_series().to_list())
-for way, values in duckdb_margins(model, frame, columns).items():
-    print(way, values)
-# all other checks: explain, save and load, other databases
-from tests.fuzz.models import Case, check
-check(Case(model.to_json(), columns))
-"""
 
 
 def shrink(case: Case) -> Iterator[Case]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fuzz import draw_case, kind_module
+from tests.fuzz import script as script_of
 
 __all__ = ["Failure", "Outcome", "run"]
 
@@ -169,7 +170,7 @@ def _record_failure(outcome: Outcome, at: int, signature: str, error: str, scrip
     seed, number = outcome.seeds[at % len(outcome.seeds)], at // len(outcome.seeds)
     if script is None:
         try:
-            script = kind_module(outcome.kind).script(draw_case(outcome.kind, seed, number))
+            script = script_of(outcome.kind, draw_case(outcome.kind, seed, number))
         except Exception as failed:  # drawing the case fails as well: report that
             script = f"# drawing the case fails: {type(failed).__name__}: {failed}"
     outcome.failures[signature] = Failure(outcome.kind, seed, number, signature, error, script)

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, TextIO
 
 import frameboost as fb
-from tests.fuzz import draw_case, kind_module
+from tests.fuzz import draw_case, kind_module, script
 
 __all__ = ["error_of_check", "work"]
 
@@ -108,7 +108,7 @@ def work(kind_name: str, seconds: float, seeds: list[int], first: int, count: in
                 last = error_of_check(kind, small) or error
                 lines = "".join(traceback.format_exception(last)).splitlines()
                 report["error"] = "\n".join(line[:400] for line in lines[-60:])
-                report["script"] = kind.script(small)
+                report["script"] = script(kind_name, small)
             _emit(out, **report)
         at += 1
     _emit(out, done=at)

@@ -25,104 +25,44 @@ __all__ = [
     "naive_subtract_from_parents", "naive_sum_below", "naive_sum_pairs", "naive_take_codes",
 ]  # fmt: skip
 
-# Kernels without a twin here, and the tests that compare them with an independent computation.
+# Kernels without a twin here, by the test that compares them, or what calls them, with an independent computation.
 TESTED_OTHERWISE = {
-    # in frameboost.splits.gain, called by the scans
-    "best_score": "tests/splits/test_kernels.py",
-    "bounded_score": "tests/training/test_constraints.py",
-    "bounded_weight": "tests/splits/test_kernels.py",  # naive_bounded_weights
-    "leaf_score": "tests/splits/test_gain.py",  # the objective, minimised by brute force
-    "leaf_weight": "tests/splits/test_gain.py",
-    "split_score": "tests/training/test_constraints.py",
-    "split_gain": "tests/splits/test_kernels.py",  # naive_scan_histograms
-    "bounded_gain": "tests/splits/test_scans.py",  # split_gain where nothing is bounded
-    # in frameboost.engines.memory
-    "add_by_node": "tests/engines/memory/test_kernels.py",  # by hand
-    "category_histogram": "tests/engines/memory/test_kernels.py",
-    "move_pieces": "tests/engines/memory/test_kernels.py",
-    "number_rows": "tests/engines/memory/test_kernels.py",  # Python's range
-    "take_rows": "tests/engines/memory/test_kernels.py",
-    "shares_of": "tests/engines/memory/test_kernels.py",  # naive_share_pieces of naive_pieces_of
-    # elsewhere
-    "take_order": "tests/engines/memory/test_exact_sums.py",  # numpy's stable order of each query
-    "write_keys": "tests/engines/memory/test_exact_sums.py",
-    "add_packed_by_key": "tests/engines/memory/test_star.py",  # add_by_key
-    "write_numbers": "tests/engines/memory/test_star.py",  # int.from_bytes
-    "compute_numbers": "tests/engines/memory/test_star.py",  # compute_gh
-    "add_deep_leaves": "tests/compile/test_byte_trees.py",  # tests.support.random_models.naive_margins
-    "add_grown_leaves": "tests/engines/memory/test_trees.py",  # rows that move level by level
-    "add_tree": "tests/engines/memory/test_trees.py",
-    "add_rows": "tests/engines/memory/test_kernels.py",  # called by build_histograms
-    "category_room": "tests/splits/test_categories.py",  # memory alone
-    "do_alone": "tests/runtime/test_team.py",
-    "search_level": "tests/engines/memory/test_trees.py",  # called by grow_tree
-    "build_share": "tests/engines/memory/test_kernels.py",  # called by build_histograms
-    "fill_side": "tests/engines/memory/test_kernels.py",  # called by fill_sides
-    "add_linear": "tests/engines/memory/test_linear.py",  # fractions
-    "add_linear_trees": "tests/compile/test_linear_leaves.py",  # tests.support.random_models.naive_margins
-    "add_slopes": "tests/compile/test_linear_contributions.py",  # by definition
-    "range_of_leaf": "tests/engines/memory/test_linear.py",  # fractions
-    "sum_leaf": "tests/engines/memory/test_linear.py",
-    "find_vector_splits": "tests/splits/test_vector_kernels.py",  # all candidates
-    "gains_of_outputs": "tests/splits/test_vector_kernels.py",
-    "named_by_outputs": "tests/splits/test_vector_kernels.py",
-    "scan_outputs": "tests/splits/test_vector_kernels.py",
-    "grow_tree": "tests/engines/memory/test_trees.py",  # trees that are grown level by level
-    "hash_of": "tests/training/test_sampling.py",  # frameboost.expressions.draws.hash32
-    "keep_drawn": "tests/training/test_sampling.py",  # Python's sorted
-    "named_categories": "tests/splits/test_categories.py",  # all subsets of the categories
-    "cut_parts": "tests/engines/memory/test_nodes.py",  # row // rows of a block
-    "part_share": "tests/engines/memory/test_kernels.py",  # called by part_rows
-    "subtract_slots": "tests/splits/test_kernels.py",  # called by subtract_from_parents
-    "add_entries": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
-    "add_entries_in_order": "tests/engines/memory/test_sparse_codes.py",
-    "gh_totals": "tests/engines/memory/test_sparse_codes.py",  # called by add_entries_in_order
-    "group_keys": "tests/engines/memory/test_score_kernels.py",  # numpy.sort
-    "pack_scores": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
-    "sum_by_step": "tests/engines/memory/test_exact_sums.py",  # ScoreTable
-    "exponentials": "tests/engines/test_programs.py",  # the C library
-    "logarithms": "tests/engines/test_programs.py",
-    "combine_codes": "tests/engines/memory/test_sparse_codes.py",  # naive_build_histograms of dense codes
-    "count_cells": "tests/binning/test_cell_cuts.py",  # numpy.bincount
-    "rows_of_cells": "tests/binning/test_cell_cuts.py",
-    "write_cells": "tests/binning/test_cell_cuts.py",  # called by the two above
-    "add_by_feature": "tests/engines/memory/test_bundled_codes.py",
-    "add_codes_of_keys": "tests/engines/duckdb/test_batch_sums.py",
-    "move_records": "tests/engines/duckdb/test_records.py",
-    "take": "tests/engines/duckdb/test_records.py",
-    "unpack": "tests/engines/duckdb/test_records.py",
-    "add_sums_of_keys": "tests/engines/duckdb/test_batch_sums.py",
-    "add_by_key": "tests/engines/memory/test_star.py",  # numpy.add.at over codes by row
-    "look_up": "tests/engines/memory/test_star.py",
-    "count_rows": "tests/engines/memory/test_star.py",  # Python's count
-    "order_by_key": "tests/engines/memory/test_star.py",  # Python's sorted
-    "take_sides": "tests/engines/memory/test_star.py",
-    "write_records": "tests/engines/memory/test_star.py",  # int.from_bytes
-    "complete_histograms": "tests/engines/memory/test_sparse_codes.py",
-    "gather_entries": "tests/engines/memory/test_sparse_codes.py",
-    "write_entries": "tests/engines/memory/test_sparse_codes.py",
-    "add_interactions": "tests/model/test_explain.py",  # tests.support.naive_shap.interaction
-    "add_shap": "tests/model/test_explain.py",  # tests.support.naive_shap.shapley and algorithm_2
-    "add_steps": "tests/model/test_explain.py",  # tests.support.naive_shap.saabas
-    "link_nodes": "tests/model/test_explain.py",  # called by the three above
-    "find_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_leaves
-    "is_named": "tests/compile/test_agreement.py",  # called by the next one
-    "sum_leaves": "tests/compile/test_agreement.py",  # tests.support.random_models.naive_margins
-    "compute_gh": "tests/engines/test_programs.py",  # polars computes the same expressions
-    "compute_shares": "tests/engines/test_programs.py",
-    "compute_to": "tests/engines/test_programs.py",  # called by compute_gh
-    "exp_of": "tests/engines/test_programs.py",
-    "log_of": "tests/engines/test_programs.py",
-    "pool_adjacent_violators": "tests/model/test_calibration.py",  # scikit-learn's isotonic regression
-    "category_candidates": "tests/splits/test_scans.py",  # worked out by hand
-    "scan_bounded_numbers": "tests/splits/test_scans.py",  # `scan_numbers` where nothing is bounded; monotone examples
-    "scan_categories": "tests/splits/test_categories.py",  # all subsets of the categories
-    "scan_level": "tests/training/test_symmetric.py",  # all splits of a level
-    "sort_codes": "tests/splits/test_categories.py",  # called by ends_by_weight
-    "split_level": "tests/engines/memory/test_trees.py",  # called by grow_tree
-    "fill_named": "tests/engines/memory/test_trees.py",  # called by grow_tree
-    "serve": "tests/runtime/test_team.py",  # every item is counted
-    "share_out": "tests/runtime/test_team.py",
+    kernel: f"tests/{file}.py"
+    for file, kernels in {
+        "binning/test_cell_cuts": "count_cells rows_of_cells write_cells",  # numpy.bincount
+        "compile/test_agreement": "find_leaves is_named sum_leaves",  # tests.support.random_models
+        "compile/test_byte_trees": "add_deep_leaves",  # tests.support.random_models.naive_margins
+        "compile/test_linear_contributions": "add_slopes",  # by definition
+        "compile/test_linear_leaves": "add_linear_trees",
+        "engines/duckdb/test_batch_sums": "add_codes_of_keys add_sums_of_keys",
+        "engines/duckdb/test_records": "move_records take unpack",
+        "engines/memory/test_bundled_codes": "add_by_feature",
+        "engines/memory/test_exact_sums": "take_order write_keys pack_scores sum_by_step",
+        "engines/memory/test_kernels": "add_by_node add_rows build_share category_histogram fill_side move_pieces "
+        "number_rows part_share shares_of take_rows",
+        "engines/memory/test_linear": "add_linear range_of_leaf sum_leaf",  # fractions
+        "engines/memory/test_nodes": "cut_parts",  # row // rows of a block
+        "engines/memory/test_score_kernels": "group_keys",  # numpy.sort
+        "engines/memory/test_sparse_codes":  # naive_build_histograms of dense codes
+        "add_entries add_entries_in_order gh_totals combine_codes complete_histograms gather_entries write_entries",
+        "engines/memory/test_star":  # numpy.add.at, int.from_bytes, sorted
+        "add_packed_by_key write_numbers compute_numbers add_by_key look_up count_rows order_by_key "
+        "take_sides write_records",
+        "engines/memory/test_trees": "add_grown_leaves add_tree search_level grow_tree split_level fill_named",
+        "engines/test_programs": "exponentials logarithms compute_gh compute_shares compute_to exp_of log_of",
+        "model/test_calibration": "pool_adjacent_violators",  # scikit-learn's isotonic regression
+        "model/test_explain": "add_interactions add_shap add_steps link_nodes",  # tests.support.naive_shap
+        "runtime/test_team": "do_alone serve share_out",  # every item is counted
+        "splits/test_categories": "category_room named_categories scan_categories sort_codes",
+        "splits/test_gain": "leaf_score leaf_weight",  # the objective, minimised by brute force
+        "splits/test_kernels": "best_score bounded_weight split_gain subtract_slots",
+        "splits/test_scans": "bounded_gain category_candidates scan_bounded_numbers",  # worked out by hand
+        "splits/test_vector_kernels": "find_vector_splits gains_of_outputs named_by_outputs scan_outputs",
+        "training/test_constraints": "bounded_score split_score",
+        "training/test_sampling": "hash_of keep_drawn",  # hash32 and sorted
+        "training/test_symmetric": "scan_level",  # all splits of a level
+    }.items()
+    for kernel in kernels.split()
 }
 
 Piece = list[int]  # [node, start, stop]: a range of a node's rows
