@@ -19,11 +19,7 @@ from frameboost.binning.codes import propose_bins, sample_of
 from frameboost.binning.kernels import bin_columns, bin_values, take_codes
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
-from tests.support.naive_kernels import (
-    naive_bin_columns,
-    naive_bin_values,
-    naive_take_codes,
-)
+from tests.support.naive_kernels import naive_bin_columns, naive_bin_values, naive_take_codes
 
 FLOAT = Feature("x", FeatureType("float64"))
 

@@ -93,12 +93,9 @@ def test_another_c_library_is_called_itself(monkeypatch):
     monkeypatch.setattr(programs, "has_exact_exponentials", lambda: False)
     assert program.for_kernels.tolist() == program.instructions.tolist()
     monkeypatch.setattr(programs, "has_exact_exponentials", lambda: True)
-    names = [[NAME_OF[number] for number in own[:, 0]] for own in (program.instructions, replaced(program))]
+    replaced = dataclasses.replace(program).for_kernels
+    names = [[NAME_OF[number] for number in own[:, 0]] for own in (program.instructions, replaced)]
     assert [name.replace("EXP", "EXP_AT_ONCE") for name in names[0]] == names[1]
-
-
-def replaced(program):
-    return dataclasses.replace(program).for_kernels
 
 
 def test_threads_share_the_rows():
@@ -180,16 +177,12 @@ def test_common_subexpressions_are_computed_once_and_weights_of_one_dropped():
     assert program.columns == ("margin",)
 
 
-@pytest.mark.parametrize(
-    "text", ["CASE WHEN label > 0 THEN 1 END", "CASE WHEN label IS NULL THEN 1 ELSE 0 END", "POWER(label, 2)"]
+@cases(
+    "text", ["CASE WHEN label > 0 THEN 1 END", "CASE WHEN label IS NULL THEN 1 ELSE 0 END", "POWER(label, 2)", "total"]
 )
-def test_what_may_be_null_or_another_number_is_left_to_polars(text):
-    assert compile_program([Expression(text)], {}, {}) is None
-
-
-def test_what_looks_at_other_rows_is_left_to_polars():
+def test_what_may_be_null_or_another_number_or_looks_at_other_rows_is_left_to_polars(text):
     running = Cumulative(Expression("weight"), Expression("label"), descending=False)
-    assert compile_program([Expression("total", ("total",))], {"total": running}, {}) is None
+    assert compile_program([Expression(text, ("label", "total"))], {"total": running}, {}) is None
 
 
 @pytest.mark.parametrize(

@@ -77,12 +77,6 @@ def test_a_registered_engine_trains_the_built_in_ones_model(more):
 
 
 @pytest.mark.usefixtures("counting")
-def test_a_registered_engine_reads_relations_too():
-    relation = duckdb.connect().from_arrow(FRAME.to_arrow())
-    assert fb.fit(relation, "y", engine="counting", **SHAPE) == fb.fit(FRAME, "y", **SHAPE)
-
-
-@pytest.mark.usefixtures("counting")
 def test_what_a_registered_engine_lacks_is_refused():
     assert refusal(engine="counting", tree_method="exact") == (
         "tree_method='exact' needs engine='numba', not 'counting'"

@@ -1,15 +1,9 @@
 """The engine, the kind of table and the order of the rows never change the model."""
 
-import datetime as dt
-import math
-from decimal import Decimal
-
 import duckdb
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
@@ -21,7 +15,6 @@ from frameboost.engines.memory import engine as numba
 from frameboost.engines.memory.engine import MemoryEngine
 from tests.support.cases import cases, some_pairs
 from tests.support.engines import ENGINES, IN_DUCKDB, as_relation, assert_same, shuffled
-from tests.support.examples import examples
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 
 pytestmark = pytest.mark.usefixtures("all_cores")
@@ -76,29 +69,6 @@ def test_a_relation_gives_the_frames_model():
     data = [(table, "duckdb"), (table.order("amount DESC"), "duckdb"), (table, "numba"), (table, "polars")]
     models = [fb.fit(rows, "amount", engine=engine, **options) for rows, engine in data]
     assert_same("reg:squarederror", fb.fit(frame, "amount", **options), *models)
-
-
-@pytest.mark.slow
-def test_a_query_over_a_frame_gives_the_frames_model():
-    frame = every_type(400, seed=6).drop("int128")  # which DuckDB can't read from a frame
-    options = {"objective": "binary:logistic", "features": [name for name in IN_DUCKDB if name in frame.columns]}
-    options |= {"weight": "w", **SHAPE}
-    relation = duckdb.connect().sql("SELECT * FROM frame")
-    models = [fb.fit(relation, "late", engine=engine, **options) for engine in ("auto", "polars")]
-    assert_same("binary:logistic", fb.fit(frame, "late", **options), *models)
-
-
-@pytest.mark.slow
-def test_parquet_gives_the_frames_model(tmp_path):
-    frame = every_type(400, seed=6).drop("int128")
-    frame.write_parquet(tmp_path / "part.parquet")
-    scan, con = pl.scan_parquet(tmp_path / "*.parquet"), duckdb.connect()
-    # Parquet has no duration (DuckDB takes no notice of what polars writes beside the integers) and, for DuckDB, no ms.
-    features = [name for name in frame.columns[:-3] if "duration" not in name and name != "datetime_ms"]
-    options = {"features": features, **SHAPE}
-    models = [fb.fit(scan, "amount", engine=engine, **options) for engine in ENGINES]
-    files = con.read_parquet(str(tmp_path / "*.parquet"))
-    assert_same("reg:squarederror", fb.fit(frame, "amount", **options), *models, fb.fit(files, "amount", **options))
 
 
 def test_types_that_only_duckdb_has_give_one_model():
@@ -162,6 +132,8 @@ def test_half_floats_are_floats():
         {"grow_policy": "depthwise", "max_leaves": 6},
         {"base_score": 0.25},
         {"features": ["float64", "string"], "cuts": {"float64": [-3, 0.5, 1e9]}},
+        {"monotone_constraints": {"float64": 1, "datetime_us": -1}, "max_depth": 5,
+         "interaction_constraints": [["float64", "int16", "string"], ["decimal", "datetime_us"]]},
     ]),
 )  # fmt: skip
 def test_parameters_mean_the_same_in_all_engines(objective, parameters):
@@ -221,63 +193,6 @@ def test_cuts_from_a_sample_are_the_same_in_all_engines(monkeypatch):
     assert_same("reg:squarederror", *sampled)
     monkeypatch.setattr(binning, "SAMPLE_LIMIT", 5000)
     assert fb.fit(frame, "y", **options) != sampled[0], "the sample must have been looked at"
-
-
-# --- any frame --------------------------------------------------------------------------------------------------------
-
-ODD = {
-    "float64": (pl.Float64, [math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, -2.2e-308, 1.0, 1.0 + 2**-52, -1e300]),
-    "float32": (pl.Float32, [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-45, 0.1, 3e38]),
-    "int8": (pl.Int8, [-128, 127, 0, 1]),
-    "int64": (pl.Int64, [0, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 1, -1]),
-    "int128": (pl.Int128, [0, 2**127 - 1, -(2**127), 10**30, 10**30 + 1]),
-    "uint64": (pl.UInt64, [0, 2**64 - 1, 2**64 - 2, 2**53 + 1]),
-    "decimal": (pl.Decimal(38, 3), [Decimal(10) ** 34, Decimal("0.001"), Decimal("-12345678901234567890.123")]),
-    "boolean": (pl.Boolean, [False, True]),
-    "date": (pl.Date, [dt.date.min, dt.date.max, dt.date(1970, 1, 1), dt.date(1969, 12, 31)]),
-    "datetime": (pl.Datetime("us"), [dt.datetime.min, dt.datetime.max, dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)]),
-    "string": (pl.String, ["", "a", "A", "a ", "'", '"', "NULL", "é", "e\u0301", "日本", "a\n", "a\x00b", "\\"]),
-}  # fmt: skip
-
-
-@st.composite
-def odd_frames(draw):
-    """Draw a frame of hostile columns, any of them with gaps, with labels and weights."""
-    n = draw(st.integers(4, 40))
-    names = draw(st.lists(st.sampled_from(sorted(ODD)), min_size=1, max_size=4, unique=True))
-
-    def column(values):
-        return draw(st.lists(st.sampled_from(values), min_size=n, max_size=n))
-
-    gaps = {name: [None] if draw(st.booleans()) else [] for name in names}
-    frame = pl.DataFrame(
-        [pl.Series(name, column(gaps[name] + ODD[name][1]), dtype=ODD[name][0]) for name in names]
-        + [pl.Series("y", draw(st.lists(st.integers(-9, 9), min_size=n, max_size=n)), dtype=pl.Int32)]
-        + [pl.Series("w", column([0.0, 0.1, 1.0, 1e-20, 1e20]))]
-    )
-    parameters = {
-        "max_bin": draw(st.sampled_from([2, 3, 256])),
-        "max_depth": draw(st.sampled_from([1, 4])),
-        "weight": draw(st.sampled_from([None, "w"])),
-        "reg_lambda": draw(st.sampled_from([0.0, 1.0])),
-    }
-    return frame, names, parameters
-
-
-@pytest.mark.slow  # 60 fits
-@given(odd_frames(), st.integers(0, 99))
-@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_odd_frames_give_one_model_in_all_engines(drawn, seed):
-    frame, features, parameters = drawn
-    options = parameters | {"features": features, "n_estimators": 2, "min_child_weight": 0, "verbose": False}
-    data = zip((frame, shuffled(frame, seed), shuffled(frame, seed + 1)), ENGINES, strict=True)
-    outcomes = []
-    for rows, engine in data:
-        try:
-            outcomes.append(fb.fit(rows, "y", engine=engine, **options).to_json())
-        except fb.DataError as error:  # a feature or a weight without a value, or a constant label
-            outcomes.append(str(error))
-    assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
 # --- the order in which engines keep rows -----------------------------------------------------------------------------

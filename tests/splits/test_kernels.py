@@ -9,15 +9,7 @@ from frameboost.runtime.workers import Workers
 from frameboost.splits.categories import category_room, ends_by_weight, present_categories
 from frameboost.splits.gain import bounded_weights
 from frameboost.splits.search import find_splits, scan_histograms, scan_numbers, subtract_from_parents
-from tests.support.naive_kernels import (
-    naive_bounded_weights,
-    naive_ends_by_weight,
-    naive_find_splits,
-    naive_present_categories,
-    naive_scan_histograms,
-    naive_scan_numbers,
-    naive_subtract_from_parents,
-)
+from tests.support import naive_kernels as twins
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -29,7 +21,7 @@ def gradients(rng, n):
 
 def test_subtract_from_parents():
     histograms, places, parents = np.arange(20.0).reshape(5, 2, 2), np.array([1, 4, 0]), np.array([2, -1, 3])
-    expected = naive_subtract_from_parents(histograms, places, parents)
+    expected = twins.naive_subtract_from_parents(histograms, places, parents)
     subtract_from_parents(Workers(1).team(1), histograms, places, parents)
     assert histograms.tolist() == expected.tolist()
     assert histograms[2].tolist() == [[4.0, 4.0], [4.0, 4.0]]
@@ -48,7 +40,7 @@ def test_scan_numbers(seed, reg_lambda, min_child_weight):
     found, position, missing_left, gain, GL, HL = scan_numbers(
         histogram, G, H, parent, reg_lambda, 0.0, min_child_weight, 0.0, *room
     )
-    expected = naive_scan_numbers(histogram, G, H, reg_lambda, min_child_weight)
+    expected = twins.naive_scan_numbers(histogram, G, H, reg_lambda, min_child_weight)
     assert found == (expected[1] >= 0)
     if found:
         assert (gain, position, missing_left) == expected
@@ -70,7 +62,7 @@ def test_scan_histograms(seed, reg_lambda, min_child_weight):
         histograms, np.array([0]), offsets, None, np.ones((1, 3), dtype=bool), 0, None, None, True, 4, 64, 0.0,
         reg_lambda, 0.0, 0.0, min_child_weight, best, stats,
     )  # fmt: skip
-    gain, split = naive_scan_histograms(histograms[0], offsets, reg_lambda, min_child_weight)
+    gain, split = twins.naive_scan_histograms(histograms[0], offsets, reg_lambda, min_child_weight)
     if split is None:
         assert best[0, 0] == -1
     else:
@@ -82,7 +74,7 @@ def test_find_splits_in_shares():
     histograms, places, offsets = gradients(rng, 7 * 12).reshape(7, 12, 2), np.array([6, 2, 0, 1, 5]), [0, 5, 12]
     for place in places:  # all features of a node have its sums
         histograms[place, -1] += histograms[place, :5].sum(axis=0) - histograms[place, 5:].sum(axis=0)
-    expected = naive_find_splits(histograms, places, offsets, 1.0, 0.0)
+    expected = twins.naive_find_splits(histograms, places, offsets, 1.0, 0.0)
     assert all(split is not None for _, split in expected)
     for count in (1, 2, 5, 8):
         best, stats = np.empty((5, 3), dtype=np.int64), np.empty((5, 3))
@@ -99,7 +91,7 @@ def test_bounded_weights(seed, reg_lambda, min_child_weight):
     G, H = rng.integers(-40, 40, 20) / 8, rng.integers(1, 40, 20) / 8
     bounds = np.stack([rng.choice([-np.inf, -1.0], 20), rng.choice([0.5, np.inf], 20)], axis=1)
     found = bounded_weights(G, H, bounds, reg_lambda, 0.0, 0.0, min_child_weight)
-    assert found.tolist() == naive_bounded_weights(G, H, bounds, reg_lambda, min_child_weight)
+    assert found.tolist() == twins.naive_bounded_weights(G, H, bounds, reg_lambda, min_child_weight)
 
 
 @given(SEEDS, st.integers(1, 25), st.sampled_from([0.0, 2.0]))
@@ -108,7 +100,7 @@ def test_present_categories_and_ends_by_weight(seed, most, cat_smooth):
     rng = np.random.default_rng(seed)
     histogram = np.stack([rng.integers(-9, 9, 21), rng.integers(1, 5, 21)], axis=1).astype(float)
     histogram[rng.random(21) < 0.3] = 0.0
-    present, heavy = (naive_present_categories(histogram, lightest) for lightest in (0.0, 3.0))
+    present, heavy = (twins.naive_present_categories(histogram, lightest) for lightest in (0.0, 3.0))
     room = category_room(25)  # more than is needed
     codes = room[0][0]
     assert present_categories(histogram, 3.0, codes) == (len(heavy), len(present))
@@ -116,7 +108,7 @@ def test_present_categories_and_ends_by_weight(seed, most, cat_smooth):
     assert present_categories(histogram, 0.0, codes) == (len(present), len(present))
     assert codes[: len(present)].tolist() == present
     low, high = ends_by_weight(histogram, len(present), room, most, cat_smooth, 1.0, 0.0, 0.0, 0.0)
-    assert (low.tolist(), high.tolist()) == naive_ends_by_weight(histogram, present, most, cat_smooth, 1.0)
+    assert (low.tolist(), high.tolist()) == twins.naive_ends_by_weight(histogram, present, most, cat_smooth, 1.0)
 
 
 @pytest.mark.parametrize("most", [256, 257, 600])

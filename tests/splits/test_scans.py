@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from frameboost.splits.categories import category_candidates, category_room, ends_by_weight, scan_categories
+from frameboost.splits.categories import category_candidates, category_room, scan_categories
 from frameboost.splits.search import scan_bounded_numbers, scan_numbers
 
 FREE = (-np.inf, np.inf)  # bounds of the weight
@@ -90,13 +90,6 @@ def scan_four(histogram, *, max_cat_to_onehot=4):
     found = scan_categories(*given, None, 0, *limits)
     assert found == scan_categories(*given, np.array([[3.0, 3.0], FREE]), 1, *limits), "no weight is clipped"
     return found
-
-
-def test_the_order_of_four_categories():
-    room = category_room(4)
-    room[0][0] = range(4)
-    low, high = ends_by_weight(FOUR_CATEGORIES, 4, room, 2, 0.0, 0.0, 0.0, 0.0, 0.0)
-    assert (low.tolist(), high.tolist()) == ([A, D], [C, B])
 
 
 def test_the_candidates_of_four_categories():

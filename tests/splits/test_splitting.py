@@ -1,10 +1,6 @@
-"""Splits and whole trees, compared with a plain search over all rows for each candidate; histogram subtraction."""
+"""Ties between splits, and histograms by subtraction; `tests.training.test_constraints` compares whole trees."""
 
 from __future__ import annotations
-
-import math
-from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -13,136 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.binning.thresholds import thresholds_between
 from frameboost.runtime.workers import Workers
 from frameboost.splits.split import Stats
 from frameboost.training.open_nodes import OpenNode
 from frameboost.training.splitter import HistogramPool
-from tests.support.models import nested
 
 SEEDS = st.integers(0, 2**32 - 1)
 BY_HAND = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
 METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])
-
-
-# --- the twin ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Twin:
-    """One tree for squared error from base score 0, by the book: every candidate is scored on the rows themselves.
-
-    All labels and weights are small dyadic fractions, so that sums are exact and ties are ties.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    w: np.ndarray
-    cuts: list[float] | None  # None is exact
-    p: dict
-
-    def score(self, G: float, H: float) -> float:
-        alpha, step = self.p["reg_alpha"], self.p["max_delta_step"]
-        T = math.copysign(max(abs(G) - alpha, 0.0), G)
-        weight = -T / (H + self.p["reg_lambda"])
-        if not step:
-            return T * T / (H + self.p["reg_lambda"])
-        weight = max(-step, min(step, weight))
-        return -(2.0 * G * weight + (H + self.p["reg_lambda"]) * weight * weight + 2.0 * alpha * abs(weight))
-
-    def sums(self, rows: list[int]) -> tuple[float, float]:
-        return sum(-self.y[r] * self.w[r] for r in rows), sum(self.w[r] for r in rows)
-
-    def thresholds(self, feature: int, rows: list[int]) -> list[float | None]:
-        values = sorted({v for r in rows if (v := self.x[r, feature]) == v})
-        gaps = np.array([*pairwise(values)]).reshape(-1, 2).T
-        between = thresholds_between(*gaps).tolist() if self.cuts is None else self.cuts
-        # Something must lie below a threshold; a histogram doesn't see what weighs nothing.
-        seen = [v for r in rows if (v := self.x[r, feature]) == v and (self.cuts is None or self.w[r] > 0)]
-        return [t for t in between if seen and min(seen) < t] + [None] * bool(seen)
-
-    def best(self, rows: list[int]) -> tuple | None:
-        """Return (gain, feature, threshold, missing left, left rows, right rows)."""
-        found, most = None, 1e-6
-        if self.cuts is not None:
-            most = max(most, np.nextafter(self.p["gamma"], 0.0))
-        for feature in range(self.x.shape[1]):
-            column = self.x[:, feature]
-            for threshold in self.thresholds(feature, rows):
-                for missing_left in (False, True):
-                    left = [r for r in rows if (missing_left if column[r] != column[r] else
-                                                threshold is None or column[r] < threshold)]  # fmt: skip
-                    right = [r for r in rows if r not in left]
-                    (GL, HL), (GR, HR), (G, H) = self.sums(left), self.sums(right), self.sums(rows)
-                    if min(HL, HR) <= 0 or min(HL, HR) < self.p["min_child_weight"]:
-                        continue
-                    gain = self.score(GL, HL) + self.score(GR, HR) - self.score(G, H)
-                    if gain > most:
-                        found, most = (gain, feature, threshold, missing_left, left, right), gain
-        return found
-
-    def grow(self, rows: list[int], depth: int = 0):
-        """Return a split as (feature, threshold, missing, gain, cover, left, right), a leaf as (value, cover)."""
-        G, H = self.sums(rows)
-        found = self.best(rows) if depth < self.p["max_depth"] else None
-        if found is not None:
-            gain, feature, threshold, missing_left, left, right = found
-            children = self.grow(left, depth + 1), self.grow(right, depth + 1)
-            if gain >= self.p["gamma"] or max(map(len, children)) > 2:
-                return feature, threshold, "left" if missing_left else "right", gain, H, *children
-        if self.p["min_child_weight"] > H:
-            return 0.0, H
-        alpha, step = self.p["reg_alpha"], self.p["max_delta_step"]
-        weight = -np.sign(G) * max(abs(G) - alpha, 0.0) / (H + self.p["reg_lambda"])
-        return (max(-step, min(step, weight)) if step else weight), H
-
-
-def assert_same_tree(ours, expected) -> None:
-    assert len(ours) == len(expected), (ours, expected)
-    if len(ours) == 2:
-        assert ours == pytest.approx(expected, rel=1e-12, abs=1e-12)
-        return
-    assert ours[:3] == expected[:3]
-    assert ours[3:5] == pytest.approx(expected[3:5], rel=1e-12)
-    for child, twin in zip(ours[5:], expected[5:], strict=True):
-        assert_same_tree(child, twin)
-
-
-@pytest.mark.slow
-@METHODS
-@given(
-    seed=SEEDS,
-    max_depth=st.integers(1, 4),
-    reg_lambda=st.sampled_from([0.0, 1.0]),
-    reg_alpha=st.sampled_from([0.0, 0.0, 1.5]),
-    max_delta_step=st.sampled_from([0.0, 0.0, 1.0]),
-    gamma=st.sampled_from([0.0, 2.0, 9.0]),
-    min_child_weight=st.sampled_from([0.0, 1.0, 2.5]),
-)
-@settings(max_examples=30, deadline=None)
-def test_trees_are_the_plain_twins(tree_method, seed, **options):
-    rng = np.random.default_rng(seed)
-    n = 24
-    x = rng.integers(0, rng.choice([3, 12]), size=(n, 3)).astype(float)
-    x[:, 2] = x[:, 0]  # ties all the way
-    gone = rng.random((n, 3)) < rng.choice([0.0, 0.2, 0.7])
-    gone[0] = False
-    x[gone] = np.nan
-    y = rng.integers(-24, 25, n) / 4
-    y[:2] = -1.0, 1.0  # never constant
-    w = rng.integers(0, 4, n) / 2
-    w[:2] = 1.0
-    cuts = None if tree_method == "exact" else [1.0, 2.0, 4.5, 4.75, 9.0]
-    twin = Twin(x, y, w, cuts, options)
-    frame = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(y=pl.Series(y), w=pl.Series(w))
-    model = fb.fit(
-        frame, "y", weight="w", tree_method=tree_method, cuts=cuts and dict.fromkeys("abc", cuts),
-        n_estimators=1, learning_rate=1.0, base_score=0.0, **options,
-    )  # fmt: skip
-    assert_same_tree(nested(model), twin.grow(list(range(n))))
-
-
-# --- ties -------------------------------------------------------------------------------------------------------------
 
 
 @METHODS

@@ -8,17 +8,15 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.binning.bins import cut_positions, weighted_cut_positions
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
-from tests.support.engines import IN_DUCKDB, as_relation, assert_same, open_engine, shuffled
+from tests.support.engines import assert_same, open_engine
 from tests.support.examples import examples
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 from tests.support.xgboost_trees import compare_models, random_case, share_equal
@@ -128,14 +126,6 @@ def test_cuts_are_the_naive_twins(engine, number, proposal):
     check()
 
 
-@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=99), st.integers(2, 99))
-@settings(max_examples=examples(40))
-def test_with_equal_weights_cuts_are_those_of_hist(counts, max_bin):
-    before = np.cumsum([0, *counts])
-    expected = cut_positions(before[:-1], before[-1], max_bin).tolist()
-    assert weighted_cut_positions(before[:-1] * 0.25, before[-1] * 0.25, max_bin).tolist() == expected
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_node_is_cut_by_its_own_rows(engine):
     rng = np.random.default_rng(1)
@@ -159,18 +149,6 @@ def test_every_node_is_cut_by_its_own_rows(engine):
 
 
 # --- one model in all engines -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("objective", "max_bin", "proposal"), list(zip(LABELS, [4, 32], ["local", "global"], strict=True))
-)
-def test_every_engine_and_order_gives_one_model(objective, max_bin, proposal):
-    frame, target = every_type(250, seed=5), LABELS[objective]
-    options = {**SHAPE, "objective": objective, "weight": "w", "proposal": proposal, "max_bin": max_bin}
-    features = IN_DUCKDB[1::3]
-    data = [(frame, "numba"), (frame, "duckdb"), (shuffled(frame).lazy(), "polars"), (as_relation(frame), "auto")]
-    assert_same(objective, *(fb.fit(rows, target, engine=e, features=features, **options) for rows, e in data))
 
 
 @pytest.mark.slow
@@ -210,14 +188,6 @@ def test_validation_follows(engine, proposal):
 
 
 # --- beside hist, exact and XGBoost -----------------------------------------------------------------------------------
-
-
-def test_with_a_bin_for_each_value_it_is_hist():
-    frame = every_type(300, seed=5)
-    options = {**SHAPE, "objective": "binary:logistic", "features": list(FEATURES_BY_TYPE), "weight": "w",
-               "subsample": 0.8}  # fmt: skip
-    hist = fb.fit(frame, "late", **{**options, "tree_method": "hist"})
-    assert fb.fit(frame, "late", **options).trees.equals(hist.trees)
 
 
 @pytest.mark.parametrize("objective", LABELS)
@@ -269,26 +239,6 @@ def test_random_trees_of_few_values_are_xgboosts():
         counts += compare_models(case, "approx")
     assert counts["splits"] > 50
     assert share_equal(counts) > 0.95, counts
-
-
-@pytest.mark.slow
-def test_it_is_as_good_as_xgboosts_approx():
-    rng = np.random.default_rng(0)
-    losses = np.array([logistic_losses(rng) for _ in range(5)]).mean(axis=0)
-    assert losses[0] == pytest.approx(losses[1], rel=0.015)  # of one sample alone they are 4 % apart, either way
-
-
-def logistic_losses(rng: np.random.Generator) -> tuple[float, float]:
-    """Return our and XGBoost's loss on held-out rows."""
-    x = rng.normal(size=(6000, 6)).astype(np.float32)
-    y = rng.random(6000) < 1 / (1 + np.exp(-2 * (x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) + x[:, 3])))
-    frame = pl.DataFrame(x, schema=[f"x{i}" for i in range(6)]).with_columns(y=pl.Series(y))
-    shape = {"objective": "binary:logistic", "tree_method": "approx", "max_depth": 5, "max_bin": 8}
-    model = fb.fit(frame.head(4000), "y", n_estimators=10, **shape)
-    booster = xgboost.train({"nthread": 1, **shape}, xgboost.DMatrix(x[:4000], y[:4000]), 10)
-    scores = model.predict(frame.tail(2000)).to_numpy(), booster.predict(xgboost.DMatrix(x[4000:]))
-    ours, xgboosts = (float(-np.where(y[4000:], np.log(p), np.log1p(-p)).mean()) for p in scores)
-    return ours, xgboosts
 
 
 # --- what does not go together ----------------------------------------------------------------------------------------

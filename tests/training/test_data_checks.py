@@ -1,19 +1,13 @@
 """Every engine refuses the same data with the same sentence, before any of them starts to work."""
 
-import math
-import warnings
-
 import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 import frameboost as fb
 from tests.support.cases import cases
-from tests.support.examples import examples
 from tests.support.refusals import ENGINES, good, is_one_sentence, refused
 
 OF_LABELS = [
@@ -174,58 +168,3 @@ def test_bad_rows_are_refused_before_training(engine, monkeypatch):
         refused(engine, frame)
     with pytest.raises(AssertionError, match="training has begun"):
         fb.fit(good(), "y")
-
-
-VALUES = [0.0, 1.0, 2.5, -1.0, 1e-308, 1e151, math.inf, -math.inf, math.nan, None]
-
-
-def expected_refusal(labels: list, weights: list, objective: str) -> str | None:
-    """Return how the message has to begin, None where the data can be trained on: the rules, read off in order."""
-    known = [label for label in labels if label is not None and not math.isnan(label)]
-    heavy = [weight for weight in weights if weight is not None and not math.isnan(weight)]
-    n, lost = len(labels), len(labels) - len(known)
-    wrong = sum(label not in (0.0, 1.0) for label in known)
-    rules = [
-        (n == 0, "the data has no rows"),
-        (n == 1, "the data has 1 row;"),
-        (lost, f"target 'y' is NULL or NaN in {lost} of {n} rows"),
-        (any(map(math.isinf, known)), "target 'y' holds an infinite value"),
-        (any(abs(label) > 1e150 for label in known), "target 'y' holds values beyond ±1e+150"),
-        (objective == "binary:logistic" and wrong, "target 'y' holds other values than 0 and 1 (or false and true) "
-                                                   f"in {wrong} of {n} rows"),
-        (len(heavy) < n, f"weight 'w' is NULL or NaN in {n - len(heavy)} of {n} rows"),
-        (any(weight < 0 for weight in heavy), "weight 'w' holds negative values"),
-        (any(map(math.isinf, heavy)), "weight 'w' holds an infinite value"),
-        (any(weight > 1e150 for weight in heavy), "weight 'w' holds values beyond 1e+150"),
-        (not any(heavy), "weight 'w' is 0 in every row"),
-        (not any(weight > 1e-150 for weight in heavy), "weight 'w' is at most 1e-308"),
-    ]  # fmt: skip
-    return next((message for applies, message in rules if applies), None)
-
-
-@pytest.mark.slow  # hundreds of fits
-@settings(max_examples=examples(5), deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), max_size=4),
-    st.sampled_from(["reg:squarederror", "binary:logistic"]),
-)
-@example([(0.0, 0.0), (1.0, 0.0)], "binary:logistic")
-@example([(0.0, 1.0), (1.0, 0.0)], "binary:logistic")
-@example([(-1.0, 1.0), (2.5, 1.0)], "reg:squarederror")
-def test_labels_and_weights_are_judged_alike_by_every_engine(rows, objective):
-    labels, weights = [label for label, _ in rows], [weight for _, weight in rows]
-    frame = pl.DataFrame({"x": range(len(rows)), "y": labels, "w": weights},
-                         schema={"x": pl.Int64, "y": pl.Float64, "w": pl.Float64})  # fmt: skip
-    expected = expected_refusal(labels, weights, objective)
-    relation = duckdb.connect().from_arrow(frame.to_arrow())
-    options = {"weight": "w", "objective": objective, "n_estimators": 1}
-    for data, engine in [(frame, "numba"), (frame, "polars"), (relation, "duckdb")]:
-        if expected is None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", fb.FrameboostWarning)  # of constant labels
-                assert fb.fit(data, "y", engine=engine, **options).n_trees == 1
-            continue
-        with pytest.raises(fb.DataError) as error:
-            fb.fit(data, "y", engine=engine, **options)
-        assert str(error.value).startswith(expected)
-        assert is_one_sentence(str(error.value))

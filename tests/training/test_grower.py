@@ -165,6 +165,3 @@ def test_only_the_smaller_siblings_histogram_is_built(monkeypatch):
     for (nodes, sizes), level in zip(asked[1:], children[1:], strict=False):
         for node in nodes:
             assert sizes[node] <= sizes[level[level.index(node) ^ 1]]
-
-
-# --- the whole algorithm, plainly ------------------------------------------------------------------------------------

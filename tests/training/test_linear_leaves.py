@@ -202,23 +202,6 @@ def test_every_engine_gives_the_same_model(seed, shape, is_weighted):
 
 
 @pytest.mark.slow
-@cases("objective", ["binary:logistic", "count:poisson", "multi:softprob"])
-def test_other_objectives_give_one_structure(objective):
-    rng = np.random.default_rng(5)
-    frame = random_rows(rng, 400)
-    target = {"binary:logistic": pl.col("y") > pl.col("y").median(), "count:poisson": pl.col("y").abs().round(),
-              "multi:softprob": pl.col("y").rank().cast(pl.Int64) % 3}[objective]  # fmt: skip
-    frame = frame.select("x0", "x1", "k", target=target)
-    models = [fb.fit(frame, "target", engine=engine, objective=objective, linear_tree=True, n_estimators=2, max_depth=2,
-                     verbose=False) for engine in ENGINES]  # fmt: skip
-    for other in models[1:]:
-        np.testing.assert_allclose(
-            np.array(other.predict(frame, output="margin").to_list()),
-            np.array(models[0].predict(frame, output="margin").to_list()), rtol=1e-6, atol=1e-8,
-        )  # fmt: skip
-
-
-@pytest.mark.slow
 def test_neither_threads_nor_the_order_of_rows_matter(monkeypatch):
     monkeypatch.setattr(numba, "MIN_SORTED", 1)
     monkeypatch.setattr(sql, "MIN_SORTED", 1)
@@ -235,30 +218,6 @@ def test_neither_threads_nor_the_order_of_rows_matter(monkeypatch):
 
 
 # --- is it any good? --------------------------------------------------------------------------------------------------
-
-
-def test_on_a_smooth_function_it_is_as_good_as_lightgbms_and_better_than_constants():
-    lightgbm = pytest.importorskip("lightgbm")
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-3, 3, (3000, 3))
-    y = np.sin(x[:, 0]) * x[:, 1] + x[:, 2] ** 2 / 3 + rng.normal(size=3000) / 20
-    frame = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(y=pl.Series(y))
-    shape = {"n_estimators": 40, "learning_rate": 0.1, "verbose": False}
-    leafwise = {"max_leaves": 15, "grow_policy": "lossguide", "max_depth": 0}
-    train, rest = frame[:2000], frame[2000:]
-
-    def error(predicted):
-        return float(np.sqrt(np.mean((np.asarray(predicted) - y[2000:]) ** 2)))
-
-    ours, constant = (
-        error(fb.fit(train, "y", linear_tree=linear, linear_lambda=0.1, **shape, **leafwise).predict(rest))
-        for linear in (True, False)
-    )
-    data = lightgbm.Dataset(x[:2000], y[:2000], params={"linear_tree": True, "verbose": -1})
-    theirs = lightgbm.train({"linear_tree": True, "num_leaves": 15, "learning_rate": 0.1, "verbose": -1,
-                             "linear_lambda": 0.0, "num_threads": 1}, data, 40)  # fmt: skip
-    assert ours < 1.1 * error(theirs.predict(x[2000:]))
-    assert ours < 0.8 * constant
 
 
 # --- what does not go with it -----------------------------------------------------------------------------------------

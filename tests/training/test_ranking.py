@@ -142,24 +142,6 @@ def test_the_default_metric_is_that_of_the_pairs():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("objective", "weight"), list(zip(LOSSES, [None, "w", None], strict=True)))
-def test_engines_grow_the_same_trees(objective, weight):
-    frame = of_loss(objective)
-    metrics = ["ndcg@4", "ndcg-", *(["map@5", "pre"] if objective == "rank:map" else [])]
-    settings = {"objective": objective, "weight": weight, "eval_metric": metrics, **SHAPE, "n_estimators": 2}
-    first, *others = [fb.fit(frame, "y", engine=engine, **settings) for engine in ENGINES]
-    for other in others:
-        same = ["tree", "node", "feature", "threshold"]
-        assert other.trees.select(same).equals(first.trees.select(same))
-        for name in ("gain", "value"):
-            np.testing.assert_allclose(
-                other.trees[name].to_numpy(), first.trees[name].to_numpy(), rtol=1e-9, atol=1e-12
-            )
-        for name in first.history.columns:
-            np.testing.assert_allclose(other.history[name].to_numpy(), first.history[name].to_numpy(), rtol=1e-12)
-
-
-@pytest.mark.slow
 def test_queries_of_any_type_whose_rows_lie_anywhere():
     frame, options = data(n=100), {"objective": "rank:ndcg", **SHAPE, "n_estimators": 1}
     expected = fb.fit(frame, "y", **options)
@@ -179,16 +161,6 @@ def test_queries_of_any_type_whose_rows_lie_anywhere():
             rows.append((typed, "polars"))
         for given, engine in rows:
             assert fb.fit(given, "y", engine=engine, **options) == expected, (kind, engine)
-
-
-@pytest.mark.slow
-def test_a_database_need_not_keep_the_order_of_its_rows():
-    frame, options = data(n=3000), {"objective": "rank:ndcg", **SHAPE, "n_estimators": 1}
-    con = duckdb.connect()
-    con.execute("SET preserve_insertion_order = false; SET threads = 2")
-    con.register("arrived", frame.to_arrow())
-    model, expected = (fb.fit(rows, "y", **options).trees for rows in (con.table("arrived"), frame))
-    assert model.select("feature", "threshold").equals(expected.select("feature", "threshold"))
 
 
 @pytest.mark.slow

@@ -123,16 +123,6 @@ def test_exact_draws_too(parameters):
     assert model != fb.fit(DATA, "y", **options | {"seed": 1})
 
 
-@pytest.mark.slow
-@cases("objective", ["multi:softprob", "reg:absoluteerror"])
-def test_samples_of_other_losses_are_one_model(objective):
-    data = DATA.with_columns(kind=(pl.col("y") > -2).cast(pl.Int8) + (pl.col("y") > 2))
-    options = {"objective": objective, "features": FEATURES, "subsample": 0.5, "n_estimators": 1, "max_depth": 2}
-    target = "kind" if objective == "multi:softprob" else "y"
-    models = [fb.fit(data, target, engine=engine, **options, **QUIET) for engine in ENGINES]
-    assert_same(objective, *models)
-
-
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
@@ -311,13 +301,6 @@ def test_trees_split_on_what_was_drawn(shares, engine):
         assert allowed[FEATURES.index(feature)], (tree, node, feature)
         used.add((tree, feature))
     assert len({feature for _, feature in used}) > 4, "other trees draw other features"
-
-
-def test_one_feature_at_least_is_drawn():
-    model = fb.fit(DATA, "y", features=FEATURES, colsample_bytree=0.01, colsample_bynode=0.01, n_estimators=8, **QUIET)
-    by_tree = model.trees.drop_nulls("feature").group_by("tree").agg(pl.col("feature").n_unique())
-    assert by_tree.height == 8
-    assert (by_tree["feature"] == 1).all()
 
 
 # --- forests ----------------------------------------------------------------------------------------------------------

@@ -76,14 +76,7 @@ def our_left(row: dict, x: np.ndarray) -> np.ndarray:
 
 def compare(x: np.ndarray, y: np.ndarray, tree_method: str, **settings) -> Counter:
     """Grow a tree in each library; count nodes that are equal, and assert that all others are ties in float32."""
-    options = {
-        "n_estimators": 1,
-        "learning_rate": 1.0,
-        "base_score": 0.0,
-        "verbose": False,
-        "cat_smooth": 0.0,
-        **settings,
-    }
+    options = {"n_estimators": 1, "learning_rate": 1.0, "base_score": 0.0, "cat_smooth": 0.0, **settings}
     ours = fb.fit(as_frame(x, y), "y", tree_method=tree_method, **options).trees.rows(named=True)
     theirs = xgboosts_tree(x, y, settings)
     counts: Counter = Counter()
@@ -117,17 +110,10 @@ def compare(x: np.ndarray, y: np.ndarray, tree_method: str, **settings) -> Count
 
 
 @METHODS
-@cases(
-    "settings",
-    [
-        {},
-        {"max_cat_to_onehot": 1},
-        {"max_cat_to_onehot": 100},
-        {"reg_lambda": 0.0, "min_child_weight": 0.0},
-        {"reg_lambda": 10.0, "min_child_weight": 8.0},
-        {"reg_alpha": 3.0, "max_cat_to_onehot": 6},
-    ],
-)
+@cases("settings", [
+    {}, {"max_cat_to_onehot": 1}, {"max_cat_to_onehot": 100}, {"reg_lambda": 0.0, "min_child_weight": 0.0},
+    {"reg_lambda": 10.0, "min_child_weight": 8.0}, {"reg_alpha": 3.0, "max_cat_to_onehot": 6},
+])  # fmt: skip
 def test_trees_on_categories_are_xgboosts(tree_method, settings):
     counts = Counter()
     for seed in range(4):

@@ -240,26 +240,10 @@ def test_dropped_trees_are_drawn_by_the_seed():
 # --- rows and what comes with them ------------------------------------------------------------------------------------
 
 
-def test_weights_are_xgboosts():
-    predicted = assert_same(ours("amount", {}), theirs("amount", {}))
-    without = theirs("amount", {}, matrix(rows(), "amount", weight=None))
-    assert_same(ours("amount", {}, weight=None), without)
-    assert not np.allclose(without.predict(matrix(rows(), "amount")), predicted, rtol=1e-3)
-
-
 def test_base_margins_are_xgboosts():
     data = matrix(rows(), "amount", base_margin=rows()["start"].to_numpy())
     model, booster = ours("amount", {"base_score": 0.0}, base_margin="start"), theirs("amount", {}, data)
     np.testing.assert_allclose(model.predict(rows(), base_margin="start"), booster.predict(data), rtol=1e-5, atol=1e-5)
-
-
-def test_bounds_of_a_time_are_xgboosts():
-    assert_same(ours("life", AFT), theirs("life", AFT))
-
-
-def test_several_targets_are_xgboosts():
-    targets = ["amount", "start"]
-    assert_same(ours(targets, {}), theirs(targets, {"multi_strategy": "one_output_per_tree"}))
 
 
 def test_missing_is_null_and_nan_alike():
@@ -411,12 +395,6 @@ def test_cross_validation_stops_as_xgboosts():
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------
-
-
-def test_margins_are_xgboosts():
-    margins = ours("late", LOGISTIC).predict(rows(), output="margin")
-    expected = theirs("late", LOGISTIC).predict(matrix(rows(), "late"), output_margin=True)
-    np.testing.assert_allclose(margins, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_slice_of_a_model_is_its_range_of_rounds():

@@ -1,6 +1,8 @@
-"""Our trees are XGBoost's, node for node."""
+"""Our trees are XGBoost's, node for node, on real and on random rows, and where float32 is at its limits."""
 
 import json
+from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,10 +12,19 @@ import sklearn.datasets
 import xgboost
 
 import frameboost as fb
-from tests.support.cases import cases, some_pairs
-from tests.support.xgboost_trees import Case, compare_models
+from tests.support.cases import some_pairs
+from tests.support.xgboost_trees import (
+    Case,
+    compare_models,
+    our_trees,
+    quantile_cuts,
+    random_case,
+    share_equal,
+    to_frame,
+)
 
 SQUARED, LOGISTIC = "reg:squarederror", "binary:logistic"
+ALL_IN_ONE_TREE = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0}
 
 
 @cache
@@ -64,13 +75,6 @@ SETTINGS = {
 }
 
 
-def xgboost_cuts(x: np.ndarray, y: np.ndarray, max_bin: int, weight: np.ndarray | None = None) -> dict:
-    matrix = xgboost.QuantileDMatrix(x, y, max_bin=max_bin, weight=weight)
-    indptr, values = matrix.get_quantile_cut()
-    # The first value lies below, the last above all of the column's.
-    return {f"x{i}": values[indptr[i] + 1 : indptr[i + 1] - 1] for i in range(x.shape[1])}
-
-
 def check(counts, least: int) -> None:
     """Assert that the comparison was one: many equal splits, and next to no ties."""
     assert counts["equal"] >= least, counts
@@ -96,30 +100,11 @@ def test_exact_trees_are_xgboosts(name, settings):
 @pytest.mark.parametrize(("name", "settings"), some_pairs(DATA, SETTINGS, 3))
 def test_hist_trees_on_xgboosts_cuts_are_xgboosts(name, settings):
     x, y, objective = data(name)
-    case = Case(
-        x, y, objective, {"n_estimators": 4, "max_depth": 6, "max_bin": 32} | SETTINGS[settings],
-        cuts=xgboost_cuts(x, y, 32),
-    )  # fmt: skip
-    counts = compare_models(case, "hist")
+    case = Case(x, y, objective, {"n_estimators": 4, "max_depth": 6, "max_bin": 32} | SETTINGS[settings])
+    counts = compare_models(replace(case, cuts=quantile_cuts(case)), "hist")
     check(counts, least=4)
     if np.isnan(x).any():
         assert counts["default direction"] > 0
-
-
-@pytest.mark.slow
-@cases("shape", [
-    {"grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0},
-    {"grow_policy": "lossguide", "max_leaves": 12, "max_depth": 4},
-    {"grow_policy": "depthwise", "max_leaves": 9, "max_depth": 6},
-])  # fmt: skip
-@cases("name", ["breast cancer with gaps", "steep"])
-def test_trees_limited_by_leaves_are_xgboosts(name, shape):
-    x, y, objective = data(name)
-    case = Case(
-        x, y, objective, {"n_estimators": 4, "max_bin": 64, "min_child_weight": 0.5} | shape,
-        cuts=xgboost_cuts(x, y, 64),
-    )  # fmt: skip
-    check(compare_models(case, "hist"), least=20)
 
 
 @pytest.mark.parametrize("tree_method", ["exact", "hist"])
@@ -127,9 +112,114 @@ def test_trees_limited_by_leaves_are_xgboosts(name, shape):
 def test_weighted_trees_are_xgboosts(name, tree_method):
     x, y, objective = data(name)
     weight = np.random.default_rng(3).integers(0, 4, len(y)) / 2  # some rows count for nothing
-    cuts = xgboost_cuts(x, y, 32, weight) if tree_method == "hist" else None
-    settings = {"n_estimators": 3, "max_depth": 5} | ({"max_bin": 32} if cuts else {})
-    check(compare_models(Case(x, y, objective, settings, weight, cuts), tree_method), least=20)
+    case = Case(x, y, objective, {"n_estimators": 3, "max_depth": 5, "max_bin": 32}, weight)
+    case = replace(case, cuts=quantile_cuts(case) if tree_method == "hist" else None)
+    check(compare_models(case, tree_method), least=20)
+
+
+# With γ, since XGBoost would spend leaves of its budget on gains that are float32 noise.
+SHAPES = (
+    {},
+    {"grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0, "gamma": 0.5},
+    {"grow_policy": "lossguide", "max_leaves": 12, "max_depth": 4, "gamma": 0.5},
+    {"grow_policy": "depthwise", "max_leaves": 7, "gamma": 0.5},
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tree_method", "n_splits", "n_missing"), [("exact", 300, 50), ("hist", 100, 30)])
+def test_random_trees_are_xgboosts(tree_method, n_splits, n_missing):
+    counts = Counter()
+    for seed in range(8):
+        case = random_case(seed, SHAPES if tree_method == "hist" else ({},))
+        case = replace(case, cuts=quantile_cuts(case) if tree_method == "hist" else None)
+        counts += compare_models(case, tree_method)
+    assert counts["splits"] > n_splits
+    assert counts["default direction"] > n_missing
+    assert share_equal(counts) > 0.95, counts
+
+
+@pytest.mark.parametrize("max_bin", [2, 256])
+def test_cuts_below_and_above_all_values_change_nothing(max_bin):
+    x, y = data("diabetes")[0].copy(), data("diabetes")[1]
+    x[np.random.default_rng(0).random(x.shape) < 0.1] = np.nan
+    case = Case(x, y, "reg:squarederror", {"n_estimators": 2, "max_depth": 4, "max_bin": max_bin})
+    trimmed, whole = quantile_cuts(case), quantile_cuts(case, trimmed=False)
+    assert [len(whole[name]) - len(cuts) for name, cuts in trimmed.items()] == [2] * 10
+    counts = compare_models(replace(case, cuts=trimmed), "hist")
+    assert share_equal(counts) > 0.95, counts
+    assert compare_models(replace(case, cuts=whole), "hist") == counts
+
+
+@pytest.mark.parametrize("start", [1.0, -1.0, 0.0, 2.0**24, -3e-39])
+def test_between_neighbouring_float32_the_threshold_parts_them(start):
+    # Nothing in float32 lies between them: the midpoint rounds up to the upper one or down to the lower one, in turn.
+    values = [np.float32(start)]
+    while len(values) < 48:
+        values.append(np.nextafter(values[-1], np.float32(np.inf)))
+    values = np.array(values)
+    y = np.random.default_rng(1).normal(size=48)
+    case = Case(values[:, None], y, SQUARED, ALL_IN_ONE_TREE | {"max_depth": 6})
+    counts = compare_models(case, "exact")
+    assert counts["equal"] == counts["splits"] > 20
+    # Where missing goes right XGBoost takes the lower one, which sends its rows to the wrong side; ours parts them.
+    frame = pl.DataFrame({"x": [*values.tolist()[:2], None], "y": [0.0, 1.0, 1.0]}, schema_overrides={"x": pl.Float32})
+    (root, *leaves), = our_trees(fb.fit(frame, "y", tree_method="exact", **ALL_IN_ONE_TREE))  # fmt: skip
+    assert float(values[0]) < root.threshold <= float(values[1])
+    assert not root.missing_left
+    assert [leaf.cover for leaf in leaves] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "low, high, expected", [(1, 2, 2), (1, 4, 3), (-2, -1, -1), (-3, 0, -1), (2**62, 2**62 + 1, 2**62 + 1)]
+)
+def test_the_threshold_of_integers_is_the_least_above_the_midpoint(low, high, expected):
+    frame = pl.DataFrame({"x": [low, high], "y": [0.0, 1.0]})
+    assert fb.fit(frame, "y", tree_method="exact", n_estimators=1).ensemble.trees[0].threshold[0] == expected
+
+
+@pytest.mark.parametrize("gamma, least", [(0.0, 10), (1.0, 6), (40.0, 3)])
+def test_splits_are_pruned_from_the_bottom_as_xgboost_prunes_them(gamma, least):
+    # An exclusive or: the first split of each branch gains next to nothing, the one below it nearly everything.
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 2, size=(400, 4)).astype(np.float32)
+    y = 3 * (x[:, 0] != x[:, 1]) + 0.3 * x[:, 2] + rng.normal(size=400) / 5
+    case = Case(x, y, SQUARED, {"n_estimators": 2, "max_depth": 4, "gamma": gamma, "learning_rate": 1.0})
+    counts = compare_models(case, "exact")
+    assert counts["equal"] == counts["splits"] >= least
+    weakest = min(node.gain for tree in our_trees(_fit(case)) for node in tree if not node.is_leaf)
+    assert (weakest < gamma) == (gamma > 0), "a weak split is kept for the strong ones below it"
+
+
+@pytest.mark.parametrize("tree_method", ["exact", "hist"])
+@pytest.mark.parametrize("weight, leaf", [(0.25, 0.0), (0.5, 4 / 3)])
+def test_a_root_lighter_than_min_child_weight_has_no_say(tree_method, weight, leaf):
+    # G = ∓3w at base score 1, H = 3w: with w = ¼ that is less than 1, with w = ½ it is not, but a child's is.
+    x, y = np.array([[1.0], [2.0], [3.0]], dtype=np.float32), np.array([2.0, 3.0, 2.0])
+    options = {"tree_method": tree_method, "base_score": 1.0, "reg_lambda": 0.0, "learning_rate": 1.0}
+    frame = pl.DataFrame({"x": x[:, 0], "y": y, "w": [weight] * 3})
+    model = fb.fit(frame, "y", weight="w", n_estimators=1, **options)
+    matrix = xgboost.DMatrix(x, y, weight=[weight] * 3)
+    booster = xgboost.train(options | {"lambda": 0.0, "eta": 1.0}, matrix, 1)
+    assert model.trees["feature"].to_list() == [None]
+    np.testing.assert_allclose(model.predict(frame), np.full(3, 1 + leaf), rtol=1e-12)
+    np.testing.assert_allclose(booster.predict(matrix), np.full(3, 1 + leaf), rtol=1e-6)
+
+
+@pytest.mark.parametrize("objective", [SQUARED, LOGISTIC])
+def test_a_whole_ensemble_is_xgboosts(objective):
+    # Each library on its own, from the base score on: the trees above were grown on common margins.
+    x, y, _ = data("diabetes")
+    y = (y > 140).astype(float) if objective == LOGISTIC else y
+    case = Case(x, y, objective, {"n_estimators": 20, "max_depth": 3})
+    margins = _fit(case).predict(to_frame(case), output="margin")
+    matrix = xgboost.DMatrix(x, y)
+    booster = xgboost.train({"objective": objective, "tree_method": "exact", "max_depth": 3}, matrix, 20)
+    np.testing.assert_allclose(margins, booster.predict(matrix, output_margin=True), rtol=1e-5, atol=1e-5)
+
+
+def _fit(case: Case) -> fb.Model:
+    return fb.fit(to_frame(case), "y", objective=case.objective, tree_method="exact", **case.settings)
 
 
 @pytest.mark.parametrize("name", ["diabetes", "steep"])

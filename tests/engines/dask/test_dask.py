@@ -45,15 +45,6 @@ def test_the_model_is_that_of_one_machine(client, frame, target, engine, more):
     assert model.history.equals(whole.history)
 
 
-@pytest.mark.slow
-def test_files_are_read_by_the_workers(client, frame, tmp_path):
-    parts = []
-    for number, part in enumerate(frame.iter_slices(150)):
-        part.select(*FEATURES, "amount").write_parquet(tmp_path / f"{number}.parquet")
-        parts.append(pl.scan_parquet(tmp_path / f"{number}.parquet"))
-    assert fb.fit(parts, "amount", engine=fb.Dask(client), **OPTIONS) == fb.fit(frame, "amount", **OPTIONS)
-
-
 def set_available_memory(size: int | None) -> None:
     """Have a worker believe that so much is available, or (None) look again."""
     original = vars(storage).setdefault("_original", storage.available_memory)
@@ -69,13 +60,9 @@ def test_rows_that_do_not_fit_into_the_memory_of_workers(client, frame, tmp_path
     before, seen = client.run(mapped_files), []
     client.run(set_available_memory, 0)
     try:
-        model = fb.fit(
-            pl.scan_parquet(tmp_path / "*.parquet"),
-            "amount",
-            engine=fb.Dask(client, shards=3),
-            callbacks=[lambda *_: seen.append(client.run(mapped_files))],
-            **options,
-        )
+        callbacks = [lambda *_: seen.append(client.run(mapped_files))]
+        scan = pl.scan_parquet(tmp_path / "*.parquet")
+        model = fb.fit(scan, "amount", engine=fb.Dask(client, shards=3), callbacks=callbacks, **options)
         assert model.to_json() == whole.to_json()
     finally:
         client.run(set_available_memory, None)
@@ -158,6 +145,8 @@ def test_nothing_is_left_on_the_cluster(client, frame):
             signal.raise_signal(signal.SIGINT)
 
     nothing = frame.with_columns(amount=pl.lit(None, pl.Float64))
+    with pytest.raises(fb.ParameterError, match=r"shards=2 divides rows of this process; give engine=fb.Dask\(...,"):
+        fb.fit(frame, "amount", engine=fb.Dask(client), shards=2, **OPTIONS)
     with pytest.raises(fb.DataError, match="target 'amount' is NULL or NaN in 600 of 600 rows"):
         fb.fit(nothing, "amount", engine=fb.Dask(client), **OPTIONS)
     with pytest.raises(ZeroDivisionError):
@@ -196,14 +185,6 @@ def test_other_versions_are_refused():
 
 
 @pytest.mark.slow
-def test_a_closed_client_is_refused(cluster, frame):
-    client = distributed.Client(cluster)
-    client.close()
-    with pytest.raises(fb.ClusterError, match="the Dask client is closed"):
-        fb.fit(frame, "amount", engine=fb.Dask(client), **OPTIONS)
-
-
-@pytest.mark.slow
 def test_a_cluster_without_workers_is_refused(frame):
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
@@ -225,18 +206,13 @@ def test_what_is_no_client_is_refused(frame, engine, says):
 
 
 @pytest.mark.slow
-def test_shards_are_an_argument_of_the_engine(client, frame):
-    with pytest.raises(fb.ParameterError, match=r"shards=2 divides rows of this process; give engine=fb.Dask\(...,"):
-        fb.fit(frame, "amount", engine=fb.Dask(client), shards=2, **OPTIONS)
-
-
-@pytest.mark.slow
 def test_a_client_that_is_not_the_default_one(cluster, client, frame):
     with distributed.Client(cluster, set_as_default=False) as other:
         model = fb.fit(frame, "amount", engine=fb.Dask(other, engine="auto"), **OPTIONS)
         assert model == fb.fit(frame, "amount", **OPTIONS)
-        with pytest.raises(fb.ClusterError, match="the Dask client is closed"):
-            fb.fit(frame, "amount", engine=fb.Dask(other), callbacks=[lambda *_: other.close()], **OPTIONS)
+        for callbacks in ([lambda *_: other.close()], []):  # in mid-fit, and before
+            with pytest.raises(fb.ClusterError, match="the Dask client is closed"):
+                fb.fit(frame, "amount", engine=fb.Dask(other), callbacks=callbacks, **OPTIONS)
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import frameboost as fb
 from frameboost.engines.duckdb.binning import Cells
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
@@ -83,16 +82,3 @@ def test_a_missing_value_has_no_cell_and_does_not_fail():
 )
 def test_no_cells_where_they_would_not_help(kind, cuts):
     assert Cells.of(FeatureType(kind), list(cuts)) is None
-
-
-def test_models_are_the_same_with_cells_and_without():
-    n = 5_000
-    frame = pl.DataFrame({
-        "normal": RNG.normal(size=n), "single": RNG.normal(size=n).astype(np.float32),
-        "heavy": np.exp(RNG.normal(size=n) * 8), "whole": RNG.integers(-(2**62), 2**62, n),
-        "gaps": np.where(RNG.random(n) < 0.1, NAN, RNG.choice([-INF, -1.0, 0.5, 1e300, INF], n) * RNG.random(n)),
-    })  # fmt: skip
-    label = pl.col("normal").round(1) + pl.col("single").cast(pl.Float64).round(1) + (pl.col("heavy") > 1)
-    frame = frame.with_columns(y=label + (pl.col("whole") > 0) * 3)
-    shape = {"n_estimators": 2, "max_depth": 6, "verbose": False}
-    assert fb.fit(frame, "y", engine="duckdb", **shape) == fb.fit(frame, "y", engine="numba", **shape)

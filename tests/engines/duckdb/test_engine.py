@@ -122,14 +122,6 @@ def test_cuts_do_not_depend_on_an_estimate_of_how_many_values_there_are(n_values
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", [{"max_depth": 0, "max_leaves": 30, "grow_policy": "lossguide"},
-                                    {"max_depth": 5, "grow_policy": "symmetric"}])  # fmt: skip
-def test_nodes_are_numbered_anew_as_they_are_asked_for(con, frame, policy):
-    options = {"n_estimators": 1, "min_child_weight": 0, "verbose": False, **policy}
-    assert fb.fit(con.table("flights"), "amount", **options) == fb.fit(frame, "amount", **options)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "several",
     [

@@ -143,14 +143,3 @@ def test_equals_within_queries_stay_in_the_order_of_the_rows(share_of_equals, wi
         ranked, places = queries.ranked(value.ravel()), queries.window("rank", value.ravel(), None)
     assert ranked.tolist() == expected.ravel().tolist()
     assert places[ranked].tolist() == np.tile(np.arange(width), 2000).tolist()
-
-
-def test_queries_of_several_lengths_whose_rows_are_apart_are_ranked():
-    rng = np.random.default_rng(6)
-    query_of, value = rng.permutation(np.repeat(np.arange(40), np.arange(1, 41))), rng.normal(size=820).round(1)
-    with closing(Workers(2)) as workers:
-        queries = Queries(query_of, workers)
-        ranked, places = queries.ranked(value), queries.window("rank", value, None)
-    assert ranked.tolist() == np.lexsort((np.arange(820), -value, query_of)).tolist()
-    by_query = np.sort(query_of)
-    assert places[ranked].tolist() == (np.arange(820) - np.searchsorted(by_query, by_query)).tolist()

@@ -9,48 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameboost.binning.bins import weighted_cut_positions
+from frameboost.engines.memory import partition
 from frameboost.engines.memory.approx import bin_nodes, sum_below
 from frameboost.engines.memory.exact import category_histogram, fill_block, move_rows, part_block, scan_column
 from frameboost.engines.memory.gradients import put_gh, round_gh
 from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
-from frameboost.engines.memory.partition import (
-    add_by_node,
-    add_by_side,
-    children_of,
-    fill_sides,
-    move_pieces,
-    number_rows,
-    one_share,
-    part_drawn,
-    part_rows,
-    pieces_of,
-    share_pieces,
-    shares_of,
-    sides_of,
-    take_rows,
-)
 from frameboost.engines.memory.sampling import draw_gh
 from frameboost.runtime.workers import Workers
-from tests.support.naive_kernels import (
-    naive_add_by_side,
-    naive_add_more,
-    naive_bin_nodes,
-    naive_build_histograms,
-    naive_cut_by_weight,
-    naive_draw_gh,
-    naive_fill_block,
-    naive_fill_sides,
-    naive_move_rows,
-    naive_part_block,
-    naive_part_drawn,
-    naive_part_rows,
-    naive_pieces_of,
-    naive_put_gh,
-    naive_round_gh,
-    naive_scan_column,
-    naive_share_pieces,
-    naive_sum_below,
-)
+from tests.support import naive_kernels as twins
 
 SEEDS = st.integers(0, 2**32 - 1)
 PIECES = st.lists(st.integers(0, 40), max_size=6).map(
@@ -82,15 +48,15 @@ def test_build_histograms(seed, n_features, most, dtype, is_first):
     rows = rng.permutation(n).astype(np.uint32)
     middle = n * 4 // 5  # the first node has the most, so several shares are of it
     pieces = [[0, 3, middle], [1, middle, middle], [2, middle + 5, n - 7], [2, n - 2, n]]
-    parts, firsts = share_pieces(as_array(pieces), most, 1)
+    parts, firsts = partition.share_pieces(as_array(pieces), most, 1)
     places, out = np.array([4, 0, 3]), np.full((5, ends[-1], 2), 0.5)
     more = np.zeros((most - 1, ends[-1], 2))
-    expected = naive_build_histograms(codes, rows, pieces, pairs, ends - sizes, out, places, is_first=is_first)
+    expected = twins.naive_build_histograms(codes, rows, pieces, pairs, ends - sizes, out, places, is_first=is_first)
     with closing(Workers(2)) as workers:
         team = workers.team(most)
         slots, blocks = ends - sizes, may_block(codes, ends[-1])
         build_histograms(team, codes, rows, parts, firsts, pairs, slots, out, places, more, is_first, blocks)
-    summed = naive_add_more(parts.tolist(), firsts.tolist(), more, out, places)
+    summed = twins.naive_add_more(parts.tolist(), firsts.tolist(), more, out, places)
     add_more(parts, firsts, more, out, places)
     np.testing.assert_array_equal(out, summed)
     np.testing.assert_array_equal(out, expected)
@@ -106,25 +72,25 @@ def test_part_rows_and_add_by_side(seed, most):
     n = 50
     columns, sides = rng.integers(0, 7, (3, n)).astype(rng.choice(["u1", "u2", "u4"])), rng.random((4, 7)) < 0.5
     places, rows = np.array([-1, 0, -1, 2]), np.full(2 * n, 99, dtype=np.uint32)  # some splits' columns are elsewhere
-    number_rows(rows, 0, n // 3)
-    number_rows(rows, n // 3, n)
+    partition.number_rows(rows, 0, n // 3)
+    partition.number_rows(rows, n // 3, n)
     assert rows.tolist() == [*range(n)] + [99] * n
     rng.shuffle(rows[:n])
-    parts, firsts = share_pieces(as_array([(3, 3, 20), (1, 20, 20), (1, 22, 50), (0, 0, 3)]), most, 1)
+    parts, firsts = partition.share_pieces(as_array([(3, 3, 20), (1, 20, 20), (1, 22, 50), (0, 0, 3)]), most, 1)
     counts, margins = np.full(len(parts), 7), np.zeros(n)
     values = np.array([[9.0, 9.0], [3.0, 4.0], [9.0, 9.0], [1.0, 2.0]])
     before, plain = rows.tolist(), parts.tolist()
-    moved, n_left = naive_part_rows(columns, places, sides, before, plain)
+    moved, n_left = twins.naive_part_rows(columns, places, sides, before, plain)
     n_left = [7 if count is None else count for count in n_left]  # not written
     with closing(Workers(2)) as workers:
         arguments = workers.team(most), columns, places, sides.ravel(), np.arange(0, 28, 7), rows
-        add_by_side(*arguments, parts, firsts, values, margins)
-        assert margins.tolist() == naive_add_by_side(columns, places, sides, before, plain, values, [0.0] * n)
-        part_rows(*arguments, parts, firsts, counts)
+        partition.add_by_side(*arguments, parts, firsts, values, margins)
+        assert margins.tolist() == twins.naive_add_by_side(columns, places, sides, before, plain, values, [0.0] * n)
+        partition.part_rows(*arguments, parts, firsts, counts)
         assert (rows.tolist(), counts.tolist()) == (moved, n_left)
         back = parts + np.array([0, n, n])
-        part_rows(*arguments, back, firsts, counts)
-    moved_back, _ = naive_part_rows(columns, places, sides, moved, back.tolist())
+        partition.part_rows(*arguments, back, firsts, counts)
+    moved_back, _ = twins.naive_part_rows(columns, places, sides, moved, back.tolist())
     assert (rows.tolist(), counts.tolist()) == (moved_back, n_left)
     for split, start, stop in plain:
         if places[split] >= 0:
@@ -134,42 +100,44 @@ def test_part_rows_and_add_by_side(seed, most):
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.integers(1, 9)), min_size=1, max_size=5))
 def test_fill_sides(splits):
     bins, missing_left, n_codes = map(list, zip(*splits, strict=True))
-    for fill in (fill_sides, sides_of):
+    for fill in (partition.fill_sides, partition.sides_of):
         goes_left, starts = fill(np.array(bins), np.array(missing_left), np.array(n_codes))
         found = [goes_left[a:b].tolist() for a, b in pairwise(starts)]
-        assert found == naive_fill_sides(bins, missing_left, n_codes)
+        assert found == twins.naive_fill_sides(bins, missing_left, n_codes)
         assert starts.tolist() == [sum(n_codes[:i]) for i in range(len(splits) + 1)]
 
 
 @given(PIECES, st.lists(st.integers(0, 5), unique=True))
 @settings(deadline=None)
 def test_pieces_of(pieces, nodes):
-    found = pieces_of(np.array(nodes, dtype=np.int64), as_array(pieces), 6)
-    assert found.tolist() == naive_pieces_of(nodes, pieces)
+    found = partition.pieces_of(np.array(nodes, dtype=np.int64), as_array(pieces), 6)
+    assert found.tolist() == twins.naive_pieces_of(nodes, pieces)
 
 
 @given(PIECES, st.integers(1, 7), st.integers(0, 30))
 @settings(deadline=None)
 def test_share_pieces(pieces, most, smallest):
-    parts, firsts = share_pieces(as_array(pieces), most, smallest)
-    assert (parts.tolist(), firsts.tolist()) == naive_share_pieces(pieces, most, smallest)
+    parts, firsts = partition.share_pieces(as_array(pieces), most, smallest)
+    assert (parts.tolist(), firsts.tolist()) == twins.naive_share_pieces(pieces, most, smallest)
     sizes = [sum(stop - start for _, start, stop in parts[a:b]) for a, b in pairwise(firsts)]
     assert len(sizes) <= most
     assert max(sizes) - min(sizes) <= 1
     assert len(sizes) == 1 or min(sizes) >= smallest
-    parts, firsts = shares_of(np.array([2, 0]), as_array(pieces), 3, most, smallest)
-    assert (parts.tolist(), firsts.tolist()) == naive_share_pieces(naive_pieces_of([2, 0], pieces), most, smallest)
+    parts, firsts = partition.shares_of(np.array([2, 0]), as_array(pieces), 3, most, smallest)
+    assert (parts.tolist(), firsts.tolist()) == twins.naive_share_pieces(
+        twins.naive_pieces_of([2, 0], pieces), most, smallest
+    )
 
 
 def test_shares_by_hand():
     pieces = as_array([[5, 0, 7], [6, 9, 9], [7, 10, 13], [7, 20, 22]])
-    parts, firsts = share_pieces(pieces, 3, 4)
+    parts, firsts = partition.share_pieces(pieces, 3, 4)
     assert parts.tolist() == [[5, 0, 4], [5, 4, 7], [7, 10, 11], [7, 11, 13], [7, 20, 22]]
     assert firsts.tolist() == [0, 1, 3, 5]
-    assert share_pieces(pieces, 3, 5)[1].tolist() == [0, 1, 4], "12 rows are two shares of 5 or more"
+    assert partition.share_pieces(pieces, 3, 5)[1].tolist() == [0, 1, 4], "12 rows are two shares of 5 or more"
 
 
-@pytest.mark.parametrize("move", [move_pieces, children_of])
+@pytest.mark.parametrize("move", [partition.move_pieces, partition.children_of])
 def test_move_pieces(move):
     pieces, parted = [[4, 0, 6], [2, 6, 10], [4, 30, 36]], [[0, 0, 3], [0, 3, 6], [0, 30, 36]]
     n_left = np.array([1, 3, 2])
@@ -179,14 +147,14 @@ def test_move_pieces(move):
 
 def test_take_rows():
     rows, out = np.arange(40, 0, -1).astype(np.uint32), np.zeros(40)
-    take_rows(np.arange(50.0) / 2, rows, out)
+    partition.take_rows(np.arange(50.0) / 2, rows, out)
     assert out.tolist() == [row / 2 for row in rows.tolist()]
 
 
 def test_add_by_node():
     margins, rows = np.arange(5.0), np.array([4, 0, 3, 1, 2], dtype=np.uint32)
     parts, firsts, values = [[1, 3, 5], [0, 0, 1], [0, 1, 2]], np.array([0, 2, 3]), np.array([10.0, 100.0])
-    add_by_node(Workers(1).team(2), margins, rows, as_array(parts), firsts, values)
+    partition.add_by_node(Workers(1).team(2), margins, rows, as_array(parts), firsts, values)
     assert margins.tolist() == [10.0, 101.0, 102.0, 3.0, 14.0]
 
 
@@ -198,14 +166,14 @@ def test_add_by_node():
 def test_put_gh_and_round_gh(seed):
     rng = np.random.default_rng(seed)
     g, h, pairs = rng.normal(size=40), rng.random(40), np.full((40, 2), 7.0)
-    expected, largest = naive_put_gh(g[3:], h[3:])
+    expected, largest = twins.naive_put_gh(g[3:], h[3:])
     assert put_gh(g[3:], h[3:], pairs[3:]) == largest
     assert pairs.tolist() == [[7.0, 7.0]] * 3 + expected.tolist()
-    expected, totals = naive_round_gh(pairs[10:], 16, 4)
+    expected, totals = twins.naive_round_gh(pairs[10:], 16, 4)
     assert round_gh(pairs[10:], 1.5 * 2.0**52 / 16, 1.5 * 2.0**52 / 4) == totals
     assert pairs[10:].tolist() == expected.tolist()
     g[7] = np.nan
-    assert put_gh(g, h, pairs) == naive_put_gh(g, h)[1]
+    assert put_gh(g, h, pairs) == twins.naive_put_gh(g, h)[1]
 
 
 @given(SEEDS, st.integers(0, 50), st.integers(1, 3), st.integers(0, 2**32))
@@ -216,9 +184,9 @@ def test_draw_gh_and_part_drawn(seed, n, count, limit):
     out, totals, rows = np.full((n, 2), 0.5), np.empty((count, 2)), np.empty(n, np.uint32)
     with closing(Workers(2)) as workers:
         draw_gh(workers.team(count), pairs, positions, seed, limit, out, totals)
-    drawn = naive_draw_gh(pairs, positions.tolist(), seed, limit).reshape(-1, 2)
+    drawn = twins.naive_draw_gh(pairs, positions.tolist(), seed, limit).reshape(-1, 2)
     assert (out.tolist(), totals.sum(axis=0).tolist()) == (drawn.tolist(), drawn.sum(axis=0).tolist())
-    assert (part_drawn(out, rows), rows.tolist()) == naive_part_drawn(drawn)[::-1]
+    assert (partition.part_drawn(out, rows), rows.tolist()) == twins.naive_part_drawn(drawn)[::-1]
 
 
 # --- sorted columns ---------------------------------------------------------------------------------------------------
@@ -234,7 +202,7 @@ def test_fill_block_and_scan_column(seed, reg_lambda, min_child_weight):
     order = np.lexsort([np.where(codes == n_values, -1, codes.astype(int)), node_of]).astype(np.uint32)
     edges, block = np.searchsorted(node_of[order], [0, 1, 2, 3]), np.empty(n, dtype=np.uint64)
     fill_block(order, codes, block)
-    assert block.tolist() == naive_fill_block(order, codes)
+    assert block.tolist() == twins.naive_fill_block(order, codes)
     G, H = np.array([pairs[node_of == node].sum(axis=0) for node in (2, 0)]).T.copy()
     parent = np.divide(G * G, H + reg_lambda, out=np.zeros(2), where=H > 0)
     best, stats = np.empty((2, 4), dtype=np.int64), np.empty((2, 3))
@@ -243,7 +211,7 @@ def test_fill_block_and_scan_column(seed, reg_lambda, min_child_weight):
                 parent, best, stats)  # fmt: skip
     for place, node in ((0, 2), (1, 0)):
         mine = node_of == node
-        gain, split = naive_scan_column(codes[mine], n_values, pairs[mine], reg_lambda, min_child_weight)
+        gain, split = twins.naive_scan_column(codes[mine], n_values, pairs[mine], reg_lambda, min_child_weight)
         if split is None:
             assert best[place, 0] == 0
         else:
@@ -257,7 +225,7 @@ def test_part_block(seed):
     rows, goes_left = rng.permutation(30), rng.random(30) < 0.5
     block = rng.integers(0, 9, 30).astype(np.uint64) * np.uint64(2**32) + rows.astype(np.uint64)
     starts, stops = np.array([2, 10, 15]), np.array([10, 10, 29])
-    expected = naive_part_block(block.tolist(), starts, stops, goes_left)
+    expected = twins.naive_part_block(block.tolist(), starts, stops, goes_left)
     part_block(block, starts, stops, goes_left)
     assert block.tolist() == expected
 
@@ -286,7 +254,7 @@ def test_move_rows(seed):
     }
     first, last = 7, 33
     expected = node_of.tolist()
-    expected[first:last] = naive_move_rows(codes[:, first:last], node_of[first:last], splits)
+    expected[first:last] = twins.naive_move_rows(codes[:, first:last], node_of[first:last], splits)
     split_of = np.array([0, -1, 1])
     move_rows(codes, node_of, split_of, np.array([1, 0]), np.array([3, 0]), np.array([5, 5]), np.array([True, False]),
               np.array([3, 5]), np.array([4, 6]), np.array([-1, 0]), table, first, last)  # fmt: skip
@@ -312,7 +280,7 @@ def test_bin_nodes(seed, max_bin, is_light):
     bin_nodes(order, ranks, missing, node_of, pairs, place_of, max_bin, out, starts, befores, counts)
     for node, place in ((0, 1), (2, 0)):
         mine = node_of == node
-        first_ranks, sums = naive_bin_nodes(ranks[mine], missing, pairs[mine], max_bin)
+        first_ranks, sums = twins.naive_bin_nodes(ranks[mine], missing, pairs[mine], max_bin)
         assert starts[place, : counts[place]].tolist() == first_ranks
         below = [max((r for r in ranks[mine].tolist() if r < first), default=-1) for first in first_ranks]
         assert befores[place, : counts[place]].tolist() == below
@@ -327,9 +295,9 @@ def test_cuts_by_sums_below(seed, n_distinct, max_bin, share_of_zeros):
     weights = rng.integers(0, 50, 200) / 8 * (rng.random(200) >= share_of_zeros)
     below = np.full(n_distinct + 2, 7.0)
     sum_below(ranks, weights, below)
-    assert below[:-1].tolist() == naive_sum_below(ranks, weights, n_distinct)
+    assert below[:-1].tolist() == twins.naive_sum_below(ranks, weights, n_distinct)
     found = weighted_cut_positions(below[:-2], below[-2], max_bin)
-    assert found.tolist() == naive_cut_by_weight(below[:-1].tolist(), max_bin)
+    assert found.tolist() == twins.naive_cut_by_weight(below[:-1].tolist(), max_bin)
 
 
 # --- pieces of few rows, by numpy -------------------------------------------------------------------------------------
@@ -337,5 +305,5 @@ def test_cuts_by_sums_below(seed, n_distinct, max_bin, share_of_zeros):
 
 @given(PIECES, st.lists(st.integers(0, 5), unique=True))
 def test_one_share(pieces, nodes):
-    parts, firsts = one_share(np.array(nodes, dtype=np.int64), as_array(pieces), 6)
-    assert (parts.tolist(), firsts.tolist()) == naive_share_pieces(naive_pieces_of(nodes, pieces), 1, 1)
+    parts, firsts = partition.one_share(np.array(nodes, dtype=np.int64), as_array(pieces), 6)
+    assert (parts.tolist(), firsts.tolist()) == twins.naive_share_pieces(twins.naive_pieces_of(nodes, pieces), 1, 1)

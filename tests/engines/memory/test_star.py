@@ -19,17 +19,7 @@ from frameboost.engines.memory.star import tables as star_tables
 from frameboost.engines.memory.star.columns import RecordedGradients, StarColumns
 from frameboost.engines.memory.star.keyed import KeyedColumns, chosen, take_sides
 from frameboost.engines.memory.star.records import PackedGradients, Records, most_in_one, write_records
-from frameboost.engines.memory.star.tables import (
-    CodedTable,
-    SampledRows,
-    StarTable,
-    code_table,
-    count_rows,
-    look_up,
-    order_by_key,
-    part_keys,
-    propose_attribute,
-)
+from frameboost.engines.memory.star.tables import CodedTable, SampledRows, StarTable, code_table, propose_attribute
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_step
 from frameboost.runtime.storage import IN_MEMORY
@@ -177,10 +167,7 @@ def test_rows_of_equal_codes_have_one_key():
     values = {0: pl.Series([1.0, 5.0, 1.0, 9.0, None]), 1: pl.Series([0, 3, 0, 3, None])}
     table = StarTable(values, np.array([0, 1, 2, 4, 2, 1], np.uint32), SampledRows(6))  # none has row 3
     kind = FeatureType
-    bins = [
-        Bins(Feature("x", kind("float64")), (4.0,)),
-        Bins(Feature("i", kind("int64")), (2,)),
-    ]
+    bins = [Bins(Feature("x", kind("float64")), (4.0,)), Bins(Feature("i", kind("int64")), (2,))]
     with closing(Workers(2)) as workers:
         coded, apart = (code_table(table, bins, most, workers) for most in (100, 3))  # of nine combinations
     assert coded.codes.tolist() == [[0, 1, 2], [0, 1, 2]]
@@ -278,7 +265,7 @@ def test_packed_pairs_have_the_same_sums(seed, n_threads, n_rows, same_h, is_sam
     firsts = np.array([0, 1, 2]) if n_threads > 1 else np.array([0, 2])
     found = []
     with closing(Workers(n_threads)) as workers:
-        keyed = KeyedColumns([part_keys(each, most) for each in tables], layout, (), workers, in_order)
+        keyed = KeyedColumns([star_tables.part_keys(each, most) for each in tables], layout, (), workers, in_order)
         keyed.forget_records(own)
         # Rows are counted if h is the same, or both are written, or neither, as h is another or no scale is known.
         scales = [Scale(*steps, 1.0 if same_h is None else same_h), Scale(*steps, 0.0), None]
@@ -450,12 +437,12 @@ def test_rows_that_no_fact_refers_to_are_left_out_if_they_are_many(n_referred, n
 
 def test_frequent_keys_are_parted():
     keys = np.array([0, 1, 0, 0, 0, 0], np.uint32)
-    parted = part_keys(CodedTable([3], np.array([[7, 8]], np.uint8), keys), 2)
+    parted = star_tables.part_keys(CodedTable([3], np.array([[7, 8]], np.uint8), keys), 2)
     assert parted.keys.tolist() == [0, 1, 0, 2, 2, 3]
     assert parted.codes.tolist() == [[7, 8, 7, 7]]
     assert np.bincount(parted.keys).tolist() == parted.counts.tolist() == [2, 1, 2, 1]
     whole = CodedTable([3], np.array([[7, 8]], np.uint8), keys)
-    assert part_keys(whole, 5) is whole
+    assert star_tables.part_keys(whole, 5) is whole
 
 
 @pytest.mark.parametrize(
@@ -514,16 +501,16 @@ def test_rows_of_keys(seed):
     keys, out = rng.integers(0, 9, 40).astype(np.uint32), np.empty(40, np.uint32)
     table = rng.permutation(6).astype(np.uint32)
     values = rng.integers(-3, 12, 40)
-    look_up(values, np.int64(2), table, np.uint32(6), out)
+    star_tables.look_up(values, np.int64(2), table, np.uint32(6), out)
     assert out.tolist() == [int(table[v - 2]) if 2 <= v < 8 else 6 for v in values]
     counts, some = np.zeros((2, 9), np.int64)
-    count_rows(keys, None, counts)
-    count_rows(keys, np.arange(3, 40, 5), some)
+    star_tables.count_rows(keys, None, counts)
+    star_tables.count_rows(keys, np.arange(3, 40, 5), some)
     assert counts.tolist() == [keys.tolist().count(key) for key in range(9)]
     assert some.tolist() == [keys[3::5].tolist().count(key) for key in range(9)]
     starts = np.cumsum(counts) - counts
-    order_by_key(keys, 0, 4, starts, out)
-    order_by_key(keys, 4, 9, starts, out)
+    star_tables.order_by_key(keys, 0, 4, starts, out)
+    star_tables.order_by_key(keys, 4, 9, starts, out)
     assert out.tolist() == sorted(range(40), key=keys.__getitem__)
     sides, records = np.empty(40, np.bool_), np.full((40, 5), 7, np.uint8)
     take_sides(keys, np.arange(9) % 2 == 0, sides)
