@@ -16,12 +16,10 @@ from frameboost.checks.arguments import checked, when_call_returns
 from frameboost.checks.messages import shown
 from frameboost.data.sources import Source
 from frameboost.engines.choose import open_engine
-from frameboost.engines.contract import Engine, Rows
+from frameboost.engines.contract import Engine, EngineRequest, Rows
 from frameboost.engines.dask.cluster import Dask
-from frameboost.engines.description import EngineRequest
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
-from frameboost.ensemble.tree_columns import TreeColumns, trees_on_grid
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate
@@ -30,24 +28,26 @@ from frameboost.joins.star_sources import recorded_joins
 from frameboost.keywords import PlanOptions, TrainingParameters
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import Objective
-from frameboost.losses.loss import Loss, multi_target_loss
-from frameboost.losses.offset import offset_of
-from frameboost.metrics.built_in import AnyMetric, get_metrics
-from frameboost.metrics.metric import Metric, evaluate
+from frameboost.losses.loss import Loss, multi_target_loss, offset_of
+from frameboost.metrics.metric import AnyMetric, Metric, evaluate, get_metrics
 from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.planning import FitPlan, plan_fit, read_once
-from frameboost.runtime.cleanup import closed_after
-from frameboost.runtime.installed import require_numba
-from frameboost.runtime.interrupts import defer_in_callbacks, defer_signals, unwrap_handler_errors
+from frameboost.runtime.interrupts import closed_after, defer_in_callbacks, defer_signals, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation, progress
 from frameboost.runtime.storage import MemoryBudget
-from frameboost.runtime.workers import Workers
+from frameboost.runtime.workers import Workers, require_numba
 from frameboost.schema.types import Feature
-from frameboost.training.class_labels import hint_of_classes
-from frameboost.training.data_checks import check_held_out, check_queries, check_rows, check_upper_bound
+from frameboost.training.data_checks import (
+    check_held_out,
+    check_queries,
+    check_rows,
+    check_upper_bound,
+    hint_of_classes,
+)
 from frameboost.training.evaluation_log import Callback, EvaluationLog
+from frameboost.trees.tree import TreeColumns, trees_on_grid
 
 if TYPE_CHECKING:
     from frameboost.training.checkpoint import Checkpoint

@@ -13,7 +13,7 @@ from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.errors import ParameterError
 from frameboost.fold_models import fold_models, for_several_fits
 from frameboost.keywords import CvOptions
-from frameboost.metrics.built_in import larger_is_better
+from frameboost.metrics.metric import larger_is_better
 
 __all__ = ["cv"]
 

@@ -12,7 +12,7 @@ from frameboost.ensemble.averaging import average
 from frameboost.errors import DataError, ParameterError
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.model.model import Model
-from frameboost.parameters.aliases import under_our_names
+from frameboost.parameters.parameters import under_our_names
 from frameboost.planning import FitPlan, read_once
 
 __all__ = ["fold_models", "for_several_fits", "mean_of_folds", "refuse_with_folds"]

@@ -15,8 +15,8 @@ from frameboost.data.held_out import HeldOut, held_out_sources
 from frameboost.data.opening import open_source
 from frameboost.data.sources import Source
 from frameboost.engines.choose import choose_engine
+from frameboost.engines.contract import EngineDescription, data_kind
 from frameboost.engines.dask.cluster import Dask
-from frameboost.engines.description import EngineDescription, data_kind
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import ParameterError
@@ -25,17 +25,22 @@ from frameboost.losses.custom import Objective
 from frameboost.losses.loss import Loss
 from frameboost.model.continuation import with_margins
 from frameboost.model.model import Model
-from frameboost.parameters.aliases import under_our_names
-from frameboost.parameters.parameters import Parameters
-from frameboost.runtime.installed import require_numba
+from frameboost.parameters.parameters import Parameters, under_our_names
 from frameboost.runtime.interrupts import defer_signals
+from frameboost.runtime.workers import require_numba
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.training.class_labels import TrainingTarget, labelled_columns, read_target
-from frameboost.training.constraints import Constraints
-from frameboost.training.data_checks import find_roles, pick_features, with_group
+from frameboost.training.data_checks import (
+    TrainingTarget,
+    find_roles,
+    labelled_columns,
+    pick_features,
+    read_target,
+    with_group,
+)
+from frameboost.training.open_nodes import Constraints
 
 if TYPE_CHECKING:
-    from frameboost.training.tree_methods import TreeMethod
+    from frameboost.training.train import TreeMethod
 
 __all__ = ["FitPlan", "plan_fit", "read_once"]
 
@@ -101,7 +106,7 @@ class FitPlan:
         self, training: Any, held_out: Any = None, settings: Mapping[str, Any] = MappingProxyType({})
     ) -> FitPlan:
         """Return the plan of a fit on part of the rows, with another part held out, and with other parameters."""
-        from frameboost.training.tree_methods import choose_tree_method
+        from frameboost.training.train import choose_tree_method
 
         others = {} if held_out is None else {"valid": open_source(held_out)}
         parameters = replace(self.settings, **settings)
@@ -147,7 +152,7 @@ def plan_fit(
     """
     require_numba("fit")
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
-        from frameboost.training.tree_methods import choose_tree_method
+        from frameboost.training.train import choose_tree_method
     settings = _settings(objective, parameters, has_held_out=valid is not None or folds is not None)
     method = choose_tree_method(settings)
     cuts = {name: read_once(values) for name, values in cuts.items()} if isinstance(cuts, Mapping) else cuts

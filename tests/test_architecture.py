@@ -105,10 +105,8 @@ def test_no_imports_go_round():
 
 # Of engines all that other packages may know; clusters are public.
 OPEN_TO_ALL = {
-    f"frameboost.engines.{name}"
-    for name in ("contract", "linear_contract", "vector_contract", "description", "choose", "programs", "dask.cluster",
-                 "spark.cluster")
-}  # fmt: skip
+    f"frameboost.engines.{name}" for name in ("contract", "choose", "programs", "dask.cluster", "spark.cluster")
+}
 
 
 @pytest.mark.slow

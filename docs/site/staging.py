@@ -146,8 +146,7 @@ def _parameter_sections() -> str:
     from dataclasses import fields
     from typing import get_type_hints
 
-    from frameboost.parameters.fields import values_text
-    from frameboost.parameters.parameters import Parameters
+    from frameboost.parameters.parameters import Parameters, values_text
 
     hints, sections = get_type_hints(Parameters), []
     for field in fields(Parameters):

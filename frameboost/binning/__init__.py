@@ -1,10 +1,8 @@
 """Binning: the cuts of a feature, and columns as codes, the small integers that number a value's bin.
 
-- `bins`: the bins of a feature or of a node, the rule by which cuts are proposed, the layout of histograms
-- `codes`: bins and codes by polars expressions, for every column type
+- `bins`: the bins of a feature or of a node, the rule by which cuts are proposed, thresholds of floats, the layout of
+  histograms
+- `codes`: bins and codes by polars expressions, for every column type; cuts of rows that lie in several shards
 - `arrays`: bins, codes and sorted rows by kernels, for the types that numpy has
-- `kernels`: those kernels
-- `thresholds`: thresholds of floats, between a cut and the value before it
 - `given_cuts`: the user's cuts, ``fit(cuts=...)``
-- `value_counts`: cuts of rows that lie in several shards
 """

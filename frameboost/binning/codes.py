@@ -1,11 +1,37 @@
 """Bins of polars columns, and their codes, by polars expressions: of every column type.
 
 `frameboost.binning.arrays` does the same by kernels for the types that numpy has.
+
+Cuts of a column whose rows lie in several shards, from counts of its values.
+
+Each shard sends at first a *summary*: some of its distinct values, with the exact number of rows below each. Between
+two summary points the number of rows below a value is known only within bounds. For each cut they bound an interval of
+values in which it must lie. Only the values in these intervals are sent then, so the cuts are those of all rows in
+one shard, and few values travel.
+
+Two shards hold 1, 2, 3, 4, 5, 6 and 4, 5, 6, 7, 8, 9, and each summarises by every second value and its last:
+
+>>> first = ValueCounts(np.arange(1, 7), np.ones(6, dtype=np.int64))
+>>> second = ValueCounts(np.arange(4, 10), np.ones(6, dtype=np.int64))
+>>> summaries = [first.summary(4), second.summary(4)]
+>>> summaries[0].values.tolist(), summaries[0].below.tolist()
+([1, 3, 5, 6], [0, 2, 4, 5])
+
+In two bins of 12 rows the cut is the lowest value with 6 rows below it. Below 6 are at least 5 + 1 rows, below 4 at
+most 4 + 0, so it lies in (4, 6]. The shards send 5 and 6, below which there are 4 + 1 and 5 + 2 rows: 6 is the cut, and
+5 the value before it.
+
+>>> (interval,) = cut_intervals(summaries, 12, 2)
+>>> interval
+Interval(after=4, last=6, targets=(6,))
+>>> gaps_within([interval], [first.within([interval]), second.within([interval])]).tolist()
+[[5], [6]]
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -13,22 +39,30 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.bins import Bins, cut_positions, sample_condition
+from frameboost.binning.bins import Bins, cut_positions, gaps_of_distinct, sample_condition
 from frameboost.expressions.draws import RowPositions
 from frameboost.schema.types import Feature, FeatureType, Physical
 
 __all__ = [
+    "Interval",
+    "Summary",
+    "ValueCounts",
+    "Within",
     "category_values",
     "code_dtype",
     "code_expr",
+    "count_distinct",
+    "cut_intervals",
+    "cut_targets",
     "distinct_values",
+    "gaps_of_counts",
+    "gaps_within",
+    "in_numpy",
     "propose_bins",
     "rank_column",
-    "read_only",
     "sample_of",
     "with_one_zero",
 ]
-
 
 _NOT_IN_NUMPY = (pl.Int128, pl.UInt128)
 _FEW = 1_000
@@ -117,13 +151,6 @@ def with_one_zero(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values + values.dtype.type(0) if values.dtype.kind == "f" else values
 
 
-def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a view that can't be written, as some arrays can't be anyway: one type for the compiler of kernels."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.Series | None = None) -> Bins:
     """Return the bins of a column of physical values (see `cut_positions`).
 
@@ -167,3 +194,192 @@ def rank_column(
         edges, missing = distinct[1:].to_list(), len(distinct)
     ranks = values.to_frame("x").select(code_expr(pl.col("x"), feature.type, edges, missing)).to_series()
     return bins, distinct, ranks.to_numpy()
+
+
+# --- cuts of rows in several shards -----------------------------------------------------------------------------------
+
+
+_Counts = npt.NDArray[np.int64]
+_Values = npt.NDArray[Any]  # of a numeric type; of Python's integers where numpy's have too few bits
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Some of a column's distinct values, ascending, the first and the last among them.
+
+    Attributes
+    ----------
+    values
+        The values.
+    below
+        For each the number of rows with a lower value.
+    n_rows
+        Number of rows with any value.
+    is_complete
+        Whether these are all distinct values.
+    """
+
+    values: _Values
+    below: _Counts
+    n_rows: int
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The values v with ``after`` < v ≤ ``last``, of which ``after`` is one of the column's.
+
+    They hold a cut for each of ``targets``: the lowest value with so many rows below it.
+    """
+
+    after: Any
+    last: Any
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The distinct values in some disjoint intervals, ascending, with the number of rows of each.
+
+    ``below`` has the number of rows below each interval.
+    """
+
+    values: _Values
+    counts: _Counts
+    below: _Counts
+
+
+@dataclass(frozen=True)
+class ValueCounts:
+    """The distinct present values of a column, ascending, and the number of rows with each."""
+
+    values: _Values
+    counts: _Counts
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows with any value."""
+        return int(self.counts.sum())
+
+    def _below(self) -> _Counts:
+        """Return the number of rows below each value, then that of all rows."""
+        return np.append(0, np.cumsum(self.counts))
+
+    def summary(self, most: int) -> Summary:
+        """Return about ``most`` of the values, evenly spaced; all of them if there are no more."""
+        below, n = self._below()[:-1], len(self.values)
+        if n <= most:
+            return Summary(self.values, below, self.n_rows, is_complete=True)
+        chosen = np.unique(np.append(np.arange(0, n, -(-n // (most - 1))), n - 1))
+        return Summary(self.values[chosen], below[chosen], self.n_rows, is_complete=False)
+
+    def within(self, intervals: Sequence[Interval]) -> Within:
+        """Return the values in disjoint ascending intervals."""
+        first, last = (
+            np.searchsorted(self.values, np.array(ends, dtype=self.values.dtype), side="right")
+            for ends in ([each.after for each in intervals], [each.last for each in intervals])
+        )
+        opened = np.zeros(len(self.values) + 1, dtype=np.int64)
+        np.add.at(opened, first, 1)
+        np.subtract.at(opened, last, 1)
+        chosen = np.cumsum(opened[:-1]) > 0
+        return Within(self.values[chosen], self.counts[chosen], self._below()[first])
+
+
+def in_numpy(values: pl.Series) -> _Values:
+    """Return physical values as an array; of 128-bit integers, which numpy lacks, as one of Python's integers."""
+    if values.dtype in (pl.Int128, pl.UInt128):
+        return np.array(values.to_list(), dtype=object)
+    return values.to_numpy()
+
+
+def gaps_of_counts(parts: Sequence[Summary], max_bin: int) -> _Values:
+    """Return the gaps at the cuts from complete summaries, as `frameboost.binning.bins.cut_positions` finds them."""
+    merged = _merged([(part.values, np.diff(np.append(part.below, part.n_rows))) for part in parts])
+    return gaps_of_distinct(merged.values, merged.counts, max_bin)
+
+
+def cut_intervals(summaries: Sequence[Summary], n_rows: int, max_bin: int) -> list[Interval]:
+    """Return disjoint ascending intervals that hold the cuts of a column with more than ``max_bin`` distinct values."""
+    summaries = [summary for summary in summaries if summary.n_rows]
+    points = np.unique(np.concatenate([summary.values for summary in summaries]))
+    fewest, most = np.zeros(len(points), dtype=np.int64), np.zeros(len(points), dtype=np.int64)
+    for summary in summaries:
+        below = np.append(summary.below, summary.n_rows)
+        after = np.searchsorted(summary.values, points, side="left")  # the first point that is not lower
+        most += below[after]
+        is_equal = np.append(summary.values, summary.values[-1:])[after] == points
+        # Of the point before, the value itself lies below, too, at least once.
+        fewest += np.where(is_equal | (after == len(summary.values)), below[after],
+                           np.where(after > 0, below[np.maximum(after - 1, 0)] + 1, 0))  # fmt: skip
+    targets = cut_targets(n_rows, max_bin)
+    lasts = np.searchsorted(fewest, targets, side="left")
+    afters = np.searchsorted(most, targets, side="left") - 1
+    intervals: list[tuple[int, int, tuple[int, ...]]] = []  # in numbers of points
+    for target, after, last in zip(targets.tolist(), afters.tolist(), lasts.tolist(), strict=True):
+        if last == len(points):  # no value has so many rows below it
+            break
+        if intervals and after < intervals[-1][1]:
+            intervals[-1] = intervals[-1][0], last, (*intervals[-1][2], target)
+        else:
+            intervals.append((after, last, (target,)))
+    bounds = points.tolist()
+    return [Interval(bounds[after], bounds[last], of_interval) for after, last, of_interval in intervals]
+
+
+def gaps_within(intervals: Sequence[Interval], parts: Sequence[Within]) -> _Values:
+    """Return the gaps at the cuts, from the values of each shard within the intervals.
+
+    The number of rows below a value grows from interval to interval, so one search finds all targets.
+    """
+    merged = _merged([(part.values, part.counts) for part in parts])
+    lasts = np.array([each.last for each in intervals], dtype=merged.values.dtype)
+    interval = np.searchsorted(lasts, merged.values, side="left")  # of each value
+    before = np.cumsum(merged.counts) - merged.counts
+    first = np.searchsorted(interval, np.arange(len(intervals)), side="left")
+    below_intervals = np.sum([part.below for part in parts], axis=0)
+    below = before + (below_intervals - before[first])[interval]
+    targets = np.concatenate([each.targets for each in intervals])
+    at = np.unique(np.searchsorted(below, targets))
+    # Before the lowest value of an interval is the value that the interval starts after.
+    afters = np.array([each.after for each in intervals], dtype=merged.values.dtype)[interval[at]]
+    is_lowest = at == first[interval[at]]
+    return np.stack([np.where(is_lowest, afters, merged.values[at - 1]), merged.values[at]])
+
+
+def cut_targets(n_rows: int, max_bin: int) -> _Counts:
+    """Return the numbers of rows of which each cut has at least one more below it than the cut before.
+
+    Value v is a cut if ⌊below(v) · max_bin / n⌋ is greater than for the value before it (`cut_positions`): if it is the
+    first with below(v) ≥ ⌈k · n / max_bin⌉ for some k.
+    """
+    k = np.arange(1, max_bin, dtype=np.int64)
+    return -(-k * n_rows // max_bin)
+
+
+def count_distinct(values: _Values, counts: _Counts | None = None) -> tuple[_Values, _Counts]:
+    """Return the distinct values in ascending order, and how many rows have each.
+
+    Parameters
+    ----------
+    values
+        Any that can be sorted; none is missing.
+    counts
+        How often each one counts; by default once.
+    """
+    if counts is None:
+        ordered = np.sort(values)
+    else:
+        order = np.argsort(values)
+        ordered = values[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else np.empty(0, np.int64)
+    if counts is None:
+        return ordered[starts], np.diff(np.append(starts, len(ordered)))
+    totals = np.add.reduceat(counts[order], starts) if len(starts) else np.empty(0, np.int64)
+    return ordered[starts], totals
+
+
+def _merged(parts: Sequence[tuple[_Values, _Counts]]) -> ValueCounts:
+    values = np.concatenate([values for values, _ in parts])
+    counts = np.concatenate([counts for _, counts in parts])
+    return ValueCounts(*count_distinct(values, counts))

@@ -45,8 +45,7 @@ from frameboost.model.model import Model
 from frameboost.model.summaries import interval_text
 from frameboost.parameters.parameters import Parameters
 from frameboost.prediction.predictor import Predictor
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import FeatureType, column
 
 __all__ = ["CHARTS", "add_compare", "add_evaluate", "add_explain", "add_plot", "add_report", "add_show"]
 

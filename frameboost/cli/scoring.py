@@ -39,8 +39,7 @@ from frameboost.errors import ParameterError
 from frameboost.interop.to_xgboost import to_xgboost
 from frameboost.loading import open_model
 from frameboost.model.model import Model
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import Feature
+from frameboost.schema.types import Feature, column
 
 __all__ = ["add_convert", "add_score", "add_sql"]
 

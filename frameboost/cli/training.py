@@ -28,9 +28,7 @@ from frameboost.data.written_files import STDOUT, check_format, check_writable, 
 from frameboost.engines.choose import ENGINES
 from frameboost.loading import open_model
 from frameboost.model.model import Model
-from frameboost.parameters.aliases import ALIASES
-from frameboost.parameters.fields import values_text
-from frameboost.parameters.parameters import Parameters
+from frameboost.parameters.parameters import ALIASES, Parameters, values_text
 from frameboost.planning import FitPlan
 from frameboost.tuning.auto import auto
 

@@ -132,6 +132,6 @@ def _warm_up(options: argparse.Namespace) -> None:
 
 def _folder() -> str:
     """Return the folder of the cache, or a folder of the package as an example of all."""
-    from frameboost.binning.kernels import bin_values
+    from frameboost.binning.arrays import bin_values
 
     return str(bin_values._cache.cache_path)  # type: ignore[attr-defined]

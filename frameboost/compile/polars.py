@@ -15,8 +15,16 @@ import polars as pl
 
 from frameboost.expressions.expression import Expression
 from frameboost.losses.outputs import Lookup, Output
-from frameboost.schema.polars_columns import category_column, category_expr, column, in_utc, not_zero
-from frameboost.schema.types import Feature, FeatureType, Physical
+from frameboost.schema.types import (
+    Feature,
+    FeatureType,
+    Physical,
+    category_column,
+    category_expr,
+    column,
+    in_utc,
+    not_zero,
+)
 from frameboost.trees.tree import LinearTerm, Tree, shared_splits
 
 __all__ = ["lookup_expr", "margin_expr", "margin_exprs", "output_column", "output_expr"]

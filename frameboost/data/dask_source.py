@@ -12,8 +12,7 @@ from frameboost.checks.messages import shown
 from frameboost.data.foreign_tables import is_frame_of, no_strings, open_arrow, open_pandas, table_behind
 from frameboost.data.sources import FrameSource, distinct_strings, in_order, with_typed_nulls
 from frameboost.errors import DataError
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import FeatureType, column
 
 __all__ = ["PartitionReader", "PartitionedSource", "open_dask_frame"]
 

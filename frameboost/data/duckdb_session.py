@@ -20,9 +20,7 @@ from frameboost.checks.arguments import when_call_returns
 from frameboost.checks.messages import shortened
 from frameboost.data.plans import estimated_rows
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
-from frameboost.runtime.cleanup import LeftBehindError
-from frameboost.runtime.duckdb_errors import first_duckdb_error, plain_relation, when_free
-from frameboost.runtime.interrupts import defer_signals
+from frameboost.runtime.interrupts import LeftBehindError, defer_signals, first_duckdb_error, plain_relation, when_free
 
 __all__ = ["SHOWN", "Batch", "DuckDBSession", "OwnDatabaseSession", "read_batches"]
 

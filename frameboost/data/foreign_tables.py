@@ -20,7 +20,7 @@ import polars as pl
 from frameboost.checks.messages import reason, shown
 from frameboost.data.sources import FrameSource
 from frameboost.errors import DataError
-from frameboost.runtime.duckdb_errors import plain_relation, waiting
+from frameboost.runtime.interrupts import plain_relation, waiting
 
 __all__ = [
     "dictionaries_of", "is_frame_of", "no_strings", "open_arrow", "open_pandas", "refuse_duplicates", "table_behind",

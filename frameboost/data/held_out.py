@@ -36,8 +36,7 @@ from frameboost.data.sparse_matrix import SparseSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.draws import draw_expr, draw_key, draw_sql
 from frameboost.expressions.duckdb_sql import is_missing, literal, physical_sql, quote_identifier
-from frameboost.schema.polars_columns import column, physical_expr
-from frameboost.schema.types import Feature, FeatureType, Physical
+from frameboost.schema.types import Feature, FeatureType, Physical, column, physical_expr
 
 __all__ = [
     "HeldOut",
@@ -54,7 +53,7 @@ __all__ = [
 ]
 
 
-_HELD_OUT = 21  # the purpose of a random key; `cross_validation` and `training.sampling` have others
+_HELD_OUT = 21  # the purpose of a random key; `cross_validation` and `training.growths` have others
 
 
 @dataclass(frozen=True)
@@ -371,7 +370,7 @@ def _split_at(
 # --- folds: each part of the rows once to validate on, and the rest to train on ---------------------------------------
 
 _MAX_FOLDS = 1_000_000
-_FOLD = 20  # the purpose of a random key; `frameboost.training.sampling` has others
+_FOLD = 20  # the purpose of a random key; `frameboost.training.growths` has others
 
 
 def fold_parts(

@@ -48,10 +48,8 @@ from frameboost.data.sparse_matrix import SparseFrame, SparseSource
 from frameboost.data.table_files import Part, TableFiles, frame_part, parts_of_files, same_columns
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
-from frameboost.runtime.cleanup import closed_after
-from frameboost.runtime.duckdb_errors import has_unread_result, plain_relation, waiting, when_free
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import Feature, FeatureType
+from frameboost.runtime.interrupts import closed_after, has_unread_result, plain_relation, waiting, when_free
+from frameboost.schema.types import Feature, FeatureType, column
 
 __all__ = ["open_rows", "open_source", "repeatable_source"]
 
@@ -113,7 +111,8 @@ def open_source(
     DataError
         If it is no data that can be read.
     """
-    table = table_behind(data, argument)
+    is_known = isinstance(data, pl.DataFrame | pl.LazyFrame | duckdb.DuckDBPyRelation)
+    table = data if is_known else table_behind(data, argument)
     options = _Options(argument, once, types, clusters, data)
     for is_kind, open_kind in _KINDS:
         if is_kind(table):

@@ -17,7 +17,7 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.arguments import once_in_call
-from frameboost.runtime.duckdb_errors import when_free
+from frameboost.runtime.interrupts import when_free
 
 __all__ = ["Step", "estimated_rows", "is_repeatable", "plan_of", "plan_steps", "scanned_formats", "step_without_order"]
 

@@ -21,9 +21,8 @@ from frameboost.data.predicates import as_polars, check_repeatable, unusable
 from frameboost.data.spark_source import SparkSource
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import EXACT_TEXT, IS_NUMBER, is_present, quote_identifier, string_literal
-from frameboost.runtime.duckdb_errors import plain_relation, waiting, when_free
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.runtime.interrupts import plain_relation, waiting, when_free
+from frameboost.schema.types import FeatureType, column
 
 __all__ = [
     "FrameSource",

@@ -48,7 +48,7 @@ from frameboost.data.text_files import (
 )
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
-from frameboost.schema.polars_columns import column
+from frameboost.schema.types import column
 
 __all__ = ["Part", "TableFiles", "frame_part", "name_file", "parts_of_files", "read_table", "same_columns"]
 

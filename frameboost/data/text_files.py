@@ -20,7 +20,7 @@ import polars as pl
 from frameboost.checks.messages import counted, listed, shown, shown_path, warn
 from frameboost.data.file_formats import FORMATS, SEPARATORS, format_of_path
 from frameboost.errors import DataError
-from frameboost.schema.polars_columns import column
+from frameboost.schema.types import column
 
 __all__ = [
     "check_header", "problem_of_text", "short_row", "text_among_numbers", "warn_of_mixed_types", "warn_of_tokens",

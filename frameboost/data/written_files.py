@@ -23,8 +23,8 @@ from frameboost.checks.messages import reason, shown
 from frameboost.data.file_formats import DATABASE, SEPARATORS, SUFFIXES, format_of_path, table_in_database
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path, string_literal
-from frameboost.runtime.duckdb_errors import first_duckdb_error
-from frameboost.schema.polars_columns import column
+from frameboost.runtime.interrupts import first_duckdb_error
+from frameboost.schema.types import column
 
 __all__ = ["STDOUT", "atomic_path", "check_format", "check_writable", "is_special", "output_path", "write_bytes",
     "write_output", "write_table", "write_text"]  # fmt: skip

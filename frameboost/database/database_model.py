@@ -40,7 +40,7 @@ from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.losses.offset import EXPOSURE
+from frameboost.losses.loss import EXPOSURE
 from frameboost.losses.outputs import OutputName, ScoreName, leaf_output
 from frameboost.schema.types import Feature
 from frameboost.trees.tree import refuse_linear

@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
+from frameboost.binning.bins import with_thresholds
 from frameboost.binning.codes import code_expr, propose_bins
-from frameboost.binning.thresholds import with_thresholds
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.forms import exceeded_limit
@@ -27,8 +27,7 @@ from frameboost.data.opening import open_rows
 from frameboost.data.sources import LocalSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import DataError, ParameterError
-from frameboost.schema.polars_columns import column, not_zero, physical_expr
-from frameboost.schema.types import Feature, Physical
+from frameboost.schema.types import Feature, Physical, column, not_zero, physical_expr
 
 __all__ = [
     "MISSING", "SMALLEST_SHARE", "DriftBin", "baseline_frame", "drift_query", "feature_values", "open_exactly",

@@ -22,8 +22,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import string_literal
 from frameboost.losses.outputs import OutputName
 from frameboost.prediction.predictor import Predictor
-from frameboost.runtime.duckdb_errors import has_unread_result, when_free
-from frameboost.runtime.interrupts import defer_signals
+from frameboost.runtime.interrupts import defer_signals, has_unread_result, when_free
 
 __all__ = ["register"]
 

@@ -177,7 +177,7 @@ class StarTables:
         """Return the model without the trees that read one dimension only, and tables with the sums of those.
 
         A margin starts from its base and these sums, of which each is a column of the join. Leaf values are on a grid
-        (see `frameboost.trees.leaf_grid`), so the margin has the same bits. Where a fact has no row in a dimension, all
+        (see `frameboost.trees.tree`), so the margin has the same bits. Where a fact has no row in a dimension, all
         attributes are missing, and the sum is a constant. Aggregates are left alone.
 
         Say trees 1 and 3 read planes, tree 2 planes and weather. Then ``planes`` becomes ``(SELECT *, tree 1 + tree 3

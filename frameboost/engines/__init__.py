@@ -1,12 +1,9 @@
 """Engines: where the rows are, and all that is computed over them.
 
-- `contract`: the interface of an engine, all that the rest of the package knows of it
-- `linear_contract`: what an engine has besides where leaves have slopes
-- `vector_contract`: what it has besides where trees are for all outputs
+- `contract`: the interface of an engine, all that the rest of the package knows of it: what it has for plain trees, for
+  leaves with slopes and for trees of all outputs; how it describes itself, so that it can be chosen
 - `choose`: the table of engines, the choice of one, engines of other packages, and rows for metrics
-- `description`: how an engine describes itself, so that it can be chosen
 - `query_costs`: what engines of queries read into memory after all, and add up by kernels
-- `batch_kernels`: sums by bin of the rows that a query reads
 - `fixed_terms`: which terms are the same in every round
 - `frame`: labels, weights and margins of the two engines over frames
 - `programs`: what is computed in each row, from SQL expressions

@@ -21,28 +21,30 @@ from frameboost.data.sources import RelationSource, Source
 from frameboost.data.sparse_matrix import SparseSource
 from frameboost.engines.contract import (
     ColumnBlockEngine,
+    EngineDescription,
+    EngineRequest,
     FixedRows,
     FollowerEngine,
     HistogramEngine,
+    LinearEngine,
     NodeBinningEngine,
     RebinningEngine,
     RefitEngine,
     RowsInMemory,
+    VectorEngine,
     check_engine,
+    data_kind,
 )
 from frameboost.engines.dask.cluster import Dask
-from frameboost.engines.description import EngineDescription, EngineRequest, data_kind
 from frameboost.engines.duckdb.approx import DuckDBApproxEngine
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.opening import open_engine as open_in_duckdb
 from frameboost.engines.duckdb.opening import open_histogram_engine, open_rows
-from frameboost.engines.linear_contract import LinearEngine
 from frameboost.engines.polars.approx import PolarsApproxEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.engines.query_costs import read_few
 from frameboost.engines.shards.opening import in_shards
 from frameboost.engines.spark.cluster import Spark
-from frameboost.engines.vector_contract import VectorEngine
 from frameboost.errors import ParameterError
 from frameboost.joins.star_sources import StarFrame
 from frameboost.runtime.storage import IN_MEMORY
@@ -323,7 +325,7 @@ def _load_registered(name: str) -> EngineDescription:
         ) from error
     if not isinstance(description, EngineDescription):
         raise ParameterError(
-            f"{where} must register a frameboost.engines.description.EngineDescription, but {shown(entry.value)} is "
+            f"{where} must register a frameboost.engines.contract.EngineDescription, but {shown(entry.value)} is "
             f"{shown(description)}"
         )
     if description.name != name:

@@ -1,4 +1,4 @@
-"""The contract of an engine: what the booster asks of the place where the rows are.
+"""The contract of an engine: what boosting needs of what holds the rows.
 
 An engine holds the rows, with one margin, gradient and node number each. The booster sees only small tables: cuts,
 histograms, splits, leaf values, aggregates. All engines give the same trees, bit for bit, because an engine
@@ -10,7 +10,7 @@ histograms, splits, leaf values, aggregates. All engines give the same trees, bi
 - samples rows by the hash of their position (`Sample`).
 
 Metrics, evaluation and reports ask for `Rows`: roles, margins, aggregates and scores. `Engine` adds what grows trees,
-and each tree method asks for one contract:
+and each tree method needs one contract:
 
 ======================================================  =================================================
 `HistogramEngine`                                       ``tree_method="hist"``, symmetric trees included
@@ -25,7 +25,7 @@ and each tree method asks for one contract:
 `vector_contract.VectorEngine`                          ``multi_strategy="multi_output_tree"``
 ======================================================  =================================================
 
-A new engine is a class with the methods of one of them, and an `frameboost.engines.description.EngineDescription` in
+A new engine is a class with the methods of one of them, and an `frameboost.engines.contract.EngineDescription` in
 the table of `frameboost.engines.choose` or in an entry point of another package (docs/engines.md).
 """
 
@@ -33,31 +33,43 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast
 
 import polars as pl
 
 from frameboost.binning.bins import Bins, NodeBins
-from frameboost.binning.value_counts import ValueCounts
+from frameboost.binning.codes import ValueCounts
 from frameboost.checks.messages import listed, shown
+from frameboost.data.dask_source import PartitionedSource
+from frameboost.data.sources import RelationSource, Source
+from frameboost.data.spark_source import SparkSource
 from frameboost.errors import ParameterError
 from frameboost.expressions.draws import RowPositions
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Aggregator, Scalar
 from frameboost.losses.loss import RankingPairs
+from frameboost.parameters.parameters import Parameters
+from frameboost.runtime.storage import IN_MEMORY, MemoryBudget, Storage
+from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, Physical
 from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
+from frameboost.trees.tree import LinearLeaf, LinearTerm
 
 __all__ = [
     "Capabilities",
     "ColumnBlockEngine",
     "Cumulative",
+    "DataKind",
     "Engine",
+    "EngineDescription",
+    "EngineRequest",
     "FixedRows",
     "FollowerEngine",
     "GrownNodes",
     "HistogramEngine",
+    "LeafGrid",
+    "LinearEngine",
     "NodeBinningEngine",
     "QueryWindow",
     "RebinningEngine",
@@ -68,9 +80,13 @@ __all__ = [
     "ShardEngine",
     "TreeEngine",
     "TreeShape",
+    "VectorEngine",
     "capabilities_of",
     "check_engine",
+    "data_kind",
+    "linear_role",
     "parts_where",
+    "sums_of_terms",
 ]
 
 
@@ -110,7 +126,7 @@ class Sample:
 
 
 class Rows(Protocol):
-    """Rows with labels, weights and margins, of which aggregates are asked.
+    """Rows with labels, weights and margins, of which aggregates can be computed.
 
     Expressions are over the *roles* of a row (``label``, ``weight``, ``base_margin``, ...), over the margins, which are
     roles too or set by `start_margins`, and over the names that `add_columns` adds. NULL and NaN in a role are NULL;
@@ -216,7 +232,7 @@ class HistogramEngine(Engine, Protocol):
         """Return the bins of all features in order; those of the features in ``given`` are returned unchanged.
 
         Cuts are values of the data. Those of floats come with the values before them (`Bins.below`), between which
-        `frameboost.binning.thresholds` then chooses.
+        `frameboost.binning.bins` then chooses.
         """
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
@@ -273,7 +289,7 @@ class TreeShape:
 
 @dataclass(frozen=True, slots=True)
 class FeatureDraws:
-    """How the features of a tree are drawn, see `frameboost.training.sampling.FeatureSampler`.
+    """How the features of a tree are drawn, see `frameboost.training.open_nodes.FeatureSampler`.
 
     Attributes
     ----------
@@ -316,7 +332,7 @@ class GrownNodes:
 
 
 class TreeEngine(Protocol):
-    """A `HistogramEngine` that may grow whole trees in one call, by the steps that it is otherwise asked for."""
+    """A `HistogramEngine` that may grow whole trees in one call, by the steps that are otherwise called one by one."""
 
     def grow_tree(
         self, shape: TreeShape, penalties: Penalties, shrinkage: float, draws: FeatureDraws | None
@@ -394,7 +410,7 @@ class ColumnBlockEngine(Engine, Protocol):
         """Move all rows of each node to another node: the leaf that the node was pruned into."""
 
     def rank_of(self, feature: int, threshold: Physical | None) -> int:
-        """Return the `Split.bin` of a numeric split at a threshold, None if it asks whether the value is present."""
+        """Return the `Split.bin` of a numeric split at a threshold, None for a split on whether there is a value."""
 
     def best_splits(
         self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties, limits: SplitLimits
@@ -405,7 +421,7 @@ class ColumnBlockEngine(Engine, Protocol):
 class FollowerEngine(Engine, Protocol):
     """An engine over held-out rows where bins don't last the fit (``approx``, ``exact``): it splits by threshold.
 
-    It is never asked for gradients of its own or `node_quantiles`.
+    Its gradients and `node_quantiles` are never used.
     """
 
     def keep_columns(self, bins: Sequence[Bins]) -> None:
@@ -413,7 +429,7 @@ class FollowerEngine(Engine, Protocol):
 
 
 class RefitEngine(FollowerEngine, Protocol):
-    """A `FollowerEngine` that is asked for gradients and `node_quantiles` too, for new leaf values of old trees."""
+    """A `FollowerEngine` whose gradients and `node_quantiles` are used too, for new leaf values of old trees."""
 
     def node_sums(self, n_nodes: int) -> FloatArray:
         """Return the sums of g and of h over the rows in each node, float64 (2, nodes); they are not on a grid."""
@@ -449,14 +465,16 @@ def check_engine(engine: object, contract: type, name: str) -> None:
     for method, member in members.items():
         if not inspect.isfunction(member):  # a property
             continue
-        wanted = inspect.signature(member)
-        wanted = wanted.replace(parameters=list(wanted.parameters.values())[1:])  # without self
+        expected = inspect.signature(member)
+        expected = expected.replace(parameters=list(expected.parameters.values())[1:])  # without self
         try:
             has = inspect.signature(getattr(engine, method))
         except ValueError:  # a builtin, which tells nothing
             continue
-        if not _takes(has, wanted):
-            raise ParameterError(f"{what}, whose {method} takes {_names(has)}, not {_names(wanted)} as {promised} says")
+        if not _takes(has, expected):
+            raise ParameterError(
+                f"{what}, whose {method} takes {_names(has)}, not {_names(expected)} as {promised} says"
+            )
     _checked.add((type(engine), contract))
 
 
@@ -466,10 +484,10 @@ def _members(contract: type) -> dict[str, Any]:
     return {name: each for base in bases for name, each in vars(base).items() if not name.startswith("_")}
 
 
-def _takes(has: inspect.Signature, wanted: inspect.Signature) -> bool:
+def _takes(has: inspect.Signature, expected: inspect.Signature) -> bool:
     """Whether what has one signature can be called by the other, by position and by name."""
-    names = list(wanted.parameters)
-    needed = [name for name, each in wanted.parameters.items() if each.default is each.empty]
+    names = list(expected.parameters)
+    needed = [name for name, each in expected.parameters.items() if each.default is each.empty]
     try:
         has.bind(*needed)
         by_position, by_name = has.bind(*names), has.bind(**dict(zip(names, names, strict=True)))
@@ -483,3 +501,173 @@ def _names(signature: inspect.Signature) -> str:
     """Return a signature without its types."""
     bare = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
     return str(signature.replace(parameters=bare, return_annotation=signature.empty))
+
+
+# --- leaves with slopes -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LeafGrid:
+    """The grids on which the sums of a leaf's products are exact.
+
+    Attributes
+    ----------
+    g_offset, h_offset
+        Of g and of h (see `frameboost.expressions.grid`).
+    terms
+        The features, each on its grid: ``u`` of each is `LinearTerm.on_grid` of a row's number.
+    """
+
+    g_offset: float
+    h_offset: float
+    terms: tuple[LinearTerm, ...]
+
+
+class LinearEngine(HistogramEngine, Protocol):
+    """A `HistogramEngine` with the roles ``x_0``, ``x_1``, ... (see `linear_role`): leaves may have slopes of these.
+
+    A leaf's rows are here those with h > 0 in which none of its features is missing.
+    """
+
+    def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
+        """Return for each leaf: its number of rows, the largest |g| and h, then the least and largest of each feature.
+
+        ``features`` are those of each leaf; a leaf without rows may be left out.
+        """
+
+    def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
+        """Return sums of each leaf: g, h, then g·u and h·u of each term, then h·u·u of each pair of terms.
+
+        The pairs are (0, 0), (0, 1), (1, 1), (0, 2), ...; all numbers are on their grids, and so no sum rounds.
+        """
+
+    def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+        """Do what `add_leaf_values` does; rows of linear leaves that lack no number get the linear value."""
+
+
+def linear_role(feature: int | str) -> str:
+    """Return the role of a feature that leaves may have slopes of; of ``""`` what these roles begin with."""
+    return f"x_{feature}"
+
+
+def sums_of_terms(values: FloatArray, most: int, n_terms: int) -> FloatArray:
+    """Return the sums of a leaf's first ``n_terms`` terms out of those of ``most`` (see `LinearEngine.leaf_sums`).
+
+    >>> import numpy as np
+    >>> sums_of_terms(np.array([0, 1, 20, 21, 30, 31, 400, 410, 411]), 2, 1).tolist()
+    [0, 1, 20, 30, 400]
+    """
+    of_terms = [2 + side * most + k for side in (0, 1) for k in range(n_terms)]
+    products = range(2 + 2 * most, 2 + 2 * most + n_terms * (n_terms + 1) // 2)
+    return values[[0, 1, *of_terms, *products]]
+
+
+# --- trees for all outputs at once ------------------------------------------------------------------------------------
+
+
+class VectorEngine(HistogramEngine, Protocol):
+    """A `HistogramEngine` that sums the gradients of all outputs over the same nodes.
+
+    The splits that `apply_splits` gets have `Split.left_outputs`.
+    """
+
+    def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
+        """Put every row into node 0, with the gradients of every output; return the sums of each.
+
+        The rows of a sample are drawn once for all outputs.
+        """
+
+    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """Write the sums of g and h by output and bin of each node to ``out[index]``.
+
+        ``out`` is float64 (histograms, outputs, slots, 2), contiguous.
+        """
+
+
+# --- how an engine describes itself, so that it can be chosen and opened ----------------------------------------------
+
+
+DataKind = Literal["frame", "relation", "partitions", "spark"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """The rows to open an engine over, and what the fit knows about them.
+
+    Attributes
+    ----------
+    source
+        The user's data: `FrameSource` has a polars LazyFrame, `RelationSource` a DuckDB relation,
+        `PartitionedSource` a Dask DataFrame, `SparkSource` one of Spark.
+    features
+        The columns to split on, in order.
+    roles
+        The other columns by role: ``label`` (or ``label_0``, ``label_1``, ...), ``weight``, ``qid``, ``upper``,
+        ``base_margin``, ...
+    parameters
+        The parameters of the fit.
+    workers
+        The threads of the fit, shared by all of its engines.
+    storage
+        Where to keep arrays as long as the rows.
+    budget
+        The memory that is left, shared by all engines of the fit.
+    """
+
+    source: Source
+    features: tuple[Feature, ...]
+    roles: Mapping[str, str]
+    parameters: Parameters
+    workers: Workers
+    storage: Storage = IN_MEMORY
+    budget: MemoryBudget = field(default_factory=MemoryBudget)
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns of the features and roles, each once."""
+        return list(dict.fromkeys([*(f.name for f in self.features), *self.roles.values()]))
+
+    def frame(self) -> pl.LazyFrame:
+        """Return the columns of the features and roles as a lazy frame; a relation is read into memory."""
+        return self.source.to_frame(self.columns())
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDescription:
+    """An engine, as the table of built-in engines or the entry point of another package describes it.
+
+    Attributes
+    ----------
+    name
+        The value of ``fit(engine=...)``.
+    openers
+        The contracts of `frameboost.engines.contract` that the engine satisfies, each with the function that opens such
+        an engine over rows. Each tree method needs one contract, so the keys say which tree methods there are.
+    data
+        The kinds of data that the engine takes. The first is read where it is, without a copy.
+    threads_set_by
+        The setting for the number of threads, for the error message where the parameter ``n_jobs`` has no effect; empty
+        for an engine that runs on `EngineRequest.workers`.
+    uses_storage
+        Whether its arrays are in `EngineRequest.storage`, and so may be larger than memory.
+    summary
+        How it computes, in a few words.
+    runs_queries
+        Whether it sums by queries, so that few values are read into memory (see `frameboost.engines.frame`).
+    """
+
+    name: str
+    openers: Mapping[type[Any], Callable[[EngineRequest], Any]]
+    data: tuple[DataKind, ...] = ("frame", "relation")
+    threads_set_by: str = ""
+    uses_storage: bool = False
+    runs_queries: bool = False
+    summary: str = ""
+
+
+def data_kind(source: Source) -> DataKind:
+    """Return what kind of data a source has."""
+    if isinstance(source, PartitionedSource):
+        return "partitions"
+    if isinstance(source, SparkSource):
+        return "spark"
+    return "relation" if isinstance(source, RelationSource) else "frame"

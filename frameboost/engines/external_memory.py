@@ -20,11 +20,11 @@ import polars as pl
 from frameboost.binning.arrays import Codes, bin_column, indices_by_type, interleave
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.contract import Sample
-from frameboost.engines.memory.gradients import Gradients
+from frameboost.engines.memory.engine import ArrayEngine
 from frameboost.engines.memory.histograms import build_share, may_block
 from frameboost.engines.memory.partition import ColumnGroups, SplitTables
-from frameboost.engines.memory.rows import ArrayEngine
 from frameboost.engines.memory.sampling import sample_gh
+from frameboost.engines.memory.terms import Gradients
 from frameboost.engines.programs import Addresses, Program, compute_block
 from frameboost.expressions.grid import Scalar
 from frameboost.runtime.kernel import kernel
@@ -40,11 +40,11 @@ class ExternalMemoryEngine(ArrayEngine):
     """`HistogramEngine` that reads its rows from the first to the last, one block after the other.
 
     It keeps the codes, the margins, the roles and the node of each row. Splits move rows when these are read next. Of
-    each block, the rows of the wanted nodes are copied side by side, with their gradients, and then added up.
+    each block, the rows of the nodes to sum are copied side by side, with their gradients, and then added up.
 
     Say rows 0 to 5 of a block are in the nodes 1, 2, 1, 1, 2, 2, node 1 was split into 3 and 4, and the histograms of 2
-    and 3 are wanted. The split moves the rows into the nodes 3, 2, 4, 3, 2, 2. Rows 1, 4, 5 (of node 2), 0 and 3 (of
-    node 3) are copied in this order.
+    and 3 are to be summed. The split moves the rows into the nodes 3, 2, 4, 3, 2, 2. Rows 1, 4, 5 (node 2), 0 and 3
+    (node 3) are copied in this order.
 
     Parameters
     ----------
@@ -155,8 +155,8 @@ class ExternalMemoryEngine(ArrayEngine):
             out[indices] += sums
 
     def _add_block(self, block: Block, node_of: Numbers, order: RowNumbers, out: FloatArray, indices: IntArray) -> None:
-        """Add a block to the histograms of its nodes; ``order`` has the place of each node in ``places``."""
-        wanted: RowNumbers | None = None
+        """Add a block to the histograms of its nodes; ``order`` has the index of each node's histogram among them."""
+        needed: RowNumbers | None = None
         if len(order) == 1:  # the root: all rows, as they are
             parts = np.array([[0, 0, len(node_of)]])
         else:
@@ -164,16 +164,16 @@ class ExternalMemoryEngine(ArrayEngine):
             group_rows(node_of, order, rows, ends)
             parts = np.stack([np.arange(len(indices)), np.append(0, ends[:-2]), ends[:-1]], axis=1, dtype=np.int64)
             parts = parts[parts[:, 1] < parts[:, 2]]
-            wanted = rows[: ends[-2]]
+            needed = rows[: ends[-2]]
         if not len(parts):
             return
-        gh = self._pairs(block, wanted)
+        gh = self._pairs(block, needed)
         in_order = np.arange(len(gh), dtype=np.uint32)
         for codes, slots in self._codes.groups:
-            own = codes[block.start : block.stop]
-            own = own if wanted is None else np.take(own, wanted, axis=0)
-            firsts, blocks = np.array([0, len(parts)]), may_block(own, out.shape[1])
-            build_share(own, in_order, parts, firsts, gh, slots, out, indices, out[:0], blocks, 0)
+            of_block = codes[block.start : block.stop]
+            of_block = of_block if needed is None else np.take(of_block, needed, axis=0)
+            firsts, blocks = np.array([0, len(parts)]), may_block(of_block, out.shape[1])
+            build_share(of_block, in_order, parts, firsts, gh, slots, out, indices, out[:0], blocks, 0)
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
@@ -273,8 +273,8 @@ class RecomputedGradients(Gradients):
         if self.are_stored:
             return super().run(program, [np.asarray(column, np.float64) for column in columns], n_rows)
         self._columns = columns
-        found = self._workers.each(list(blocks(0, n_rows)), lambda block: self._computed(block, None)[1:])
-        largest, totals = (np.array(each) for each in zip(*found, strict=True))
+        computed = self._workers.each(list(blocks(0, n_rows)), lambda block: self._computed(block, None)[1:])
+        largest, totals = (np.array(each) for each in zip(*computed, strict=True))
         self.totals = [Stats(*totals.sum(axis=0).tolist())]  # exact
         most: list[float] = largest.max(axis=0).tolist()
         return most
@@ -299,8 +299,8 @@ class RecomputedGradients(Gradients):
         program = self._program
         assert program is not None
         assert not self._is_expired
-        own = [column[block.start : block.stop] for column in self._columns]
-        columns = [np.asarray(column if rows is None else column[rows], np.float64) for column in own]
+        of_block = [column[block.start : block.stop] for column in self._columns]
+        columns = [np.asarray(column if rows is None else column[rows], np.float64) for column in of_block]
         n_rows = block.stop - block.start if rows is None else len(rows)
         gh = np.empty((1, n_rows, 2))
         return gh[0], *compute_block(program, columns, n_rows, self._offsets, gh, Addresses())
@@ -333,7 +333,7 @@ class CodesByRow:
         self.columns = ColumnGroups(by_column, np.diff(layout.offsets))
 
     def fill(self, values: Callable[[int], pl.Series], workers: Workers) -> None:
-        """Write the codes of all columns, given each feature's physical values.
+        """Write the codes of all columns, from each feature's physical values.
 
         As many columns as there is room for are binned side by side, in memory, and then written by row. One at a time,
         they would write each page as often as there are columns.
@@ -342,9 +342,9 @@ class CodesByRow:
             features = np.flatnonzero(indices >= 0).tolist()
             n_rows, at_once = len(codes), max(1, self._storage.room // max(1, len(codes) * codes.itemsize))
             for at in range(0, len(features), at_once):
-                own = features[at : at + at_once]
-                columns = np.empty((len(own), n_rows), codes.dtype)
-                workers.each(range(len(own)), partial(self._bin, own, columns, values))
+                at_a_time = features[at : at + at_once]
+                columns = np.empty((len(at_a_time), n_rows), codes.dtype)
+                workers.each(range(len(at_a_time)), partial(self._bin, at_a_time, columns, values))
                 for block in blocks(0, n_rows):
                     part = columns[:, block.start : block.stop], codes[block.start : block.stop]
                     workers.over(block.stop - block.start, partial(interleave, *part, at), smallest=VALUES_PER_TASK)
@@ -411,8 +411,8 @@ class NodeNumbers:
                 nodes = self._numbers[block.start : block.stop]
                 for tables in splits:
                     for (codes, _), features in zip(self._codes.groups, tables.features, strict=True):
-                        own = codes[block.start : block.stop]
-                        move_to_children(nodes, own, features, tables.starts, tables.children)
+                        of_block = codes[block.start : block.stop]
+                        move_to_children(nodes, of_block, features, tables.starts, tables.children)
                 visit(number, block, nodes)
                 self._storage.release_pages()
 
@@ -431,7 +431,7 @@ class _NodeTables:
     Attributes
     ----------
     features
-        For each type of codes, int64 (nodes,): the place of the feature that the node's split compares, or -1.
+        For each type of codes, int64 (nodes,): the index of the feature that the node's split compares, or -1.
     starts, children
         Where the codes of each node start in ``children``: the child to which each code goes.
     """
@@ -478,9 +478,9 @@ def move_to_children(numbers, codes, features, starts, children):  # type: ignor
 
 @kernel
 def group_rows(numbers, indices, rows, ends):  # type: ignore[no-untyped-def]
-    """Write the numbers of all rows to ``rows``, place by place: a counting sort.
+    """Write the numbers of all rows to ``rows``, group by group: a counting sort.
 
-    Say rows 0 to 4 are in the nodes 1, 2, 1, 4, 2, and the nodes 2 and 4 have the places 0 and 1, all others 2. Then
+    Say rows 0 to 4 are in the nodes 1, 2, 1, 4, 2, and the nodes 2 and 4 are the groups 0 and 1, all others 2. Then
     ``rows`` becomes 1, 4, 3, 0, 2, and ``ends`` 2, 3, 5.
 
     Rows are counted in four tables by turns, as two increments of one counter must wait for each other.
@@ -490,11 +490,11 @@ def group_rows(numbers, indices, rows, ends):  # type: ignore[no-untyped-def]
     numbers
         uint8, uint16 or uint32 (rows,): the node of each row.
     indices
-        uint32 (nodes,): the place of each node.
+        uint32 (nodes,): the group of each node.
     rows
         uint32 (rows,), written.
     ends
-        uint32 (places,), written: where the rows of each place end.
+        uint32 (groups,), written: where the rows of each group end.
     """
     counts = np.zeros((4, len(indices)), np.uint32)
     n_rows = np.uint64(len(numbers))
@@ -513,7 +513,7 @@ def group_rows(numbers, indices, rows, ends):  # type: ignore[no-untyped-def]
     for index in range(len(ends)):
         before, ends[index] = before + ends[index], before
     for row in range(_ZERO, n_rows):
-        own = np.uint64(indices[np.uint64(numbers[row])])
-        end = ends[own]
+        group = np.uint64(indices[np.uint64(numbers[row])])
+        end = ends[group]
         rows[np.uint64(end)] = row
-        ends[own] = end + 1
+        ends[group] = end + 1

@@ -66,15 +66,15 @@ def kept_aggregates(
     """
     keys = {name: (each.function, key(each.expression)) for name, each in aggregates.items()}
     new = {name: each for name, each in aggregates.items() if keys[name] not in kept}
-    found = computed(new) if new else {}
-    kept |= {keys[name]: value for name, value in found.items() if keys[name][1] is not None}
-    return {name: found[name] if name in found else kept[keys[name]] for name in aggregates}
+    fresh = computed(new) if new else {}
+    kept |= {keys[name]: value for name, value in fresh.items() if keys[name][1] is not None}
+    return {name: fresh[name] if name in fresh else kept[keys[name]] for name in aggregates}
 
 
 def fixed_key(
     term: Scalar | Cumulative | QueryWindow, key_of_name: Callable[[str], Hashable | None]
 ) -> Hashable | None:
-    """Return what a fixed term is recognised by, given the key of each column or term, None for one that changes."""
+    """Return what a fixed term is recognised by, from the key of each column or term, None for one that changes."""
     match term:
         case QueryWindow():
             used = [fixed_key(each, key_of_name) for each in (term.value, term.order) if each is not None]

@@ -15,14 +15,12 @@ from typing import cast
 import numpy as np
 import polars as pl
 
-from frameboost.binning.codes import category_values, distinct_values, sample_of
-from frameboost.binning.value_counts import ValueCounts, in_numpy
+from frameboost.binning.codes import ValueCounts, category_values, distinct_values, in_numpy, sample_of
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.expressions.draws import RowPositions
 from frameboost.expressions.grid import Aggregate, Aggregator, Scalar
 from frameboost.losses.loss import PAIR_SUMS
-from frameboost.schema.polars_columns import column, physical_expr
-from frameboost.schema.types import Feature, FeatureType, Physical
+from frameboost.schema.types import Feature, FeatureType, Physical, column, physical_expr
 from frameboost.splits.split import FloatArray
 
 __all__ = [
@@ -133,7 +131,7 @@ class FrameEngine:
     def quantiles_by_node(
         self, node: pl.Series, h: pl.Series, value: Scalar, weight: Scalar | None, alpha: float
     ) -> dict[int, float]:
-        """Return `Engine.node_quantiles`, given each row's node and its h in the current tree."""
+        """Return `Engine.node_quantiles`. Arguments: each row's node and its h in the current tree."""
         # The order of a node's values takes five times as long as a selection among them, which polars does not have.
         rows = self.values_by_node(node, h, value, weight).group_by("node").agg(pl.all()).sort("node").collect()
         values = [each.to_numpy() for each in rows["value"]]
@@ -144,7 +142,7 @@ class FrameEngine:
         }
 
     def values_by_node(self, node: pl.Series, h: pl.Series, value: Scalar, weight: Scalar | None) -> pl.LazyFrame:
-        """Return `ShardEngine.node_values`, given each row's node and its h in the current tree."""
+        """Return `ShardEngine.node_values`. Arguments: each row's node and its h in the current tree."""
         named = {"value": value, **({} if weight is None else {"weight": weight})}
         rows = self.all_rows().with_columns(each.to_polars().alias(name) for name, each in named.items()).select(*named)
         rows = pl.concat([rows, node.to_frame("node").lazy(), h.to_frame("h").lazy()], how="horizontal")

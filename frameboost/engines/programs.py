@@ -75,7 +75,7 @@ class Program:
     constants
         float64 (instructions,): the value of each constant.
     results
-        int64: the registers of the wanted expressions.
+        int64: the registers of the expressions.
     """
 
     columns: tuple[str, ...]
@@ -92,22 +92,22 @@ class Program:
     @cached_property
     def for_kernels(self) -> npt.NDArray[np.int64]:
         """The instructions with kernels for EXP and LN where their results are those of the C library."""
-        found = self.instructions.copy()
+        instructions = self.instructions.copy()
         for name, are_exact in (("EXP", has_exact_exponentials), ("LN", has_exact_logarithms)):
-            is_it = found[:, 0] == OPCODES[name]
+            is_it = instructions[:, 0] == OPCODES[name]
             if is_it.any() and are_exact():
-                found[is_it, 0] = OPCODES[f"{name}_AT_ONCE"]
-        return found
+                instructions[is_it, 0] = OPCODES[f"{name}_AT_ONCE"]
+        return instructions
 
 
 def compile_program(
-    wanted: Sequence[Scalar], terms: Mapping[str, Scalar | Cumulative | QueryWindow], known: Mapping[str, float]
+    expressions: Sequence[Scalar], terms: Mapping[str, Scalar | Cumulative | QueryWindow], known: Mapping[str, float]
 ) -> Program | None:
     """Compile expressions, or return None where one reads other rows or may be NULL.
 
     Parameters
     ----------
-    wanted
+    expressions
         The expressions.
     terms
         Definitions of the names that are not columns.
@@ -116,7 +116,7 @@ def compile_program(
     """
     assembler = _Assembler(terms, known)
     try:
-        results = [assembler.value_of(each) for each in wanted]
+        results = [assembler.value_of(each) for each in expressions]
     except _NotAProgramError:
         return None
     return Program(
@@ -134,15 +134,15 @@ class Programs:
         self._compiled: dict[tuple[Scalar, ...], tuple[Mapping[str, object], Program | None]] = {}
 
     def of(
-        self, wanted: Sequence[Scalar], terms: Mapping[str, Scalar | Cumulative | QueryWindow],
+        self, expressions: Sequence[Scalar], terms: Mapping[str, Scalar | Cumulative | QueryWindow],
         known: Mapping[str, float],
     ) -> Program | None:  # fmt: skip
         """Return `compile_program`; ``known`` is the same in every call."""
-        key = tuple(wanted)
-        found = self._compiled.get(key)
-        if found is None or found[0] != terms:
-            found = self._compiled[key] = dict(terms), compile_program(wanted, terms, known)
-        return found[1]
+        key = tuple(expressions)
+        compiled = self._compiled.get(key)
+        if compiled is None or compiled[0] != terms:
+            compiled = self._compiled[key] = dict(terms), compile_program(expressions, terms, known)
+        return compiled[1]
 
 
 class _NotAProgramError(Exception):
@@ -456,19 +456,19 @@ def compute_shares(  # type: ignore[no-untyped-def]
 @kernel
 def exp_of(values):  # type: ignore[no-untyped-def]
     """Return e to the power of each value, float64 (values,), by the C library as `compute_gh` does."""
-    found = np.empty(len(values))
+    results = np.empty(len(values))
     for i in range(len(values)):
-        found[i] = np.exp(values[i])
-    return found
+        results[i] = np.exp(values[i])
+    return results
 
 
 @kernel(error_model="numpy")
 def log_of(values):  # type: ignore[no-untyped-def]
     """Return the natural logarithm of each value, float64 (values,), by the C library as `compute_gh` does."""
-    found = np.empty(len(values))
+    results = np.empty(len(values))
     for i in range(len(values)):
-        found[i] = np.log(values[i])
-    return found
+        results[i] = np.log(values[i])
+    return results
 
 
 # --- programs on few rows, by numpy -----------------------------------------------------------------------------------
@@ -490,14 +490,14 @@ class Addresses:
 
     def __init__(self) -> None:
         self._arrays: list[FloatArray] = []  # held, so that no other array is at their addresses
-        self._found: IntArray = np.empty(0, np.int64)
+        self._addresses: IntArray = np.empty(0, np.int64)
 
     def of(self, arrays: Sequence[FloatArray]) -> IntArray:
         """Return the addresses: int64 (arrays,)."""
         if list(map(id, arrays)) != list(map(id, self._arrays)):
             self._arrays = list(arrays)
-            self._found = np.array([array.ctypes.data for array in arrays], dtype=np.int64)
-        return self._found
+            self._addresses = np.array([array.ctypes.data for array in arrays], dtype=np.int64)
+        return self._addresses
 
 
 def compute_block(
@@ -511,10 +511,10 @@ def compute_block(
     """Do what `compute_gh` does, for the first rows of ``gh``; ``columns`` are their arrays."""
     if is_for_numpy(n_rows):
         return compute_few(program, columns, offsets, gh[:, :n_rows])
-    found: tuple[FloatArray, FloatArray] = compute_gh(
+    largest_and_sums: tuple[FloatArray, FloatArray] = compute_gh(
         program.for_kernels, program.constants, addresses.of(columns), program.results, 0, n_rows, offsets, gh
     )
-    return found
+    return largest_and_sums
 
 
 def compute_all(
@@ -533,10 +533,10 @@ def compute_all(
     """
     count = workers.count(n_rows, ROWS_PER_TASK) if n_rows == gh.shape[1] else 1  # shares are those of all rows
     if count == 1:
-        found: tuple[FloatArray, FloatArray] = compute_gh(
+        largest_and_sums: tuple[FloatArray, FloatArray] = compute_gh(
             program.for_kernels, program.constants, addresses.of(columns), results, 0, n_rows, offsets, gh
         )
-        return found
+        return largest_and_sums
     largest, totals = np.empty((2, count, len(results)))
     compute_shares(
         workers.team(count), program.for_kernels, program.constants, addresses.of(columns), results, offsets, gh,

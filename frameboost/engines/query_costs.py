@@ -16,7 +16,7 @@ from dataclasses import replace
 import polars as pl
 
 from frameboost.data.sources import FrameSource, RelationSource
-from frameboost.engines.description import EngineRequest
+from frameboost.engines.contract import EngineRequest
 
 __all__ = ["MAX_VALUES", "kernel_pays", "read_few"]
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from frameboost.ensemble.ensemble import Ensemble, TrainingRecord
-from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns, trees_on_grid
 from frameboost.schema.types import Feature
+from frameboost.trees.tree import ColumnTrees, TreeColumns, trees_on_grid
 
 __all__ = ["average", "over_the_same_categories"]
 

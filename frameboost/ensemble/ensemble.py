@@ -12,15 +12,13 @@ import polars as pl
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.data.feature_columns import find_features, find_numbers
 from frameboost.data.sources import Source
-from frameboost.ensemble.tree_columns import TreeColumns, are_linear
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.joins.star_sources import TableJoin
-from frameboost.losses.loss import Loss
-from frameboost.losses.offset import Offset
+from frameboost.losses.loss import Loss, Offset
 from frameboost.losses.outputs import Interval, Output, output_of
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, TreeColumns, are_linear
 
 __all__ = ["Ensemble", "Labels", "TrainingRecord"]
 
@@ -209,7 +207,7 @@ class Ensemble:
         """Return the float64 features of a model trained here whose thresholds float32 is too coarse for.
 
         Such a threshold is no multiple of the greatest power of ten within a step of float32, so the values that it was
-        put between are one float32 (see `frameboost.binning.thresholds`); or another threshold is the same float32. A
+        put between are one float32 (see `frameboost.binning.bins`); or another threshold is the same float32. A
         long column has a few, near which are few rows: a feature is named where an eighth of its thresholds are such.
         """
         if "max_bin" not in self.parameters:  # another library's, some of which compare float32

@@ -31,7 +31,6 @@ from frameboost.checks.json_files import (
     to_ubjson,
 )
 from frameboost.ensemble.ensemble import Ensemble, Labels, TrainingRecord
-from frameboost.ensemble.tree_columns import TreeColumns, are_linear
 from frameboost.ensemble.tree_file import read_float, read_tree_arrays, read_trees, tree_arrays, tree_fields, writable
 from frameboost.errors import FrameboostError, ModelFileError, ParameterError
 from frameboost.expressions.expression import Expression
@@ -39,13 +38,20 @@ from frameboost.joins.aggregates import COUNT, FUNCTIONS, Aggregation, Value
 from frameboost.joins.star_sources import KeyColumn, TableJoin
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import FOREIGN_FIELDS, Objective, read_foreign_loss
-from frameboost.losses.loss import Loss, multi_target_loss
-from frameboost.losses.offset import EXPOSURE, Offset, offset_of
+from frameboost.losses.loss import EXPOSURE, Loss, Offset, multi_target_loss, offset_of
 from frameboost.losses.outputs import DISTANCE, LOOKUP_TYPES, Interval, Lookup, kind_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.trees.leaf_grid import NodeValues, are_on_leaf_grid, largest_leaves, largest_values, on_leaf_grid
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import (
+    NodeValues,
+    Tree,
+    TreeColumns,
+    are_linear,
+    are_on_leaf_grid,
+    largest_leaves,
+    largest_values,
+    on_leaf_grid,
+)
 
 __all__ = ["BINARY_START", "FORMAT", "VERSION", "dump_binary", "dump_model", "read_model", "with_training"]
 

@@ -18,10 +18,21 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.checks.json_files import check_keys, fail, is_finite, is_integer, read_list
-from frameboost.ensemble.tree_columns import FLAGS, NODE_TYPES, ColumnTrees, TreeColumns
 from frameboost.errors import ModelFileError
 from frameboost.schema.types import Feature, FeatureType, Physical
-from frameboost.trees.tree import LEAF, MAX_STEPS, MAX_TERMS, LinearLeaf, LinearTerm, Tree, may_have_slope
+from frameboost.trees.tree import (
+    FLAGS,
+    LEAF,
+    MAX_STEPS,
+    MAX_TERMS,
+    NODE_TYPES,
+    ColumnTrees,
+    LinearLeaf,
+    LinearTerm,
+    Tree,
+    TreeColumns,
+    may_have_slope,
+)
 
 __all__ = [
     "are_plain", "check_tree", "read_float", "read_tree", "read_tree_arrays", "read_trees", "tree_arrays",

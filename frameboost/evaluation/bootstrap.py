@@ -33,13 +33,19 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.evaluation.metrics_by_group import evaluation_metrics, metric_values, scored_columns, store_predictions
 from frameboost.losses.loss import RunningSum
-from frameboost.metrics.built_in import AnyMetric
 from frameboost.metrics.draws import adds_up, can_be_drawn, of_draws, row_counts
-from frameboost.metrics.metric import Metric, define_terms, evaluate
+from frameboost.metrics.metric import AnyMetric, Metric, define_terms, evaluate
 from frameboost.prediction.predictor import Predictor
-from frameboost.schema.polars_columns import column
-from frameboost.training.class_labels import labelled_columns, with_label_codes
-from frameboost.training.data_checks import check_evaluated, check_queries, check_upper_bound, find_roles, with_group
+from frameboost.schema.types import column
+from frameboost.training.data_checks import (
+    check_evaluated,
+    check_queries,
+    check_upper_bound,
+    find_roles,
+    labelled_columns,
+    with_group,
+    with_label_codes,
+)
 
 __all__ = ["compare_models", "metric_intervals"]
 

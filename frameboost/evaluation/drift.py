@@ -21,8 +21,7 @@ from frameboost.database.drift import (
 )
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import Feature
+from frameboost.schema.types import Feature, column
 
 __all__ = ["MUCH_DRIFT", "SOME_DRIFT", "drift_frame", "periods_of", "stability_index"]
 

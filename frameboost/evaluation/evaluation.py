@@ -23,10 +23,10 @@ from frameboost.evaluation.metrics_by_group import evaluated_metrics, evaluation
 from frameboost.evaluation.scored_rows import scores_for_ranking
 from frameboost.evaluation.threshold_curves import precision_recall_curve, roc_curve
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.metrics.built_in import why_not_finite
+from frameboost.metrics.metric import why_not_finite
 from frameboost.prediction.predictor import Predictor
-from frameboost.runtime.cleanup import closed_after
-from frameboost.schema.polars_columns import column
+from frameboost.runtime.interrupts import closed_after
+from frameboost.schema.types import column
 from frameboost.training.data_checks import open_labelled
 
 __all__ = ["Evaluation", "evaluate_model"]

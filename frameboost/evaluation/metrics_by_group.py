@@ -21,11 +21,10 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.loss import Loss
-from frameboost.metrics.built_in import AnyMetric, get_metrics
-from frameboost.metrics.metric import Metric, define_predictions, evaluate
+from frameboost.metrics.metric import AnyMetric, Metric, define_predictions, evaluate, get_metrics
 from frameboost.parameters.parameters import Parameters
 from frameboost.prediction.predictor import Predictor
-from frameboost.runtime.cleanup import closed_after
+from frameboost.runtime.interrupts import closed_after
 from frameboost.training.data_checks import check_evaluated, check_queries
 
 __all__ = [

@@ -16,9 +16,14 @@ from frameboost.data.sources import Source
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.loss import Loss
 from frameboost.prediction.predictor import Predictor
-from frameboost.schema.polars_columns import column
-from frameboost.training.class_labels import labelled_columns, with_label_codes
-from frameboost.training.data_checks import check_heaviest, check_weights, find_column
+from frameboost.schema.types import column
+from frameboost.training.data_checks import (
+    check_heaviest,
+    check_weights,
+    find_column,
+    labelled_columns,
+    with_label_codes,
+)
 
 __all__ = ["ScoredRows", "TwoClasses", "score_rows", "scores_for_ranking"]
 

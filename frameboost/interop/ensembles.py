@@ -19,8 +19,7 @@ from frameboost.losses.built_in import get_loss
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType, Physical
-from frameboost.trees.leaf_grid import on_leaf_grid
-from frameboost.trees.tree import LEAF, LinearLeaf, Tree
+from frameboost.trees.tree import LEAF, LinearLeaf, Tree, on_leaf_grid
 
 __all__ = [
     "LeafNode",
@@ -153,9 +152,9 @@ def checked_ensemble(
     loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature], base_margins: Sequence[float],
     trees: Sequence[Tree], labels: Any = None,
 ) -> Ensemble:  # fmt: skip
-    """Return the ensemble, with leaf values rounded to their grid; ``labels`` are as in `class_labels`.
+    """Return the ensemble, with leaf values rounded to their grid; ``labels`` are as in `read_target`.
 
-    Rounding moves a margin by less than its last bit (see `frameboost.trees.leaf_grid`).
+    Rounding moves a margin by less than its last bit (see `frameboost.trees.tree`).
 
     Raises
     ------

@@ -18,8 +18,7 @@ from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import FeatureType, column
 
 __all__ = [
     "COUNT",

@@ -21,8 +21,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.aggregates import Aggregates, Aggregation, aggregated
 from frameboost.joins.star_sources import DIMENSION_NAME, FACTS, Dimension, needed, star_frame, star_relation
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import FeatureType, column
 
 __all__ = ["Star", "check_unique", "join", "join_type", "key_types"]
 

@@ -15,7 +15,7 @@ from frameboost.data.sources import FrameSource, LocalSource, RelationSource, fr
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.aggregates import Aggregation
-from frameboost.schema.polars_columns import column
+from frameboost.schema.types import column
 
 __all__ = [
     "DIMENSION_NAME",

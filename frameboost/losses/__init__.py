@@ -1,8 +1,7 @@
 """Losses as data: gradient, hessian and link of each are SQL expressions.
 
-- `loss`: what a loss consists of, and the terms that it may have
+- `loss`: what a loss consists of, and the terms that it may have; columns that are added to the margins
 - `built_in`: the table of losses by XGBoost's names, where a new one goes
 - `custom`: losses that users write, ``fb.Objective``, and losses of imported models
 - `outputs`: predictions, margins, classes, probabilities, quantiles and intervals of a model
-- `offset`: columns that are added to the margins
 """

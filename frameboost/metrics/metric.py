@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
-from frameboost.checks.arguments import flag
-from frameboost.checks.messages import shown
+from frameboost.checks.arguments import flag, is_iterable
+from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Rows
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression, value_of
 from frameboost.expressions.grid import Aggregate, Scalar, exact_sum, grid_offset, rounded
+from frameboost.losses.built_in import DEFAULT_TRUNCATION, aft_terms, discount, ideal_terms, log_gamma
 from frameboost.losses.loss import Loss, OverQuery, RankingPairs, Ratio, RunningSum, Term, prediction_names
 
-__all__ = ["CurveMetric", "Metric", "define_predictions", "define_terms", "evaluate"]
+__all__ = [
+    "METRICS",
+    "RANKING_METRICS",
+    "AnyMetric",
+    "CurveMetric",
+    "Metric",
+    "base_name",
+    "define_predictions",
+    "define_terms",
+    "evaluate",
+    "get_metrics",
+    "is_ranking",
+    "larger_is_better",
+    "metrics_of",
+    "ranking_metric",
+    "why_not_finite",
+]
 
 
 @dataclass(frozen=True)
@@ -199,3 +218,377 @@ def evaluate(metric: Metric | CurveMetric, rows: Rows) -> float:
     """Return the metric over the rows at their current margins."""
     define_terms(rows, metric.terms)
     return metric.evaluate(rows)
+
+
+# --- the metrics by XGBoost's names -----------------------------------------------------------------------------------
+
+
+AnyMetric = Metric | CurveMetric
+
+# No function here may be NULL or is a power, which have no program (see `frameboost.engines.programs`).
+
+_LOG_FACTORIAL = log_gamma("(label + 1)")
+_LOG_LOSS = (
+    "-(CASE WHEN label = 0 THEN 0 ELSE label * LN(GREATEST(prediction, 1e-16)) END"
+    " + CASE WHEN label = 1 THEN 0 ELSE (1 - label) * LN(GREATEST(1 - prediction, 1e-16)) END)"
+)
+
+
+_Z = "((label - margin_0) * EXP(-margin_1))"
+_LOG_Z = "((LN(label) - margin_0) * EXP(-margin_1))"
+_HALF_LOG_2_PI = repr(math.log(2 * math.pi) / 2)
+# name -> −ln of the density or of the probability of a row's label, over the terms of its loss.
+_NEGATIVE_LOG_LIKELIHOODS = {
+    "normal-nloglik": f"{_Z} * {_Z} / 2 + margin_1 + {_HALF_LOG_2_PI}",
+    "lognormal-nloglik": f"{_LOG_Z} * {_LOG_Z} / 2 + margin_1 + LN(label) + {_HALF_LOG_2_PI}",
+    "negbinomial-nloglik": (
+        f"{log_gamma('shape')} + {_LOG_FACTORIAL} - {log_gamma('(label + shape)')} + shape * LN(1 + alpha * mean)"
+        " - label * LN(alpha * mean / (1 + alpha * mean))"
+    ),
+}
+
+
+def _mean(row: str) -> str:
+    return f"SUM(weight * ({row})) / SUM(weight)"
+
+
+# name -> the term that is averaged over rows, and the function of the mean; {at} is the number after @ in the name.
+_OF_ONE_PREDICTION = {
+    "rmse": ("(label - prediction) * (label - prediction)", "SQRT({mean})"),
+    "rmsle": ("(LN(label + 1) - LN(prediction + 1)) * (LN(label + 1) - LN(prediction + 1))", "SQRT({mean})"),
+    "mae": ("ABS(label - prediction)", "{mean}"),
+    "mape": ("ABS((label - prediction) / label)", "{mean}"),
+    "mphe": (
+        "{slope} * {slope} * (SQRT(1 + ((label - prediction) / {slope}) * ((label - prediction) / {slope})) - 1)",
+        "{mean}",
+    ),
+    "expectile": (
+        "CASE WHEN prediction >= label THEN {below} ELSE {above} END * (label - prediction) * (label - prediction)",
+        "{mean}",
+    ),
+    "logloss": (_LOG_LOSS, "{mean}"),
+    "error": ("CASE WHEN prediction > {at} THEN 1 - label ELSE label END", "{mean}"),
+    "poisson-nloglik": (
+        f"{_LOG_FACTORIAL} + GREATEST(prediction, 1e-16) - LN(GREATEST(prediction, 1e-16)) * label",
+        "{mean}",
+    ),
+    "gamma-nloglik": ("label / GREATEST(prediction, 1e-6) + LN(GREATEST(prediction, 1e-6))", "{mean}"),
+    "gamma-deviance": (
+        "LN((prediction + 1e-6) / (label + 1e-6)) + (label + 1e-6) / (prediction + 1e-6) - 1",
+        "2 * {mean}",
+    ),
+    "tweedie-nloglik": (
+        "EXP((2 - {at}) * LN(prediction)) / (2 - {at}) - label * EXP((1 - {at}) * LN(prediction)) / (1 - {at})",
+        "{mean}",
+    ),
+}
+
+
+def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    row, of_mean = _OF_ONE_PREDICTION[name]
+    alpha = parameters["expectile_alpha"]
+    row = row.format(at=0.5 if at is None else at, slope=parameters["huber_slope"], above=alpha, below=1 - alpha)
+    if len(loss.labels) > 1:  # the mean over all targets
+        pairs = zip(loss.labels, prediction_names(len(loss.labels)), strict=True)
+        row_metric = Expression(row, ("label", "prediction"))
+        terms = [f"({row_metric.renamed({'label': label, 'prediction': p}).text})" for label, p in pairs]
+        row = f"({' + '.join(terms)}) / {len(terms)}"
+    return Metric(_named(name, at), of_mean.format(mean=_mean(row)))
+
+
+def _quantile(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    if len(loss.labels) > 1:
+        raise ParameterError(f"eval_metric {shown(name)} is for one target, not for {len(loss.labels)}")
+    alphas = loss.renewal or (0.5,)
+    losses = (
+        f"CASE WHEN label >= {p} THEN {alpha!r} * (label - {p}) ELSE {1 - alpha!r} * ({p} - label) END"
+        for p, alpha in zip(prediction_names(len(alphas)), alphas, strict=True)
+    )
+    return Metric(name, _mean(f"({' + '.join(losses)}) / {len(alphas)}"))
+
+
+def _mlogloss(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    of_label = " ".join(f"WHEN label = {k} THEN {p}" for k, p in enumerate(prediction_names(loss.classes)))
+    return Metric(name, _mean(f"-LN(GREATEST(CASE {of_label} ELSE 0 END, 1e-16))"))
+
+
+def _merror(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    names = prediction_names(loss.classes)
+    # A tie is predicted as the first class.
+    classes = " ".join(f"WHEN {p} >= largest_prediction THEN {k}" for k, p in enumerate(names))
+    largest = Expression(f"GREATEST({', '.join(names)})", names)
+    return Metric(name, _mean(f"CASE WHEN label = CASE {classes} END THEN 0 ELSE 1 END"),
+                  terms={"largest_prediction": largest})  # fmt: skip
+
+
+_SIDES = tuple(f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total"))
+_ROC = "negative * (positive_above + positive / 2)"
+_ROC_TOTAL = "positive_total * negative_total"
+_BOTH_SIDES = "CASE WHEN positive_total > 0 AND negative_total > 0 THEN 1 ELSE 0 END"
+# Between two points of the curve precision moves by (fp_prev + h (tp − tp_prev)) / tp (Davis & Goadrich 2006); with
+# a = 1 + h and b = (fp_prev − h tp_prev) / positives, the area under it is this, in recall.
+_A, _B = "(1 + negative / positive)", "((negative_above - negative / positive * positive_above) / positive_total)"
+_RECALL, _BEFORE = "((positive_above + positive) / positive_total)", "(positive_above / positive_total)"
+_PRECISION_RECALL = (
+    "CASE WHEN positive = 0 THEN 0 "
+    f"WHEN {_B} = 0 THEN ({_RECALL} - {_BEFORE}) / {_A} "
+    f"ELSE ({_RECALL} - {_BEFORE} - {_B} / {_A} * (LN({_A} * {_RECALL} + {_B}) - LN({_A} * {_BEFORE} + {_B}))) / {_A} "
+    "END"
+)
+
+
+def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> CurveMetric:
+    names = prediction_names(loss.n_outputs)
+    scores = []
+    for k, score in enumerate(names):
+        positive = "label" if len(names) == 1 else f"CASE WHEN label = {k} THEN 1 ELSE 0 END"
+        row = (score, "label", "weight")
+        scores.append(
+            (Expression(score, row), Expression(f"weight * ({positive})", row),
+             Expression(f"weight * (1 - ({positive}))", row))
+        )  # fmt: skip
+    area, total = (_ROC, _ROC_TOTAL) if name == "auc" else (_PRECISION_RECALL, _BOTH_SIDES)
+    curve, whole = Expression(area, _SIDES), Expression(total, _SIDES)
+    return CurveMetric(name, curve, whole, tuple(scores), by_share=name == "auc")
+
+
+def _cox(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    columns = ("label", "prediction")
+    risk = RunningSum(Expression("prediction", columns), Expression("ABS(label)", columns), descending=True)
+    events = "SUM(CASE WHEN label > 0 THEN 1 ELSE 0 END)"
+    text = f"SUM(CASE WHEN label > 0 THEN LN(risk) - LN(prediction) ELSE 0 END) / {events}"
+    return Metric(name, text, terms={"risk": risk})
+
+
+def _aft(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    sigma = parameters["aft_loss_distribution_scale"]
+    if name == "interval-regression-accuracy":
+        inside = "EXP(margin) >= label AND (upper IS NULL OR EXP(margin) <= upper)"
+        return Metric(name, _mean(f"CASE WHEN {inside} THEN 1 ELSE 0 END"), maximize=True)
+    row = f"-LN(GREATEST(CASE WHEN label = upper THEN pdf_l / ({sigma!r} * label) ELSE mass END, 1e-12))"
+    return Metric(name, _mean(row), terms=dict(aft_terms(parameters["aft_loss_distribution"], sigma)))
+
+
+def _distribution(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    return Metric(name, _mean(_NEGATIVE_LOG_LIKELIHOODS[name]), terms=dict(loss.terms))
+
+
+_BINARY = ("binary:logistic", "binary:logitraw", "binary:hinge", "reg:logistic")
+METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], AnyMetric]] = {
+    **dict.fromkeys(_OF_ONE_PREDICTION, _elementwise),
+    "quantile": _quantile,
+    "mlogloss": _mlogloss,
+    "merror": _merror,
+    "auc": _curve,
+    "aucpr": _curve,
+    "cox-nloglik": _cox,
+    "aft-nloglik": _aft,
+    "interval-regression-accuracy": _aft,
+    **dict.fromkeys(_NEGATIVE_LOG_LIKELIHOODS, _distribution),
+}
+_MAXIMISED = ("auc", "aucpr", "map", "ndcg", "pre")
+_TAKES_AT = ("error", "tweedie-nloglik")
+_MULTICLASS = ("mlogloss", "merror")
+# name -> the only objective that it is for.
+_OF_OBJECTIVE = {
+    "cox-nloglik": "survival:cox",
+    "aft-nloglik": "survival:aft",
+    "interval-regression-accuracy": "survival:aft",
+    **{name: f"dist:{name.removesuffix('-nloglik')}" for name in _NEGATIVE_LOG_LIKELIHOODS},
+}
+
+
+_WHY_NOT_FINITE = {
+    "mape": "a label there is 0",
+    "rmsle": "a label or a prediction there is -1 or less",
+    "poisson-nloglik": "a label there is negative",
+    "gamma-deviance": "a label or a prediction there is negative",
+    "tweedie-nloglik": "a prediction there is 0 or less",
+    "auc": "it needs rows of each class",
+    "aucpr": "it needs rows of each class",
+    "cox-nloglik": "no row there has an event, which is a positive label",
+}
+
+
+def why_not_finite(name: str) -> str:
+    """Return the end of a message that the metric of that name is not finite: what makes it so, if that is one thing.
+
+    >>> why_not_finite("tweedie-nloglik@1.5"), why_not_finite("a user's own")
+    (', as a prediction there is 0 or less', '')
+    """
+    cause = _WHY_NOT_FINITE.get(name.partition("@")[0])
+    return "" if cause is None else f", as {cause}"
+
+
+def larger_is_better(name: str, eval_metric: Any = None) -> bool:
+    """Whether larger values of the metric of that name are better; ``eval_metric`` is that of the user."""
+    for item in [] if eval_metric is None else metrics_of(eval_metric):
+        if isinstance(item, Metric) and item.name == name:
+            return item.maximize
+    return re.split("[@-]", name)[0] in _MAXIMISED or name == "interval-regression-accuracy"
+
+
+def get_metrics(eval_metric: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[AnyMetric]:
+    """Return the user's metrics, one or several, by name or as `Metric`; None is the default of the loss.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such metric, or it does not go with the loss.
+    """
+    if eval_metric is None:
+        eval_metric = loss.metric
+    metrics = [_metric(item, loss, parameters) for item in metrics_of(eval_metric)]
+    names = [metric.name for metric in metrics]
+    for name in names:
+        if names.count(name) > 1:
+            raise ParameterError(f"eval_metric has {shown(name)} {names.count(name)} times")
+    return metrics
+
+
+def metrics_of(eval_metric: Any) -> list[Any]:
+    """Return the user's ``eval_metric``, one or several, as a list.
+
+    Raises
+    ------
+    ParameterError
+        If there is none.
+    """
+    items = (
+        [eval_metric] if isinstance(eval_metric, str | Metric) or not is_iterable(eval_metric) else list(eval_metric)
+    )
+    if not items:
+        raise ParameterError("eval_metric is an empty list; name at least one metric")
+    return items
+
+
+def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
+    n_predictions = len(loss.evaluated or loss.links)
+    metric = item if isinstance(item, Metric) else _by_name(item, loss, parameters)
+    if isinstance(metric, CurveMetric):
+        return metric
+    roles = [role for role in loss.roles if role != "qid"]  # qid is no number
+    of_row = (*loss.labels, "weight", *roles, *loss.margins)
+    return metric.over((*of_row, *prediction_names(n_predictions), *metric.terms))
+
+
+def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
+    name, _, at_text = item.partition("@") if isinstance(item, str) else ("", "", "")
+    n_predictions = len(loss.evaluated or loss.links)
+    if isinstance(item, str) and n_predictions == 1 and (ranking := ranking_metric(item, parameters)):
+        return ranking
+    if name not in METRICS:
+        known = (*METRICS, *RANKING_METRICS)
+        raise ParameterError(
+            f"eval_metric must be an fb.Metric or one of {listed(known, None)}, not {shown(item)}"
+            f"{did_you_mean(item, known)}"
+        )
+    at = _at(item, name, at_text)
+    if name in _MULTICLASS and not loss.has_margin_of_each_class:
+        raise ParameterError(f"eval_metric {shown(name)} is for the multi:* objectives, not for {shown(loss.name)}")
+    if loss.name != _OF_OBJECTIVE.get(name, loss.name):
+        raise ParameterError(
+            f"eval_metric {shown(name)} is for objective {shown(_OF_OBJECTIVE[name])}, not for {shown(loss.name)}"
+        )
+    if len(loss.labels) > 1:
+        if name not in _OF_ONE_PREDICTION:
+            raise ParameterError(f"eval_metric {shown(name)} is for one target, not for {len(loss.labels)}")
+    elif name in _OF_ONE_PREDICTION and n_predictions > 1:
+        raise ParameterError(
+            f"eval_metric {shown(name)} is for one prediction a row; {shown(loss.name)} makes {n_predictions}"
+        )
+    if name in ("auc", "aucpr") and loss.name not in _BINARY and not loss.has_margin_of_each_class:
+        raise ParameterError(f"eval_metric {shown(name)} is for classes, not for {shown(loss.name)}")
+    return METRICS[name](name, at, loss, parameters)
+
+
+def _at(item: str, name: str, text: str) -> float | None:
+    if not text and "@" not in item:
+        if name == "tweedie-nloglik":
+            raise ParameterError("eval_metric 'tweedie-nloglik' needs a variance power, such as 'tweedie-nloglik@1.5'")
+        return None
+    try:
+        at = float(text)
+    except ValueError:
+        at = math.nan
+    if not math.isfinite(at):
+        raise ParameterError(f"eval_metric {shown(item)}: after the @ comes a number, not {shown(text)}")
+    if name not in _TAKES_AT:
+        raise ParameterError(f"eval_metric {shown(name)} takes no @, as in {shown(item)}")
+    if name == "tweedie-nloglik" and not 1 < at < 2:
+        raise ParameterError(f"eval_metric {shown(item)}: the variance power must be greater than 1 and less than 2")
+    return at
+
+
+def _named(name: str, at: float | None) -> str:
+    return name if at is None or (name == "error" and at == 0.5) else f"{name}@{at:g}"
+
+
+# --- ranking ----------------------------------------------------------------------------------------------------------
+
+# Each is one SQL aggregate over windows by query: ``ndcg@5``, ``map@3-``. As in XGBoost 3.2 (``rank_metric.cc``),
+# without an @ the first 32 rows of a query count, and a query without relevant rows has the value 1, or 0 if the name
+# ends with a minus.
+
+RANKING_METRICS = ("ndcg", "map", "pre")
+_NAME = re.compile(r"(ndcg|map|pre)(?:@([1-9][0-9]{0,8}))?(-?)")
+
+
+def ranking_metric(name: str, parameters: Mapping[str, Any]) -> Metric | None:
+    """Return the metric of that name, None if it is no ranking metric.
+
+    Raises
+    ------
+    ParameterError
+        If no number of rows follows the @.
+    """
+    if name.partition("@")[0].removesuffix("-") not in RANKING_METRICS:
+        return None
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ParameterError(
+            f"eval_metric {shown(name)}: after the @ comes a number of rows, 1 or more, and then perhaps a minus"
+        )
+    kind, at, minus = match.groups()
+    truncation = int(at or DEFAULT_TRUNCATION)
+    terms, row, is_relevant = _ROWS[kind](truncation, exponential=parameters["ndcg_exp_gain"])
+    rank = f"{kind}_rank"
+    empty = 0 if minus else 1
+    gained = f"CASE WHEN {rank} < {truncation} THEN weight * ({row}) ELSE 0 END"
+    total = f"CASE WHEN {is_relevant} THEN {gained} WHEN {rank} = 0 THEN weight * {empty} ELSE 0 END"
+    of_queries = f"SUM({total}) / SUM(CASE WHEN {rank} = 0 THEN weight ELSE 0 END)"
+    every_row: dict[str, Term] = {rank: OverQuery("rank", Expression("prediction", ("prediction",)))}
+    return Metric(name, f"LEAST({of_queries}, 1)", maximize=True, terms=every_row | terms)
+
+
+def base_name(metric: Metric) -> str:
+    """Return the name of a ranking metric in `RANKING_METRICS`."""
+    return metric.name.partition("@")[0].removesuffix("-")
+
+
+def is_ranking(metric: object) -> bool:
+    """Whether a metric is a ranking metric, which needs queries."""
+    return isinstance(metric, Metric) and any(isinstance(term, OverQuery) for term in metric.terms.values())
+
+
+def _ndcg(truncation: int, *, exponential: bool) -> tuple[dict[str, Term], str, str]:
+    terms = ideal_terms("ndcg_", truncation, exponential=exponential)
+    row = f"ndcg_gain / ndcg_best * ({discount('ndcg_rank')}) / ndcg_ideal"
+    return terms, row, "ndcg_ideal > 0"
+
+
+def _mean_average_precision(truncation: int, *, exponential: bool) -> tuple[dict[str, Term], str, str]:
+    label, rank = Expression("label", ("label",)), Expression("map_rank", ("map_rank",))
+    terms: dict[str, Term] = {
+        "map_hits": OverQuery("running", label, rank, on_grid=True),
+        "map_relevant": OverQuery("sum", label, on_grid=True),
+    }
+    return terms, f"label * map_hits / (map_rank + 1) / LEAST(map_relevant, {truncation})", "map_relevant > 0"
+
+
+def _precision(truncation: int, *, exponential: bool) -> tuple[dict[str, Term], str, str]:
+    terms: dict[str, Term] = {"pre_last": OverQuery("max", Expression("pre_rank", ("pre_rank",)))}
+    return terms, f"label / LEAST(pre_last + 1, {truncation})", "pre_last >= 0"
+
+
+_ROWS = {"ndcg": _ndcg, "map": _mean_average_precision, "pre": _precision}

@@ -14,7 +14,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.evaluation.scored_rows import score_rows
 from frameboost.expressions.expression import Expression
 from frameboost.prediction.predictor import Predictor
-from frameboost.runtime.installed import require_numba
+from frameboost.runtime.workers import require_numba
 
 __all__ = ["METHODS", "calibrated_ensemble", "calibration_link"]
 

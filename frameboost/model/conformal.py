@@ -35,7 +35,7 @@ from frameboost.losses.outputs import (
 )
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import FeatureType
-from frameboost.training.class_labels import labelled_columns
+from frameboost.training.data_checks import labelled_columns
 
 __all__ = [
     "MAX_GROUPS", "chosen_quantiles", "conformal_distance", "conformal_interval", "conformed_ensemble",

@@ -1,7 +1,7 @@
 """Training continuation (``init_model``): new trees on top of those of a trained ensemble.
 
 The ensemble's margins become columns of the data, which training starts from. Afterwards the new trees are appended to
-those of the ensemble. Its offset (see `frameboost.losses.offset`) is added in training as well.
+those of the ensemble. Its offset (see `frameboost.losses.loss`) is added in training as well.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from frameboost.model.summaries import html_summary, importance_frame, summary, 
 from frameboost.prediction.contributions import contribution_frame, interaction_frame, shap_explanation
 from frameboost.prediction.dependence import partial_dependence_frame
 from frameboost.prediction.predictor import Predictor
-from frameboost.runtime.installed import require_numba
+from frameboost.runtime.workers import require_numba
 
 __all__ = ["REPORT_WRITERS", "Model", "predictor_of"]
 

@@ -1,29 +1,234 @@
-"""The training parameters: one source for their names, defaults, ranges, documentation and validation.
+"""The declaration of a parameter, the check of a value against it, and its range in words.
+
+The training parameters: one source for their names, defaults, ranges, documentation and validation.
 
 Names, defaults and meanings are XGBoost's, in scikit-learn's spelling.
+
+Names that XGBoost and LightGBM have for parameters: the name here where the meaning is the same, else what to do.
+
+The first table has exact equivalents only: XGBoost's parameters, the keywords of its estimators, and LightGBM's
+parameters with their aliases. A value is passed on as it is, but None is the default, and
+-1 or 0 threads are all cores. LightGBM's and scikit-learn's names of `max_leaves` also set how these libraries grow
+such trees: leaf by leaf, and without a limit of depth by default. The second table has names of things that work in
+another way here; each is refused with a sentence.
 """
 
 from __future__ import annotations
 
+import math
+import numbers
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, field, fields
+from decimal import Decimal
 from functools import cache
 from typing import Any, Literal
 
-from frameboost.checks.messages import did_you_mean, shown
-from frameboost.errors import ParameterError
-from frameboost.parameters.aliases import ALIASES
-from frameboost.parameters.fields import (
-    checked,
-    declared,
-    interaction_sets,
-    monotone_directions,
-    quantiles,
-    values_text,
-)
+import numpy as np
 
-__all__ = ["Parameters", "markdown_table", "parameter_table", "shrinkage_of"]
+from frameboost.checks.arguments import is_iterable
+from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.errors import ParameterError
+
+__all__ = [
+    "ALIASES",
+    "DIFFERENT",
+    "Parameters",
+    "checked",
+    "declared",
+    "interaction_sets",
+    "markdown_table",
+    "monotone_directions",
+    "parameter_table",
+    "quantiles",
+    "shrinkage_of",
+    "under_our_names",
+    "values_text",
+]
+
+
+def declared(default: Any, doc: str, *, low: float | None = None, above: float | None = None,
+               high: float | None = None, below: float | None = None, symbol: str = "", engines: str = "all",
+               shapes_model: bool = True, kind: str = "",
+               read: Callable[[object], Any] | None = None) -> Any:  # fmt: skip
+    """Declare a parameter: its default, its documentation, its range (``above`` and ``below`` are exclusive).
+
+    For a parameter that is no scalar, ``kind`` describes its values, and ``read`` checks a value and returns it as in
+    the model file, of dicts and lists.
+    """
+    metadata = {
+        "doc": doc,
+        "low": low,
+        "above": above,
+        "high": high,
+        "below": below,
+        "symbol": symbol,
+        "engines": engines,
+        "shapes_model": shapes_model,
+        "kind": kind,
+        "read": read,
+    }
+    return field(default=default, metadata=metadata)
+
+
+def checked(item: Field[Any], hint: Any, value: Any) -> Any:
+    """Return ``value`` in the parameter's type, or raise `ParameterError`."""
+    if value is item.default and item.metadata["read"] is None:  # as most are
+        return value
+    if item.metadata["read"] is not None:
+        return item.metadata["read"](value)
+    if typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        if not isinstance(value, str) or value not in choices:
+            raise ParameterError(
+                f"{item.name} must be one of {listed(choices, None)}, not {shown(value)}{did_you_mean(value, choices)}"
+            )
+        return str(value)
+    if hint is bool:
+        if not isinstance(value, bool | np.bool_):
+            raise ParameterError(f"{item.name} must be True or False, not {shown(value)}")
+        return bool(value)
+    options = typing.get_args(hint) or (hint,)
+    if value is None and type(None) in options:
+        return None
+    kind = int if int in options else float
+    number = _as_number(value, kind)
+    low, above, high, below = (item.metadata[key] for key in ("low", "above", "high", "below"))
+    outside = number is None or (
+        (low is not None and number < low)
+        or (above is not None and number <= above)
+        or (high is not None and number > high)
+        or (below is not None and number >= below)
+    )
+    if outside:
+        what = "an integer" if kind is int else "a finite number"
+        raise ParameterError(f"{item.name} must be {what}{_range_text(item)}, not {shown(value)}")
+    return number
+
+
+def _as_number(value: Any, kind: type) -> int | float | None:
+    """Return ``value`` (numpy's scalars too) as an int or a finite float, or None if it isn't one."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
+        return None
+    try:
+        if kind is int:
+            whole = int(typing.cast("float", value))
+            return whole if whole == value else None
+        number = float(value) + 0.0  # turns -0.0 into 0.0, so that equal models have equal files
+    except (ValueError, OverflowError):  # NaN and infinities, and integers beyond any float
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _range_text(item: Field[Any]) -> str:
+    """Return a parameter's range in words, such as `` of at least 0``."""
+    low, above, high, below = (item.metadata[key] for key in ("low", "above", "high", "below"))
+    parts = []
+    if low is not None:
+        parts.append(f" of at least {_number(low)}")
+    if above is not None:
+        parts.append(f" greater than {_number(above)}")
+    if high is not None:
+        parts.append(f"{' and' if parts else ' of'} at most {_number(high)}")
+    if below is not None:
+        parts.append(f"{' and' if parts else ''} less than {_number(below)}")
+    return "".join(parts)
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) and value >= 1_000_000 else f"{value:g}"
+
+
+def values_text(item: Field[Any], hint: Any) -> str:
+    """Return the values that a parameter takes, in words."""
+    if item.metadata["kind"]:
+        return str(item.metadata["kind"])
+    options = typing.get_args(hint) or (hint,)
+    if typing.get_origin(hint) is Literal:
+        return "{" + ", ".join(map(repr, options)) + "}"
+    number = f"{options[0].__name__}{_range_text(item)}"
+    return f"{number}{',' if _range_text(item) else ''} or None" if type(None) in options else number
+
+
+# --- parameters that are no scalars -----------------------------------------------------------------------------------
+
+# Whether the data has the columns that constraints name is checked in `frameboost.training.open_nodes`.
+
+
+def monotone_directions(value: object) -> dict[str, int] | None:
+    """Return the directions other than 0 by column name, sorted by name; None if there are none.
+
+    Raises
+    ------
+    ParameterError
+        If ``value`` is no dict of column name to -1, 0 or 1.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise ParameterError(
+            "monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, "
+            f"not {shown(value)}"
+        )
+    directions = {}
+    for name, direction in value.items():
+        if not isinstance(name, str):
+            raise ParameterError(f"monotone_constraints must name columns, not {shown(name)}")
+        is_number = isinstance(direction, numbers.Real) and not isinstance(direction, bool)
+        if not is_number or direction not in (-1, 0, 1):
+            raise ParameterError(f"monotone_constraints[{shown(name)}] must be -1, 0 or 1, not {shown(direction)}")
+        if direction:
+            directions[str(name)] = int(direction)
+    return dict(sorted(directions.items())) or None
+
+
+def interaction_sets(value: object) -> list[list[str]] | None:
+    """Return the sets sorted, without duplicates; with an empty list every column is alone on its path.
+
+    Raises
+    ------
+    ParameterError
+        If ``value`` is no list of lists of column names.
+    """
+    if value is None:
+        return None
+    sets = set()
+    for members in _members(value, value):
+        names = set()
+        for name in _members(value, members):
+            if not isinstance(name, str):
+                raise ParameterError(f"interaction_constraints must name columns, not {shown(name)}")
+            names.add(str(name))
+        if not names:
+            raise ParameterError("interaction_constraints holds an empty set; each must name at least one column")
+        sets.add(tuple(sorted(names)))
+    return [list(names) for names in sorted(sets)]
+
+
+def quantiles(value: object) -> tuple[float, ...]:
+    """Return the quantiles of ``quantile_alpha``, one or several."""
+    values = list(value) if is_iterable(value) and not isinstance(value, str | bytes) else [value]
+    alphas = [_as_number(alpha, float) for alpha in values]
+    inside = [float(alpha) for alpha in alphas if alpha is not None and 0 < alpha < 1]
+    if not values or len(inside) < len(values) or inside != sorted(set(inside)):
+        raise ParameterError(
+            f"quantile_alpha must be a number between 0 and 1, or several in ascending order, not {shown(value)}"
+        )
+    return tuple(inside)
+
+
+def _members(sets: object, value: object) -> list[object]:
+    """Return the items of a list, tuple or set within ``sets``, the user's argument."""
+    if isinstance(value, str | bytes | Mapping) or not is_iterable(value):
+        raise ParameterError(
+            "interaction_constraints must be a list of lists of column names, such as [['a', 'b'], ['c', 'd']], "
+            f"not {shown(sets)}"
+        )
+    return list(value)
+
+
+# --- the parameters ---------------------------------------------------------------------------------------------------
+
 
 _MAX_INTEGER = 1_000_000_000  # fits the 32-bit integers of the kernels
 
@@ -416,3 +621,101 @@ def markdown_table() -> str:
         cells += [item.metadata[key] for key in ("symbol", "engines", "doc")]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+# --- names in other libraries -----------------------------------------------------------------------------------------
+
+
+ALIASES: Mapping[str, str] = {
+    alias: name
+    for name, aliases in {
+        "n_estimators": (
+            "num_boost_round", "num_round", "num_rounds", "n_rounds", "nrounds", "num_iterations", "num_iteration",
+            "n_iter", "num_tree", "num_trees", "max_iter",
+        ),
+        "learning_rate": ("eta", "shrinkage_rate"),
+        "max_leaves": ("num_leaves", "num_leaf", "max_leaf", "max_leaf_nodes"),
+        "min_child_weight": (
+            "min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf", "min_sum_hessian", "min_hessian",
+        ),
+        "gamma": ("min_split_loss",),
+        "reg_lambda": ("lambda", "lambda_", "lambda_l2", "l2_regularization"),
+        "reg_alpha": ("alpha", "lambda_l1", "l1_regularization"),
+        "max_delta_step": ("max_tree_output", "max_leaf_output"),
+        "max_bin": ("max_bins",),
+        "subsample": ("bagging_fraction", "sub_row", "bagging"),
+        "linear_tree": ("linear_trees",),
+        "colsample_bytree": ("feature_fraction", "sub_feature"),
+        "colsample_bynode": ("feature_fraction_bynode", "sub_feature_bynode"),
+        "seed": ("random_state", "random_seed"),
+        "num_class": ("num_classes",),
+        "monotone_constraints": ("monotone_constraint", "monotonic_cst"),
+        "interaction_constraints": ("interaction_cst",),
+        "early_stopping_rounds": ("early_stopping_round", "early_stopping", "n_iter_no_change"),
+        "n_jobs": ("nthread", "nthreads", "n_thread", "num_thread", "num_threads"),
+    }.items()
+    for alias in aliases
+}  # fmt: skip
+"""The name here of each parameter of XGBoost and LightGBM that means the same."""
+
+# Names of `max_leaves` in libraries that grow leaf by leaf and have no limit of depth by default. (LightGBM also takes
+# `max_leaves` for it, which is XGBoost's name here.)
+_LEAF_BY_LEAF = frozenset({"num_leaves", "num_leaf", "max_leaf", "max_leaf_nodes"})
+
+_ROWS = "counts rows; min_child_weight is the least sum of hessians, a number of rows for reg:squarederror alone"
+_GAIN = "stops at a split of less gain, where gamma, as XGBoost's, prunes it unless a split below it gains enough"
+_FREQUENCY = "draws rows for several trees at once; subsample draws them anew for each tree"
+_BOOSTING = "names LightGBM's ways of boosting; booster='dart', num_parallel_tree and sampling_method are ours"
+_GOSS = "is of LightGBM's one-side sampling; sampling_method='gradient_based' with subsample is XGBoost's"
+_DROP = "is LightGBM's, which weighs the trees otherwise; rate_drop, with booster='dart', is XGBoost's"
+
+DIFFERENT: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("min_child_samples", "min_data_in_leaf", "min_data_per_leaf", "min_data", "min_samples_leaf"), _ROWS
+    ),
+    **dict.fromkeys(("min_gain_to_split", "min_split_gain"), _GAIN),
+    **dict.fromkeys(("bagging_freq", "subsample_freq"), _FREQUENCY),
+    **dict.fromkeys(("boosting", "boosting_type", "boost"), _BOOSTING),
+    **dict.fromkeys(("top_rate", "other_rate"), _GOSS),
+    "drop_rate": _DROP,
+    "is_unbalance": "weighs the classes by their numbers; scale_pos_weight is the factor itself",
+    "categorical_feature": "names the categories; here every string, Enum and Categorical column is one",
+    "enable_categorical": "is not needed: every string, Enum and Categorical column is a category",
+}
+"""What to do instead, of names that mean something else than any parameter here."""
+
+
+def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keyword arguments under the names here; those that are no aliases stay as they are.
+
+    Raises
+    ------
+    ParameterError
+        If one parameter has two names, or a name means something else.
+
+    Examples
+    --------
+    >>> under_our_names({"eta": 0.1, "max_depth": 3, "lambda_l2": 2})
+    {'learning_rate': 0.1, 'max_depth': 3, 'reg_lambda': 2}
+    >>> under_our_names({"num_leaves": 31})
+    {'max_leaves': 31, 'grow_policy': 'lossguide', 'max_depth': 0}
+    """
+    parameters: dict[str, Any] = {}
+    written_as: dict[str, str] = {}
+    for name, value in keywords.items():
+        if name in DIFFERENT:
+            raise ParameterError(f"unknown parameter {shown(name)}: it {DIFFERENT[name]}")
+        ours = ALIASES.get(name, name)
+        if ours != name and value is None:  # the default of both libraries' estimators
+            continue
+        if ours == "n_jobs" and type(value) is int and (value == -1 or (value == 0 and name != ours)):
+            value = None  # all cores
+        if ours in parameters:
+            both = f"{written_as[ours]}={shown(parameters[ours])} and {name}={shown(value)}"
+            raise ParameterError(f"{both} are one parameter, {ours}; give it once")
+        parameters[ours], written_as[ours] = value, name
+    if written_as.get("max_leaves") in _LEAF_BY_LEAF:
+        parameters.setdefault("grow_policy", "lossguide")
+        if parameters.get("max_depth") in (None, -1):  # -1 is LightGBM's word for no limit
+            parameters["max_depth"] = 0
+    return parameters

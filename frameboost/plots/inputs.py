@@ -22,8 +22,7 @@ from frameboost.expressions.draws import draw_expr, draw_key
 from frameboost.model.model import Model, predictor_of
 from frameboost.plots.names import with_drawable_text
 from frameboost.plots.theme import axis, number_axis
-from frameboost.schema.polars_columns import column, text_expr
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import FeatureType, column, text_expr
 
 __all__ = [
     "MAX_POINTS", "MISSING", "VegaType", "chart", "class_name", "feature_type", "output_name",

@@ -12,7 +12,7 @@ from frameboost.checks.arguments import anything, whole
 from frameboost.checks.messages import shortened, shown
 from frameboost.errors import ParameterError
 from frameboost.evaluation.history import long_history
-from frameboost.metrics.built_in import larger_is_better
+from frameboost.metrics.metric import larger_is_better
 from frameboost.model.model import Model
 from frameboost.plots.inputs import MAX_POINTS, chart
 from frameboost.plots.theme import (

@@ -17,9 +17,8 @@ from frameboost.data.opening import open_rows
 from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.runtime.installed import require_numba
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import Feature, FeatureType
+from frameboost.runtime.workers import require_numba
+from frameboost.schema.types import Feature, FeatureType, column
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.contributions import Contributions

@@ -22,8 +22,7 @@ from frameboost.data.sources import FrameSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.outputs import Output
 from frameboost.prediction.predictor import Predictor
-from frameboost.schema.polars_columns import category_column
-from frameboost.schema.types import Feature, FeatureType
+from frameboost.schema.types import Feature, FeatureType, category_column
 
 __all__ = ["individual_dependence", "partial_dependence_frame"]
 

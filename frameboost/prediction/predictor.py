@@ -16,13 +16,11 @@ from frameboost.data.opening import open_rows
 from frameboost.data.sources import Source
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
-from frameboost.losses.offset import EXPOSURE
+from frameboost.losses.loss import EXPOSURE
 from frameboost.losses.outputs import OUTPUTS, Lookup, Output
 from frameboost.prediction.outputs import ArrayOutput, few_outputs
-from frameboost.runtime.installed import has_numba
-from frameboost.runtime.workers import kept_workers
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.runtime.workers import has_numba, kept_workers
+from frameboost.schema.types import FeatureType, column
 from frameboost.trees.tree import MAX_STEPS
 
 if TYPE_CHECKING:

@@ -26,13 +26,12 @@ from frameboost.evaluation.metrics_by_group import evaluation_metrics, metric_va
 from frameboost.evaluation.scored_rows import ScoredRows, score_rows, scores_for_ranking
 from frameboost.expressions.draws import draw_key
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.metrics.built_in import AnyMetric
+from frameboost.metrics.metric import AnyMetric
 from frameboost.model.model import Model, predictor_of
 from frameboost.plots.inputs import sampled
 from frameboost.prediction.predictor import Predictor
-from frameboost.schema.polars_columns import column
-from frameboost.training.class_labels import labelled_columns, with_label_codes
-from frameboost.training.data_checks import find_roles, with_group
+from frameboost.schema.types import column
+from frameboost.training.data_checks import find_roles, labelled_columns, with_group, with_label_codes
 
 __all__ = ["Material", "ReportOptions", "gather"]
 

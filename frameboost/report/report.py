@@ -19,7 +19,7 @@ from frameboost.checks.messages import counted, shortened
 from frameboost.data.written_files import check_writable, output_path
 from frameboost.errors import ParameterError
 from frameboost.evaluation.history import long_history
-from frameboost.metrics.built_in import larger_is_better
+from frameboost.metrics.metric import larger_is_better
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters
 from frameboost.plots.theme import MAX_CLASSES
@@ -44,7 +44,7 @@ from frameboost.report.page import (
     table,
 )
 from frameboost.report.segments import weak_segments
-from frameboost.schema.polars_columns import column, known_expr
+from frameboost.schema.types import column, known_expr
 
 __all__ = ["report_html", "write_report"]
 

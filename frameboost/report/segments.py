@@ -17,14 +17,13 @@ from frameboost.data.sources import FrameSource, free_name
 from frameboost.engines.choose import rows_of
 from frameboost.evaluation.metrics_by_group import evaluated_metrics, store_predictions
 from frameboost.expressions.draws import draw_expr, draw_key
-from frameboost.metrics.built_in import larger_is_better
 from frameboost.metrics.draws import of_each_row
-from frameboost.metrics.metric import Metric, define_terms
+from frameboost.metrics.metric import Metric, define_terms, larger_is_better
 from frameboost.model.model import Model
 from frameboost.report.conditions import in_sql, in_words, path_to
 from frameboost.report.material import Material
 from frameboost.report.page import Raw, Section, block_of_code, escaped, note, number, paragraph, percent, table
-from frameboost.schema.polars_columns import column, with_values
+from frameboost.schema.types import column, with_values
 
 __all__ = ["Segment", "weak_segments", "worst_segments"]
 

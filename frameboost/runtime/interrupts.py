@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import _thread
+import re
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar, cast
+
+import duckdb
 
 from frameboost.checks.arguments import once_in_call, when_call_returns
+from frameboost.checks.messages import shortened, warn
 
-__all__ = ["defer_in_callbacks", "defer_signals", "record_handler_errors", "unwrap_handler_errors"]
+__all__ = [
+    "LeftBehindError",
+    "closed_after",
+    "defer_in_callbacks",
+    "defer_signals",
+    "first_duckdb_error",
+    "has_unread_result",
+    "plain_relation",
+    "record_handler_errors",
+    "unwrap_handler_errors",
+    "waiting",
+    "when_free",
+]
 
 _Handler = Callable[[int, FrameType | None], Any]
 
@@ -188,3 +206,122 @@ def _handle(came: list[tuple[_Handler, int, FrameType | None]]) -> None:
             handler(number, frame)
         finally:
             _handle(came[1:])
+
+
+# --- Ctrl-C during a statement of DuckDB, and the error that it failed with -------------------------------------------
+
+
+Result = TypeVar("Result")
+# How long to wait for another thread's call, and for it to read the result of one to its end, if there is one.
+_BUSY_SECONDS, _UNREAD_SECONDS = 60.0, 2.0
+
+
+def when_free(call: Callable[[], Result]) -> Result:
+    """Return what a call of DuckDB returns, after calls of other threads on the connection: DuckDB refuses to wait.
+
+    An error is the one that came first (see `first_duckdb_error`).
+    """
+    start, pause = time.monotonic(), 0.001
+    while True:
+        try:
+            with first_duckdb_error():
+                return call()
+        except duckdb.Error as error:
+            longest = _BUSY_SECONDS if "busy with another call" in str(error) else _UNREAD_SECONDS
+            if has_unread_result(error) and threading.active_count() == 1:  # it is the caller's
+                raise
+            if not _is_in_use(error) or time.monotonic() - start > longest:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
+
+
+def has_unread_result(error: duckdb.Error) -> bool:
+    """Whether a call was refused because the user has not read a result of the connection to its end."""
+    return _is_in_use(error) and re.search("(unfinished|open) result", str(error)) is not None
+
+
+class _Waiting:
+    """A relation whose methods and properties wait until the connection is free (see `when_free`)."""
+
+    __slots__ = ("relation",)
+
+    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+        self.relation = relation
+
+    def __getattr__(self, name: str) -> Any:
+        value = when_free(lambda: getattr(self.relation, name))
+        if not callable(value):
+            return value
+
+        def call(*args: Any, **options: Any) -> Any:
+            given = [plain_relation(arg) for arg in args]
+            return waiting(when_free(lambda: value(*given, **options)))
+
+        return call
+
+
+def waiting(relation: Result) -> Result:
+    """Return a relation, and all that its methods return, such that they wait for other users of the connection."""
+    return cast(Result, _Waiting(relation)) if isinstance(relation, duckdb.DuckDBPyRelation) else relation
+
+
+def plain_relation(relation: Result) -> Result:
+    """Return what `waiting` was given."""
+    return cast(Result, relation.relation) if isinstance(relation, _Waiting) else relation
+
+
+def _is_in_use(error: duckdb.Error) -> bool:
+    return str(error).startswith("Resource In Use Error:")  # of several classes
+
+
+@contextmanager
+def first_duckdb_error() -> Iterator[None]:
+    """Raise the error that came first, and for a signal that of its handler (`KeyboardInterrupt` for Ctrl-C).
+
+    In a transaction DuckDB's clean-up after an error fails too, and its own error hides the first.
+    """
+    before = sys.exception()
+    with record_handler_errors() as raised:
+        try:
+            yield
+        except (RuntimeError, duckdb.Error) as error:
+            chain: list[BaseException] = [error]
+            while (cause := chain[-1].__context__) is not None and cause is not before:
+                chain.append(cause)
+            if any(isinstance(each, RuntimeError) and str(each) == "Query interrupted" for each in chain):
+                raise (raised[0] if raised else KeyboardInterrupt) from error
+            raise chain[-1] from None
+
+
+# --- clean-up that does not hide an earlier error ---------------------------------------------------------------------
+
+
+Resource = TypeVar("Resource", bound=Any)
+
+
+class LeftBehindError(Exception):
+    """A clean-up has left something behind; the work itself is done."""
+
+
+@contextmanager
+def closed_after(resource: Resource) -> Iterator[Resource]:
+    """Close a resource at the end like `contextlib.closing`, but raise the first error.
+
+    An error of the clean-up becomes a note on the first error. `LeftBehindError` alone becomes a warning, so that the
+    work is not lost.
+    """
+    try:
+        yield resource
+    except BaseException as first:
+        try:
+            resource.close()
+        except LeftBehindError as left:
+            first.add_note(str(left))
+        except Exception as error:
+            first.add_note(f"then the clean-up failed: {type(error).__name__}: {shortened(str(error), 200)}")
+        raise
+    try:
+        resource.close()
+    except LeftBehindError as left:
+        warn(str(left), RuntimeWarning)

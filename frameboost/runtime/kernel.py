@@ -207,7 +207,7 @@ def _stamp(kernel: Any) -> str:
             case FunctionType() if value.__module__.partition(".")[0] in _LIBRARIES:
                 parts.append(value.__qualname__)
             case FunctionType():
-                parts.append(repr(value.__defaults__))
+                parts.extend([value.__module__, repr(value.__defaults__)])  # what is kept on disk names modules
                 add_code(value.__code__, value.__globals__, value.__doc__)
                 add_cells(value)
             case _Intrinsic():

@@ -6,12 +6,16 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
 from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from frameboost.errors import ParameterError
 
 __all__ = [
     "ADDITIONS_PER_TASK",
@@ -25,9 +29,10 @@ __all__ = [
     "Shares",
     "Workers",
     "available_cores",
+    "has_numba",
     "kept_workers",
+    "require_numba",
 ]
-
 
 IntArray = npt.NDArray[np.int64]
 RowNumbers = npt.NDArray[np.uint32]
@@ -183,3 +188,27 @@ ROWS_PER_TASK = 1 << 14
 MOVED_ROWS_PER_TASK = 1 << 17
 # Gradient pairs added to histograms, one per row and feature.
 ADDITIONS_PER_TASK = 1 << 20
+
+
+# --- whether kernels can be compiled ----------------------------------------------------------------------------------
+
+
+@cache
+def has_numba() -> bool:
+    """Return whether kernels can be compiled; numba itself is not imported, which takes half a second."""
+    return bool(find_spec("numba"))
+
+
+def require_numba(what: str) -> None:
+    """Raise an error that names what needs numba, if it is not installed.
+
+    Raises
+    ------
+    ParameterError
+        If numba is not installed.
+    """
+    if not has_numba():
+        raise ParameterError(
+            f"{what} needs numba, which is not installed: pip install numba (without it models load, predict and "
+            "become SQL)"
+        )

@@ -27,9 +27,8 @@ from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import OutputName
 from frameboost.model.model import Model
-from frameboost.parameters.aliases import ALIASES, under_our_names
-from frameboost.parameters.parameters import Parameters, parameter_table
-from frameboost.schema.polars_columns import with_values
+from frameboost.parameters.parameters import ALIASES, Parameters, parameter_table, under_our_names
+from frameboost.schema.types import with_values
 from frameboost.sklearn.data import (
     Array,
     FloatArray,

@@ -18,8 +18,7 @@ from frameboost.checks.messages import shown
 from frameboost.engines.choose import rows_of
 from frameboost.errors import ParameterError
 from frameboost.interop.ensembles import class_labels
-from frameboost.metrics.built_in import ranking_metric
-from frameboost.metrics.metric import evaluate
+from frameboost.metrics.metric import evaluate, ranking_metric
 from frameboost.model.model import Model
 from frameboost.sklearn.data import (
     Array,

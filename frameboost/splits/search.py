@@ -1,4 +1,18 @@
-"""Kernels that choose each open node's split: a scan of every feature's histogram, node by node.
+"""The weight and the score of a leaf, and so the gain of a split: Chen & Guestrin 2016, section 2.2, as kernels.
+
+=====================  ============================================  ======================
+weight of a leaf       w* = −T(G)/(H+λ)                              equation 5
+score of a leaf        T(G)²/(H+λ)                                   equation 6, without ½
+gain of a split        score(left) + score(right) − score(parent)    equation 7, without ½
+=====================  ============================================  ======================
+
+T(G) = sign(G)·max(|G| − α, 0) is G itself unless there is an L1 penalty α. A leaf of weight w takes ½ of its score off
+the objective. XGBoost reports and compares gains without the ½, and so does everything here.
+
+`max_delta_step` limits |w|, and `monotone_constraints` bound w from below and above (XGBoost,
+src/tree/split_evaluator.h). The weight is then clipped to the nearest allowed one, and scored there.
+
+Kernels that choose each open node's split: a scan of every feature's histogram, node by node.
 
 Equal gains are tied to the lowest feature, then the lowest threshold (for categories see `scan_categories`), then to
 missing going right: candidates are scanned in that order, and the first of equals wins.
@@ -28,6 +42,38 @@ position  (GL, HL)  gain with missing right                gain with missing lef
 
 The split is at position 2, so bins 0 and 1 go left, and missing goes left, too. Position 4, past the last bin, is the
 split on whether there is a value at all.
+
+The best split of a categorical feature: one category against the rest, or a sorted partition.
+
+Both are XGBoost's (src/tree/hist/evaluate_splits.h, EnumerateOneHot and EnumeratePart). Either way some categories are
+*named*, and everything else goes to the other side: the missing values, and categories without rows in the node.
+
+*One category against the rest*, for features of fewer than ``max_cat_to_onehot`` categories: one category goes right,
+with the missing values on either side.
+
+*Sorted partition*, for all others: categories are sorted by their weight as leaves, and the candidates are the prefixes
+of that order from either end. With λ = 0, and nothing missing, four categories of a node with G = 1 and H = 10:
+
+=============  ====  ====  ====  ====
+category          a     b     c     d
+=============  ====  ====  ====  ====
+G                 6    -2    -6     3
+H                 2     2     3     3
+weight -G/H      -3     1     2    -1
+=============  ====  ====  ====  ====
+
+Sorted by weight: a, d, b, c. The candidates, each with its gain GL²/HL + GR²/HR − 1²/10:
+
+====  ==========  ==========  ==================  ====================================
+step  goes right  goes left   gain
+====  ==========  ==========  ==================  ====================================
+1     **a**       b, c, d     3.125 + 18 - 0.1    21.025
+1     a, b, d     **c**       12 + 7 - 0.1        18.9
+2     **a, d**    b, c        12.8 + 16.2 - 0.1   28.9
+====  ==========  ==========  ==================  ====================================
+
+The named ones are in bold. The split is position 2, missing left: the two lowest, a and d, go right. Naming b and c
+instead would be the same split, so half of the steps are enough where everything has a position in the order.
 """
 
 from __future__ import annotations
@@ -36,17 +82,179 @@ import numpy as np
 
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team import outlined, share_out
-from frameboost.splits.categories import category_room, scan_categories
-from frameboost.splits.gain import best_score, bounded_gain, bounded_score, split_gain
+from frameboost.splits.split import FloatArray, Penalties, Split, Stats
 
 __all__ = [
+    "MIN_GAIN",
+    "NAMED_LEFT",
+    "NAMED_RIGHT",
+    "best_score",
+    "bounded_gain",
+    "bounded_score",
+    "bounded_weight",
+    "bounded_weights",
+    "categorical_split",
+    "category_candidates",
+    "category_room",
+    "ends_by_weight",
+    "fill_named",
     "find_splits",
+    "leaf_score",
+    "leaf_weight",
+    "named_categories",
+    "present_categories",
     "scan_bounded_numbers",
+    "scan_categories",
     "scan_histograms",
     "scan_numbers",
+    "sort_codes",
+    "split_gain",
+    "split_score",
     "subtract_from_parents",
     "subtract_slots",
 ]
+
+# XGBoost's kRtEps: a split that gains no more is rounding noise.
+MIN_GAIN = 1e-6
+
+
+@kernel(inline="always")
+def _soft_threshold(G: float, reg_alpha: float) -> float:
+    """Return T(G), as G − clip(G, −α, α): without a branch it compiles to vector instructions."""
+    above = G if -reg_alpha < G else -reg_alpha
+    return G - (above if above < reg_alpha else reg_alpha)
+
+
+@kernel(inline="always")
+def leaf_weight(G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float) -> float:
+    """Return w* = −T(G)/(H+λ), clipped to ±``max_delta_step`` unless that is 0."""
+    if H <= 0.0:
+        return 0.0
+    weight = -_soft_threshold(G, reg_alpha) / (H + reg_lambda)
+    if max_delta_step != 0.0 and abs(weight) > max_delta_step:
+        return max_delta_step if weight > 0.0 else -max_delta_step
+    return weight
+
+
+@kernel(inline="always")
+def _score_at(w: float, G: float, H: float, reg_lambda: float, reg_alpha: float) -> float:
+    """Return −(2Gw + (H+λ)w² + 2α|w|), the score of a leaf of any weight w."""
+    return -(2.0 * G * w + (H + reg_lambda) * w * w + 2.0 * reg_alpha * abs(w))
+
+
+@kernel(inline="always")
+def best_score(G: float, H: float, reg_lambda: float, reg_alpha: float) -> float:
+    """Return T(G)²/(H+λ), the score at w*."""
+    T = _soft_threshold(G, reg_alpha)
+    return T * T / (H + reg_lambda)
+
+
+@kernel(inline="always")
+def leaf_score(G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float) -> float:
+    """Return the score of a leaf at its weight: T(G)²/(H+λ), less if ``max_delta_step`` clips the weight."""
+    if H <= 0.0:
+        return 0.0
+    if max_delta_step == 0.0:
+        return best_score(G, H, reg_lambda, reg_alpha)
+    return _score_at(leaf_weight(G, H, reg_lambda, reg_alpha, max_delta_step), G, H, reg_lambda, reg_alpha)
+
+
+@kernel(inline="always")
+def bounded_weight(
+    G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float, lower: float, upper: float
+) -> float:
+    """Return `leaf_weight`, clipped to the bounds."""
+    weight = leaf_weight(G, H, reg_lambda, reg_alpha, max_delta_step)
+    if weight < lower:
+        return lower
+    if weight > upper:
+        return upper
+    return weight
+
+
+@kernel
+def bounded_weights(
+    G: FloatArray, H: FloatArray, bounds: FloatArray,
+    reg_lambda: float, reg_alpha: float, max_delta_step: float, min_child_weight: float,
+) -> FloatArray:  # fmt: skip
+    """Return each node's weight, 0 of one whose H is below ``min_child_weight``: float64 (nodes,).
+
+    ``G`` and ``H`` are float64 (nodes,), ``bounds`` float64 (nodes, 2): the least and the largest weight.
+    """
+    weights = np.empty(len(G))
+    for i in range(len(G)):
+        weights[i] = 0.0
+        if min_child_weight <= H[i]:
+            lower, upper = bounds[i, 0], bounds[i, 1]
+            weights[i] = bounded_weight(G[i], H[i], reg_lambda, reg_alpha, max_delta_step, lower, upper)
+    return weights
+
+
+@kernel(inline="always")
+def bounded_score(
+    G: float, H: float, reg_lambda: float, reg_alpha: float, max_delta_step: float, lower: float, upper: float
+) -> float:
+    """Return `leaf_score`, or the score at the bound that the weight is clipped to."""
+    weight = leaf_weight(G, H, reg_lambda, reg_alpha, max_delta_step)
+    if weight < lower:
+        return _score_at(lower, G, H, reg_lambda, reg_alpha)
+    if weight > upper:
+        return _score_at(upper, G, H, reg_lambda, reg_alpha)
+    return leaf_score(G, H, reg_lambda, reg_alpha, max_delta_step)
+
+
+@kernel
+def split_score(
+    GL: float, HL: float, GR: float, HR: float,
+    reg_lambda: float, reg_alpha: float, max_delta_step: float, direction: np.int8, lower: float, upper: float,
+) -> float:  # fmt: skip
+    """Return the sum of two children's scores within their parent's bounds; −∞ if their weights break ``direction``.
+
+    ``direction`` is 1 where the right weight must be at least the left one, −1 where it must be at most that, else 0.
+    """
+    if direction != 0:
+        left = bounded_weight(GL, HL, reg_lambda, reg_alpha, max_delta_step, lower, upper)
+        right = bounded_weight(GR, HR, reg_lambda, reg_alpha, max_delta_step, lower, upper)
+        if (direction > 0 and left > right) or (direction < 0 and left < right):
+            return -np.inf
+    return bounded_score(GL, HL, reg_lambda, reg_alpha, max_delta_step, lower, upper) + bounded_score(
+        GR, HR, reg_lambda, reg_alpha, max_delta_step, lower, upper
+    )
+
+
+@kernel(inline="always")
+def split_gain(
+    GL: float, HL: float, G: float, H: float, parent: float,
+    reg_lambda: float, reg_alpha: float, min_child_weight: float,
+) -> float:  # fmt: skip
+    """Return the gain of a split where no weight is bounded, 0 where a child is too light.
+
+    ``GL`` and ``HL`` are the sums of the left child, ``G`` and ``H`` those of the node; ``parent`` is its score
+    unsplit. There is no branch, so that loops over candidates compile to vector instructions. Kernels that call this
+    have the option ``error_model="numpy"``, as what is divided by zero does not count.
+    """
+    GR, HR = G - GL, H - HL
+    gain = best_score(GL, HL, reg_lambda, reg_alpha) + best_score(GR, HR, reg_lambda, reg_alpha) - parent
+    is_heavy = (HL > 0.0) & (HR > 0.0) & (min_child_weight <= HL) & (min_child_weight <= HR)
+    return gain if is_heavy else 0.0
+
+
+@kernel
+def bounded_gain(
+    GL: float, HL: float, G: float, H: float, parent: float, direction: np.int8, lower: float, upper: float,
+    reg_lambda: float, reg_alpha: float, max_delta_step: float, min_child_weight: float,
+) -> float:  # fmt: skip
+    """Return `split_gain` where weights are bounded (see `split_score`), −∞ where they break ``direction``."""
+    GR, HR = G - GL, H - HL
+    if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
+        return 0.0
+    if direction == 0 and lower == -np.inf and upper == np.inf:
+        left_score = leaf_score(GL, HL, reg_lambda, reg_alpha, max_delta_step)
+        return left_score + leaf_score(GR, HR, reg_lambda, reg_alpha, max_delta_step) - parent
+    return split_score(GL, HL, GR, HR, reg_lambda, reg_alpha, max_delta_step, direction, lower, upper) - parent
+
+
+# --- the split of each node -------------------------------------------------------------------------------------------
 
 
 @kernel(error_model="numpy")
@@ -386,3 +594,329 @@ def subtract_from_parents(team, histograms, indices, parents):  # type: ignore[n
         int64 (nodes,): the index of each child's histogram, and of its parent's; -1 to leave the parent's alone.
     """
     share_out(team, _subtracting((histograms, indices, parents)), len(indices))
+
+
+# --- splits of categories ---------------------------------------------------------------------------------------------
+
+
+# The side that the named categories go to; missing values go to the other. At equal gains the first of these is taken.
+NAMED_RIGHT, NAMED_LEFT = 0, 1
+# The longest ends of an order that are sorted by insertion, in time proportional to their length times its insertions;
+# for longer ones everything is sorted.
+_MAX_INSERTED = 256
+# The rows of `category_room`: codes, and the two ends of their order.
+_CODES, _LOWEST, _HIGHEST = range(3)
+
+
+@kernel
+def category_room(n_categories):  # type: ignore[no-untyped-def]
+    """Return memory for the search in so many categories: int64 (3, categories) and float64 (2, categories).
+
+    A node has a search for each categorical feature, in which to allocate memory would take longer than ten categories.
+    """
+    return np.empty((3, n_categories), dtype=np.int64), np.empty((2, n_categories))
+
+
+@kernel
+def present_categories(histogram, lightest, codes):  # type: ignore[no-untyped-def]
+    """Write the codes, in ascending order, of a node's categories with rows, and an H of ``lightest`` or more.
+
+    Parameters
+    ----------
+    histogram
+        float64 (categories + 1, 2), the missing bin last.
+    lightest
+        The least H.
+    codes
+        int64 (categories,) or longer, written.
+
+    Returns
+    -------
+    tuple
+        The number of these categories, and of all with rows.
+    """
+    n, n_present = np.uint64(0), np.uint64(0)
+    for code in range(len(histogram) - 1):
+        G, H = histogram[code, 0], histogram[code, 1]
+        is_present = (H != 0.0) | (G != 0.0)
+        codes[n] = code
+        n += np.uint64(is_present & (lightest <= H))  # the next code overwrites one without: no branch
+        n_present += np.uint64(is_present)
+    return np.int64(n), np.int64(n_present)
+
+
+@kernel(error_model="numpy")
+def ends_by_weight(  # type: ignore[no-untyped-def]
+    histogram, n, room, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+):
+    """Return the categories of the lowest weights, and those of the highest.
+
+    A category's weight is its weight as a leaf, with ``cat_smooth`` added to its H; a category too light for a leaf has
+    weight 0. Without penalties and smoothing the best of all subsets is a prefix of this order (Fisher 1958; Hastie,
+    Tibshirani & Friedman, section 9.2.4).
+
+    Parameters
+    ----------
+    histogram
+        float64 (categories + 1, 2), the missing bin last.
+    n, room
+        The number of categories, and `category_room` with their codes, in ascending order; written.
+    most
+        How many to return from each end, at least 1.
+    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        The parameters of those names.
+
+    Returns
+    -------
+    tuple of int64 arrays
+        Codes from the lowest weight upwards, and from the highest downwards, in the room; at most ``most`` of each. In
+        the ascending order, the lower code comes first among equal weights. Only two short ends are sorted: of 100,000
+        categories a full sort would take longer than the rest of the search.
+    """
+    (codes, lowest, highest), (weight, keys) = room
+    most = min(most, n)
+    for i in range(n):
+        code = codes[i]
+        G, H = histogram[code, 0], histogram[code, 1]
+        if min_child_weight > H:
+            weight[i] = 0.0
+        else:
+            weight[i] = leaf_weight(G, H + cat_smooth, reg_lambda, reg_alpha, max_delta_step)
+    if most == n or most > _MAX_INSERTED:
+        for i in range(n):
+            lowest[i] = codes[i]
+        sort_codes(weight, lowest, n)
+        for i in range(most):
+            highest[i] = lowest[n - 1 - i]
+        return lowest[:most], highest[:most]
+    for i in range(n):
+        if i < most or weight[i] < keys[most - 1]:  # which is seldom so
+            _insert(weight[i], codes[i], keys, lowest, min(i, most), most)
+    for i in range(n):
+        key = -weight[n - 1 - i]
+        if i < most or key < keys[most - 1]:
+            _insert(key, codes[n - 1 - i], keys, highest, min(i, most), most)
+    return lowest[:most], highest[:most]
+
+
+@kernel
+def sort_codes(keys, codes, n):  # type: ignore[no-untyped-def]
+    """Sort the first ``n`` keys (float64) and their codes (int64) in place, by key and then by code.
+
+    It is Shell's sort (1959), with gaps that shrink by 9/4.
+    """
+    gap = n
+    while gap > 1:
+        gap = max(gap * 4 // 9, 1)
+        for i in range(gap, n):
+            key, code, at = keys[i], codes[i], i
+            while at >= gap and (keys[at - gap] > key or (keys[at - gap] == key and codes[at - gap] > code)):
+                keys[at], codes[at] = keys[at - gap], codes[at - gap]
+                at -= gap
+            keys[at], codes[at] = key, code
+
+
+@kernel
+def _insert(key, code, keys, codes, n, most):  # type: ignore[no-untyped-def]
+    """Insert a code among the ``n`` of the smallest keys so far, behind equal ones (insertion sort).
+
+    If there are ``most``, the largest is dropped, which may be this one. numpy's partition and argsort do the same, but
+    take numba four seconds to compile.
+    """
+    i = n
+    while i > 0 and key < keys[i - 1]:
+        if i < most:
+            keys[i], codes[i] = keys[i - 1], codes[i - 1]
+        i -= 1
+    if i < most:
+        keys[i], codes[i] = key, code
+
+
+@kernel
+def named_categories(  # type: ignore[no-untyped-def]
+    histogram, position, missing_left, max_cat_to_onehot, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
+    min_child_weight,
+):  # fmt: skip
+    """Return the codes of the categories that a split names, int64, in any order.
+
+    They are on the side that missing values do not go to; all others go with missing values.
+
+    ==================  =======================================  ========================================
+    the split is of     named where missing goes left            named where missing goes right
+    ==================  =======================================  ========================================
+    one category        the one at ``position`` (from 1, among   all that are present but that one
+                        those present)
+    a sorted partition  the ``position`` lowest by weight        the ``position`` highest by weight
+    ==================  =======================================  ========================================
+
+    Parameters
+    ----------
+    histogram
+        float64 (categories + 1, 2), the missing bin last.
+    position, missing_left
+        The results of `scan_categories`.
+    max_cat_to_onehot, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        The parameters of those names.
+    """
+    room = category_room(len(histogram) - 1)
+    present = room[0][_CODES]
+    if len(histogram) - 1 < max_cat_to_onehot:
+        n, _ = present_categories(histogram, 0.0, present)
+        if missing_left:
+            return present[position - 1 : position]
+        for i in range(position, n):
+            present[i - 1] = present[i]
+        return present[: n - (position <= n)]
+    n, _ = present_categories(histogram, cat_smooth, present)
+    lowest, highest = ends_by_weight(
+        histogram, n, room, position, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    )
+    return lowest if missing_left else highest
+
+
+@kernel
+def fill_named(  # type: ignore[no-untyped-def]
+    goes_left, histogram, position, missing_left, max_cat_to_onehot, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
+    min_child_weight,
+):  # fmt: skip
+    """Write to ``goes_left``, bool (categories + 1,), whether each code goes left, by a split of `named_categories`."""
+    named = named_categories(
+        histogram, position, missing_left, max_cat_to_onehot, cat_smooth,
+        reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+    )  # fmt: skip
+    for code in range(len(goes_left)):
+        goes_left[code] = missing_left
+    for i in range(len(named)):
+        goes_left[named[i]] = not missing_left
+
+
+@kernel
+def category_candidates(  # type: ignore[no-untyped-def]
+    histogram, room, max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
+    min_child_weight,
+):  # fmt: skip
+    """Return what the candidate splits of a categorical feature are made of.
+
+    Parameters
+    ----------
+    histogram
+        float64 (categories + 1, 2), the missing bin last.
+    room
+        `category_room`, written.
+    max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        The parameters of those names.
+
+    Returns
+    -------
+    tuple
+        Whether candidates are single categories; how many steps to scan; how many categories can be named; and their
+        codes in the order in which the steps take them, an int64 array for `NAMED_RIGHT`, from the lowest weight, and
+        one for `NAMED_LEFT`, from the highest. Single categories are in ascending order in both. The arrays are views
+        of the room.
+    """
+    sees_missing, codes = histogram[-1, 0] != 0.0 or histogram[-1, 1] != 0.0, room[0][_CODES]
+    is_one_hot = len(histogram) - 1 < max_cat_to_onehot
+    n, n_present = present_categories(histogram, 0.0 if is_one_hot else cat_smooth, codes)
+    if is_one_hot:
+        return True, n + sees_missing, n, codes[:n], codes[:n]
+    most = min(max_cat_threshold - 1, n)
+    # Where no row is missing or in a category too light to be named, naming the other side is the same split.
+    has_rest = sees_missing or n < n_present
+    steps = most if has_rest else min(most, n // 2)
+    if steps <= 0:
+        return False, 0, n, codes[:n], codes[:n]
+    lowest, highest = ends_by_weight(
+        histogram, n, room, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    )
+    return False, steps, n, lowest, highest
+
+
+@kernel(error_model="numpy")
+def scan_categories(  # type: ignore[no-untyped-def]
+    histogram, room, G, H, parent, bounds, node, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
+):  # fmt: skip
+    """Find a node's best split on one categorical feature.
+
+    Ties go to the lowest single category, to the smallest set, then to the set that goes right.
+
+    Parameters
+    ----------
+    histogram
+        float64 (categories + 1, 2), the missing bin last.
+    room
+        `category_room`, written.
+    G, H, parent
+        The sums over the node, and its score unsplit.
+    bounds, node
+        float64 (nodes, 2), the least and the largest weight in each node, None where no weight of the tree is bounded;
+        and which of them is this one.
+    max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        The parameters of those names.
+    least
+        0 or more; a split must gain more.
+
+    Returns
+    -------
+    tuple
+        Whether there is such a split; then, as in `scan_histograms`, its position (the step from 1, see
+        `categorical_split`), whether missing goes left, its gain, and G and H of the left child.
+    """
+    one_hot, steps, n, lowest, highest = category_candidates(
+        histogram, room, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+        reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+    )  # fmt: skip
+    missing_G, missing_H = histogram[-1, 0], histogram[-1, 1]
+    sides = 1 if one_hot and steps == n else 2  # without missing values, a single category only goes right
+    has_split, position, best_side, gain, best_GL, best_HL = False, 0, NAMED_RIGHT, least, 0.0, 0.0
+    lower, upper = -np.inf, np.inf
+    if bounds is not None:
+        lower, upper = bounds[node, 0], bounds[node, 1]
+    right_G, right_H, left_G, left_H = 0.0, 0.0, 0.0, 0.0  # of the categories that are named
+    for step in range(1, steps + 1):
+        for side in range(2):  # a constant, so that the loop is unrolled
+            if side == sides:
+                break
+            if side == NAMED_RIGHT and step == n + one_hot:
+                continue  # with every category on one side the missing values go right: a candidate of `NAMED_LEFT`
+            if one_hot:
+                # The category goes right, and with it on side 1 the missing values; past the last category, they alone.
+                GL = G - side * missing_G - (histogram[lowest[step - 1], 0] if step <= n else 0.0)
+                HL = H - side * missing_H - (histogram[lowest[step - 1], 1] if step <= n else 0.0)
+            elif side == NAMED_RIGHT:
+                right_G += histogram[lowest[step - 1], 0]
+                right_H += histogram[lowest[step - 1], 1]
+                GL, HL = G - right_G, H - right_H
+            else:
+                left_G += histogram[highest[step - 1], 0]
+                left_H += histogram[highest[step - 1], 1]
+                GL, HL = left_G, left_H
+            if bounds is None:
+                gained = split_gain(GL, HL, G, H, parent, reg_lambda, reg_alpha, min_child_weight)
+            else:
+                gained = bounded_gain(
+                    GL, HL, G, H, parent, np.int8(0), lower, upper,
+                    reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+                )  # fmt: skip
+            if gained > gain:
+                has_split, position, best_side, gain, best_GL, best_HL = True, step, side, gained, GL, HL
+    return has_split, position, 1 - best_side, gain, best_GL, best_HL
+
+
+def categorical_split(
+    histogram: FloatArray,
+    feature: int,
+    position: int,
+    missing_left: bool,
+    gain: float,
+    left: Stats,
+    node: Stats,
+    penalties: Penalties,
+) -> Split:
+    """Return the split of `scan_categories`."""
+    p = penalties
+    named = named_categories(
+        histogram, position, missing_left, p.max_cat_to_onehot,
+        p.cat_smooth, p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
+    )  # fmt: skip
+    return Split(feature, gain, left, node - left, missing_left, categories=tuple(sorted(named.tolist())))

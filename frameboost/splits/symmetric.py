@@ -1,6 +1,6 @@
 """The kernels that find one split for all nodes of a level: symmetric trees, as CatBoost grows them.
 
-The candidates are those of `search` and `categories`. A candidate's gain is the sum of its gains over
+The candidates are those of `frameboost.splits.search`. A candidate's gain is the sum of its gains over
 the nodes of the level. Categories are ordered by their weights in the level as a whole.
 
 Of each feature, the gains of all candidates are added up node by node. Example, two nodes and three candidates, the
@@ -16,8 +16,16 @@ from __future__ import annotations
 import numpy as np
 
 from frameboost.runtime.kernel import kernel
-from frameboost.splits.categories import NAMED_LEFT, NAMED_RIGHT, category_candidates, category_room, fill_named
-from frameboost.splits.gain import bounded_gain, bounded_score, split_gain
+from frameboost.splits.search import (
+    NAMED_LEFT,
+    NAMED_RIGHT,
+    bounded_gain,
+    bounded_score,
+    category_candidates,
+    category_room,
+    fill_named,
+    split_gain,
+)
 
 __all__ = ["scan_level", "split_level"]
 
@@ -189,7 +197,7 @@ def _scan_categories(  # type: ignore[no-untyped-def]
     histograms, first, indices, total, room, level, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth, penalties,
     least, left, gains,
 ):  # fmt: skip
-    """Return the same of a categorical feature, with the candidates of `scan_categories` of `categories`."""
+    """Return the same of a categorical feature, with the candidates of `scan_categories`."""
     nodes, sums, parent = level
     reg_lambda, reg_alpha, max_delta_step, min_child_weight = penalties
     one_hot, steps, n, lowest, highest = category_candidates(

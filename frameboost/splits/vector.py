@@ -19,8 +19,7 @@ import numpy as np
 
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team import outlined, share_out
-from frameboost.splits.categories import NAMED_LEFT, NAMED_RIGHT, sort_codes
-from frameboost.splits.gain import best_score, leaf_score, leaf_weight
+from frameboost.splits.search import NAMED_LEFT, NAMED_RIGHT, best_score, leaf_score, leaf_weight, sort_codes
 
 __all__ = ["find_vector_splits", "gains_of_outputs", "named_by_outputs", "scan_outputs"]
 
@@ -243,7 +242,7 @@ def _turned(weights, mass, axis):  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _candidates(sums, first, last, settings, penalties):  # type: ignore[no-untyped-def]
-    """Return what `frameboost.splits.categories.category_candidates` does, for several outputs."""
+    """Return what `frameboost.splits.search.category_candidates` does, for several outputs."""
     max_cat_to_onehot, max_cat_threshold, cat_smooth = settings
     sees_missing, present = _has_rows(sums, last), _present(sums, first, last, 0.0)
     if last - first < max_cat_to_onehot:
@@ -258,7 +257,7 @@ def _candidates(sums, first, last, settings, penalties):  # type: ignore[no-unty
 
 @kernel(no_cpython_wrapper=True)
 def _scan_categories(sums, first, last, totals, settings, penalties, least, space):  # type: ignore[no-untyped-def]
-    """Return the same of a categorical feature, with the candidates of `scan_categories` of `categories`."""
+    """Return the same of a categorical feature, with the candidates of `scan_categories`."""
     left, gains, _ = space
     one_hot, steps, n, lowest, highest = _candidates(sums, first, last, settings, penalties)
     sides = 1 if one_hot and steps == n else 2

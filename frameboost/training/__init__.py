@@ -2,16 +2,13 @@
 
 The algorithm, from the top down:
 
-- `train`: a fit: columns, base margins, growth, rounds, warnings
+- `train`: a fit: columns, base margins, growth, rounds, warnings; ``hist``, ``approx`` and ``exact``
 - `boosting`: the loop over rounds
-- `growths`: the ways in which the trees of a round are grown, and the choice of one
-- `grower`, `open_nodes`: the growth of one tree, and the order in which its nodes are split
+- `growths`: the ways in which the trees of a round are grown, the choice of one, and the rows that are drawn for a tree
+- `grower`: the growth of one tree; trees as they are grown, and their repetition
+- `open_nodes`: the nodes of a tree: the order in which they are split, and what limits their splits
 - `splitter`: the best splits of open nodes, from histograms, half of them by subtraction
-- `tree_methods`: ``hist``, ``approx`` and ``exact``
-- `base_margins`: the margins before the first tree
-- `constraints`, `sampling`: limits on the splits of nodes
 - `evaluation_log`: metrics, early stopping and callbacks
-- `grown_trees`: trees as they are grown, and their repetition
 
 What plugs into it:
 
@@ -25,8 +22,7 @@ What plugs into it:
 
 Before and after it:
 
-- `class_labels`: labels of classes, and their numbers
-- `data_checks`, `result_checks`: checks before training, and warnings after it
+- `data_checks`: checks before training, labels of classes as numbers, and warnings after the last round
 - `refit`: new leaf values for a trained model
 - `calibration_kernels`: isotonic regression, for the link of a trained model
 """

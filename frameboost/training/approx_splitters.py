@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from frameboost.binning.bins import Bins, NodeBins, SlotLayout
-from frameboost.binning.thresholds import thresholds_of_gaps, with_thresholds
+from frameboost.binning.bins import Bins, NodeBins, SlotLayout, thresholds_of_gaps, with_thresholds
 from frameboost.engines.contract import NodeBinningEngine, RebinningEngine
 from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Split

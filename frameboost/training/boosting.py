@@ -16,7 +16,7 @@ from frameboost.expressions.grid import Aggregate
 from frameboost.losses.loss import Loss
 from frameboost.metrics.metric import define_terms
 from frameboost.training.evaluation_log import EvaluationLog
-from frameboost.training.grown_trees import GrownArrays, GrownTree, as_tree, as_trees
+from frameboost.training.grower import GrownArrays, GrownTree, as_tree, as_trees
 from frameboost.trees.tree import Tree
 
 __all__ = ["Growth", "Observer", "Progress", "boost", "compute_gradients", "grow_round"]

@@ -47,13 +47,13 @@ from frameboost.errors import DataError, ModelFileError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, exact_sum
 from frameboost.losses.loss import Loss
-from frameboost.metrics.built_in import AnyMetric
+from frameboost.metrics.metric import AnyMetric
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, Physical
 from frameboost.training.boosting import Growth, Progress, grow_round
 from frameboost.training.data_checks import argument_of
 from frameboost.training.evaluation_log import EvaluationLog
-from frameboost.training.grown_trees import GrownTree
+from frameboost.training.grower import GrownTree
 from frameboost.training.growths import FitEngines
 from frameboost.trees.tree import Tree
 from frameboost.version import __version__

@@ -14,11 +14,11 @@ from frameboost.engines.contract import Engine
 from frameboost.expressions.draws import draw_key, hash32
 from frameboost.parameters.parameters import Parameters
 from frameboost.training.boosting import Growth
-from frameboost.training.grown_trees import GrownTree
+from frameboost.training.grower import GrownTree
 
 __all__ = ["Dropout"]
 
-_SKIP, _DROP, _ONE = 10, 11, 12  # first part of a draw's key; `frameboost.training.sampling` has other numbers
+_SKIP, _DROP, _ONE = 10, 11, 12  # first part of a draw's key; `frameboost.training.growths` has other numbers
 
 
 class Dropout:

@@ -11,8 +11,7 @@ import polars as pl
 from frameboost.checks.messages import shown, warn
 from frameboost.engines.contract import Rows
 from frameboost.errors import ParameterError
-from frameboost.metrics.built_in import AnyMetric, why_not_finite
-from frameboost.metrics.metric import evaluate
+from frameboost.metrics.metric import AnyMetric, evaluate, why_not_finite
 
 __all__ = ["Callback", "EvaluationLog"]
 

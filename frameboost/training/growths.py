@@ -5,29 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from typing import Any, cast
 
 from frameboost.checks.messages import shown
-from frameboost.engines.contract import Engine, Rows, Sample, capabilities_of
-from frameboost.engines.vector_contract import VectorEngine
+from frameboost.engines.contract import Engine, Rows, Sample, VectorEngine, capabilities_of
 from frameboost.errors import DataError
+from frameboost.expressions.draws import draw_key
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import rounded
+from frameboost.expressions.grid import Aggregate, Rounded, rounded, rounded_on
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters, shrinkage_of
 from frameboost.splits.split import Stats
 from frameboost.training.boosting import Growth
 from frameboost.training.dart import Dropout
-from frameboost.training.grower import Renewal, TreeGrower, TreeTarget
-from frameboost.training.grown_trees import GrownTree
+from frameboost.training.grower import GrownTree, Renewal, TreeGrower, TreeTarget
 from frameboost.training.linear_leaves import LinearLeaves
-from frameboost.training.sampling import FeatureSampler, sample_rows
+from frameboost.training.open_nodes import FeatureSampler
 from frameboost.training.splitter import SplitSearch, SplitSettings
 from frameboost.training.vector_trees import VectorTreeGrower
 from frameboost.training.whole_trees import WholeTreeGrower
 
-__all__ = ["FitEngines", "choose_growth", "is_for_all_outputs", "renewals_of"]
+__all__ = ["FitEngines", "choose_growth", "is_for_all_outputs", "renewals_of", "sample_rows"]
+
+_ROWS = 0  # first part of a draw's key; `FeatureSampler` has other numbers
+_PAIR = ("g", "h", "draw")
 
 
 @dataclass(frozen=True)
@@ -180,3 +183,72 @@ class TreeForAllOutputs(_Growth):
                 self.check_finite(of_output, round_)
             by_growth.append(self._grower.grow(totals, self._targets, shrinkage))
         return chain.from_iterable(zip(*by_growth, strict=True))
+
+
+# --- the rows of a tree, drawn by hashes (see `frameboost.expressions.draws`), so that every engine draws the same ----
+
+
+def sample_rows(rows: Rows, output: int, parameters: Parameters, tree: int) -> Sample | None:
+    """Return the sample that a tree is grown on, None for all rows."""
+    share = parameters.subsample
+    if share == 1.0:
+        return None
+    key = draw_key(parameters.seed, _ROWS, tree)
+    if parameters.sampling_method == "uniform":
+        return Sample(key, *_drawn_below(share), share)
+    bound = _gradient_bound(rows, output, parameters)
+    # A row is drawn with probability p, and its gradients are divided by p (Ibragimov & Gusev 2019, "Minimal variance
+    # sampling in stochastic gradient boosting").
+    offsets = rounded(rows, {x: Expression(_scaled(x, bound, parameters, output), _names(output)) for x in "gh"})
+    size = _size(parameters, None)
+    is_drawn = f"draw < {size} / {bound!r}"
+    terms = {x: f"CASE WHEN {is_drawn} THEN {_scaled(x, bound, parameters)} ELSE 0 END" for x in "gh"}
+    on_grids = rounded_on({x: offsets[x].offset for x in terms}, {x: Expression(terms[x], _PAIR) for x in terms})
+    return Sample(key, on_grids["g"], on_grids["h"])
+
+
+@lru_cache(maxsize=8)
+def _drawn_below(share: float) -> tuple[Expression, Expression]:
+    """Return g and h of rows that are drawn with that probability, 0 of others."""
+    g, h = (Expression(f"CASE WHEN draw < {share!r} THEN {x} ELSE 0 END", _PAIR) for x in "gh")
+    return g, h
+
+
+def _names(output: int) -> tuple[str, str]:
+    return f"g_{output}", f"h_{output}"
+
+
+def _size(parameters: Parameters, output: int | None) -> str:
+    """Return √(g² + λh²), the regularised size of a row's gradient."""
+    g, h = ("g", "h") if output is None else _names(output)
+    return f"SQRT({g} * {g} + {parameters.reg_lambda!r} * {h} * {h})"
+
+
+def _scaled(name: str, bound: float, parameters: Parameters, output: int | None = None) -> str:
+    """Return g or h divided by p = min(1, size / bound)."""
+    size = _size(parameters, output)
+    value = name if output is None else f"{name}_{output}"
+    return f"CASE WHEN {size} >= {bound!r} OR {size} = 0 THEN {value} ELSE {value} * ({bound!r} / {size}) END"
+
+
+def _gradient_bound(rows: Rows, output: int, parameters: Parameters) -> float:
+    """Return μ such that the probabilities p = min(1, size / μ) sum to the expected number of rows.
+
+    As a function of 1 / μ the sum is concave and piecewise linear. So Newton's method from μ = ∞ never overshoots; it
+    ends when a step leaves the set of rows with p = 1 as it is. Example, sizes 1, 2 and 9, 2 rows expected: with no row
+    at p = 1, μ = 12 / 2 = 6. Then the row of size 9 has p = 1 and the others share 1 row: μ = 3 / 1 = 3, the answer.
+    """
+    names, size = _names(output), _size(parameters, output)
+    expected = parameters.subsample * rows.n_rows
+    offset = rounded(rows, {"size": Expression(size, names)})["size"].offset
+    total = rows.aggregate({"size": Aggregate("sum", Rounded(Expression(size, names), offset))})["size"]
+    bound, sure, rest = math.inf, 0.0, total or 0.0
+    while rest > 0 and sure < expected and rest / (expected - sure) < bound:
+        bound = rest / (expected - sure)
+        others = Expression(f"CASE WHEN {size} >= {bound!r} THEN 0 ELSE {size} END", names)
+        sums = rows.aggregate({
+            "sure": Aggregate("sum", Expression(f"CASE WHEN {size} >= {bound!r} THEN 1 ELSE 0 END", names)),
+            "rest": Aggregate("sum", Rounded(others, offset)),
+        })  # fmt: skip
+        sure, rest = sums["sure"] or 0.0, sums["rest"] or 0.0
+    return bound if math.isfinite(bound) else 1.0

@@ -18,10 +18,10 @@ from dataclasses import replace
 import numpy as np
 
 from frameboost.binning.bins import Bins
-from frameboost.engines.linear_contract import LeafGrid, LinearEngine
+from frameboost.engines.contract import LeafGrid, LinearEngine
 from frameboost.expressions.grid import bit_step
 from frameboost.parameters.parameters import Parameters
-from frameboost.splits.gain import bounded_weights
+from frameboost.splits.search import bounded_weights
 from frameboost.splits.split import FloatArray
 from frameboost.trees.tree import LEAF, MAX_TERMS, LinearLeaf, LinearTerm, Tree, may_have_slope
 

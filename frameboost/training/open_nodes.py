@@ -1,18 +1,40 @@
-"""The open nodes of a tree that is being grown, and the order in which they are split, by ``grow_policy``.
+"""The open nodes of a growing tree: the order in which they are split, and what limits their splits.
 
-To add a policy, write a class here and add it to `GROW_POLICIES` and to the values of the parameter.
+The order is the ``grow_policy``. To add one, write a class here and add it to `GROW_POLICIES` and to the values of the
+parameter. Limits are the features that are drawn (`FeatureSampler`) and constraints, both as in XGBoost
+(src/tree/split_evaluator.h and src/tree/constraints.cc):
+
+- *Monotone.* A split on a constrained column is refused if its children's weights run against the direction. Otherwise
+  the mean of the two weights bounds all nodes below them: from above on the side that must be lower, from below on the
+  other. All descendants inherit the bounds. Example, x increasing, children with weights 1 and 3: the mean is 2, so no
+  leaf on the left predicts more than 2, and none on the right less. Missing values are outside the order.
+- *Interaction.* The columns on a path from the root are all in one set. The root may be split on any column; a column
+  in no set is alone on its path.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
-from frameboost.splits.split import FloatArray, Split, Stats
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["GROW_POLICIES", "Lossguide", "OpenNode", "Ranked"]
+from frameboost.checks.messages import did_you_mean, shown
+from frameboost.engines.contract import FeatureDraws
+from frameboost.errors import ParameterError
+from frameboost.expressions.draws import draw_key, hash32
+from frameboost.parameters.parameters import Parameters
+from frameboost.schema.types import Feature
+from frameboost.splits.split import FloatArray, Split, SplitLimits, Stats
+
+__all__ = ["GROW_POLICIES", "Constraints", "FeatureSampler", "Lossguide", "OpenNode", "Ranked"]
+
+_BY_TREE, _BY_LEVEL, _BY_NODE = 1, 2, 3  # first part of a draw's key; draws of rows have 0
 
 
 @dataclass(slots=True, eq=False)
@@ -145,3 +167,171 @@ GROW_POLICIES: dict[str, type[GrowPolicy]] = {
     "lossguide": Lossguide,
     "symmetric": Symmetric,
 }
+
+
+# --- constraints on the splits of nodes and on their values -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The constraints of a fit, by feature number.
+
+    Attributes
+    ----------
+    monotone
+        int8 (features,): 1 if the margin must not decrease with the feature, -1 if it must not increase, else 0.
+    sets
+        The sets of features that may interact; None if all may.
+    is_monotone
+        Whether any feature has a direction.
+    """
+
+    monotone: npt.NDArray[np.int8]
+    sets: tuple[frozenset[int], ...] | None
+    is_monotone: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_monotone", bool(self.monotone.any()))
+
+    @classmethod
+    def of(cls, parameters: Parameters, features: Sequence[Feature]) -> Constraints:
+        """Return the constraints among the parameters.
+
+        Raises
+        ------
+        ParameterError
+            If they name a column that is no feature, or a direction along one that has no order.
+        """
+        number_of = {feature.name: i for i, feature in enumerate(features)}
+        monotone = np.zeros(len(features), dtype=np.int8)
+        for name, direction in (parameters.monotone_constraints or {}).items():
+            number = _number("monotone_constraints", name, number_of)
+            if features[number].type.is_categorical:
+                what = "strings" if features[number].type.name == "string" else "categories"
+                raise ParameterError(
+                    f"monotone_constraints names {shown(name)}, which holds {what}; only columns with an order have a "
+                    "direction"
+                )
+            monotone[number] = direction
+        if parameters.interaction_constraints is None:
+            return cls(monotone, None)
+        sets = (
+            frozenset(_number("interaction_constraints", name, number_of) for name in names)
+            for names in parameters.interaction_constraints
+        )
+        return cls(monotone, tuple(sets))
+
+    def limits(self, nodes: Sequence[OpenNode], allowed: npt.NDArray[np.bool_]) -> SplitLimits:
+        """Return the limits on the splits of open nodes; ``allowed``: bool (nodes, features), the features drawn."""
+        if self.sets is not None:
+            interacting = np.ones_like(allowed)
+            for row, node in zip(interacting, nodes, strict=True):
+                if node.path:
+                    row[:] = False
+                    row[list(self._companions(node.path))] = True
+            allowed = allowed & interacting
+        return SplitLimits(allowed, self.monotone, self.bounds(nodes))
+
+    def bounds(self, nodes: Sequence[OpenNode]) -> FloatArray:
+        """Return the bounds of each node's weight: float64 (nodes, 2)."""
+        if self.is_monotone:
+            return np.array([(node.lower, node.upper) for node in nodes])
+        return _unbounded(len(nodes))
+
+    def _companions(self, path: frozenset[int]) -> frozenset[int]:
+        """Return the features that may follow those of ``path``: they, and the sets that contain all of them."""
+        return path.union(*(members for members in self.sets or () if path <= members))
+
+    def narrow(self, node: OpenNode, left_weight: float, right_weight: float) -> None:
+        """Set the bounds of the two children of a node that was split on a constrained feature.
+
+        Parameters
+        ----------
+        node
+            A node whose children have the node's bounds.
+        left_weight, right_weight
+            Their weights: within those bounds, or that of a node above.
+        """
+        split, left, right = node.split, node.left, node.right
+        assert split is not None and left is not None and right is not None
+        direction = self.monotone[split.feature]
+        if direction == 0:
+            return
+        middle = min(max((left_weight + right_weight) / 2, node.lower), node.upper)
+        rises = left_weight <= right_weight if _asks_for_presence(split) else direction > 0
+        if rises:
+            left.upper = right.lower = middle
+        else:
+            left.lower = right.upper = middle
+
+
+@lru_cache(maxsize=256)
+def _unbounded(count: int) -> FloatArray:
+    return np.tile([-np.inf, np.inf], (count, 1))
+
+
+def _asks_for_presence(split: Split) -> bool:
+    """Whether the split separates missing values from all others, which has no direction.
+
+    As in XGBoost such a split is made in either direction, and its children are bounded as those of any other.
+    """
+    return split.threshold is None and split.categories is None
+
+
+def _number(parameter: str, name: str, number_of: dict[str, int]) -> int:
+    if name not in number_of:
+        raise ParameterError(f"{parameter} names {shown(name)}, which is not a feature{did_you_mean(name, number_of)}")
+    return number_of[name]
+
+
+# --- the features that are drawn for each node, by hashes (see `frameboost.expressions.draws`) ------------------------
+
+
+class FeatureSampler:
+    """Draws features: ``colsample_bytree`` of all, ``colsample_bylevel`` of those, ``colsample_bynode`` of those."""
+
+    def __init__(self, n_features: int, parameters: Parameters) -> None:
+        self._all = np.arange(n_features)
+        self._parameters = parameters
+        self._tree = 0
+        self._of_tree: npt.NDArray[np.int64] | None = None  # drawn when first used
+        self._masks = np.ones((1, n_features), dtype=np.bool_)  # the same features in each row
+        self._are_same = parameters.colsample_bylevel == parameters.colsample_bynode == 1.0  # in all nodes of a tree
+
+    def start_tree(self, tree: int) -> None:
+        """Sample the columns of a tree, by its number."""
+        self._tree, self._of_tree = tree, None
+
+    def draws(self) -> FeatureDraws | None:
+        """Return how the features of the tree are drawn; None for all features in every node."""
+        p = self._parameters
+        shares = p.colsample_bytree, p.colsample_bylevel, p.colsample_bynode
+        if shares == (1.0, 1.0, 1.0):
+            return None
+        by_tree, by_level, by_node = (draw_key(p.seed, by, self._tree) for by in (_BY_TREE, _BY_LEVEL, _BY_NODE))
+        return FeatureDraws(shares, (by_tree, by_level, by_node))
+
+    def allowed(self, nodes: Sequence[OpenNode]) -> npt.NDArray[np.bool_]:
+        """Return for each node which features it may split on: bool (nodes, features)."""
+        if self._of_tree is None:
+            self._of_tree = self._drawn(self._all, self._parameters.colsample_bytree, _BY_TREE)
+            if self._parameters.colsample_bytree < 1.0:
+                self._masks[:] = False
+                self._masks[:, self._of_tree] = True
+        if self._are_same:
+            if len(self._masks) < len(nodes):
+                self._masks = np.repeat(self._masks[:1], 2 * len(nodes), axis=0)
+            return self._masks[: len(nodes)]
+        p = self._parameters
+        mask = np.zeros((len(nodes), len(self._all)), dtype=np.bool_)
+        for i, node in enumerate(nodes):
+            of_level = self._drawn(self._of_tree, p.colsample_bylevel, _BY_LEVEL, node.depth)
+            mask[i, self._drawn(of_level, p.colsample_bynode, _BY_NODE, node.id)] = True
+        return mask
+
+    def _drawn(self, features: npt.NDArray[np.int64], share: float, *path: int) -> npt.NDArray[np.int64]:
+        if share == 1.0:
+            return features
+        key = draw_key(self._parameters.seed, path[0], self._tree, *path[1:])
+        by_draw = sorted(features.tolist(), key=lambda feature: hash32(feature, key))
+        return np.array(sorted(by_draw[: max(1, math.floor(share * len(features)))]))

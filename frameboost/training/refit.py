@@ -13,25 +13,22 @@ from frameboost.checks.messages import shown
 from frameboost.data.feature_columns import find_features
 from frameboost.data.sources import Source
 from frameboost.engines.choose import choose_engine, open_engine
-from frameboost.engines.contract import RefitEngine
-from frameboost.engines.description import EngineRequest
+from frameboost.engines.contract import EngineRequest, RefitEngine
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters, shrinkage_of
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
-from frameboost.splits.gain import bounded_weight
+from frameboost.splits.search import bounded_weight
 from frameboost.splits.split import FloatArray, Split, Stats
-from frameboost.training.base_margins import plus
 from frameboost.training.boosting import compute_gradients
-from frameboost.training.constraints import Constraints
 from frameboost.training.data_checks import check_held_out, open_labelled
-from frameboost.training.grown_trees import moves_of
+from frameboost.training.grower import moves_of
 from frameboost.training.growths import is_for_all_outputs, renewals_of
-from frameboost.training.open_nodes import OpenNode
-from frameboost.trees.leaf_grid import on_leaf_grid
-from frameboost.trees.tree import Tree
+from frameboost.training.open_nodes import Constraints, OpenNode
+from frameboost.training.train import plus
+from frameboost.trees.tree import Tree, on_leaf_grid
 
 __all__ = ["refitted"]
 

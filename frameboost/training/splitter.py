@@ -26,12 +26,9 @@ import numpy.typing as npt
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Physical
-from frameboost.splits.categories import categorical_split
-from frameboost.splits.search import find_splits, subtract_from_parents
+from frameboost.splits.search import categorical_split, find_splits, subtract_from_parents
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
-from frameboost.training.constraints import Constraints
-from frameboost.training.open_nodes import OpenNode
-from frameboost.training.sampling import FeatureSampler
+from frameboost.training.open_nodes import Constraints, FeatureSampler, OpenNode
 
 __all__ = [
     "SLOTS_PER_THREAD",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.splits.categories import categorical_split
+from frameboost.splits.search import categorical_split
 from frameboost.splits.split import FloatArray, Split, Stats
 from frameboost.splits.symmetric import scan_level
 from frameboost.training.open_nodes import OpenNode

@@ -14,15 +14,13 @@ from functools import partial
 import numpy as np
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.contract import Engine
-from frameboost.engines.vector_contract import VectorEngine
+from frameboost.engines.contract import Engine, VectorEngine
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Physical
-from frameboost.splits.gain import bounded_weights
+from frameboost.splits.search import bounded_weights
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.splits.vector import find_vector_splits, gains_of_outputs, named_by_outputs
-from frameboost.training.grower import TreeGrower, TreeTarget, tree_of
-from frameboost.training.grown_trees import GrownTree, Moves
+from frameboost.training.grower import GrownTree, Moves, TreeGrower, TreeTarget, tree_of
 from frameboost.training.open_nodes import OpenNode
 from frameboost.training.splitter import SLOTS_PER_THREAD, BinSplitter, SplitSearch, SplitSettings
 from frameboost.trees.tree import LinearLeaf, Tree
@@ -36,7 +34,7 @@ class VectorTreeGrower:
     Parameters
     ----------
     engine
-        The engine over the training rows, a `frameboost.engines.vector_contract.VectorEngine`.
+        The engine over the training rows, a `frameboost.engines.contract.VectorEngine`.
     followers
         Engines over held-out rows.
     search, settings

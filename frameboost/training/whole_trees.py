@@ -8,12 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from frameboost.engines.contract import Engine, GrownNodes, TreeEngine, TreeShape, capabilities_of
-from frameboost.engines.linear_contract import LinearEngine
+from frameboost.engines.contract import Engine, GrownNodes, LinearEngine, TreeEngine, TreeShape, capabilities_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.split import Stats
-from frameboost.training.grower import TreeTarget
-from frameboost.training.grown_trees import BinThresholds, GrownArrays, GrownTree, add_values, as_tree
+from frameboost.training.grower import BinThresholds, GrownArrays, GrownTree, TreeTarget, add_values, as_tree
 from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.splitter import SplitSearch, SplitSettings
 from frameboost.trees.tree import Tree

@@ -13,22 +13,69 @@ node  feature  threshold  categories  missing_left  left  right  value
 ====  =======  =========  ==========  ============  ====  =====  =====
 
 A leaf may have slopes as well (`LinearLeaf`): its value is then a constant plus slopes times numbers of the row.
+
+Leaf values lie on an exact grid, so that scores are the same to the last bit in every order of addition.
+
+A polars expression adds leaves one after the other, a SQL query as a balanced tree of additions, a warehouse as an
+aggregate over rows. As for gradients (see `frameboost.expressions.grid`), every leaf is rounded to a multiple of one
+step, 2^(⌈log2 B⌉ − 53) with B = |base| + Σ over trees of the largest |leaf|. Any sum of leaves is then at most 2^53
+steps, which float64 holds exactly. The rounding is below the last bit of B.
+
+Base margin 0.5 and two stumps with leaves ±0.1 and ±0.3: B = 0.9, so the step is 2^-53, of which 0.1 is not a multiple.
+
+>>> from frameboost.trees.tree import Tree
+>>> def stump(value):
+...     return Tree((0, -1, -1), (2, None, None), (None,) * 3, (False,) * 3, (1, -1, -1), (2, -1, -1), (1.0, 0.0, 0.0),
+...                 (2.0, 1.0, 1.0), (0.0, -value, value))
+>>> _, (first, second) = on_leaf_grid([0.5], [stump(0.1), stump(0.3)])
+>>> [leaf * 2**53 for leaf in (0.1, 0.3, first.value[2], second.value[2])]
+[900719925474099.2, 2702159776422297.5, 900719925474099.0, 2702159776422298.0]
+
+Trees as arrays: one for each field, over the nodes of all trees, as training leaves them and binary files hold them.
+
+Trees of 3 and 1 nodes have ``sizes`` 3 and 1, and entries 0 to 2 of ``feature`` are the first one's. Arrays are read,
+checked and taken apart by numpy: a hundred trees take two milliseconds, as JSON ten times as long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as field_of
+from functools import cached_property
+from itertools import chain, compress
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from frameboost.errors import ParameterError
+from frameboost.expressions.grid import bit_step
 from frameboost.schema.types import Feature, Physical
 
 __all__ = [
-    "LEAF", "MAX_STEPS", "MAX_TERMS", "LinearLeaf", "LinearTerm", "Tree", "may_have_slope", "refuse_linear",
+    "FLAGS",
+    "LEAF",
+    "MAX_STEPS",
+    "MAX_TERMS",
+    "NODE_TYPES",
+    "ColumnTrees",
+    "LinearLeaf",
+    "LinearTerm",
+    "NodeValues",
+    "Tree",
+    "TreeColumns",
+    "are_linear",
+    "are_on_leaf_grid",
+    "largest_leaves",
+    "largest_values",
+    "may_have_slope",
+    "on_leaf_grid",
+    "refuse_linear",
     "shared_splits",
-]  # fmt: skip
-
+    "trees_on_grid",
+    "values_on_grid",
+]
 
 LEAF = -1
 # The most features of a leaf.
@@ -315,3 +362,422 @@ def may_have_slope(feature: Feature) -> bool:
 def _nearest(value: float, step: float) -> float:
     """Return the multiple of ``step``, a power of two, that is nearest to ``value``."""
     return round(value / step) * step + 0.0
+
+
+# --- leaf values on a grid --------------------------------------------------------------------------------------------
+
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+class NodeValues(NamedTuple):
+    """The values of the nodes of all trees, of which there may be thousands: one pass over all is fast.
+
+    Attributes
+    ----------
+    sizes, output
+        int64 (trees,): the number of nodes of each tree, and the margin that it adds to.
+    is_leaf
+        bool (nodes,).
+    value
+        float64 (nodes,).
+    """
+
+    sizes: IntArray
+    output: IntArray
+    is_leaf: npt.NDArray[np.bool_]
+    value: FloatArray
+
+    @classmethod
+    def of(cls, trees: Sequence[Tree]) -> NodeValues:
+        """Return the values of trees."""
+        sizes, output = ([of(tree) for tree in trees] for of in (len, lambda tree: tree.output))
+        feature = np.fromiter(chain.from_iterable([tree.feature for tree in trees]), np.int64, sum(sizes))
+        value = np.fromiter(chain.from_iterable([tree.value for tree in trees]), np.float64, sum(sizes))
+        return cls(np.array(sizes, np.int64), np.array(output, np.int64), feature == LEAF, value)
+
+
+def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
+    """Return the base margins and the trees with their values rounded; each output has a separate grid."""
+    nodes = NodeValues.of(trees)
+    steps = _steps_of_outputs(base_margins, nodes, largest_values(nodes, trees))
+    while wider := _too_narrow(base_margins, nodes, trees, steps):
+        steps = [2 * step if output in wider else step for output, step in enumerate(steps)]
+    base_on_grid, values = _on_steps(base_margins, nodes, steps)
+    on_grid, ends = values.tolist(), np.cumsum(nodes.sizes).tolist()
+    return base_on_grid, tuple(
+        replace(tree, value=tuple(on_grid[start:end]), linear=_linear_on_grid(tree, steps))
+        for tree, start, end in zip(trees, [0, *ends], ends, strict=False)
+    )
+
+
+def values_on_grid(base_margins: Sequence[float], nodes: NodeValues) -> tuple[tuple[float, ...], FloatArray]:
+    """Return the base margins and the values of the nodes rounded, as `on_leaf_grid` does; no leaf is linear."""
+    return _on_steps(base_margins, nodes, _steps_of_outputs(base_margins, nodes, largest_leaves(nodes)))
+
+
+def _on_steps(
+    base_margins: Sequence[float], nodes: NodeValues, steps: Sequence[float]
+) -> tuple[tuple[float, ...], FloatArray]:
+    base_on_grid = tuple(_steps(base, step) * step for base, step in zip(base_margins, steps, strict=True))
+    return base_on_grid, _rounded(nodes.value, _step_of_nodes(steps, nodes))
+
+
+def _linear_on_grid(tree: Tree, steps: Sequence[float]) -> tuple[LinearLeaf | None, ...]:
+    return tuple([leaf and leaf.rounded(steps[tree.output]) for leaf in tree.linear])
+
+
+def _too_narrow(
+    base_margins: Sequence[float], nodes: NodeValues, trees: Sequence[Tree], steps: Sequence[float]
+) -> set[int]:
+    """Return the outputs whose linear leaves, once their slopes are rounded, may sum to more than 2^53 steps."""
+    if not any(tree.is_linear for tree in trees):
+        return set()
+    rounded = [replace(tree, linear=_linear_on_grid(tree, steps)) for tree in trees]
+    needed = _steps_of_outputs(base_margins, nodes, largest_values(nodes, rounded))
+    return {output for output, (step, least) in enumerate(zip(steps, needed, strict=True)) if least > step}
+
+
+def are_on_leaf_grid(
+    base_margins: Sequence[float], nodes: NodeValues, trees: Sequence[Tree], largest: Sequence[float]
+) -> bool:
+    """Whether `on_leaf_grid` changes nothing; ``largest`` is what `largest_values` returns.
+
+    ``trees`` may be left empty where no leaf is linear.
+    """
+    steps = _steps_of_outputs(base_margins, nodes, largest)
+    if any(tree.is_linear and tree.linear != _linear_on_grid(tree, steps) for tree in trees):
+        return False
+    return all(_steps(base, step) * step == base for base, step in zip(base_margins, steps, strict=True)) and bool(
+        (_rounded(nodes.value, _step_of_nodes(steps, nodes)) == nodes.value).all()
+    )
+
+
+def largest_leaves(nodes: NodeValues) -> list[float]:
+    """Return the largest magnitude among each tree's leaves."""
+    if not len(nodes.sizes):
+        return []
+    starts = np.cumsum(nodes.sizes) - nodes.sizes
+    magnitudes: list[float] = np.maximum.reduceat(np.where(nodes.is_leaf, np.abs(nodes.value), 0.0), starts).tolist()
+    return magnitudes
+
+
+def largest_values(nodes: NodeValues, trees: Sequence[Tree]) -> list[float]:
+    """Return the largest magnitude that each tree may add to a margin; of a linear leaf an upper bound."""
+    return [
+        max([largest, *(leaf.largest() for leaf in tree.linear if leaf is not None)])
+        for tree, largest in zip(trees, largest_leaves(nodes), strict=True)
+    ]
+
+
+def _steps_of_outputs(base_margins: Sequence[float], nodes: NodeValues, largest: Sequence[float]) -> list[float]:
+    """Return the step of each output's grid."""
+    magnitudes = [[abs(base)] for base in base_margins]
+    for output, value in zip(nodes.output.tolist(), largest, strict=True):
+        magnitudes[output].append(value)
+    return list(map(_step, magnitudes))
+
+
+def _step_of_nodes(steps: Sequence[float], nodes: NodeValues) -> FloatArray:
+    return np.repeat(np.array(steps)[nodes.output], nodes.sizes)
+
+
+def _rounded(values: FloatArray, step: FloatArray) -> FloatArray:
+    """Return values on the grid."""
+    with np.errstate(over="ignore"):
+        steps = np.rint(values / step)
+    if not np.isfinite(steps).all():
+        raise OverflowError  # the value of an inner node may be far beyond those of the leaves
+    return steps * step + 0.0  # + 0.0: no -0.0 in a model
+
+
+def _step(largest: Sequence[float]) -> float:
+    """Return the step on which a sum of numbers up to those magnitudes is exact."""
+    if not any(largest):
+        return 1.0
+    step = bit_step(sum(largest), 53)
+    # Rounding up may carry the sum past 2^53 steps; then the step is doubled.
+    while sum(_steps(value, step) for value in largest) > 2**53:
+        step *= 2
+    return step
+
+
+def _steps(value: float, step: float) -> int:
+    """Return the multiple of ``step``, a power of two, that is nearest to ``value``."""
+    return round(value / step)
+
+
+# --- trees as columns -------------------------------------------------------------------------------------------------
+
+
+# The types in a binary file of what has an entry for each node.
+NODE_TYPES: Mapping[str, npt.DTypeLike] = {
+    "feature": np.int32,
+    "threshold": np.float64,
+    "missing_left": np.uint8,
+    "left": np.int32,
+    "right": np.int32,
+    "gain": np.float64,
+    "cover": np.float64,
+    "value": np.float64,
+    "with_missing": np.uint8,
+}
+FLAGS = {"missing_left", "with_missing"}
+
+
+@dataclass(frozen=True)
+class TreeColumns:
+    """The nodes of all trees.
+
+    Attributes
+    ----------
+    sizes, output
+        int64 (trees,): the number of nodes of each tree, and the margin that it adds to.
+    nodes
+        Arrays (nodes,) by field, as in `frameboost.trees.tree.Tree`. A threshold that is None or an integer is NaN.
+    integer_at, integers
+        The nodes whose threshold is an integer, ascending, and their thresholds.
+    categories_at, categories_size, categories
+        int64: the nodes that split by categories, ascending; how many codes each has; the codes one after the other.
+    linear
+        The linear leaves, by node.
+    """
+
+    sizes: IntArray
+    output: IntArray
+    nodes: Mapping[str, npt.NDArray[Any]]
+    integer_at: IntArray
+    integers: Sequence[int]
+    categories_at: IntArray
+    categories_size: IntArray
+    categories: IntArray
+    linear: Mapping[int, LinearLeaf] = field_of(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @classmethod
+    def of(cls, trees: Sequence[Tree]) -> TreeColumns:
+        """Return the columns of trees."""
+        if isinstance(trees, ColumnTrees):
+            return trees.columns
+        sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
+
+        def flat(field: str) -> Iterator[Any]:
+            return chain.from_iterable([getattr(tree, field) for tree in trees])
+
+        nodes = {field: np.fromiter(flat(field), kind, int(sizes.sum()))
+                 for field, kind in NODE_TYPES.items() if field not in {"threshold", *FLAGS}}  # fmt: skip
+        is_inner = nodes["feature"] != LEAF
+        nodes["threshold"], integer_at, integers = _split_thresholds(flat("threshold"), is_inner)
+        nodes["missing_left"] = _flags([tree.missing_left for tree in trees])
+        if any(True in tree.with_missing for tree in trees):
+            nodes["with_missing"] = _flags([tree.with_missing for tree in trees])
+        by_categories = any(tree.categories.count(None) < len(tree) for tree in trees)
+        named = (
+            [(at, codes) for at, codes in enumerate(flat("categories")) if codes is not None] if by_categories else []
+        )
+        return cls(
+            sizes, np.array([tree.output for tree in trees], dtype=np.int64),
+            {field: nodes[field] for field in NODE_TYPES if field in nodes}, integer_at, integers,
+            _integers([at for at, _ in named]), _integers([len(codes) for _, codes in named]),
+            _integers([code for _, codes in named for code in codes]), _linear(trees),
+        )  # fmt: skip
+
+    def trees(self) -> tuple[Tree, ...]:
+        """Return the trees, which must obey all rules (see `frameboost.ensemble.tree_file`)."""
+        flags = {field: self.nodes[field].astype(np.bool_) for field in FLAGS & self.nodes.keys()}
+        columns = {**self.nodes, **flags, "threshold": self._thresholds(), "categories": self._categories()}
+        # Tuples, as the garbage collector would go through lists of numbers again and again.
+        of_all = {field: tuple(values.tolist()) for field, values in columns.items()}
+        trees, start = [], 0
+        for end, output in zip(np.cumsum(self.sizes).tolist(), self.output.tolist(), strict=True):
+            linear = tuple([self.linear.get(node) for node in range(start, end)]) if self.linear else ()
+            linear = linear if any(linear) else ()
+            trees.append(
+                Tree(**{field: values[start:end] for field, values in of_all.items()}, output=output, linear=linear)
+            )
+            start = end
+        return tuple(trees)
+
+    @property
+    def roots(self) -> IntArray:
+        """int64 (trees,): where the nodes of each tree start."""
+        starts: IntArray = np.cumsum(self.sizes) - self.sizes
+        return starts
+
+    def children(self) -> IntArray:
+        """Return the left and the right child of each node, by their indices among all nodes: int64 (nodes, 2).
+
+        Those of leaves are meaningless.
+        """
+        root = np.repeat(self.roots, self.sizes)
+        return np.stack([self.nodes["left"] + root, self.nodes["right"] + root], axis=1)
+
+    def levels(self, children: IntArray) -> Iterator[IntArray]:
+        """Yield the nodes of all trees level by level: the roots, then their ``children``, (nodes, 2), and so on."""
+        level, is_inner = self.roots, self.nodes["feature"] != LEAF
+        while len(level):
+            yield level
+            level = children[level[is_inner[level]]].ravel()
+
+    def depths(self) -> list[int]:
+        """Return the depth of each tree: 0 of one leaf."""
+        tree, depths = np.repeat(np.arange(len(self)), self.sizes), np.zeros(len(self), dtype=np.int64)
+        for depth, level in enumerate(self.levels(self.children())):
+            depths[tree[level]] = depth
+        return list(map(int, depths))
+
+    def node_values(self) -> NodeValues:
+        """Return the values of the nodes."""
+        return NodeValues(self.sizes, self.output, self.nodes["feature"] == LEAF, self.nodes["value"])
+
+    def with_values(self, values: npt.NDArray[np.float64]) -> TreeColumns:
+        """Return the same trees with those values of the nodes."""
+        return replace(self, nodes={**self.nodes, "value": values})
+
+    # --- other trees --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def joined(cls, parts: Sequence[TreeColumns]) -> TreeColumns:
+        """Return the trees of the first, then those of the second, and so on.
+
+        Two parts of 3 and 5 nodes, each with an integer as the threshold of its node 1: ``integer_at`` is 1 and 4.
+        """
+        n_nodes = [len(part.nodes["feature"]) for part in parts]
+        starts = [0, *np.cumsum(n_nodes).tolist()]
+
+        def indices(field: str) -> IntArray:
+            return np.concatenate([getattr(part, field) + start for part, start in zip(parts, starts, strict=False)])
+
+        def of_all(field: str) -> IntArray:
+            return np.concatenate([getattr(part, field) for part in parts])
+
+        some = [field for field in NODE_TYPES if any(field in part.nodes for part in parts)]
+        nodes = {
+            field: np.concatenate([part.nodes.get(field, np.zeros(n, np.bool_))
+                                   for part, n in zip(parts, n_nodes, strict=True)])
+            for field in some
+        }  # fmt: skip
+        linear = {start + at: leaf for part, start in zip(parts, starts, strict=False)
+                  for at, leaf in part.linear.items()}  # fmt: skip
+        return cls(
+            of_all("sizes"), of_all("output"), nodes, indices("integer_at"),
+            [*chain.from_iterable(part.integers for part in parts)], indices("categories_at"),
+            of_all("categories_size"), of_all("categories"), linear,
+        )  # fmt: skip
+
+    def times(self, factor: float) -> TreeColumns:
+        """Return the trees with all of their values times a factor."""
+        linear = {node: leaf.times(factor) for node, leaf in self.linear.items()}
+        return replace(self.with_values(self.nodes["value"] * factor), linear=linear)
+
+    def renumbered(self, codes: Mapping[int, IntArray]) -> TreeColumns:
+        """Return the trees with other codes of categories: ``codes`` has, by feature, the new one of each old one."""
+        categories, sizes = self.categories.copy(), self.categories_size
+        feature = np.repeat(self.nodes["feature"][self.categories_at], sizes)
+        for number, new in codes.items():
+            is_of_feature = feature == number
+            categories[is_of_feature] = new[categories[is_of_feature]]
+        in_order = np.lexsort((categories, np.repeat(np.arange(len(sizes)), sizes)))  # of each node ascending
+        return replace(self, categories=categories[in_order])
+
+    # --- trees one by one ---------------------------------------------------------------------------------------------
+
+    def _thresholds(self) -> npt.NDArray[np.object_]:
+        thresholds = self.nodes["threshold"].astype(object)
+        thresholds[np.isnan(self.nodes["threshold"])] = None
+        thresholds[self.integer_at] = self.integers
+        return thresholds
+
+    def _categories(self) -> npt.NDArray[np.object_]:
+        categories = np.full(len(self.nodes["feature"]), None)
+        ends = np.cumsum(self.categories_size).tolist()
+        for node, start, end in zip(self.categories_at.tolist(), [0, *ends], ends, strict=False):
+            categories[node] = tuple(self.categories[start:end].tolist())
+        return categories
+
+
+class ColumnTrees(Sequence[Tree]):
+    """The trees of columns that obey all rules, made when one is first read: files and scoring need columns only.
+
+    It equals a tuple of the same trees.
+    """
+
+    def __init__(self, columns: TreeColumns) -> None:
+        self.columns = columns
+
+    @cached_property
+    def _trees(self) -> tuple[Tree, ...]:
+        return self.columns.trees()
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @overload
+    def __getitem__(self, index: int) -> Tree: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Tree, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Tree | tuple[Tree, ...]:
+        return self._trees[index]
+
+    def __iter__(self) -> Iterator[Tree]:
+        return iter(self._trees)
+
+    def __eq__(self, other: object) -> bool:
+        return self._trees == tuple(other) if isinstance(other, tuple | ColumnTrees) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._trees)
+
+    def __repr__(self) -> str:
+        return repr(self._trees)
+
+
+def trees_on_grid(base_margins: Sequence[float], columns: TreeColumns) -> tuple[tuple[float, ...], Sequence[Tree]]:
+    """Return base margins and trees with their values rounded (see `frameboost.trees.tree.on_leaf_grid`)."""
+    if columns.linear:
+        return on_leaf_grid(base_margins, columns.trees())
+    base_on_grid, values = values_on_grid(base_margins, columns.node_values())
+    return base_on_grid, ColumnTrees(columns.with_values(values))
+
+
+def are_linear(trees: Sequence[Tree]) -> bool:
+    """Whether some leaf of trees has slopes."""
+    return bool(trees.columns.linear) if isinstance(trees, ColumnTrees) else any(tree.is_linear for tree in trees)
+
+
+def _split_thresholds(
+    thresholds: Iterator[Any], is_inner: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.float64], IntArray, list[int]]:
+    """Return the thresholds of nodes that are floats, NaN elsewhere; the indices of the others, and their values."""
+    of_inner, usual = list(compress(thresholds, is_inner.tolist())), {float, type(None)}
+    integers: dict[int, int] = {}
+    if not set(map(type, of_inner)) <= usual:
+        indices = np.flatnonzero(is_inner).tolist()
+        integers = {at: value for at, value in zip(indices, of_inner, strict=True) if type(value) not in usual}
+        of_inner = [None if at in integers else value for at, value in zip(indices, of_inner, strict=True)]
+    floats = np.full(len(is_inner), np.nan)
+    floats[is_inner] = np.array(of_inner, dtype=np.float64)  # None becomes NaN
+    return floats, _integers(list(integers)), list(integers.values())
+
+
+def _flags(of_trees: Sequence[tuple[bool, ...]]) -> npt.NDArray[np.uint8]:
+    return np.array(bytearray(b"".join(map(bytes, of_trees))), dtype=np.uint8)
+
+
+def _linear(trees: Sequence[Tree]) -> dict[int, LinearLeaf]:
+    leaves: dict[int, LinearLeaf] = {}
+    start = 0
+    for tree in trees:
+        if tree.linear:
+            leaves |= {start + node: leaf for node, leaf in tree.linear_leaves().items()}
+        start += len(tree)
+    return leaves
+
+
+def _integers(values: Sequence[int]) -> IntArray:
+    return np.array(values, dtype=np.int64)

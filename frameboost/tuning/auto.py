@@ -24,14 +24,13 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.fold_models import for_several_fits
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.keywords import AutoOptions
-from frameboost.metrics.built_in import metrics_of
+from frameboost.metrics.metric import metrics_of
 from frameboost.model.conformal import rows_needed
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters
-from frameboost.runtime.installed import require_numba
 from frameboost.runtime.progress import steps
-from frameboost.runtime.workers import available_cores
-from frameboost.schema.polars_columns import column
+from frameboost.runtime.workers import available_cores, require_numba
+from frameboost.schema.types import column
 from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.recipes import PLANS, Plan, Recipe, distinct
 from frameboost.tuning.trials import Deadline, Fold, Trial, Trials

@@ -21,8 +21,7 @@ from frameboost.losses.outputs import Interval, has_intervals
 from frameboost.metrics.metric import Metric
 from frameboost.model.conformal import conformal_interval, conformity_scores, rows_needed
 from frameboost.model.model import Model
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import Feature, FeatureType
+from frameboost.schema.types import Feature, FeatureType, column
 from frameboost.trees.tree import LEAF, Tree
 from frameboost.tuning.trials import Fold, Trial, deciding_metric
 

@@ -21,12 +21,11 @@ from frameboost.data.sources import RelationSource, read_relation
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.loss import Loss
 from frameboost.losses.outputs import has_intervals
-from frameboost.metrics.built_in import larger_is_better, why_not_finite
-from frameboost.metrics.metric import Metric
+from frameboost.metrics.metric import Metric, larger_is_better, why_not_finite
 from frameboost.model.model import Model
 from frameboost.planning import FitPlan
 from frameboost.prediction.predictor import Predictor
-from frameboost.schema.polars_columns import column
+from frameboost.schema.types import column
 from frameboost.tuning.recipes import Recipe
 
 __all__ = ["Deadline", "Fold", "Trial", "Trials", "deciding_metric"]

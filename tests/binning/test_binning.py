@@ -13,10 +13,19 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
-from frameboost.binning.arrays import _gaps_of_counts, cut_starts, frequent_value, interleave, padded, propose_column
+from frameboost.binning.arrays import (
+    _gaps_of_counts,
+    bin_columns,
+    bin_values,
+    cut_starts,
+    frequent_value,
+    interleave,
+    padded,
+    propose_column,
+    take_codes,
+)
 from frameboost.binning.bins import cut_positions, sample_condition
 from frameboost.binning.codes import propose_bins, sample_of
-from frameboost.binning.kernels import bin_columns, bin_values, take_codes
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.naive_kernels import naive_bin_columns, naive_bin_values, naive_take_codes

@@ -7,11 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frameboost.binning import arrays
-from frameboost.binning.arrays import MIN_IN_CELLS, gaps_by_cells, propose_column
+from frameboost.binning.arrays import MIN_IN_CELLS, count_cells, gaps_by_cells, propose_column, rows_of_cells
 from frameboost.binning.bins import gaps_of_distinct
-from frameboost.binning.codes import propose_bins
-from frameboost.binning.kernels import count_cells, rows_of_cells
-from frameboost.binning.value_counts import count_distinct
+from frameboost.binning.codes import count_distinct, propose_bins
 from frameboost.engines.memory.star.tables import gaps_of
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.examples import examples

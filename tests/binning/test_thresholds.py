@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
-from frameboost.binning.thresholds import thresholds_between
+from frameboost.binning.bins import thresholds_between
 from frameboost.schema.types import float32_at_least
 
 WHOLE_TREE = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0}

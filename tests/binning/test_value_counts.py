@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameboost.binning.bins import gaps_of_distinct
-from frameboost.binning.value_counts import ValueCounts, cut_intervals, gaps_of_counts, gaps_within
+from frameboost.binning.codes import ValueCounts, cut_intervals, gaps_of_counts, gaps_within
 
 VALUES = [
     lambda rng, n: np.round(rng.normal(size=n) * 50, 1),

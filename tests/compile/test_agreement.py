@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.schema.types import FeatureType
-from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.tree import on_leaf_grid
 from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.models import model_of_parts

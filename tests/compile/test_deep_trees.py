@@ -14,8 +14,7 @@ from frameboost.cli import main
 from frameboost.errors import ParameterError
 from frameboost.losses.built_in import get_loss
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.trees.leaf_grid import on_leaf_grid
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, on_leaf_grid
 from tests.support.cases import cases
 from tests.support.models import grown, made, model_of_parts
 from tests.support.random_models import (

@@ -17,8 +17,7 @@ from frameboost.ensemble.model_file import read_model
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import foreign_loss
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.trees.leaf_grid import on_leaf_grid
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, on_leaf_grid
 from tests.support.cases import cases
 from tests.support.documents import put
 from tests.support.models import model_of_parts

@@ -9,8 +9,8 @@ import pytest
 
 import frameboost as fb
 from frameboost.compile.sql.conditions import compare_numbers
-from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.schema.types import Feature, FeatureType
+from frameboost.trees.tree import TreeColumns
 from tests.support.cases import cases
 from tests.support.models import grown, made
 from tests.support.random_models import TYPES, random_model

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.dialects.built_in import DIALECTS
 from frameboost.losses.built_in import get_loss
-from frameboost.trees.leaf_grid import on_leaf_grid
-from frameboost.trees.tree import shared_splits
+from frameboost.trees.tree import on_leaf_grid, shared_splits
 from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.models import model_of_parts

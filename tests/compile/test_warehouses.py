@@ -10,7 +10,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.schema.types import FeatureType
-from frameboost.trees.leaf_grid import on_leaf_grid
+from frameboost.trees.tree import on_leaf_grid
 from tests.support.cases import cases
 from tests.support.models import model_of_parts
 from tests.support.random_models import NAMES, TYPES, bits, naive_margins, random_case, random_model, random_values

@@ -23,7 +23,7 @@ from frameboost.engines import query_costs
 from frameboost.engines.duckdb import binning
 from frameboost.engines.duckdb import engine as sql
 from frameboost.expressions import duckdb_sql
-from frameboost.runtime import duckdb_errors
+from frameboost.runtime import interrupts
 from tests.support.cases import some_pairs
 from tests.support.frames import every_type
 
@@ -295,7 +295,7 @@ UNFINISHED = r"^temporary tables named (frameboost_[0-9a-f]{12}_)\* stay on the 
 @pytest.fixture
 def impatient(monkeypatch):
     """Have statements wait for only a moment until a result is read to its end."""
-    monkeypatch.setattr(duckdb_errors, "_UNREAD_SECONDS", 0.02)
+    monkeypatch.setattr(interrupts, "_UNREAD_SECONDS", 0.02)
 
 
 @pytest.mark.usefixtures("impatient")

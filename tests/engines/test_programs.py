@@ -13,8 +13,7 @@ from frameboost.engines.elementary import exponentials, logarithms
 from frameboost.engines.programs import OPCODES, compile_program, compute_few, compute_gh, compute_shares
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
-from frameboost.metrics.built_in import get_metrics
-from frameboost.metrics.metric import Metric
+from frameboost.metrics.metric import Metric, get_metrics
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from tests.support.cases import cases

@@ -112,7 +112,7 @@ def test_a_built_in_engine_keeps_its_name(install):
         ("1 / 0", "can't be imported from 'broken_engine:description': ZeroDivisionError: division by zero"),
         ("other = 1", "can't be imported from 'broken_engine:description': AttributeError: "
          "module 'broken_engine' has no attribute 'description'"),
-        ("description = 3", "must register a frameboost.engines.description.EngineDescription, but "
+        ("description = 3", "must register a frameboost.engines.contract.EngineDescription, but "
          "'broken_engine:description' is 3"),
         (EXAMPLE, "describes itself as 'counting'; both names must be the same"),
     ],

@@ -12,11 +12,10 @@ import pytest
 
 import frameboost as fb
 from frameboost.ensemble.model_file import BINARY_START, dump_binary, read_model
-from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
 from frameboost.ensemble.tree_file import are_plain, check_tree, read_tree, read_tree_arrays, tree_arrays, tree_fields
 from frameboost.errors import ModelFileError
 from frameboost.schema.types import TYPE_NAMES, Feature, FeatureType
-from frameboost.trees.tree import LEAF, Tree
+from frameboost.trees.tree import LEAF, ColumnTrees, Tree, TreeColumns
 from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, every_type
 from tests.support.models import GOLDEN, model_of_parts

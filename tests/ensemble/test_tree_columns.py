@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from frameboost.ensemble.tree_columns import ColumnTrees, TreeColumns
-from frameboost.trees.tree import LEAF, LinearLeaf, LinearTerm, Tree
+from frameboost.trees.tree import LEAF, ColumnTrees, LinearLeaf, LinearTerm, Tree, TreeColumns
 
 
 def split(feature: int, threshold=None, categories=None, values=(-1.0, 2.0), **more) -> Tree:

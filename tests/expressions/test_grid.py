@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from frameboost.expressions.expression import Expression, float_literal
 from frameboost.expressions.grid import bit_step, grid_offset, grid_step
-from frameboost.trees.leaf_grid import on_leaf_grid
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, on_leaf_grid
 
 FINITE = st.floats(-1e150, 1e150)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from frameboost.losses.built_in import LOSSES
-from frameboost.metrics.built_in import METRICS
+from frameboost.metrics.metric import METRICS
 from tests.fuzz.columns import Column
 
 __all__ = ["draw_labels"]

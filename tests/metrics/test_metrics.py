@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.metrics.built_in import METRICS, get_metrics
+from frameboost.metrics.metric import METRICS, get_metrics
 from frameboost.parameters.parameters import Parameters
 from tests.support.cases import cases, some_pairs
 from tests.support.engines import ENGINES

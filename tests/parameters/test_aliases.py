@@ -9,8 +9,7 @@ import xgboost
 
 import frameboost as fb
 from frameboost.cli import main
-from frameboost.parameters.aliases import ALIASES, DIFFERENT, under_our_names
-from frameboost.parameters.parameters import Parameters
+from frameboost.parameters.parameters import ALIASES, DIFFERENT, Parameters, under_our_names
 
 FRAME = pl.DataFrame({"x": [i % 9 for i in range(90)], "z": [i % 4 for i in range(90)]}).with_columns(
     y=pl.col("x") * 2.0 + pl.col("z")

@@ -185,6 +185,18 @@ def test_code_is_compiled_anew_after_what_it_calls_or_reads_has_changed(halves, 
     assert _is_from_cache(half)
 
 
+def test_code_is_compiled_anew_after_what_it_calls_has_moved(halves, tmp_path, monkeypatch):
+    # As a release moves it: code on disk names the modules of what it calls, which are gone.
+    monkeypatch.syspath_prepend(tmp_path)
+    caller, called = _CALLED.replace("@kernel(inline", "#\n@kernel(inline").split("#\n")
+    for module in ("parts", "moved_parts"):
+        (tmp_path / f"{module}.py").write_text("from frameboost.runtime.kernel import kernel\n" + called)
+        (tmp_path / "halving.py").write_text(f"from {module} import part\n" + caller)
+        half = halves()
+        assert half(3) == 1.5
+        assert not _is_from_cache(half)
+
+
 def test_versions_of_the_compilers_have_files_of_their_own(halves, tmp_path, monkeypatch):
     # One folder may serve two environments. Under one name, each would read what the other has written.
     assert halves()(3) == 1.5

@@ -16,11 +16,9 @@ from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.splits.gain import leaf_score, leaf_weight
+from frameboost.splits.search import leaf_score, leaf_weight
 from frameboost.splits.split import Penalties, Split, Stats
-from frameboost.training.constraints import Constraints
-from frameboost.training.open_nodes import OpenNode
-from frameboost.training.sampling import FeatureSampler
+from frameboost.training.open_nodes import Constraints, FeatureSampler, OpenNode
 from frameboost.training.splitter import HistogramSplitter, SplitSettings
 
 SEEDS = st.integers(0, 2**32 - 1)

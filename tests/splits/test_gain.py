@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameboost.splits.gain import leaf_score, leaf_weight
+from frameboost.splits.search import leaf_score, leaf_weight
 
 
 def objective(w, G, H, reg_lambda, reg_alpha):

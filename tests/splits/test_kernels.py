@@ -6,9 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameboost.runtime.workers import Workers
-from frameboost.splits.categories import category_room, ends_by_weight, present_categories
-from frameboost.splits.gain import bounded_weights
-from frameboost.splits.search import find_splits, scan_histograms, scan_numbers, subtract_from_parents
+from frameboost.splits.search import (
+    bounded_weights,
+    category_room,
+    ends_by_weight,
+    find_splits,
+    present_categories,
+    scan_histograms,
+    scan_numbers,
+    subtract_from_parents,
+)
 from tests.support import naive_kernels as twins
 
 SEEDS = st.integers(0, 2**32 - 1)

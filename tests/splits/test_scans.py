@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from frameboost.splits.categories import category_candidates, category_room, scan_categories
-from frameboost.splits.search import scan_bounded_numbers, scan_numbers
+from frameboost.splits.search import (
+    category_candidates,
+    category_room,
+    scan_bounded_numbers,
+    scan_categories,
+    scan_numbers,
+)
 
 FREE = (-np.inf, np.inf)  # bounds of the weight
 # The codes of the example's categories.

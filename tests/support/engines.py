@@ -13,11 +13,11 @@ import pytest
 import frameboost as fb
 from frameboost.data.opening import open_source
 from frameboost.engines import choose
-from frameboost.engines.description import EngineRequest
+from frameboost.engines.contract import EngineRequest
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
-from frameboost.training.tree_methods import choose_tree_method
+from frameboost.training.train import choose_tree_method
 from tests.support.frames import FEATURES_BY_TYPE
 
 __all__ = ["ENGINES", "IN_DUCKDB", "as_relation", "assert_same", "open_engine", "shuffled"]

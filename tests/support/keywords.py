@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
 import frameboost as fb
-from frameboost.parameters.aliases import ALIASES
-from frameboost.parameters.parameters import Parameters
+from frameboost.parameters.parameters import ALIASES, Parameters
 
 __all__ = ["FILE", "text"]
 

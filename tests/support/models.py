@@ -9,8 +9,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.loss import Loss
 from frameboost.schema.types import Feature
-from frameboost.trees.leaf_grid import on_leaf_grid
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, on_leaf_grid
 
 GOLDEN = """{
 "format": "frameboost",

@@ -68,7 +68,7 @@ TESTED_OTHERWISE = {
 Piece = list[int]  # [node, start, stop]: a range of a node's rows
 
 
-# --- frameboost.binning.kernels ---------------------------------------------------------------------------------------
+# --- frameboost.binning.arrays ---------------------------------------------------------------------------------------
 
 
 def naive_bin_values(values: list[Any], cuts: list[Any], missing: int) -> list[int]:
@@ -83,7 +83,7 @@ def naive_take_codes(rows: np.ndarray, order: list[int], at: int, width: int) ->
     return [rows[row, at : at + width].tolist() for row in order]
 
 
-# --- frameboost.engines.memory.gradients ------------------------------------------------------------------------------
+# --- frameboost.engines.memory.engine ------------------------------------------------------------------------------
 
 
 def naive_put_gh(g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
@@ -110,7 +110,7 @@ def naive_part_drawn(pairs: np.ndarray) -> tuple[list[int], int]:
     return drawn + [row for row in range(len(pairs)) if row not in drawn][::-1], len(drawn)
 
 
-# --- frameboost.engines.memory.histograms -----------------------------------------------------------------------------
+# --- frameboost.engines.memory.columns -----------------------------------------------------------------------------
 
 
 def naive_build_histograms(
@@ -407,7 +407,7 @@ def naive_scan_numbers(
     return best
 
 
-# --- frameboost.splits.categories -------------------------------------------------------------------------------------
+# --- frameboost.splits.search -------------------------------------------------------------------------------------
 
 
 def naive_present_categories(histogram: np.ndarray, lightest: float) -> list[int]:

@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.binning.thresholds import thresholds_between
+from frameboost.binning.bins import thresholds_between
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.splits.gain import bounded_score, bounded_weight, leaf_score, leaf_weight, split_score
+from frameboost.splits.search import bounded_score, bounded_weight, leaf_score, leaf_weight, split_score
 from frameboost.splits.split import Split, Stats
-from frameboost.training.constraints import Constraints
-from frameboost.training.open_nodes import OpenNode
+from frameboost.training.open_nodes import Constraints, OpenNode
 from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.models import nested

@@ -4,10 +4,9 @@ import numpy as np
 
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import GrownNodes
-from frameboost.ensemble.tree_columns import ColumnTrees
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.training.grown_trees import BinThresholds, GrownArrays, as_tree, as_trees
-from frameboost.trees.tree import Tree
+from frameboost.training.grower import BinThresholds, GrownArrays, as_tree, as_trees
+from frameboost.trees.tree import ColumnTrees, Tree
 
 BINS = [
     Bins(Feature("whole", FeatureType("int64")), (10, 20, 30)),

@@ -19,8 +19,8 @@ from frameboost.expressions.draws import draws as in_numpy
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.training.open_nodes import OpenNode
-from frameboost.training.sampling import FeatureSampler, _gradient_bound, sample_rows
+from frameboost.training.growths import _gradient_bound, sample_rows
+from frameboost.training.open_nodes import FeatureSampler, OpenNode
 from tests.support.cases import cases
 from tests.support.engines import ENGINES, assert_same, open_engine
 

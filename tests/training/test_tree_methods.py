@@ -7,11 +7,10 @@ import pytest
 import frameboost as fb
 from frameboost.engines import contract
 from frameboost.engines.choose import BUILT_IN
-from frameboost.engines.linear_contract import LinearEngine
-from frameboost.engines.vector_contract import VectorEngine
+from frameboost.engines.contract import LinearEngine, VectorEngine
 from frameboost.parameters.parameters import Parameters
 from frameboost.training.open_nodes import GROW_POLICIES
-from frameboost.training.tree_methods import choose_tree_method
+from frameboost.training.train import choose_tree_method
 from tests.support.cases import cases
 
 HINTS = typing.get_type_hints(Parameters)

@@ -19,8 +19,7 @@ import xgboost
 
 import frameboost as fb
 from frameboost.losses.built_in import LOSSES
-from frameboost.parameters.aliases import ALIASES
-from frameboost.parameters.parameters import Parameters
+from frameboost.parameters.parameters import ALIASES, Parameters
 from tests.support.cases import cases
 from tests.support.compatibility import PAGE, ROOT, SECTIONS, STATUSES, Row, markdown, read_rows
 

@@ -24,9 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import Codes, padded
+from frameboost.binning.arrays import Codes, bin_columns, padded
 from frameboost.binning.codes import code_expr
-from frameboost.binning.kernels import bin_columns
 from frameboost.compile.arrays.flat_trees import FloatArray, IntArray, TreeArrays
 from frameboost.compile.arrays.score_kernels import (
     BOUND,
@@ -43,8 +42,7 @@ from frameboost.compile.arrays.score_kernels import (
     code_buffers,
 )
 from frameboost.runtime.workers import Workers
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import FeatureType, column
 
 __all__ = ["BatchScorer", "ByteScorer", "ByteTrees"]
 

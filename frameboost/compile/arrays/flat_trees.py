@@ -22,12 +22,9 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.codes import code_expr
-from frameboost.ensemble.tree_columns import TreeColumns
-from frameboost.runtime.installed import has_numba
-from frameboost.runtime.workers import kept_workers
-from frameboost.schema.polars_columns import column, not_zero, physical_expr
-from frameboost.schema.types import Feature, FeatureType, Physical
-from frameboost.trees.tree import Tree, refuse_linear
+from frameboost.runtime.workers import has_numba, kept_workers
+from frameboost.schema.types import Feature, FeatureType, Physical, column, not_zero, physical_expr
+from frameboost.trees.tree import Tree, TreeColumns, refuse_linear
 
 if has_numba():
     from frameboost.compile.arrays.score_kernels import LEAF, NO_TABLE, find_leaves, sum_leaves

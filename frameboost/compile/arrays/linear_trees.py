@@ -12,8 +12,7 @@ import polars as pl
 from frameboost.compile.arrays.flat_trees import FloatArray, IntArray, TreeArrays
 from frameboost.compile.arrays.score_kernels import add_linear_trees
 from frameboost.runtime.workers import Workers
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import Feature, FeatureType
+from frameboost.schema.types import Feature, FeatureType, column
 from frameboost.trees.tree import LinearLeaf, Tree
 
 __all__ = ["CHUNK", "LinearArrays", "LinearScorer"]

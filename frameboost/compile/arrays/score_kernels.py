@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
-from frameboost.binning.kernels import bin_values
+from frameboost.binning.arrays import bin_values
 from frameboost.runtime.intrinsics import BYTES, as_pointer, move_bytes
 from frameboost.runtime.kernel import kernel
 
@@ -250,7 +250,7 @@ def _mark_missing(address, offset, missing, codes):  # type: ignore[no-untyped-d
 
 @kernel
 def code_buffers(buffers, edges, n_rows, missing, codes):  # type: ignore[no-untyped-def]
-    """Write codes of columns of float64 and int64 (see `frameboost.binning.kernels.bin_values`).
+    """Write codes of columns of float64 and int64 (see `frameboost.binning.arrays.bin_values`).
 
     Parameters
     ----------

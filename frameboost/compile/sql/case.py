@@ -34,7 +34,7 @@ class TreeWriter:
     def margin(self, base_margin: float | str, trees: Sequence[Tree]) -> str:
         """Return the margin as one expression: the base, a number or SQL, plus the trees.
 
-        Leaf values are on a grid (see `frameboost.trees.leaf_grid`), so the order of additions does not change the sum.
+        Leaf values are on a grid (see `frameboost.trees.tree`), so the order of additions does not change the sum.
         """
         if isinstance(base_margin, str):
             return f"({self.margin(0.0, trees)}\n + {base_margin})"

@@ -35,7 +35,7 @@ from frameboost.data.plans import estimated_rows
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import ScoreName
-from frameboost.runtime.duckdb_errors import when_free
+from frameboost.runtime.interrupts import when_free
 from frameboost.schema.types import Physical
 from frameboost.trees.tree import Tree, refuse_linear
 

@@ -36,8 +36,7 @@ import polars as pl
 
 from frameboost.compile.sql.conditions import compare_numbers
 from frameboost.compile.sql.sql_model import SqlModel
-from frameboost.ensemble.tree_columns import TreeColumns
-from frameboost.trees.tree import LEAF
+from frameboost.trees.tree import LEAF, TreeColumns
 
 __all__ = ["MAX_LEVELS", "NodeLists", "list_expression"]
 

@@ -11,10 +11,9 @@ from frameboost.compile.sql.case import TreeWriter, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
-from frameboost.ensemble.tree_columns import TreeColumns
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import Output
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, TreeColumns
 
 __all__ = ["OffsetColumn", "SqlModel", "check_labels"]
 
@@ -24,7 +23,7 @@ _MAX_COMPILED = 1_000
 
 @dataclass(frozen=True)
 class OffsetColumn:
-    """A column that is added to a margin (see `frameboost.losses.offset.Offset`).
+    """A column that is added to a margin (see `frameboost.losses.loss.Offset`).
 
     Attributes
     ----------

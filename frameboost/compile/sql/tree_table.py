@@ -2,7 +2,7 @@
 
 The table has a row a node. Each row of the data starts at the root of each tree and is joined to the next node as
 often as the deepest tree has levels; a leaf leads to itself. Then the leaf values are summed, which is exact in any
-order (see `frameboost.trees.leaf_grid`). The tree ``x < 3 ? -4 : 4`` is
+order (see `frameboost.trees.tree`). The tree ``x < 3 ? -4 : 4`` is
 
 ====  ====  =====  =======  ===============  ====  =====  =======  =====
 id    node  tree   feature  threshold_int64  left  right  missing  value

@@ -13,8 +13,7 @@ import polars as pl
 from frameboost.checks.messages import reason, shown
 from frameboost.data.dask_source import PartitionedSource, PartitionReader
 from frameboost.data.sources import FrameSource
-from frameboost.engines.contract import HistogramEngine
-from frameboost.engines.description import DataKind, EngineDescription, EngineRequest
+from frameboost.engines.contract import DataKind, EngineDescription, EngineRequest, HistogramEngine
 from frameboost.engines.shards.engine import ShardedEngine
 from frameboost.engines.shards.memory_plan import MAX_SHARDS, fewest_shards, need_of
 from frameboost.engines.shards.opening import divided, evenly, name_of

@@ -22,7 +22,7 @@ from distributed.comm.addressing import get_address_host
 
 from frameboost.checks.messages import counted, reason, shortened
 from frameboost.data.dask_source import PartitionReader
-from frameboost.engines.contract import HistogramEngine
+from frameboost.engines.contract import EngineDescription, HistogramEngine
 from frameboost.engines.dask.worker import (
     LOST,
     Order,
@@ -35,7 +35,6 @@ from frameboost.engines.dask.worker import (
     hand_over,
     unpacked,
 )  # fmt: skip
-from frameboost.engines.description import EngineDescription
 from frameboost.engines.shards.engine import is_sum
 from frameboost.engines.shards.shard import Call, one_after_another
 from frameboost.errors import ClusterError, DataError

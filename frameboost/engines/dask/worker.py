@@ -20,8 +20,7 @@ from frameboost.binning.bins import SlotLayout
 from frameboost.checks.messages import counted
 from frameboost.data.dask_source import PartitionReader
 from frameboost.data.sources import FrameSource
-from frameboost.engines.contract import ShardEngine
-from frameboost.engines.description import EngineRequest
+from frameboost.engines.contract import EngineRequest, ShardEngine
 from frameboost.engines.shards.engine import ShardedEngine, merged
 from frameboost.engines.shards.memory_plan import Need, need_of, storage_within
 from frameboost.engines.shards.shard import Call, LocalShards, Shard

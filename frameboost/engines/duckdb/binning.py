@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import Bins, cut_positions, sample_condition
-from frameboost.binning.value_counts import ValueCounts, count_distinct
+from frameboost.binning.codes import ValueCounts, count_distinct
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.expressions.draws import RowPositions
 from frameboost.expressions.duckdb_sql import (

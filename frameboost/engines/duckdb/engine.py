@@ -27,9 +27,9 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.binning.value_counts import ValueCounts
+from frameboost.binning.codes import ValueCounts
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.contract import Capabilities, Cumulative, QueryWindow, Sample
+from frameboost.engines.contract import Capabilities, Cumulative, LeafGrid, QueryWindow, Sample, linear_role
 from frameboost.engines.duckdb.binning import (
     MAX_AT_ONCE,
     CountedRows,
@@ -43,7 +43,6 @@ from frameboost.engines.duckdb.binning import (
 )
 from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql
 from frameboost.engines.fixed_terms import FixedTerms, names_used
-from frameboost.engines.linear_contract import LeafGrid, linear_role
 from frameboost.engines.query_costs import kernel_pays
 from frameboost.expressions.draws import RowPositions, draw_sql
 from frameboost.expressions.duckdb_sql import is_missing, render
@@ -1067,7 +1066,7 @@ class BinSums:
         indices, g, h
             The index of each row's node, its g and its h.
         """
-        from frameboost.engines.batch_kernels import add_codes
+        from frameboost.binning.arrays import add_codes
         from frameboost.engines.duckdb.star.kernels import add_codes_of_keys
 
         for feature, codes in zip(stored, columns, strict=False):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.linear_contract import LeafGrid, linear_role, sums_of_terms
+from frameboost.engines.contract import LeafGrid, linear_role, sums_of_terms
 from frameboost.expressions.duckdb_sql import render
 from frameboost.expressions.expression import float_literal
 from frameboost.splits.split import FloatArray

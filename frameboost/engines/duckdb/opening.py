@@ -11,7 +11,7 @@ import polars as pl
 
 from frameboost.data.duckdb_session import DuckDBSession, OwnDatabaseSession
 from frameboost.data.sources import FrameSource, RelationSource
-from frameboost.engines.description import EngineRequest
+from frameboost.engines.contract import EngineRequest
 from frameboost.engines.duckdb.binning import MAX_AT_ONCE, SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
@@ -19,8 +19,7 @@ from frameboost.engines.duckdb.star.keys import StarTables
 from frameboost.engines.duckdb.star.tables import StarPlan, copy_star, plan_star
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.star_sources import StarRelation
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import Feature, FeatureType
+from frameboost.schema.types import Feature, FeatureType, column
 
 __all__ = ["open_engine", "open_histogram_engine", "open_rows"]
 

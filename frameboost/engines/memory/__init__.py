@@ -2,27 +2,23 @@
 
 What a fit with ``tree_method="hist"`` reads, from the top:
 
-- `engine`: the engine over binned columns
-- `rows`: the frame as arrays, labels and margins; the base class of all engines here
+- `engine`: the frame as arrays, labels and margins, the base class of all engines here; the engine over binned columns
+- `terms`: g and h on their grids, ranks and sums within queries, sums of expressions as metrics take them
 - `columns`: what features are read from, their cuts and codes, and their histograms
 - `histograms`: the kernels of these
 - `partition`: which rows each node has
-- `gradients`: g and h on their grids
 - `trees`: a whole tree of few rows in one call
 - `limits`: where one thing or the other is done, with units and measurements
 
 Besides:
 
 - `sampling`: the g and h of a tree that is grown on a sample
-- `bundles`: several features as one
-- `sparse`: columns where most rows have one code
+- `sparse`: columns where most rows have one code; several features as one
 - `sparse_matrix`: the columns of a sparse matrix
 - `star`: facts whose dimensions are not joined to them (`frameboost.join`)
 - `linear`: leaves with slopes
 - `exact`: columns sorted once (``exact``)
 - `approx`: cuts for each tree or node (``approx``)
 - `held_out`: rows that are evaluated but not trained on
-- `exact_sums`: sums of expressions, as metrics take them
 - `scores`: rows sorted by their score, for areas under curves
-- `ranking_terms`: ranks and sums within queries
 """

@@ -9,7 +9,7 @@ import polars as pl
 
 from frameboost.binning.arrays import Codes, sort_column
 from frameboost.binning.bins import Bins, NodeBins, codes_by_rank, gaps_at, weighted_cut_positions
-from frameboost.binning.value_counts import in_numpy
+from frameboost.binning.codes import in_numpy
 from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact import PresortedEngine, category_histogram, rank_of

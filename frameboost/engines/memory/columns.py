@@ -27,13 +27,11 @@ from frameboost.binning.arrays import (
     interleave,
     propose_column,
     rare_values,
+    take_codes,
 )
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import sample_of
-from frameboost.binning.kernels import take_codes
 from frameboost.checks.messages import reason, shown
-from frameboost.engines.memory.bundles import BundledCodes, find_bundles
-from frameboost.engines.memory.gradients import Scale
 from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
 from frameboost.engines.memory.limits import (
     CODES_PER_TREE,
@@ -45,13 +43,20 @@ from frameboost.engines.memory.limits import (
     MIN_SPARSE_VALUES,
 )
 from frameboost.engines.memory.partition import RowPartition, take_rows
-from frameboost.engines.memory.sparse import SparseCodes, StoredCodes, coded, complete_histograms
+from frameboost.engines.memory.sparse import (
+    BundledCodes,
+    SparseCodes,
+    StoredCodes,
+    coded,
+    complete_histograms,
+    find_bundles,
+)
 from frameboost.engines.memory.star.keyed import KeyedColumns
+from frameboost.engines.memory.terms import Scale
 from frameboost.errors import DataError
 from frameboost.runtime.storage import IN_MEMORY, Storage, returned
 from frameboost.runtime.workers import ADDITIONS_PER_TASK, CALLED_ROWS_PER_TASK, VALUES_PER_TASK, RowNumbers, Workers
-from frameboost.schema.polars_columns import column, physical_values
-from frameboost.schema.types import Feature
+from frameboost.schema.types import Feature, column, physical_values
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
 __all__ = ["BinnedColumns", "DenseCodes", "FeatureColumns", "FrameColumns", "is_small"]

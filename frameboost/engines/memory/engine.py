@@ -1,29 +1,363 @@
-"""The engine of compiled kernels: binned columns in arrays, and rows partitioned by node."""
+"""The engines in memory: `ArrayEngine`, arrays of margins and gradients; `MemoryEngine`, its rows by node."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import Capabilities, FeatureDraws, GrownNodes, Sample, TreeShape
-from frameboost.engines.frame import leaf_quantile
-from frameboost.engines.linear_contract import LeafGrid
-from frameboost.engines.memory.columns import BinnedColumns
+from frameboost.binning.codes import ValueCounts
+from frameboost.engines.contract import (
+    Capabilities,
+    Cumulative,
+    FeatureDraws,
+    GrownNodes,
+    LeafGrid,
+    QueryWindow,
+    Sample,
+    TreeShape,
+)
+from frameboost.engines.fixed_terms import kept_aggregates
+from frameboost.engines.frame import FrameEngine, leaf_quantile
+from frameboost.engines.memory.columns import BinnedColumns, FeatureColumns, FrameColumns
 from frameboost.engines.memory.limits import MIN_SORTED
 from frameboost.engines.memory.linear import Numbers
 from frameboost.engines.memory.partition import RowPartition, SplitColumns, take_all
-from frameboost.engines.memory.rows import ArrayEngine
+from frameboost.engines.memory.sampling import sample_gh
+from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_scores
+from frameboost.engines.memory.terms import ExactSums, Gradients, TermArrays, values_by_row
 from frameboost.engines.memory.trees import TreeKernels, add_tree, are_in_levels
+from frameboost.engines.programs import Programs
+from frameboost.engines.ranking.pairs import columns_read, pair_sums
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import Scalar
-from frameboost.runtime.workers import ROWS_PER_TASK, VALUES_PER_TASK, RowNumbers
+from frameboost.expressions.grid import Aggregate, Aggregator, Rounded, Scalar, exact_sum_in_two
+from frameboost.losses.loss import PAIR_SUMS, RankingPairs
+from frameboost.runtime.storage import IN_MEMORY, Storage
+from frameboost.runtime.workers import ROWS_PER_TASK, VALUES_PER_TASK, RowNumbers, Workers
+from frameboost.schema.types import Feature, contiguous_array
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
 from frameboost.trees.tree import LinearLeaf
 
-__all__ = ["MemoryEngine"]
+__all__ = ["ArrayEngine", "MemoryEngine"]
+
+Margins = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+class ArrayEngine(FrameEngine):
+    """Row state of an engine that keeps margins and gradients in arrays.
+
+    Parameters
+    ----------
+    frame, features, roles
+        See `FrameEngine`.
+    workers, storage
+        The threads, and where arrays are kept.
+    columns
+        The features' columns; those of ``frame`` by default, which otherwise has those of the roles alone.
+    gradients
+        Makes what g and h are kept in.
+    """
+
+    def __init__(
+        self,
+        frame: pl.LazyFrame,
+        features: tuple[Feature, ...],
+        roles: Mapping[str, str],
+        workers: Workers,
+        storage: Storage = IN_MEMORY,
+        *,
+        columns: FeatureColumns | None = None,
+        gradients: Callable[[Workers, Mapping[str, float], Storage], Gradients] = Gradients,
+    ) -> None:
+        super().__init__(frame, features, roles)
+        self.columns = FrameColumns(frame, features, workers, storage) if columns is None else columns
+        self.workers = workers
+        self.storage = storage
+        self.constants = {} if "weight" in roles else {"weight": 1.0}
+        self.gradients = gradients(workers, self.constants, storage)
+        self.row_numbers: npt.NDArray[np.uint32] | None = None  # the user's, once rows are in another order
+        self._positions: npt.NDArray[np.uint32] | None = None  # that rows are drawn by, if they are
+        self.margin_arrays: dict[str, Margins] = {}
+        self._role_arrays: tuple[pl.DataFrame | None, dict[str, FloatArray | None]] = None, {}  # of which rows
+        self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
+        self.may_have_samples = True  # whether trees to come may be grown on samples
+        self._output = 0  # that the tree is grown for
+        self.drawn_gh: FloatArray | None = None  # of the tree's sample; None without one
+        self._of_sample: FloatArray | None = None  # the memory of those of samples
+        self._ranking = TermArrays()
+        self._programs = Programs()
+        self._aggregates: dict[Hashable, float | None] = {}  # that are the same in every round
+        self._score_sums: ScoreSums = {}
+        self.fixed_values: dict[Hashable, FloatArray] = {}  # of expressions, while the rows keep their order
+
+    # --- columns ------------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the data, once."""
+        if self.rows is None:
+            read = self.columns.load(list(self.roles.values()))
+            # Roles are computed apart, and not by the streaming engine: polars would cut the columns beside them, or
+            # themselves, into chunks. Each round reads the roles as arrays.
+            self.rows = self.kept_roles(read.lazy().select(self.row_exprs).collect(engine="in-memory").rechunk())
+
+    def kept_roles(self, roles: pl.DataFrame) -> pl.DataFrame:
+        """Return the roles as they are kept."""
+        return self.storage.kept_frame(roles)
+
+    def values(self, number: int) -> pl.Series:
+        """Return a feature's physical values, until the columns are dropped."""
+        self.load()
+        return self.columns.values(number)
+
+    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+        """See `HistogramEngine.propose_bins`."""
+        self.load()
+        return self.columns.propose_bins(max_bin, given)
+
+    def feature_values(self, number: int) -> pl.Series:
+        """See `FrameEngine.feature_values`."""
+        return self.values(number)
+
+    def count_values(self, features: Sequence[int]) -> list[ValueCounts]:
+        """See `ShardEngine.count_values`."""
+        self.load()
+        _ = self.sample  # before several threads need it
+        return self.workers.each(features, self.counts_of)
+
+    def count_missing(self) -> list[int]:
+        """See `Engine.count_missing`."""
+        self.load()
+        return self.columns.count_missing(self.sample)
+
+    def values_for_cuts(self, feature: int) -> pl.Series:
+        """See `FrameEngine.values_for_cuts`."""
+        present = self.columns.kept_for_cuts(feature)
+        return super().values_for_cuts(feature) if present is None else present
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.add_columns`."""
+        if "qid" not in self.row_names:
+            super().add_columns(terms)
+            return
+        self.load()
+        for name, term in terms.items():
+            if self._ranking.define(name, term, self):
+                self.terms.pop(name, None)
+            else:
+                super().add_columns({name: term})
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """See `Engine.aggregate`; what is the same in every round is kept."""
+        self.load()  # all of it will be needed, and a lazy frame should be read once
+        by_polars = super().aggregate
+        return kept_aggregates(
+            self._aggregates, aggregates, self.fixed_key, lambda new: self._of_arrays(new) or by_polars(new)
+        )
+
+    def _of_arrays(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None] | None:
+        """Return aggregates by programs, None where only polars computes them."""
+        if not self.n_rows or any(
+            a.function == "sum" and not isinstance(a.expression, Rounded) for a in aggregates.values()
+        ):
+            return None
+        values = self.values_of([each.expression for each in aggregates.values()])
+        if values is None or any(np.isnan(each).any() for each in values):
+            return None
+        return {
+            name: float(getattr(np, each.function)(column))
+            for (name, each), column in zip(aggregates.items(), values, strict=True)
+        }
+
+    def fixed_key(self, expression: Scalar) -> Hashable | None:
+        """Return what an expression with the same values in every round is recognised by; None for others."""
+        return self._ranking.key(expression, self)
+
+    @property
+    def fixed_version(self) -> int:
+        """What `fixed_key` depends on besides the terms: a number that changes with it."""
+        return self._ranking.version
+
+    def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
+        """See `Engine.by_score`."""
+        values = [self._kept_values(each) for each in (score, positive, negative)]
+        known = [each for each in values if each is not None]
+        steps = distinct_scores(known[0], known[1], known[2]) if len(known) == len(values) else None
+        if steps is None:
+            return super().by_score(score, positive, negative)
+        return ScoreArrays(steps, self.n_rows, self.workers, self._score_sums)
+
+    def _kept_values(self, expression: Scalar) -> FloatArray | None:
+        """Return `values_of` one expression; those that are the same in every round are kept."""
+        key = self.fixed_key(expression)
+        if key in self.fixed_values:
+            return self.fixed_values[key]
+        computed = self.values_of([expression])
+        if computed is not None and key is not None:
+            self.fixed_values[key] = self.storage.kept(np.ascontiguousarray(computed[0]))
+        return None if computed is None else computed[0]
+
+    def values_of(self, expressions: Sequence[Scalar]) -> list[FloatArray] | None:
+        """Return the values of expressions in every row, None if there is no program for them."""
+        self.load()
+        if len(expressions) == 1 and isinstance(expressions[0], Expression):  # such as a margin that rows are ranked by
+            stored = self.array(expressions[0].text)
+            if stored is not None:
+                return [np.asarray(stored, np.float64)]
+        bare = [each.expression if isinstance(each, Rounded) else each for each in expressions]
+        program = self._programs.of(bare, self.terms, self.constants)
+        arrays = [] if program is None else [self.array(name) for name in program.columns]
+        columns = [array for array in arrays if array is not None]
+        if program is None or len(columns) < len(arrays):
+            return None
+        values = values_by_row(program, columns, self.n_rows, self.workers)
+        return [
+            (column + each.offset) - each.offset if isinstance(each, Rounded) else column
+            for each, column in zip(expressions, values, strict=True)
+        ]
+
+    def values_at(self, expression: Expression, columns: Mapping[str, FloatArray]) -> FloatArray | None:
+        """Return the values of an expression at those of other ``columns``; None if it reads more than these."""
+        program = self._programs.of([expression], self.terms, self.constants)
+        if program is None or not program.columns or not columns.keys() >= set(program.columns):
+            return None
+        arrays = [columns[name] for name in program.columns]
+        return values_by_row(program, arrays, len(arrays[0]), self.workers)[0]
+
+    def exact_sums(self, terms: Mapping[str, Expression]) -> dict[str, float]:
+        """See `SumsAtOnce.exact_sums`."""
+        self.load()
+        sums = self._sums.of(terms, self)
+        return exact_sum_in_two(self, terms) if sums is None else sums
+
+    @cached_property
+    def _sums(self) -> ExactSums:
+        return ExactSums(self.n_rows, self.workers, self.constants)
+
+    def computed_columns(self) -> list[pl.Series]:
+        """See `FrameEngine.computed_columns`."""
+        arrays = {**self.margin_arrays, **self._ranking.all_arrays(), **self._others}
+        return [*(pl.Series(name, values) for name, values in arrays.items()), *self.gradients.columns()]
+
+    def array(self, name: str) -> FloatArray | None:
+        """Return a column as a contiguous array without copying it, None if there is none or it has NULLs."""
+        assert self.rows is not None
+        for arrays in (self.margin_arrays, self._others):
+            if name in arrays:
+                return arrays[name]
+        term = self._ranking.array(name)
+        if term is not None:
+            return term
+        if self._role_arrays[0] is not self.rows:
+            self._role_arrays = self.rows, {}
+        arrays_of_roles = self._role_arrays[1]
+        if name not in arrays_of_roles:
+            arrays_of_roles[name] = contiguous_array(self.rows[name]) if name in self.rows else None
+        return arrays_of_roles[name]
+
+    def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
+        """Evaluate expressions row by row, as new arrays: by a program where there is one, else by polars."""
+        if not values:
+            return {}
+        arrays = self.values_of(list(values.values()))
+        if arrays is None:
+            return {name: each.to_numpy() for name, each in self.by_row(values).to_dict().items()}
+        return {name: np.array(each) for name, each in zip(values, arrays, strict=True)}
+
+    def margins(self, name: str) -> Margins:
+        """Return the rows' margins of that name, to be changed in place."""
+        return self.margin_arrays[name]
+
+    def start_margins(self, margins: Mapping[str, Expression]) -> None:
+        """See `Engine.start_margins`."""
+        # A constant needs no query over all rows.
+        numbers = {name: pl.select(each.to_polars()).item() for name, each in margins.items() if not each.columns}
+        started = {name: self.storage.empty((self.n_rows,), np.float64, is_rewritten=True) for name in margins}
+        for name, value in numbers.items():
+            started[name][:] = value
+        computed = {name: each for name, each in margins.items() if each.columns}
+        for name, values in self.by_row(computed).to_dict().items() if computed else ():
+            started[name][:] = values.to_numpy()
+        self.margin_arrays = started
+
+    def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
+        """See `Engine.sum_pairs`."""
+        read = dict.fromkeys(columns_read(pairs))
+        names = [name for name in read if self.array(name) is None]
+        computed = self.values_of([Expression(name, (name,)) for name in names]) if names else []
+        if computed is None:
+            computed = [each.to_numpy() for each in self.all_rows().select(names).collect().get_columns()]
+        columns = {name: np.ascontiguousarray(values) for name, values in zip(names, computed, strict=True)}
+        columns |= {name: array for name in read if (array := self.array(name)) is not None}
+        sums = pair_sums(self._ranking.queries_of(self), columns, pairs, offset, self.workers)
+        self._ranking.keep({name: self.storage.kept(each) for name, each in zip(PAIR_SUMS, sums, strict=True)})
+
+    # --- gradients ----------------------------------------------------------------------------------------------------
+
+    def compute_gradients(
+        self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
+        offsets: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
+        """See `ShardEngine.compute_gradients`."""
+        self.gradients.forget()  # no expression reads them, and to hand them to polars takes a copy
+        self._others = {name: self.storage.kept(values) for name, values in self.computed(others).items()}
+        grids = None if offsets is None else [offsets[name] for name in gradients]
+        largest = self.gradients.compute(gradients, self, grids)
+        return dict(zip(gradients, largest, strict=True))
+
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        self._output, self.drawn_gh, totals = output, None, self.gradients.totals[output]
+        if sample is not None:
+            if self._of_sample is None:  # kept from tree to tree: fresh memory is slow
+                self._of_sample = self.storage.empty(self.tree_gh.shape, np.float64, is_rewritten=True)
+            totals = self.draw_sample(sample, self.tree_gh, self._of_sample)
+            self.drawn_gh = self._of_sample
+        self.give_to_root()
+        self.may_have_samples = sample is not None  # all trees of a fit are grown on samples, or none
+        return totals
+
+    @property
+    def tree_gh(self) -> FloatArray:
+        """G and h of the tree that is grown, float64 (rows, 2)."""
+        return self.gradients.of(self._output) if self.drawn_gh is None else self.drawn_gh
+
+    def give_to_root(self) -> None:
+        """Give all rows to the root of the tree that is started."""
+        self.reset_nodes()
+
+    def draw_sample(self, sample: Sample, gh: FloatArray, out: FloatArray) -> Stats:
+        """Write the pairs of a sample; return their sums."""
+        if self._positions is None:
+            numbers = np.arange(self.n_rows) if self.row_numbers is None else self.row_numbers
+            self._positions = self.positions.of(numbers).astype(np.uint32)
+        return sample_gh(sample, gh, self._positions, out, self.workers)
+
+    def forget_order(self, order: npt.NDArray[np.uint32]) -> None:
+        """Drop what depends on the order of the rows before these change it; for samples, keep their numbers."""
+        if self.may_have_samples:
+            self.row_numbers = order.copy() if self.row_numbers is None else self.row_numbers[order]
+        else:
+            self.row_numbers = None
+        self._positions = None
+        self._role_arrays = None, {}
+        self.fixed_values.clear()
+
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
+        raise NotImplementedError
+
+    def hessians(self) -> pl.Series:
+        """Return h of every row in the current tree."""
+        return pl.Series(self.tree_gh[:, 1])
+
+
+# --- rows by node, binned columns -------------------------------------------------------------------------------------
 
 
 class MemoryEngine(ArrayEngine):

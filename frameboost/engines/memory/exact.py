@@ -12,17 +12,14 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning.arrays import sort_column
-from frameboost.binning.bins import Bins
-from frameboost.binning.thresholds import thresholds_of_gaps
-from frameboost.engines.memory.rows import ArrayEngine
+from frameboost.binning.bins import Bins, thresholds_of_gaps
+from frameboost.engines.memory.engine import ArrayEngine
 from frameboost.expressions.grid import Scalar
 from frameboost.runtime.intrinsics import AHEAD, prefetch
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.workers import NO_TEAM, VALUES_PER_TASK
 from frameboost.schema.types import FeatureType, Physical, float32_at_least
-from frameboost.splits.categories import categorical_split
-from frameboost.splits.gain import bounded_gain, bounded_score, split_gain
-from frameboost.splits.search import find_splits
+from frameboost.splits.search import bounded_gain, bounded_score, categorical_split, find_splits, split_gain
 from frameboost.splits.split import Penalties, Split, SplitLimits, Stats
 
 __all__ = ["ExactEngine", "PresortedEngine", "rank_of"]

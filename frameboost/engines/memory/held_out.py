@@ -9,7 +9,7 @@ import polars as pl
 
 from frameboost.binning.bins import Bins
 from frameboost.binning.codes import code_expr
-from frameboost.engines.memory.rows import ArrayEngine
+from frameboost.engines.memory.engine import ArrayEngine
 from frameboost.expressions.grid import Scalar
 from frameboost.splits.split import FloatArray, Split
 

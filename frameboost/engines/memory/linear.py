@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.engines.linear_contract import LeafGrid, linear_role
+from frameboost.engines.contract import LeafGrid, linear_role
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.workers import VALUES_PER_TASK, Workers
 from frameboost.splits.split import FloatArray

@@ -19,7 +19,7 @@ from frameboost.expressions.grid import Rounded, Scalar
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team import outlined, share_out
 from frameboost.runtime.workers import NO_TEAM, VALUES_PER_TASK, Workers
-from frameboost.splits.categories import sort_codes
+from frameboost.splits.search import sort_codes
 from frameboost.splits.split import FloatArray, Stats
 
 __all__ = ["draw_gh", "hash_of", "keep_drawn", "sample_gh"]
@@ -146,7 +146,7 @@ def draw_gh(team, gh, positions, key, limit, out, totals):  # type: ignore[no-un
 def keep_drawn(features, share, key):  # type: ignore[no-untyped-def]
     """Leave, of the ``features`` that are True, a share with the lowest hashes, and at least one: bool (features,).
 
-    `frameboost.training.sampling.FeatureSampler` draws the same.
+    `frameboost.training.open_nodes.FeatureSampler` draws the same.
     """
     if share == 1.0:
         return

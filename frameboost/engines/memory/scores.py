@@ -18,7 +18,7 @@ import polars as pl
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.engines.frame import ScoreTable
-from frameboost.engines.memory.exact_sums import ExactSums
+from frameboost.engines.memory.terms import ExactSums
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Scalar, exact_sum_in_two
 from frameboost.runtime.kernel import CompileLater, kernel

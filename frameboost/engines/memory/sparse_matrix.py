@@ -16,8 +16,7 @@ from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.memory.limits import MAX_ENTRIES
 from frameboost.engines.memory.sparse import coded
 from frameboost.runtime.workers import RowNumbers, Workers
-from frameboost.schema.polars_columns import column, physical_values
-from frameboost.schema.types import Feature
+from frameboost.schema.types import Feature, column, physical_values
 
 __all__ = ["SparseMatrixColumns"]
 

@@ -31,9 +31,7 @@ from frameboost.engines.memory.sampling import hash_of, keep_drawn
 from frameboost.runtime.kernel import CompileLater, kernel
 from frameboost.runtime.team import do_alone, outlined, share_out
 from frameboost.runtime.workers import Workers
-from frameboost.splits.categories import fill_named
-from frameboost.splits.gain import leaf_weight
-from frameboost.splits.search import scan_histograms, subtract_slots
+from frameboost.splits.search import fill_named, leaf_weight, scan_histograms, subtract_slots
 from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Stats
 from frameboost.splits.symmetric import scan_level, split_level
 

@@ -13,7 +13,7 @@ import polars as pl
 from frameboost.binning.bins import Bins, NodeBins, SlotLayout, codes_by_rank, collect_bins, weighted_cuts_of
 from frameboost.binning.codes import code_dtype, code_expr, propose_bins, rank_column
 from frameboost.engines.polars.engine import PolarsEngine
-from frameboost.schema.polars_columns import physical_expr
+from frameboost.schema.types import physical_expr
 from frameboost.splits.split import Split
 
 __all__ = ["PolarsApproxEngine"]

@@ -23,10 +23,9 @@ import polars.selectors as cs
 
 from frameboost.binning import codes
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.engines.contract import Capabilities, Cumulative, QueryWindow, Sample
+from frameboost.engines.contract import Capabilities, Cumulative, LeafGrid, QueryWindow, Sample, linear_role
 from frameboost.engines.fixed_terms import FixedTerms
 from frameboost.engines.frame import FrameEngine, in_polars, window_expr
-from frameboost.engines.linear_contract import LeafGrid, linear_role
 from frameboost.engines.polars.linear import leaf_ranges, leaf_sums, linear_value
 from frameboost.engines.query_costs import kernel_pays
 from frameboost.engines.ranking.queries import Queries
@@ -35,8 +34,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Scalar, grid_offsets, largest_magnitudes, rounded_on
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.runtime.workers import kept_workers
-from frameboost.schema.polars_columns import physical_expr
-from frameboost.schema.types import Feature
+from frameboost.schema.types import Feature, physical_expr
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.trees.tree import LinearLeaf
 
@@ -353,7 +351,7 @@ def _first_key(nodes: Sequence[int], stride: int) -> pl.Expr:
 
 def _add_rows(rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
     """Add the rows, all of which are in the nodes, by the kernel."""
-    from frameboost.engines.batch_kernels import add_codes
+    from frameboost.binning.arrays import add_codes
 
     index_of = np.zeros(max(nodes) + 1, np.uint32)
     index_of[list(nodes)] = indices

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 import polars as pl
 
-from frameboost.engines.linear_contract import LeafGrid, linear_role, sums_of_terms
+from frameboost.engines.contract import LeafGrid, linear_role, sums_of_terms
 from frameboost.splits.split import FloatArray
 from frameboost.trees.tree import LinearLeaf, LinearTerm
 

@@ -56,14 +56,14 @@ def pair_sums(
 # --- the sums over the pairs of a query -------------------------------------------------------------------------------
 
 
-# The rows of a query are laid out by label, those of one label from the last place up: the places 0 to 4 of the labels
+# The rows of a query are laid out by label, those of one label from the last rank up: the ranks 0 to 4 of the labels
 # 1, 0, 0, 1, 0 are the rows 4, 2, 1 of label 0 and 3, 0 of label 1. The partners of a row, those behind it that have
-# another label, are then the first ones of each other label, side by side: 4, 2, 1 of place 0, and 3 of places 1 and 2.
+# another label, are then the first ones of each other label, side by side: 4, 2, 1 of rank 0, and 3 of ranks 1 and 2.
 # So each step is a loop over contiguous arrays, which becomes vector instructions; it takes a multiple of 8 rows,
 # as those left over would be taken one by one. Rows that are no partners have the sign 0, and add 0.
 
-_LABEL, _MARGIN, _FIRST, _SECOND, _PLACE = range(5)  # the columns of the layout
-# With more labels a query is laid out as if it had one, and rows of a row's own label have sign 0: short loops over the
+_LABEL, _MARGIN, _FIRST, _SECOND, _RANK = range(5)  # the columns of the layout
+# With more labels a query is laid out as if it had one, and rows of a row's label have sign 0: short loops over the
 # rows of each label take longer than these zeros, up to queries of 1,000 rows.
 _MAX_LABELS = 2
 _LONGEST = 1 << 14  # with more rows than this in a query, two labels are too many
@@ -74,11 +74,11 @@ _AT_ONCE = 1024  # pairs whose EXP is computed in one go: a call takes as long a
 
 @kernel(error_model="numpy")
 def _number_labels(order, start, count, labels, most, label_of):  # type: ignore[no-untyped-def]
-    """Write the number of each place's label, 0 or 1; return how many labels there are, 0 for more than ``most``."""
+    """Write the number of the label at each rank, 0 or 1; return the number of labels, 0 for more than ``most``."""
     first = second = labels[order[start]]
     n_labels = 1
-    for place in range(count):
-        label = labels[np.uint64(order[np.uint64(start + place)])]
+    for rank in range(count):
+        label = labels[np.uint64(order[np.uint64(start + rank)])]
         is_other = label != first
         if is_other & (label != second):
             if n_labels == most:
@@ -86,7 +86,7 @@ def _number_labels(order, start, count, labels, most, label_of):  # type: ignore
                     label_of[each] = 0
                 return 0
             second, n_labels = label, 2
-        label_of[np.uint64(place)] = np.int64(is_other)
+        label_of[np.uint64(rank)] = np.int64(is_other)
     return n_labels
 
 
@@ -96,12 +96,12 @@ def _lay_out(order, start, count, label_of, columns, rows, sums, behind, left): 
     labels, margins, first_of_row, second_of_row = columns
     for each in range(_MAX_LABELS):
         behind[each] = 0
-    for place in range(count - 1, -1, -1):
-        row, label = np.uint64(order[np.uint64(start + place)]), np.uint64(label_of[np.uint64(place)])
-        own, k = rows[label], np.uint64(behind[label])
-        own[_LABEL, k], own[_MARGIN, k] = labels[row], margins[row]
-        own[_FIRST, k], own[_SECOND, k] = first_of_row[row], second_of_row[row]
-        own[_PLACE, k] = place
+    for rank in range(count - 1, -1, -1):
+        row, label = np.uint64(order[np.uint64(start + rank)]), np.uint64(label_of[np.uint64(rank)])
+        of_label, k = rows[label], np.uint64(behind[label])
+        of_label[_LABEL, k], of_label[_MARGIN, k] = labels[row], margins[row]
+        of_label[_FIRST, k], of_label[_SECOND, k] = first_of_row[row], second_of_row[row]
+        of_label[_RANK, k] = rank
         behind[label] += 1
     for each in range(_MAX_LABELS):
         left[each] = behind[each]
@@ -111,9 +111,9 @@ def _lay_out(order, start, count, label_of, columns, rows, sums, behind, left): 
 
 
 @kernel(error_model="numpy")
-def _subtract(own, at, partners, size, signs, differences):  # type: ignore[no-untyped-def]
+def _subtract(of_label, at, partners, size, signs, differences):  # type: ignore[no-untyped-def]
     """Write the sign of each pair, 1 in order, -1 out of order, 0 for no pair, and its margins' signed difference."""
-    label, margin = own[_LABEL, at], own[_MARGIN, at]
+    label, margin = of_label[_LABEL, at], of_label[_MARGIN, at]
     padded = (size + _WIDTH - 1) // _WIDTH * _WIDTH
     for k in range(padded):
         other = partners[_LABEL, k]
@@ -124,10 +124,11 @@ def _subtract(own, at, partners, size, signs, differences):  # type: ignore[no-u
 
 
 @kernel(error_model="numpy")
-def _weigh(own, at, partners, size, signs, change, relevant, divides, weights):  # type: ignore[no-untyped-def]
+def _weigh(of_label, at, partners, size, signs, change, relevant, divides, weights):  # type: ignore[no-untyped-def]
     """Write the weight of each pair, 0 for no pair."""
-    label, margin, first, second = own[_LABEL, at], own[_MARGIN, at], own[_FIRST, at], own[_SECOND, at]
-    count = own[_PLACE, at] + 1
+    label, margin = of_label[_LABEL, at], of_label[_MARGIN, at]
+    first, second = of_label[_FIRST, at], of_label[_SECOND, at]
+    count = of_label[_RANK, at] + 1
     if change == 0:
         for k in range(size):
             weights[k] = abs(signs[k])
@@ -137,7 +138,7 @@ def _weigh(own, at, partners, size, signs, change, relevant, divides, weights): 
             weights[k] = abs(delta * signs[k])
     else:
         for k in range(size):
-            other, hits, count_other = partners[_LABEL, k], partners[_FIRST, k], partners[_PLACE, k] + 1
+            other, hits, count_other = partners[_LABEL, k], partners[_FIRST, k], partners[_RANK, k] + 1
             between = (partners[_SECOND, k] - other / count_other) - second
             if label < other:
                 weight = hits / count_other - (first + 1) / count - between
@@ -187,8 +188,8 @@ def _put_back(order, start, count, label_of, sums, behind, out):  # type: ignore
     """Write the sums of a query's rows by row."""
     for each in range(_MAX_LABELS):
         behind[each] = 0
-    for place in range(count - 1, -1, -1):
-        row, label = np.uint64(order[np.uint64(start + place)]), np.uint64(label_of[np.uint64(place)])
+    for rank in range(count - 1, -1, -1):
+        row, label = np.uint64(order[np.uint64(start + rank)]), np.uint64(label_of[np.uint64(rank)])
         k = np.uint64(behind[label])
         for i in range(3):
             out[i, row] = sums[label, i, k] + 0.0  # no zero keeps its sign
@@ -221,7 +222,7 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     by_difference
         Whether to divide a weight by the difference of the margins.
     at_once
-        Whether `exponentials` takes the place of EXP.
+        Whether `exponentials` is used instead of EXP.
     offset
         Rounds sizes and curvatures to a grid: ``(x + offset) - offset``.
     out
@@ -252,32 +253,32 @@ def sum_pairs(  # type: ignore[no-untyped-def]
         _lay_out(order, start, count, label_of, columns, rows, sums, behind, left)
         divides = by_difference and margins[order[start]] > margins[order[start + count - 1]]
         n_paired = min(count, truncation) if n_labels != 1 else 0
-        place = until = 0
-        while place < n_paired:
+        rank = until = 0
+        while rank < n_paired:
             size = 0
             while until < n_paired and size < _AT_ONCE:
                 label = label_of[until]
                 behind[label] -= 1
                 for other in range(max(n_labels, 1)):
                     if other != label or n_labels == 0:
-                        own, at, room = rows[label], behind[label], differences[size:]
-                        size += _subtract(own, at, rows[other], behind[other], signs[size:], room)
+                        of_label, at, room = rows[label], behind[label], differences[size:]
+                        size += _subtract(of_label, at, rows[other], behind[other], signs[size:], room)
                 until += 1
             _exponentiate(differences, powers, size, at_once)
             done = 0
-            while place < until:
-                row, label = order[start + place], label_of[place]
+            while rank < until:
+                row, label = order[start + rank], label_of[rank]
                 at = left[label] = left[label] - 1
                 for other in range(max(n_labels, 1)):
                     if other != label or n_labels == 0:
                         size = (left[other] + _WIDTH - 1) // _WIDTH * _WIDTH
-                        own, partners, of_pairs = rows[label], rows[other], signs[done:]
-                        _weigh(own, at, partners, size, of_pairs, change, relevant[row], divides, weights)
+                        of_label, partners, of_pairs = rows[label], rows[other], signs[done:]
+                        _weigh(of_label, at, partners, size, of_pairs, change, relevant[row], divides, weights)
                         g, h, total = _add(size, of_pairs, powers[done:], weights, offset, sums[other])
                         sums[label, 0, at] -= g
                         sums[label, 1, at] += h
                         sums[label, 2, at] += total
                         done += size
-                place += 1
+                rank += 1
         _put_back(order, start, count, label_of, sums, left, out)
     scratch[0] = 0.0  # which keeps it until here

@@ -64,9 +64,9 @@ class Queries:
     def window(self, function: str, values: FloatArray, order: FloatArray | None) -> FloatArray:
         """Return a `QueryWindow` of every row; sums are of values on a grid."""
         if function == "rank":
-            ranked, places = self._rank(values)
-            self._last_ranked = [*self._last_ranked[-1:], (places, ranked)]
-            return places
+            ranked, ranks = self._rank(values)
+            self._last_ranked = [*self._last_ranked[-1:], (ranks, ranked)]
+            return ranks
         if function == "running":
             assert order is not None
             ranked = self.ranked(-order)
@@ -98,22 +98,22 @@ class Queries:
         return self._rank(values)[0]
 
     def _rank(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the same, and the place of each row in its query."""
+        """Return the same, and the rank of each row in its query."""
         from frameboost.engines.ranking.rank_kernels import take_order, write_keys
 
         falling = 0.0 - self._side_by_side(values)  # never -0.0
-        bits, order, place_of = falling.view(np.int64), np.empty(len(self.rows), np.int64), np.empty(len(self.rows))
+        bits, order, rank_of = falling.view(np.int64), np.empty(len(self.rows), np.int64), np.empty(len(self.rows))
 
         def rank(queries: IntArray, width: int) -> None:
             starts, lengths = self._first[queries], self._lengths[queries]
-            places, keys = (1 << (width - 1).bit_length()) - 1, np.empty((len(queries), width), np.int64)
-            write_keys(bits, starts, lengths, places, keys)
+            rank_bits, keys = (1 << (width - 1).bit_length()) - 1, np.empty((len(queries), width), np.int64)
+            write_keys(bits, starts, lengths, rank_bits, keys)
             keys.sort(axis=1)
-            if take_order(falling, starts, lengths, places, keys, order, place_of):
+            if take_order(falling, starts, lengths, rank_bits, keys, order, rank_of):
                 for start, length in zip(starts[keys[:, 0] == 0], lengths[keys[:, 0] == 0], strict=True):
-                    own = slice(start, start + length)
-                    order[own] = start + np.argsort(falling[own], kind="stable")
-                    place_of[order[own]] = range(length)
+                    of_query = slice(start, start + length)
+                    order[of_query] = start + np.argsort(falling[of_query], kind="stable")
+                    rank_of[order[of_query]] = range(length)
 
         for queries, width in self._matrices:
             self._workers.over(
@@ -121,19 +121,19 @@ class Queries:
                 lambda first, last: rank(queries[first:last], width),  # noqa: B023
                 smallest=-(-VALUES_PER_TASK // width),
             )
-        return (order, place_of) if self._are_in_order else (self.rows[order], self._by_row(self.rows, place_of))
+        return (order, rank_of) if self._are_in_order else (self.rows[order], self._by_row(self.rows, rank_of))
 
-    def by_rank(self, place: FloatArray) -> IntArray:
+    def by_rank(self, rank: FloatArray) -> IntArray:
         """Return the row numbers by query, within it by their rank, from 0."""
-        for places, ranked in self._last_ranked:
-            if place is places:
+        for ranks, ranked in self._last_ranked:
+            if rank is ranks:
                 return ranked
         order = np.empty(len(self.rows), np.int64)
-        order[np.repeat(self._first, self._lengths) + place[self.rows].astype(np.int64)] = self.rows
+        order[np.repeat(self._first, self._lengths) + rank[self.rows].astype(np.int64)] = self.rows
         return order
 
     @staticmethod
     def _by_row(rows: IntArray, values: npt.NDArray[Any]) -> FloatArray:
-        found = np.empty(len(rows))
-        found[rows] = values
-        return found
+        by_row = np.empty(len(rows))
+        by_row[rows] = values
+        return by_row

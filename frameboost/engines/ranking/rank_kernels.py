@@ -1,7 +1,7 @@
 """Kernels that rank the rows of queries: what numpy sorts, and the order that follows.
 
 Numpy sorts integers by vector instructions, several times as fast as it finds the order of numbers. So what is sorted
-are the bits of the numbers, whose order is that of integers, with the place in the query in the lowest bits: of 0.5 and
+are the bits of the numbers, whose order is that of integers, with the rank in the query in the lowest bits: of 0.5 and
 0.25 in a query of 4 rows, the bits 0x3FE0000000000000 and 0x3FD0000000000001. Different numbers that differ in these
 bits alone may come out in the wrong order, which is told.
 """
@@ -18,7 +18,7 @@ _LARGEST = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @kernel
-def write_keys(bits, starts, lengths, places, keys):  # type: ignore[no-untyped-def]
+def write_keys(bits, starts, lengths, rank_bits, keys):  # type: ignore[no-untyped-def]
     """Write a line of sort keys for each query; those behind its rows come last.
 
     Parameters
@@ -27,47 +27,47 @@ def write_keys(bits, starts, lengths, places, keys):  # type: ignore[no-untyped-
         int64 (rows,): the bits of the numbers, by query; no number is -0.0.
     starts, lengths
         int64 (queries,): where the rows of each query start, and how many there are.
-    places
-        The bits of a key that hold the place.
+    rank_bits
+        The bits of a key that hold the rank.
     keys
         int64 (queries, longest), written.
     """
     for query in range(len(starts)):
         line, start, length = keys[query], starts[query], lengths[query]
-        for place in range(length):
-            own = bits[start + place]
-            own ^= (own >> 63) & _LARGEST  # of negative numbers the larger ones have the smaller bits
-            line[place] = (own & ~places) | place
-        for place in range(length, len(line)):
-            line[place] = _LARGEST
+        for rank in range(length):
+            key = bits[start + rank]
+            key ^= (key >> 63) & _LARGEST  # of negative numbers the larger ones have the smaller bits
+            line[rank] = (key & ~rank_bits) | rank
+        for rank in range(length, len(line)):
+            line[rank] = _LARGEST
 
 
 @kernel
-def take_order(numbers, starts, lengths, places, keys, order, place_of):  # type: ignore[no-untyped-def]
+def take_order(numbers, starts, lengths, rank_bits, keys, order, rank_of):  # type: ignore[no-untyped-def]
     """Write the rows of each query in the order of its sorted keys; return how many queries are in another than theirs.
 
-    Such a query has a 0 in place of its first key, all others a 1.
+    Such a query has a 0 instead of its first key, all others a 1.
 
     Parameters
     ----------
     numbers
         float64 (rows,), by query.
-    starts, lengths, places
+    starts, lengths, rank_bits
         As for `write_keys`.
     keys
         int64 (queries, longest): sorted. The first of each line is overwritten.
     order
         int64 (rows,), written: positions in ``numbers``.
-    place_of
-        float64 (rows,), written: the place of each position in its query, from 0.
+    rank_of
+        float64 (rows,), written: the rank of each position in its query, from 0.
     """
     n_wrong = 0
     for query in range(len(starts)):
         line, start, is_right = keys[query], starts[query], True
         before = -np.inf
-        for place in range(lengths[query]):
-            at = start + (line[place] & places)
-            order[start + place], place_of[at] = at, place
+        for rank in range(lengths[query]):
+            at = start + (line[rank] & rank_bits)
+            order[start + rank], rank_of[at] = at, rank
             is_right &= numbers[at] >= before
             before = numbers[at]
         line[0] = np.int64(is_right)

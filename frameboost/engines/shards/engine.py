@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.binning.value_counts import cut_intervals, gaps_of_counts, gaps_within
+from frameboost.binning.codes import cut_intervals, gaps_of_counts, gaps_within
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.engines.contract import Capabilities, Cumulative, QueryWindow, Sample
 from frameboost.engines.frame import ScoreTable
@@ -162,7 +162,7 @@ class ShardedEngine:
         return [bins[i] for i in range(len(self.features))]
 
     def _gaps(self, features: Sequence[int], max_bins: Sequence[int]) -> dict[int, npt.NDArray[Any]]:
-        """Return the gaps at the cuts of some features (see `frameboost.binning.value_counts`)."""
+        """Return the gaps at the cuts of some features (see `frameboost.binning.codes`)."""
         of_shards = self._ask("summaries", features, max(_SUMMARY, 2 * max(max_bins)))
         summaries = dict(zip(features, zip(*of_shards, strict=True), strict=True))
         gaps, intervals = {}, {}

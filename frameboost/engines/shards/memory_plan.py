@@ -12,7 +12,7 @@ import polars as pl
 from frameboost.binning.bins import SAMPLE_LIMIT
 from frameboost.checks.messages import shown
 from frameboost.data.sources import FrameSource
-from frameboost.engines.description import EngineRequest
+from frameboost.engines.contract import EngineRequest
 from frameboost.errors import DataError
 from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage
 from frameboost.schema.types import Feature

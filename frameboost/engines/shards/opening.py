@@ -11,14 +11,13 @@ import numpy as np
 import polars as pl
 
 from frameboost.data.sources import FrameSource
-from frameboost.engines.contract import HistogramEngine
-from frameboost.engines.description import EngineDescription, EngineRequest
+from frameboost.engines.contract import EngineDescription, EngineRequest, HistogramEngine
 from frameboost.engines.shards.engine import ShardedEngine
 from frameboost.engines.shards.memory_plan import storage_of
 from frameboost.engines.shards.shard import LocalShards, Shard
 from frameboost.runtime.storage import IN_MEMORY
 from frameboost.runtime.workers import Workers
-from frameboost.schema.polars_columns import column
+from frameboost.schema.types import column
 
 __all__ = ["divided", "evenly", "in_shards", "name_of"]
 

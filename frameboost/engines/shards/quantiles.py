@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from frameboost.binning.value_counts import count_distinct
+from frameboost.binning.codes import count_distinct
 from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.splits.split import BoolArray, FloatArray
 

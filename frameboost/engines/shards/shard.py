@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.binning.bins import Bins
-from frameboost.binning.value_counts import Interval, Summary, ValueCounts, Within
+from frameboost.binning.codes import Interval, Summary, ValueCounts, Within
 from frameboost.engines.contract import ShardEngine, check_engine
 from frameboost.engines.shards.quantiles import Bracket, NodeValues, Values
 from frameboost.expressions.draws import RowPositions

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from frameboost.checks.messages import counted, shown
 from frameboost.data.spark_source import SparkSource
-from frameboost.engines.contract import HistogramEngine
-from frameboost.engines.description import EngineDescription, EngineRequest
+from frameboost.engines.contract import EngineDescription, EngineRequest, HistogramEngine
 from frameboost.engines.shards.engine import ShardedEngine
 from frameboost.errors import ClusterError, ParameterError
 

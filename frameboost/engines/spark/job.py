@@ -22,10 +22,10 @@ from distributed import Client, LocalCluster
 
 from frameboost.checks.messages import counted, reason
 from frameboost.data.spark_source import SparkSource, functions_of, is_remote
+from frameboost.engines.contract import EngineDescription
 from frameboost.engines.dask.cluster import check_versions
 from frameboost.engines.dask.pool import DaskShard, DaskShards
 from frameboost.engines.dask.worker import ShardPlan, versions
-from frameboost.engines.description import EngineDescription
 from frameboost.engines.spark.task import Content, content, end, parse_name
 from frameboost.errors import ClusterError, DataError
 from frameboost.expressions.draws import RowPositions

@@ -8,9 +8,9 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.opening import open_source
+from frameboost.engines.contract import EngineRequest
 from frameboost.engines.dask.pool import DaskShards
 from frameboost.engines.dask.worker import Room, _WorkerMemory, no_room
-from frameboost.engines.description import EngineRequest
 from frameboost.engines.shards.memory_plan import fewest_shards, need_of, storage_within
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.storage import IN_MEMORY, FileStorage, MemoryBudget, Storage

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frameboost.binning.arrays import add_codes
 from frameboost.data import duckdb_session
 from frameboost.data.duckdb_session import DuckDBSession, read_batches
-from frameboost.engines.batch_kernels import add_codes
 from frameboost.engines.duckdb.engine import MAX_CACHED_KEYS, sums_by_key_pay
 from frameboost.engines.duckdb.star.kernels import add_codes_of_keys, add_sums_of_keys
 from frameboost.engines.duckdb.star.keys import StarDimension

@@ -17,7 +17,7 @@ from frameboost.engines.duckdb.engine import DuckDBEngine
 from frameboost.engines.duckdb.records import engine as records_engine
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate
-from frameboost.runtime.cleanup import closed_after
+from frameboost.runtime.interrupts import closed_after
 from tests.support.cases import cases
 from tests.support.frames import every_type
 

@@ -8,9 +8,9 @@ import pytest
 
 import frameboost as fb
 from frameboost.binning.bins import Bins
-from frameboost.engines.memory import bundles
-from frameboost.engines.memory.bundles import find_bundles
+from frameboost.engines.memory import sparse
 from frameboost.engines.memory.engine import MemoryEngine
+from frameboost.engines.memory.sparse import find_bundles
 from frameboost.schema.types import Feature, FeatureType
 
 
@@ -20,9 +20,9 @@ def bins_of(counts: list[int]) -> list[Bins]:
 
 
 def test_bundles_have_as_many_codes_as_a_byte(monkeypatch):
-    monkeypatch.setattr(bundles, "MIN_SAVED", 1)
+    monkeypatch.setattr(sparse, "MIN_SAVED", 1)
     counts = [10, 10, 2, 300, 2, 16, 17, 2, 2, 2, 2, 2, 2, 2, 2, 2]
-    n_rows = bundles.MIN_BUNDLED_ROWS
+    n_rows = sparse.MIN_BUNDLED_ROWS
     assert find_bundles(bins_of(counts), n_rows) == [[0, 1, 2], [4, 5, 7, 8, 9], [10, 11, 12, 13, 14, 15]]
     assert find_bundles(bins_of(counts), n_rows, without={0, 1, *range(4, 16)}) == []
     assert find_bundles(bins_of(counts), n_rows - 1) == []
@@ -40,7 +40,7 @@ def test_trees_are_those_of_the_other_engine(monkeypatch, more):
     frame = frame.with_columns(pl.when(pl.int_range(n) % 7 > 0).then(pl.col("few2", "few5", "word")))
     frame = frame.with_columns(y=pl.col("few9") * pl.col("few3") + pl.col("many") + pl.col("few2").fill_null(3))
     options = {"n_estimators": 3, "max_depth": 4, "verbose": False} | more
-    monkeypatch.setattr(bundles, "MIN_BUNDLED_ROWS", 1)
+    monkeypatch.setattr(sparse, "MIN_BUNDLED_ROWS", 1)
     seen = []
     histograms = MemoryEngine.histograms
 

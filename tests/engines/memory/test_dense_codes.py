@@ -48,7 +48,7 @@ def test_models_are_the_same(rows, monkeypatch, name):
     frame = rows.drop("k" if how["target"] == "y" else "y")
     monkeypatch.setattr("frameboost.engines.memory.columns.CODES_PER_TREE", 0)  # no tree in one call
     monkeypatch.setattr("frameboost.engines.memory.engine.MIN_SORTED", 1 << 10)
-    monkeypatch.setattr("frameboost.engines.memory.bundles.MIN_BUNDLED_ROWS", 0)
+    monkeypatch.setattr("frameboost.engines.memory.sparse.MIN_BUNDLED_ROWS", 0)
     expected = fb.fit(frame, **how)
     monkeypatch.setattr("frameboost.engines.memory.columns.MAX_TWICE", 0)
     found = fb.fit(frame, **how)

@@ -8,15 +8,15 @@ import pytest
 
 from frameboost.engines.contract import QueryWindow
 from frameboost.engines.frame import ScoreTable, window_expr
-from frameboost.engines.memory import exact_sums
+from frameboost.engines.memory import terms
 from frameboost.engines.memory.engine import MemoryEngine
-from frameboost.engines.memory.exact_sums import ExactSums
 from frameboost.engines.memory.scores import ScoreArrays, distinct_scores
+from frameboost.engines.memory.terms import ExactSums
 from frameboost.engines.ranking.queries import Queries
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Rounded, exact_sum, exact_sum_in_two, grid_offset
 from frameboost.losses.built_in import get_loss
-from frameboost.metrics.built_in import get_metrics
+from frameboost.metrics.metric import get_metrics
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.workers import Workers
 from tests.support.cases import cases
@@ -56,7 +56,7 @@ def test_numpy_sums_as_the_kernel_does(monkeypatch):
         engine = engine_of(500, workers)
         expected = exact_sum_in_two(engine, TERMS)
         for is_for_numpy in (True, False):
-            monkeypatch.setattr(exact_sums, "is_for_numpy", lambda _, is_it=is_for_numpy: is_it)
+            monkeypatch.setattr(terms, "is_for_numpy", lambda _, is_it=is_for_numpy: is_it)
             assert ExactSums(500, workers, {}).of(TERMS, engine) == expected
             values = engine.values_of(list(TERMS.values()))
             by_polars = engine.by_row(TERMS)

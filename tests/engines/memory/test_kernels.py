@@ -12,9 +12,9 @@ from frameboost.binning.bins import weighted_cut_positions
 from frameboost.engines.memory import partition
 from frameboost.engines.memory.approx import bin_nodes, sum_below
 from frameboost.engines.memory.exact import category_histogram, fill_block, move_rows, part_block, scan_column
-from frameboost.engines.memory.gradients import put_gh, round_gh
 from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
 from frameboost.engines.memory.sampling import draw_gh
+from frameboost.engines.memory.terms import put_gh, round_gh
 from frameboost.runtime.workers import Workers
 from tests.support import naive_kernels as twins
 

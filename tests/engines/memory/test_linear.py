@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameboost.engines.linear_contract import sums_of_terms
+from frameboost.engines.contract import sums_of_terms
 from frameboost.engines.memory.linear import add_linear, grids_of, range_of_leaf, sum_leaf
 from frameboost.trees.tree import LinearTerm
 

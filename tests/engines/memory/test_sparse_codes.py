@@ -12,11 +12,10 @@ import frameboost as fb
 from frameboost.binning.arrays import bin_column, rare_values
 from frameboost.binning.codes import propose_bins
 from frameboost.engines.memory import columns, engine, sparse
-from frameboost.engines.memory.bundles import bundle_exclusive
 from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.memory.limits import MAX_COMBINATIONS
 from frameboost.engines.memory.partition import RowPartition
-from frameboost.engines.memory.sparse import SparseColumns, coded
+from frameboost.engines.memory.sparse import SparseColumns, bundle_exclusive, coded
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats

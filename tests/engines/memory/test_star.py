@@ -13,13 +13,13 @@ from polars.testing import assert_frame_equal
 import frameboost as fb
 from frameboost.binning.bins import Bins
 from frameboost.engines.memory import columns, engine, partition
-from frameboost.engines.memory.gradients import Gradients, Scale
 from frameboost.engines.memory.star import keyed
 from frameboost.engines.memory.star import tables as star_tables
 from frameboost.engines.memory.star.columns import RecordedGradients, StarColumns
 from frameboost.engines.memory.star.keyed import KeyedColumns, chosen, take_sides
 from frameboost.engines.memory.star.records import PackedGradients, Records, most_in_one, write_records
 from frameboost.engines.memory.star.tables import CodedTable, SampledRows, StarTable, code_table, propose_attribute
+from frameboost.engines.memory.terms import Gradients, Scale
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_step
 from frameboost.runtime.storage import IN_MEMORY

@@ -8,7 +8,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.opening import open_source
-from frameboost.engines.description import EngineRequest
+from frameboost.engines.contract import EngineRequest
 from frameboost.engines.memory import engine as memory
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.shards import memory_plan

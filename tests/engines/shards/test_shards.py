@@ -8,7 +8,7 @@ from polars.testing import assert_frame_equal
 import frameboost as fb
 from frameboost.binning import bins as binning
 from frameboost.data.opening import open_source
-from frameboost.engines.description import EngineRequest
+from frameboost.engines.contract import EngineRequest
 from frameboost.engines.shards import engine as shards
 from frameboost.engines.shards import opening
 from frameboost.engines.shards.shard import LocalShards

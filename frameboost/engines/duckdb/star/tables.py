@@ -14,7 +14,7 @@ import duckdb
 
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.sources import RelationSource
-from frameboost.engines.description import EngineRequest
+from frameboost.engines.contract import EngineRequest
 from frameboost.engines.duckdb.binning import CountedRows
 from frameboost.expressions.duckdb_sql import quote_identifier, render
 from frameboost.joins.star_sources import FACTS, Dimension, StarRelation, joined_relation, needed

@@ -10,7 +10,6 @@ import polars as pl
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.memory.columns import BinnedColumns, FrameColumns
-from frameboost.engines.memory.gradients import Gradients, Records, Scale
 from frameboost.engines.memory.star.keyed import KeyedColumns, chosen, most_keys
 from frameboost.engines.memory.star.records import most_in_one
 from frameboost.engines.memory.star.tables import (
@@ -23,12 +22,12 @@ from frameboost.engines.memory.star.tables import (
     part_keys,
     propose_attribute,
 )
+from frameboost.engines.memory.terms import Gradients, Records, Scale
 from frameboost.engines.programs import Program
 from frameboost.joins.star_sources import StarFrame
 from frameboost.runtime.storage import Storage
 from frameboost.runtime.workers import VALUES_PER_TASK, RowNumbers, Workers
-from frameboost.schema.polars_columns import column
-from frameboost.schema.types import Feature
+from frameboost.schema.types import Feature, column
 from frameboost.splits.split import FloatArray, IntArray
 
 __all__ = ["RecordedGradients", "StarColumns"]

@@ -11,7 +11,6 @@ import numpy as np
 
 from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.memory.gradients import Scale
 from frameboost.engines.memory.histograms import clearing
 from frameboost.engines.memory.limits import (
     CODES_PER_TREE,
@@ -27,6 +26,7 @@ from frameboost.engines.memory.partition import take_all
 from frameboost.engines.memory.star.packed import add_packed_by_key
 from frameboost.engines.memory.star.records import PackedGradients, Records
 from frameboost.engines.memory.star.tables import CodedTable
+from frameboost.engines.memory.terms import Scale
 from frameboost.engines.programs import Program
 from frameboost.runtime.intrinsics import (
     AHEAD,
@@ -252,7 +252,7 @@ def _add_to_slots(histogram, slots, codes, starts, count, gh, n_features):  # ty
 
 @kernel
 def _add_in_blocks(sums, codes, starts, count, gh, n_features):  # type: ignore[no-untyped-def]
-    """Do the same to 256 bins of each feature (see `frameboost.engines.memory.histograms`)."""
+    """Do the same to 256 bins of each feature (see `frameboost.engines.memory.columns`)."""
     whole = n_features - n_features % _WIDTH
     for i in range(np.uint64(0), count):
         g, h, start = gh[i << _ONE], gh[(i << _ONE) + _ONE], starts[i]

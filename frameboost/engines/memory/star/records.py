@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.arrays import Codes
-from frameboost.engines.memory.gradients import Scale
+from frameboost.engines.memory.terms import Scale
 from frameboost.engines.programs import Program, compute_to
 from frameboost.runtime.intrinsics import read_eight, write_eight
 from frameboost.runtime.kernel import kernel

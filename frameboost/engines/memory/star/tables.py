@@ -18,15 +18,13 @@ import polars as pl
 
 from frameboost.binning.arrays import Codes, bin_column, gaps_by_cells
 from frameboost.binning.bins import Bins, gaps_of_distinct
-from frameboost.binning.codes import category_values, sample_of, with_one_zero
-from frameboost.binning.value_counts import count_distinct, in_numpy
+from frameboost.binning.codes import category_values, count_distinct, in_numpy, sample_of, with_one_zero
 from frameboost.engines.memory.limits import MAX_KEY_SPREAD, MAX_REFERRED
 from frameboost.engines.memory.partition import take_all
 from frameboost.joins.star_sources import FACTS, StarFrame, dimension_frame, joined, key_exprs, key_names, needed
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.workers import VALUES_PER_TASK, Workers
-from frameboost.schema.polars_columns import physical_values
-from frameboost.schema.types import Feature
+from frameboost.schema.types import Feature, physical_values
 from frameboost.splits.split import IntArray
 
 __all__ = [
