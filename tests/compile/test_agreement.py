@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import frameboost as fb
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import on_leaf_grid
-from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.models import model_of_parts
 from tests.support.random_models import (
@@ -77,40 +75,6 @@ def test_probabilities_agree_to_one_ulp(con, seed, scale):
 
 
 # --- DuckDB's types that polars doesn't have --------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@cases(
-    ("column", "kind"),
-    [
-        ("'340282366920938463463374607431768211455'::UHUGEINT - i::UHUGEINT", "uint128"),
-        ("TIMESTAMP_S '2013-01-01 00:00:00' + INTERVAL (i) HOUR", "timestamp[us]"),
-        ("CAST(TIMESTAMP '2013-01-01' + INTERVAL (i) HOUR AS TIMESTAMP_S)", "timestamp[ms]"),
-        ("CAST(TIMESTAMP '2013-01-01' + INTERVAL (i) HOUR AS TIMESTAMP_MS)", "timestamp[ms]"),
-        ("make_timestamp_ns(1356998400000000001 + i)", "timestamp[ns]"),
-        ("TIMESTAMPTZ '2013-03-31 00:00:00+00' + INTERVAL (i) MINUTE", "timestamptz[us]"),
-        ("INTERVAL (i) MINUTE", "duration[us]"),
-        ("CAST('-' || i || '.25' AS DECIMAL(4,2))", "decimal(4,2)"),
-        ("CAST(i AS DECIMAL(38,0)) * 1000000000000000000000000000000", "decimal(38,0)"),
-        ("-(i::HUGEINT * 10000000000000000000000000000)", "int128"),
-        ("(['low', 'mid', 'high', 'it''s'])[i % 4 + 1]::ENUM('mid', 'low', 'it''s', 'high')", "string"),
-        ("DATE '2013-01-01' + i::INTEGER", "date"),
-        ("i % 3 = 0", "boolean"),
-        ("(i / 7)::FLOAT", "float32"),
-    ],
-)
-def test_a_model_trained_on_a_type_of_duckdb_scores_there_as_in_python(con, column, kind):
-    direction = 1 if len(column) % 2 else -1
-    con.execute(
-        f"CREATE OR REPLACE TABLE t AS SELECT i AS position, CASE WHEN i % 10 = 3 THEN NULL ELSE {column} END AS x, "
-        f"{direction} * sqrt(i) + CASE WHEN i % 10 = 3 THEN 9 ELSE i % 3 END AS y FROM range(60) AS r(i)"
-    )
-    relation = con.sql("SELECT x, y FROM t")
-    model = fb.fit(relation, "y", n_estimators=2, max_depth=3, learning_rate=0.7, reg_lambda=0)
-    assert kind in repr(model)
-    assert model.trees["depth"].max() >= (2 if kind != "boolean" else 1)
-    margins = in_duckdb(con, model.sql())
-    assert bits(model.predict(con.sql("SELECT x FROM t ORDER BY position"))) == bits(margins)
 
 
 def test_one_lookup_of_an_expression_sums_several_trees():

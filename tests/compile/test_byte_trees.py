@@ -110,28 +110,23 @@ def test_a_chain_of_splits(side, n_splits, is_in_bytes):
     assert found.to_list() == naive_margins(model, {"x": values}).tolist()
 
 
-def test_deep_trees_of_several_outputs_and_of_many_edges():
+@pytest.mark.parametrize("max_depth, max_bin, more", [(9, 2000, {"booster": "dart", "rate_drop": 0.5}), (3, 256, {})])
+def test_several_outputs(max_depth, max_bin, more):
     rng = np.random.default_rng(5)
     frame = pl.DataFrame({"x": rng.normal(size=3000), "z": rng.normal(size=3000), "y": rng.integers(0, 3, 3000)})
     frame = frame.with_columns(z=pl.when(pl.col("x") > -1.5).then("z"))
-    settings = {"objective": "multi:softprob", "n_estimators": 3, "max_depth": 9, "min_child_weight": 0}
-    model = fb.fit(frame, "y", max_bin=2000, booster="dart", rate_drop=0.5, **settings)
+    options = {"objective": "multi:softprob", "n_estimators": 3, "min_child_weight": 0}
+    model = fb.fit(frame, "y", max_depth=max_depth, max_bin=max_bin, **options, **more)
     trees = Predictor(model.ensemble).byte_trees
-    assert len(trees.columns) > 2
-    assert all(output.walk for output in trees.outputs)
-    margins = ByteScorer(trees, {name: FeatureType("float64") for name in "xz"}).margins(
-        frame.lazy(), model.ensemble.base_margins, Workers(1)
-    )
-    assert [m.tolist() for m in margins] == [m.tolist() for m in walked(model, frame)]
-
-
-def test_several_outputs_and_a_single_leaf():
-    rng = np.random.default_rng(2)
-    frame = pl.DataFrame({"x": rng.normal(size=300), "y": rng.integers(0, 3, 300)})
-    model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=4, max_depth=3)
-    scorer = ByteScorer(Predictor(model.ensemble).byte_trees, {"x": model.ensemble.features[0].type})
+    assert (len(trees.columns) > 2) == (max_bin > 256)
+    assert all(output.walk for output in trees.outputs) == (max_depth == 9)
+    scorer = ByteScorer(trees, {name: FeatureType("float64") for name in "xz"})
     margins = scorer.margins(frame.lazy(), model.ensemble.base_margins, Workers(1))
     assert [m.tolist() for m in margins] == [m.tolist() for m in walked(model, frame)]
+
+
+def test_a_single_leaf():
+    frame = pl.DataFrame({"x": np.arange(300.0), "y": np.arange(300) % 3})
     leaf = fb.fit(frame, "y", n_estimators=2, max_depth=3, gamma=1e9)
     assert leaf.predict(frame).unique().to_list() == [leaf.base_margin + sum(t.value[0] for t in leaf.ensemble.trees)]
     assert isinstance(Predictor(leaf.ensemble).byte_trees, ByteTrees)

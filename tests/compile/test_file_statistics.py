@@ -77,32 +77,3 @@ def test_every_form_scores_nan_as_missing(written):
     model.register(con, "score")
     above = con.sql("SELECT id FROM rows WHERE score(x, y, c) > 300 ORDER BY id").fetchall()
     assert [i for (i,) in above] == [i for i, v in enumerate(expected) if v > 300]
-
-
-def test_explanations_drift_and_python_over_the_file(written):
-    con, rows, model = written
-    relation = con.table("rows").order("id")
-    assert model.predict(relation).to_list() == naive_margins(model, rows.to_dict(as_series=False)).tolist()
-    explained = con.sql(model.database().explain_query("rows", keep=["id"])).order("id").fetchall()
-    assert [row[1:] for row in explained] == model.explain(rows, approx=True).rows()
-    # Half of the rows of each number have neither NULL nor NaN.
-    query = model.database().drift_query("rows", model.database().baseline(rows, bins=2))
-    shares = con.sql(query).filter("label = 'missing'").project("feature, share").order("feature").fetchall()
-    assert shares == [("c", 0.25), ("x", 0.5), ("y", 0.5)]
-    labelled = rows.with_columns(y_true=pl.lit(0.0) + pl.col("id"))
-    con.execute("CREATE VIEW labelled AS SELECT *, CAST(id AS DOUBLE) AS y_true FROM rows")
-    found, wanted = (
-        model.evaluate(data, "y_true", eval_metric="mae").metrics for data in (con.table("labelled"), labelled)
-    )
-    assert found["value"].to_list() == pytest.approx(wanted["value"].to_list())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["numba", "duckdb"])
-def test_a_fit_on_the_file_is_that_on_the_frame(tmp_path, engine):
-    rows = rows_of("float64", VALUES["below"]).with_columns(y_true=pl.col("id") * 1.5)
-    rows.write_parquet(tmp_path / "rows.parquet")
-    fit = {"target": "y_true", "features": ["x", "y"], "n_estimators": 2, "engine": engine, "min_child_weight": 0}
-    for valid in (None, "x >= 3 AND id % 2 = 0", "NOT (y < 3) AND id < 8"):
-        wanted = fb.fit(rows, **fit, valid=valid).to_json()
-        assert fb.fit(duckdb.connect().read_parquet(f"{tmp_path}/*.parquet"), **fit, valid=valid).to_json() == wanted

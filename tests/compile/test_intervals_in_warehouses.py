@@ -62,14 +62,6 @@ def test_intervals_have_the_same_bits(warehouse, groups):
     assert found(warehouse, model, "interval") == model.predict(frame, "interval").struct.unnest().rows()
 
 
-def test_intervals_over_a_table_of_trees(warehouse, tmp_path):
-    model = fitted("y", "reg:squarederror").conform(FRAME, "y", coverage=0.8, groups="shop")
-    fill(warehouse, FRAME)
-    warehouse.load_trees("trees", model, tmp_path)
-    rows = found(warehouse, model, "interval", form="table", trees="trees")
-    assert rows == model.predict(FRAME, "interval").struct.unnest().rows()
-
-
 def test_quantiles_have_the_same_bits_in_order_and_moved(warehouse):
     model = fitted("y", "reg:quantileerror")
     fill(warehouse, FRAME)

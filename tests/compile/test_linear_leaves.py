@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.dialects.built_in import DIALECTS
 from frameboost.errors import ParameterError
-from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.linear_models import drawn
 from tests.support.random_models import bits, frame_of, naive_leaves, naive_margins, to_duckdb
-from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 TYPES = ["float64", "float32", "int64", "int8", "uint32", "uint64", "string", "date"]
 
@@ -43,16 +41,6 @@ def test_margins_are_exact_everywhere(con, seed, type_names):
     model.register(con, "score", output="margin", form="udf")
     found = con.execute(f"SELECT score({', '.join(columns)}) AS s FROM t ORDER BY position").fetchnumpy()["s"]
     assert bits(found) == expected
-
-
-@pytest.mark.parametrize("name", ALL_BUT_SPARK)
-@cases("seed", range(2))
-def test_margins_are_exact_in_databases(name, seed):
-    warehouse = open_warehouse(name)
-    model, columns = drawn(seed, ["int64", "float64", "string"])
-    held = warehouse.fill_features("t", model, columns)
-    rows = sorted(warehouse.rows(model.query("t", warehouse.name, keep=["id"], output="margin")))
-    assert bits([row[1] for row in rows]) == bits(naive_margins(model, held))
 
 
 def test_every_dialect_writes_them():

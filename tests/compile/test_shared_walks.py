@@ -14,11 +14,9 @@ import frameboost as fb
 from frameboost.dialects.built_in import DIALECTS
 from frameboost.losses.built_in import get_loss
 from frameboost.trees.tree import on_leaf_grid, shared_splits
-from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.models import model_of_parts
 from tests.support.random_models import bits, naive_margins, random_case, to_duckdb
-from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 TYPES = ["float64", "float32", "int64", "int8", "uint64", "string", "date", "boolean"]
 K = 3
@@ -66,16 +64,6 @@ def test_margins_are_the_same_bits_in_polars_and_duckdb(con, seed, type_names, d
     for form in ("auto", "staged", "sorted"):
         query = model.query("t", keep=["position"], output="margin", form=form)
         assert bits([row[1:] for row in sorted(con.execute(query).fetchall())]) == expected
-
-
-@pytest.mark.parametrize("name", ALL_BUT_SPARK)
-@cases("depth", [2, 5, 7])
-def test_margins_are_the_same_bits_in_databases(name, depth):
-    warehouse = open_warehouse(name)
-    model, columns, _ = drawn(depth, ["int64", "float64", "string"], depth=depth, n_trees=2)
-    held = warehouse.fill_features("t", model, columns)
-    rows = sorted(warehouse.rows(model.query("t", warehouse.name, keep=["id"], output="margin")))
-    assert bits([row[1:] for row in rows]) == bits(naive(model, held))
 
 
 def flat(n_rounds: int = 3) -> fb.Model:

@@ -128,16 +128,6 @@ def test_every_row_comes_once(con, fitted, tmp_path, size, source):
     assert found == {"id": some["id"].to_list(), "prediction": model.predict(some).to_list()}
 
 
-@pytest.mark.slow
-def test_a_condition_chooses_rows(con, fitted):
-    model, frame = fitted
-    con.register("arrived", frame)
-    for where in ("id = 7", "id < 3", "id % 1000 = 5", "x0 > 1 AND arrived.x1 < 0", "FALSE"):
-        query = model.query("arrived", keep=["id"], where=where, form="sorted")
-        some = frame.filter(pl.sql_expr(where.replace("arrived.", "")))
-        assert by_id(con, query) == {"id": some["id"].to_list(), "prediction": model.predict(some).to_list()}
-
-
 @pytest.fixture(scope="module")
 def classes(con) -> fb.Model:
     rng = np.random.default_rng(1)
