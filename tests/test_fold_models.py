@@ -1,6 +1,5 @@
 """`fit(folds=...)`: the mean of a model for each fold, worked out here from the folds' own fits."""
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -45,22 +44,6 @@ def test_the_model_is_the_mean_of_the_folds_models(frame, folds, options):
     if options.get("target") == "label":
         assert model.classes == ["high", "low", "middle"]
         assert set(model.predict(frame, "class")) <= {"high", "low", "middle"}
-
-
-@pytest.mark.slow
-def test_the_mean_is_one_ordinary_model_in_every_engine(frame, tmp_path):
-    con = duckdb.connect()
-    con.register("rows", frame)
-    options = OPTIONS | {"n_estimators": 4, "folds": 2}
-    model = fb.fit(frame, "y", **options)
-    for engine, data in (("polars", frame), ("duckdb", con.table("rows"))):
-        assert fb.fit(data, "y", engine=engine, **options).to_json() == model.to_json()
-    expected = model.predict(frame)
-    assert frame.select(model.expr())["prediction"].equals(expected)
-    found = con.sql(model.query("rows", keep=["x"])).pl()
-    assert sorted(found["prediction"]) == sorted(expected)
-    model.save(tmp_path / "model.json")
-    assert fb.load(tmp_path / "model.json").predict(frame).equals(expected)
 
 
 def test_what_does_not_go_with_several_fits_is_refused(frame, tmp_path):

@@ -40,15 +40,10 @@ def test_margins_are_weighted_means(models, objective, weights):
     np.testing.assert_allclose(mean.predict(ROWS, output="margin"), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_the_mean_is_an_ordinary_model(models, tmp_path):
+def test_the_mean_is_an_ordinary_model(models):
     mean = Model(average([model.ensemble for model in models["multi:softprob"]], [1, 2, 1]))
     assert mean.n_rounds == 12
     assert mean.ensemble.features[1].categories == ("a", "b", "c", "d")
-    for name in ("m.json", "m.ubj"):
-        mean.save(tmp_path / name)
-        assert fb.load(tmp_path / name) == mean
-    predicted = mean.predict(ROWS)
-    assert ROWS.select(mean.expr()).to_series().to_list() == predicted.to_list()
     names = {"max_depth": 3, "num_class": 3}
     assert {name: mean.parameters[name] for name in names} == names
     assert "learning_rate" not in mean.parameters

@@ -482,15 +482,6 @@ def test_booleans(method):
     check(from_xgboost(odd), frame_of(X), odd.predict(xgboost.DMatrix(X, feature_types=["i"])))
 
 
-@cases("dtype", [pl.Int8, pl.Int64, pl.UInt16, pl.Float32, pl.Decimal(10, 2)])
-def test_numbers_of_any_type(dtype):
-    rng = np.random.default_rng(6)
-    x = rng.integers(0, 100, N)
-    booster = xgboost.train({}, xgboost.DMatrix(x[:, None], np.sin(x / 9), feature_names=["the x"]), 5)
-    frame = pl.DataFrame({"the x": pl.Series(x).cast(dtype)})
-    check(from_xgboost(booster), frame, booster.predict(xgboost.DMatrix(x[:, None], feature_names=["the x"])))
-
-
 # --- sources ----------------------------------------------------------------------------------------------------------
 
 

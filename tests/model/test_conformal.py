@@ -81,33 +81,6 @@ def test_scores_of_quantiles_that_cross_are_those_of_their_order():
     assert expected.tolist() == [-0.5, 1.0, 1.0]
 
 
-@pytest.mark.slow
-@given(
-    st.lists(st.tuples(*[st.floats(-1e9, 1e9)] * 3), min_size=1, max_size=30), st.sampled_from(["one", "two", "log"])
-)
-@settings(deadline=None)
-def test_a_row_is_inside_the_interval_that_reaches_as_far_as_its_score(rows, which):
-    labels, first, second = map(np.array, zip(*rows, strict=True))
-    if which == "log":
-        loss, margins, labels = get_loss("count:poisson", PARAMETERS), [np.clip(first, -20, 20)], np.abs(labels)
-        centre, spread = np.exp(margins[0]), np.exp(0.5 * margins[0])
-    else:
-        loss, margins = (SQUARED, [first]) if which == "one" else (quantile_loss(0.1, 0.9), [first, second])
-        centre, spread = first, 1.0
-    scores = conformity_scores(loss, margins, labels, 0.8)
-    if which == "two":
-        low, high = np.minimum(first, second) - scores, np.maximum(first, second) + scores
-        exact = np.maximum(np.minimum(first, second) - labels, labels - np.maximum(first, second))
-    else:
-        low, high = centre - scores * spread, centre + scores * spread
-        exact = np.abs(labels - centre) / spread
-    # numpy's exponential may differ from that of polars in its last bits.
-    slack = 1e-12 * (np.abs(centre) + scores * spread) if which == "log" else 0.0
-    assert (low - slack <= labels).all()
-    assert (labels <= high + slack).all()
-    np.testing.assert_allclose(scores, exact, rtol=1e-6, atol=1e-6)
-
-
 def test_a_score_is_infinite_where_no_interval_holds_the_label():
     poisson = get_loss("count:poisson", PARAMETERS)
     assert np.isinf(conformity_scores(poisson, [np.array([800.0, 0.0])], np.array([1.0, -2.0]), 0.5)).all()
@@ -131,18 +104,6 @@ def test_a_score_is_infinite_where_no_interval_holds_the_label():
 def test_the_quantiles_nearest_to_the_ends_are_taken(alphas, coverage, chosen):
     assert chosen_quantiles(quantile_loss(*alphas), coverage) == chosen
     assert chosen_quantiles(SQUARED, coverage) == ()
-
-
-def test_groups_have_distances_of_their_own_scores():
-    scores = np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0, 7.0, 9.0, 100.0])
-    shop = pl.Series("shop", ["b", "b", "b", "a", "a", "a", "few", None, None])
-    interval = conformal_interval(SQUARED, scores, 0.75, shop)
-    assert interval.distance == 30.0  # the eighth of nine
-    assert interval.groups is not None
-    assert (interval.groups.column, interval.groups.type.name) == ("shop", "string")
-    assert dict(zip(interval.groups.values, interval.groups.numbers, strict=True)) == {"a": 30.0, "b": 3.0}
-    assert interval.groups.otherwise == 30.0
-    assert (interval.rows, interval.coverage, interval.kind) == (9, 0.75, "absolute")
 
 
 @cases(

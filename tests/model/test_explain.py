@@ -422,19 +422,6 @@ def test_partial_dependence_on_two_features():
         model.partial_dependence(frame, ["boolean", "float64"], grid={"string": ["a"]})
 
 
-def test_shapley_values_of_classes_are_xgboosts():
-    rng = np.random.default_rng(5)
-    x = rng.integers(-30, 30, (200, 4))  # thresholds of whole numbers decide alike about values that a node has not
-    y = (x[:, 0] + np.abs(x[:, 1]) > 8).astype(int) + (x[:, 2] > 15)
-    options = {"objective": "multi:softprob", "num_class": 3, "max_depth": 3, "tree_method": "exact"}
-    theirs = xgboost.train(options, xgboost.DMatrix(x, y), 4)
-    frame = pl.DataFrame({f"x{i}": x[:, i] for i in range(4)}).with_columns(y=pl.Series(y))
-    model = fb.fit(frame, "y", n_estimators=4, **options)
-    expected = theirs.predict(xgboost.DMatrix(x), pred_contribs=True)
-    for k in range(3):
-        np.testing.assert_allclose(model.explain(frame, output=k).to_numpy(), expected[:, k], rtol=1e-4, atol=2e-6)
-
-
 def test_partial_dependence_of_classes_is_an_array():
     frame = every_type(200, seed=2).with_columns(level=(pl.col("amount").rank() * 3 // 201).cast(pl.Int8))
     model = fb.fit(frame, "level", objective="multi:softprob", features=["float64", "boolean"], n_estimators=2)

@@ -1,14 +1,11 @@
 """Methods of a model that write SQL and polars expressions."""
 
 import duckdb
-import numpy as np
 import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.ensemble.model_file import read_model
 from tests.support.cases import cases
-from tests.support.random_models import NAMES
 
 SHARP = {"n_estimators": 1, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0}
 
@@ -53,45 +50,6 @@ def test_table_names_are_quoted(con, model):
     with pytest.raises(duckdb.CatalogException):
         con.execute(model.query("sales; DROP TABLE sales.orders", keep=[]))
     assert con.execute("SELECT count(*) FROM sales.orders").fetchall() == [(3,)]
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-@pytest.mark.slow
-def test_hostile_names_go_all_the_way():
-    """Of columns and categories in a fit and in all that a model writes; of tables, outputs and functions."""
-    names = [name for name in NAMES if name]
-    rng = np.random.default_rng(0)
-    texts = pl.DataFrame({name: rng.choice([name, "other"], 300) for name in names})
-    numbers = pl.DataFrame({f"{name}2": rng.integers(0, 2, 300) for name in names})
-    y = sum((texts[name] == name).cast(int) * (k + 2) + numbers[f"{name}2"] * (k + 2.5) for k, name in enumerate(names))
-    frame = texts.hstack(numbers)
-    con = duckdb.connect()
-    con.register("arrived", frame.with_columns(y=y))
-    table = quoted("a\"b'; DROP TABLE t; --")
-    con.execute(f"CREATE TABLE {table} AS FROM arrived")
-    of_frame, of_table = (
-        fb.fit(rows, "y", n_estimators=1, max_depth=2) for rows in (frame.with_columns(y=y), con.table(table))
-    )
-    assert of_frame == of_table
-    model = fb.fit(frame.with_columns(y=y), "y", **SHARP | {"n_estimators": 150}, max_depth=1)
-    assert set(model.trees["feature"].drop_nulls()) == set(frame.columns)
-    expected = model.predict(frame)
-    assert frame.select(model.expr()).to_series().equals(expected)
-    assert read_model(model.to_json().encode()).features == model.ensemble.features
-    assert [row[-1] for row in con.sql(model.query(table, keep=names)).fetchall()] == expected.to_list()
-    arguments = ", ".join(quoted(name) for name in frame.columns)
-    model.register(con, "score")
-    assert con.sql(f"SELECT score({arguments}) FROM {table}").fetchall() == [(value,) for value in expected]
-    short = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0.0, 4.0]}), "y", **SHARP)
-    for name in names:
-        con.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM (VALUES (1), (2)) AS v(x)")
-        found = con.sql(short.query(quoted(name), keep=["x"], name=f"{name}_"))
-        assert (found.columns, found.fetchall()) == (["x", f"{name}_"], [(1, 0.0), (2, 4.0)])
-        short.register(con, quoted(name))
-        assert con.sql(f"SELECT {quoted(name)}(x) FROM {quoted(name)}").fetchall() == [(0.0,), (4.0,)]
 
 
 def test_expr_works_wherever_an_expression_does(model, frame):
