@@ -39,10 +39,8 @@ def test_predict_adds_a_column(frame, model, output):
 
 
 def test_predict_replaces_a_column_of_that_name(frame, model):
-    for scored in (
-        frame.boost.predict(model, name="amount"),
-        frame.lazy().boost.predict(model, name="amount").collect(),
-    ):
+    for rows in (frame, frame.lazy()):
+        scored = rows.boost.predict(model, name="amount").lazy().collect()
         assert scored.columns == COLUMNS
         assert scored["amount"].equals(model.predict(frame).alias("amount"))
 

@@ -26,10 +26,8 @@ def test_a_plan_is_what_the_fit_does(options):
     assert plan.objective == model.objective
     assert list(plan.labels) == list(model.classes)
     assert dict(plan.offset) == {"base_margin": None, "exposure": None} | dict(model.offset)
-    parameters = plan.settings.shaping()
-    assert {name: value for name, value in model.parameters.items() if name != "n_estimators"}.items() <= (
-        parameters.items()
-    )
+    shaping = {name: value for name, value in model.parameters.items() if name != "n_estimators"}
+    assert shaping.items() <= plan.settings.shaping().items()
     shown = dict(line.split(maxsplit=1) for line in str(plan).splitlines())
     assert shown["engine"].startswith("numba")
     assert plan.objective in shown["target"]

@@ -83,11 +83,10 @@ def test_leaves_on_the_grid_add_up_exactly_in_any_order(base, leaves):
         exact = sum(map(Fraction, terms))
         assert Fraction(sum(terms)) == exact == Fraction(sum(reversed(terms)))
     bound = abs(base) + sum(max(map(abs, values)) for values in leaves)
-    moved = [abs(base - base_on_grid)]
-    moved += [
-        abs(a - b) for values, tree in zip(leaves, trees, strict=True) for a, b in zip(values, tree.value, strict=True)
-    ]
-    assert max(moved) <= bound * 2.0**-52 + 2.0**-1022  # the step is never a subnormal
+    pairs = [(base, base_on_grid)]
+    for values, tree in zip(leaves, trees, strict=True):
+        pairs += zip(values, tree.value, strict=True)
+    assert max(abs(a - b) for a, b in pairs) <= bound * 2.0**-52 + 2.0**-1022  # the step is never a subnormal
 
 
 def test_leaves_on_the_grid_stay_there():

@@ -65,17 +65,15 @@ def test_num_leaves_grows_leaf_by_leaf_without_a_limit_of_depth_as_lightgbm_does
     theirs = booster.trees_to_dataframe().filter(["tree_index", "node_depth", "left_child"])
     frame = pl.DataFrame(x, schema=["a", "b"]).with_columns(y=y)
     model = fb.fit(frame, "y", n_estimators=3, **named)
-    ours = model.trees.group_by("tree", maintain_order=True).agg(
-        pl.col("feature").is_null().sum(), pl.col("depth").max()
-    )
+    by_tree = model.trees.group_by("tree", maintain_order=True)
+    ours = by_tree.agg(pl.col("feature").is_null().sum(), pl.col("depth").max())
     leaves = theirs["left_child"].isna().groupby(theirs["tree_index"]).sum()
     assert ours["feature"].to_list() == leaves.tolist() == [31] * 3
     assert ours["depth"].min() > 6
     assert theirs.groupby("tree_index")["node_depth"].max().min() > 7  # LightGBM's root has depth 1
     spelled_out = {"max_leaves": 31, "grow_policy": "lossguide", "max_depth": 0}
-    assert (
-        under_our_names({"max_leaf_nodes": 31}) == under_our_names({"num_leaves": 31, "max_depth": -1}) == spelled_out
-    )
+    assert under_our_names({"max_leaf_nodes": 31}) == spelled_out
+    assert under_our_names({"num_leaves": 31, "max_depth": -1}) == spelled_out
     assert under_our_names({"num_leaf": 31, "max_depth": 4}) == spelled_out | {"max_depth": 4}
     assert under_our_names({"max_leaves": 31}) == {"max_leaves": 31}
 

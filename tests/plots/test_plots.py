@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -17,6 +18,7 @@ from frameboost.plots.dependence import distribution_frame
 from frameboost.plots.inputs import MAX_POINTS, sampled, thinned
 from frameboost.plots.model_charts import tree_layout
 from frameboost.plots.shap_values import shap_frame, waterfall_frame
+from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
 
 RNG = np.random.default_rng(0)
@@ -65,20 +67,16 @@ def with_fields(chart: Any, *fields: str) -> list[dict[str, Any]]:
 
 def titles(chart: Any) -> set[str]:
     """Return the titles of all axes and legends of a chart."""
-    found: set[str] = set()
 
-    def visit(part: Any) -> None:
-        if isinstance(part, dict):
-            if isinstance(part.get("title"), str) and "field" in part:
-                found.add(part["title"])
-            for inner in part.values():
-                visit(inner)
-        elif isinstance(part, list):
-            for inner in part:
-                visit(inner)
+    def parts(item: Any) -> Iterator[Any]:
+        yield item
+        for inner in item.values() if isinstance(item, dict) else item if isinstance(item, list) else ():
+            yield from parts(inner)
 
-    visit({k: v for k, v in chart.to_dict().items() if k != "datasets"})
-    return found
+    named = [
+        part for part in parts({**chart.to_dict(), "datasets": None}) if isinstance(part, dict) and "field" in part
+    ]
+    return {part["title"] for part in named if isinstance(part.get("title"), str)}
 
 
 # --- of the model alone -----------------------------------------------------------------------------------------------
@@ -134,9 +132,8 @@ def test_a_tree_has_its_conditions_values_and_places():
     assert frame[0, "missing"] == "right"
     by_node = {row["node"]: row for row in nodes.rows(named=True)}
     left, right = by_node[frame[0, "left"]], by_node[frame[0, "right"]]
-    assert (left["answer"], right["answer"], left["missing"], right["missing"]) == (
-        "yes", "no", "to the other side", "here"
-    )  # fmt: skip
+    assert (left["answer"], left["missing"]) == ("yes", "to the other side")
+    assert (right["answer"], right["missing"]) == ("no", "here")
     assert root["x"] == (left["x"] + right["x"]) / 2
     ends = nodes.filter(kind="leaf").sort("x")
     assert ends["x"].to_list() == list(range(len(ends)))
@@ -246,17 +243,15 @@ def test_what_does_not_respond_is_refused(models):
         assert message(wrong).startswith("feature must be a feature of the model, or two in a list, not ")
     assert message("day", "three", ice=3) == "ice is drawn of one output; give number, from 0 to 2"
     assert message("day", "three", number=3) == "number must be an integer from 0 to 2, not 3"
-    assert message("amount", data=DATA.with_columns(amount=pl.lit(None, dtype=pl.Decimal(10, 2)))) == (
-        "feature 'amount' has no value in any row"
-    )
+    empty = DATA.with_columns(amount=pl.lit(None, dtype=pl.Decimal(10, 2)))
+    assert message("amount", data=empty) == "feature 'amount' has no value in any row"
     assert message("day", data=DATA[:0]) == "the data has no rows"
     never = DATA.with_columns(pl.lit(None, dtype=pl.String).alias("text"))
     assert message(["text", "day"], data=never) == "features 'text' and 'day' are never both present"
 
 
 def test_distributions_count_rows():
-    numbers = distribution_frame(pl.Series([0.0, 1.0, 1.0, None, math.nan]), fb.fit(
-        pl.DataFrame({"x": [0.0, 1.0], "y": [0, 1]}), "y", n_estimators=1).ensemble.features[0].type)  # fmt: skip
+    numbers = distribution_frame(pl.Series([0.0, 1.0, 1.0, None, math.nan]), FeatureType("float64"))
     assert numbers["rows"].to_list() == [1, 2]
     assert (numbers["value"][0], numbers["upper"][-1]) == (0.0, 1.0)
 
@@ -323,11 +318,8 @@ def test_curves_of_two_classes(models):
     costs = [((scores >= t) & (labels == 0)).mean() + 5 * ((scores < t) & (labels == 1)).mean() for t in scores]
     assert found[0]["cost"] == pytest.approx(min(costs))
     assert plots.threshold_costs(model, DATA, "two", false_negative=0).to_dict()
-    for chart, last in (
-        (plots.gains(model, DATA, "two"), "share_of_positives"),
-        (plots.lift(model, DATA, "two"), "lift"),
-    ):
-        assert with_fields(chart, "name", last)[-1][last] == 1.0
+    for function, last in ((plots.gains, "share_of_positives"), (plots.lift, "lift")):
+        assert with_fields(function(model, DATA, "two"), "name", last)[-1][last] == 1.0
 
 
 def test_curves_of_three_classes(models):
@@ -384,9 +376,7 @@ def test_what_can_not_be_drawn_is_refused(models):
     assert "a finite number of at least 0, not -1" in message(plots.threshold_costs, "two", "two", false_positive=-1)
     assert "objective 'reg:squarederror', which has none" in message(plots.confusion, "y", "y")
     assert "threshold is for two classes" in message(plots.confusion, "three", "three", threshold=0.5)
-    assert "not of 'binary:logistic' with 1 output; calibration and confusion are for" in message(
-        plots.residuals, "two", "two"
-    )
+    assert "not of 'binary:logistic' with 1 output; cal" in message(plots.residuals, "two", "two")
     with pytest.raises(fb.ParameterError, match=r"model must be a frameboost\.Model"):
         plots.roc("model.json", DATA, "two")
     both = fb.fit(DATA, ["two", "y"], features=["day"], n_estimators=1)

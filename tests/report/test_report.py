@@ -144,9 +144,8 @@ def test_a_model_that_was_evaluated_has_learning_curves(model, tmp_path):
 
 def test_the_sql_scores(model, tmp_path):
     found = sections(reported(model, tmp_path, DATA, dialect="postgres"))["sql"]
-    assert html.unescape(re.search(r"<pre><code>(.*?)</code>", found, re.DOTALL)[1]) == model.query(
-        "your_table", "postgres"
-    )
+    query = html.unescape(re.search(r"<pre><code>(.*?)</code>", found, re.DOTALL)[1])
+    assert query == model.query("your_table", "postgres")
 
 
 @pytest.mark.slow
@@ -298,9 +297,8 @@ def test_words_of_a_path():
     first = tree.trees[0]
     texts = {in_words(first, path_to(first, leaf), tree.features, {"x"}) for leaf in first.leaves()}
     assert texts == {f"x {x} and k is {k}" for x in ("below 3", "at least 3 or missing") for k in ("a", "not a")}
-    assert "x below 3 and k is a" in {
-        in_words(first, path_to(first, leaf), tree.features, ()) for leaf in first.leaves()
-    }
+    plain = {in_words(first, path_to(first, leaf), tree.features, ()) for leaf in first.leaves()}
+    assert "x below 3 and k is a" in plain
 
 
 # --- drift ------------------------------------------------------------------------------------------------------------

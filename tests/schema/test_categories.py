@@ -111,19 +111,15 @@ def test_every_output_is_the_prediction_and_every_later_fit_takes_the_categories
     assert fb.fit(rows, "y", init_model=model, **FIT).n_trees == 4
 
 
-@cases(
-    "name, others",
-    [
-        ("int8", pl.Series([2, 300, None])),
-        ("int8", pl.Series([1.5, math.nan, 1e300])),
-        ("int64", pl.Series([2.0**60 + 2**10, math.nan, -7.5])),
-        ("float64", pl.Series([0.1, math.nan, 6.0], dtype=pl.Float32)),  # 0.1 as a float32 is another number
-        ("float32", pl.Series([0.1, math.nan, 6.0], dtype=pl.Float64)),
-        ("date", pl.Series([dt.date(2020, 1, 3), None, dt.date(1999, 1, 1)])),
-        ("timestamp[us]", pl.Series([dt.datetime(2020, 1, 1, 12), None])),
-        ("decimal(4,2)", pl.Series([Decimal("1.101"), None], dtype=pl.Decimal(9, 3))),
-    ],
-)
+@cases("name, others", [
+    ("int8", pl.Series([2, 300, None])), ("int8", pl.Series([1.5, math.nan, 1e300])),
+    ("int64", pl.Series([2.0**60 + 2**10, math.nan, -7.5])),
+    ("float64", pl.Series([0.1, math.nan, 6.0], dtype=pl.Float32)),  # 0.1 as a float32 is another number
+    ("float32", pl.Series([0.1, math.nan, 6.0], dtype=pl.Float64)),
+    ("date", pl.Series([dt.date(2020, 1, 3), None, dt.date(1999, 1, 1)])),
+    ("timestamp[us]", pl.Series([dt.datetime(2020, 1, 1, 12), None])),
+    ("decimal(4,2)", pl.Series([Decimal("1.101"), None], dtype=pl.Decimal(9, 3))),
+])  # fmt: skip
 def test_what_is_no_category_goes_with_missing_values(name, others):
     rows = rows_of(name)
     model = fb.fit(rows, "y", **FIT)
@@ -148,9 +144,8 @@ def test_sql_compares_in_the_type_of_the_column():
     days = pd.Index([dt.date(2020, 1, day) for day in range(1, 8)], dtype=object)
     assert 'WHEN "x" IN (1, 5, 9) THEN' in condition(pd.Index([1, 3, 5, 7, 9, 11, 13]))
     assert "WHEN \"x\" IN (DATE '2020-01-01', DATE '2020-01-03', DATE '2020-01-05') THEN" in condition(days)
-    assert 'WHEN "x" IN (1.25::float8, 3.5::float8, 5.0::float8) THEN' in condition(
-        pd.Index([1.25, 2.0, 3.5, 4.0, 5.0, 6.0, 7.0])
-    )
+    floats = pd.Index([1.25, 2.0, 3.5, 4.0, 5.0, 6.0, 7.0])
+    assert 'WHEN "x" IN (1.25::float8, 3.5::float8, 5.0::float8) THEN' in condition(floats)
     assert 'WHEN NOT "x" THEN' in condition(pd.Index([False, True]))
     assert "WHEN `x` = 0 THEN" in condition(pd.Index([False, True]), dialect="mysql")
     # No column of PostgreSQL has a time between two microseconds; DuckDB has such columns.
@@ -192,20 +187,13 @@ def test_dask_finds_categories_that_nobody_has_listed():
         assert source.types()["x"] == FeatureType("int64")
 
 
-@cases(
-    "kind, categories, message",
-    [
-        ("category(int8)", [1, 300], "values of type int8"),
-        ("category(int8)", [5, 1], "values of type int8"),
-        ("category(boolean)", [0, True], "values of type boolean"),
-        ("category(float64)", [0.5, "x"], "values of type float64"),
-        ("category(float32)", [0.1], "values of type float32"),
-        ("category(date)", ["2020-01-01"], "values of type date"),
-        ("category(string)", ["a"], "a feature type"),
-        ("category(category(int8))", [1], "a feature type"),
-        ("category(codes)", [1], "a feature type"),
-    ],
-)
+@cases("kind, categories, message", [
+    ("category(int8)", [1, 300], "values of type int8"), ("category(int8)", [5, 1], "values of type int8"),
+    ("category(boolean)", [0, True], "values of type boolean"),
+    ("category(float64)", [0.5, "x"], "values of type float64"), ("category(float32)", [0.1], "values of type float32"),
+    ("category(date)", ["2020-01-01"], "values of type date"), ("category(string)", ["a"], "a feature type"),
+    ("category(category(int8))", [1], "a feature type"), ("category(codes)", [1], "a feature type"),
+])  # fmt: skip
 def test_the_file_has_categories_of_the_type(kind, categories, message, tmp_path):
     import json
 

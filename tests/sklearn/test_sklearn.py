@@ -1,8 +1,6 @@
 """The estimators keep scikit-learn's contract, know its classes, and get on with its pipelines and searches."""
 
-import copy
 import inspect
-import pickle
 import subprocess
 import sys
 from dataclasses import fields
@@ -12,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import is_classifier, is_regressor
 from sklearn.datasets import make_classification
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
@@ -142,22 +140,6 @@ def test_the_ranker_orders_each_query(ids):
     together = fb.FrameBoostRanker(**SHAPE).fit(X, y)
     assert together.model_ == fb.FrameBoostRanker(**SHAPE).fit(X, y, qid=["all"] * len(y)).model_ != ranker.model_
     assert together.score(X, y) == together.score(X, y, qid=np.ones(len(y)))
-
-
-@cases("copied", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
-@cases("scored", [False, True])
-def test_estimators_are_copied_whole(frame, X, copied, scored):
-    classifier = fb.FrameBoostClassifier(**SHAPE).fit(X, frame["late"])
-    expected = clone(classifier).fit(X, frame["late"]).predict_proba(X)
-    if scored:
-        classifier.predict(X)
-    other = copied(classifier)
-    assert other.get_params() == classifier.get_params()
-    assert other.model_ == classifier.model_
-    np.testing.assert_array_equal(other.predict_proba(X), expected)
-    fresh = clone(classifier)
-    assert fresh.get_params() == classifier.get_params()
-    assert not hasattr(fresh, "model_")
 
 
 @cases("output", ["polars", "pandas", "default"])
