@@ -65,6 +65,12 @@ def with_fields(chart: Any, *fields: str) -> list[dict[str, Any]]:
     return [row for rows in drawn(chart) for row in rows if rows and set(fields) <= set(rows[0])]
 
 
+def refused(function: Any, *given: Any, **more: Any) -> str:
+    with pytest.raises(fb.FrameboostError) as error:
+        function(*given, **more)
+    return str(error.value)
+
+
 def titles(chart: Any) -> set[str]:
     """Return the titles of all axes and legends of a chart."""
 
@@ -100,10 +106,8 @@ def test_learning_curves(models):
     long = pl.DataFrame({"round": range(1, 20_001), "train_rmse": [1.0] * 20_000})
     rows = with_fields(plots.learning_curves(fb.Model(model.ensemble, history=long)), "set")
     assert (rows[0]["round"], rows[-1]["round"]) == (1, 20_000)
-    with pytest.raises(fb.ParameterError, match="the model has no history"):
-        plots.learning_curves(model[:2])
-    with pytest.raises(fb.ParameterError, match=r"or a frame that fb\.cv returned, not 3"):
-        plots.learning_curves(3)
+    assert "the model has no history" in refused(plots.learning_curves, model[:2])
+    assert "or a frame that fb.cv returned, not 3" in refused(plots.learning_curves, 3)
 
 
 @pytest.mark.slow
@@ -142,8 +146,7 @@ def test_a_tree_has_its_conditions_values_and_places():
     assert {row["text"] for row in shown} == set(nodes["text"])
     cut = tree_layout(model.ensemble.trees[0], model.ensemble.features, 1)
     assert cut["kind"].to_list().count("more") + cut["kind"].to_list().count("leaf") == 2
-    with pytest.raises(fb.ParameterError, match="number must be that of a tree, from 0 to 0, not 1"):
-        plots.tree(model, 1)
+    assert "number must be that of a tree, from 0 to 0, not 1" in refused(plots.tree, model, 1)
 
 
 def test_questions_of_all_kinds_of_features(models):
@@ -233,9 +236,7 @@ def test_dependence_on_features_of_all_types(models, feature):
 
 def test_what_does_not_respond_is_refused(models):
     def message(feature: Any, model: str = "y", data: pl.DataFrame = DATA, **more: Any) -> str:
-        with pytest.raises(fb.FrameboostError) as error:
-            plots.partial_dependence(models[model], data, feature, **more)
-        return str(error.value)
+        return refused(plots.partial_dependence, models[model], data, feature, **more)
 
     assert message("z").startswith("feature must be one of the model's, ")
     assert message(["day", "amounts"]).endswith("not 'amounts'; did you mean 'amount'?")
@@ -275,10 +276,8 @@ def test_shap_values_are_those_of_explain(models):
     assert all(-1 <= row["offset"] <= 1 for row in rows)
     dots = with_fields(plots.shap_dependence(model, DATA, "day", output=1, color="text"), "contribution")
     assert sorted(row["contribution"] for row in dots) == pytest.approx(sorted(expected["day"]))
-    with pytest.raises(fb.ParameterError, match="output must be the number of a margin, from 0 to 2, not None"):
-        plots.shap_summary(model, DATA)
-    with pytest.raises(fb.ParameterError, match="did you mean 'amount'"):
-        plots.shap_dependence(model, DATA, "amounts", output=0)
+    assert "output must be the number of a margin, from 0 to 2, not None" in refused(plots.shap_summary, model, DATA)
+    assert "did you mean 'amount'" in refused(plots.shap_dependence, model, DATA, "amounts", output=0)
 
 
 def test_a_waterfall_leads_from_the_mean_to_the_row(models):
@@ -296,8 +295,7 @@ def test_a_waterfall_leads_from_the_mean_to_the_row(models):
     assert "day = 2024-01-06" in waterfall_frame(model, DATA[5])["step"]
     assert f"{ODD} = (missing)" in waterfall_frame(model, DATA[0])["step"]
     assert len(with_fields(plots.waterfall(model, DATA[5]), "step", "text")) >= 9
-    with pytest.raises(fb.DataError, match=r"row has 150 rows; give one, such as df\[0\]"):
-        plots.waterfall(model, DATA)
+    assert "row has 150 rows; give one, such as df[0]" in refused(plots.waterfall, model, DATA)
 
 
 # --- how good it is ---------------------------------------------------------------------------------------------------
@@ -365,9 +363,7 @@ def test_drift_is_a_cell_for_each_feature_and_month(models):
 
 def test_what_can_not_be_drawn_is_refused(models):
     def message(function: Any, model: str, *given: Any, **more: Any) -> str:
-        with pytest.raises(fb.FrameboostError) as error:
-            function(models[model], DATA, *given, **more)
-        return str(error.value)
+        return refused(function, models[model], DATA, *given, **more)
 
     for function in (plots.roc, plots.precision_recall, plots.gains, plots.lift, plots.threshold_costs):
         assert "holds other values than 0 and 1" in message(function, "y", "y")
@@ -377,17 +373,13 @@ def test_what_can_not_be_drawn_is_refused(models):
     assert "objective 'reg:squarederror', which has none" in message(plots.confusion, "y", "y")
     assert "threshold is for two classes" in message(plots.confusion, "three", "three", threshold=0.5)
     assert "not of 'binary:logistic' with 1 output; cal" in message(plots.residuals, "two", "two")
-    with pytest.raises(fb.ParameterError, match=r"model must be a frameboost\.Model"):
-        plots.roc("model.json", DATA, "two")
+    assert "model must be a frameboost.Model" in refused(plots.roc, "model.json", DATA, "two")
     both = fb.fit(DATA, ["two", "y"], features=["day"], n_estimators=1)
-    with pytest.raises(fb.ParameterError, match="roc is for models of one target, not of 2"):
-        plots.roc(both, DATA, "two")
+    assert "roc is for models of one target, not of 2" in refused(plots.roc, both, DATA, "two")
     band = fb.fit(DATA, "y", features=["day"], objective="reg:quantileerror", quantile_alpha=[0.1, 0.9], n_estimators=1)
-    with pytest.raises(fb.ParameterError, match="roc is for models of one output or of classes"):
-        plots.roc(band, DATA, "two")
+    assert "roc is for models of one output or of classes" in refused(plots.roc, band, DATA, "two")
     for function in (plots.residuals, plots.calibration):
-        with pytest.raises(fb.ParameterError, match="'reg:quantileerror' with 2 outputs"):
-            function(band, DATA, "y")
+        assert "'reg:quantileerror' with 2 outputs" in refused(function, band, DATA, "y")
     drawn(plots.partial_dependence(band, DATA, "day"))
 
 
@@ -415,8 +407,8 @@ def test_outputs_of_classes_have_their_labels():
     assert {line["output"] for line in lines} == {"kind 0", "kind 1", "kind 2"}
     one = with_fields(plots.partial_dependence(model, DATA, "day", number="kind 1"), "output")
     assert {line["output"] for line in one} == {"kind 1"}
-    with pytest.raises(fb.ParameterError, match="one of the labels 'kind 0', 'kind 1', 'kind 2', not 'x'"):
-        plots.shap_summary(model, DATA[:9], output="x")
+    said = refused(plots.shap_summary, model, DATA[:9], output="x")
+    assert "one of the labels 'kind 0', 'kind 1', 'kind 2', not 'x'" in said
 
 
 # --- sizes and kinds of data ------------------------------------------------------------------------------------------
@@ -447,19 +439,15 @@ def test_one_row_and_constant_predictions_are_drawn():
         drawn(function(constant, df, "y"))
     rows = with_fields(plots.roc(constant, df, "y"), "name")
     assert {row["name"] for row in rows} == {"AUC 0.5000"}
-    drawn(plots.partial_dependence(constant, df, "x", ice=2))
-    drawn(plots.shap_summary(constant, df))
-    drawn(plots.waterfall(constant, df[0]))
-    drawn(plots.tree(constant))
-    number = fb.fit(df, "x", features=["y"], n_estimators=1, gamma=100)
-    drawn(plots.residuals(number, df[:1], "x"))
-    drawn(plots.calibration(number, df[:1], "x"))
-    drawn(plots.confusion(constant, df[:1], "y"))
-    drawn(plots.shap_summary(number, df[:1]))
-    drawn(plots.shap_dependence(number, df[:1], "y"))
-    drawn(plots.partial_dependence(number, df[:1], "y"))
-    with pytest.raises(fb.DataError, match="labels of both classes, 0 and 1"):
-        plots.roc(constant, df[:1], "y")
+    number, one = fb.fit(df, "x", features=["y"], n_estimators=1, gamma=100), df[:1]
+    for chart in (
+        plots.partial_dependence(constant, df, "x", ice=2), plots.shap_summary(constant, df), plots.tree(constant),
+        plots.waterfall(constant, df[0]), plots.confusion(constant, one, "y"), plots.shap_summary(number, one),
+        plots.residuals(number, one, "x"), plots.calibration(number, one, "x"),
+        plots.shap_dependence(number, one, "y"), plots.partial_dependence(number, one, "y"),
+    ):  # fmt: skip
+        drawn(chart)
+    assert "labels of both classes, 0 and 1" in refused(plots.roc, constant, df[:1], "y")
 
 
 @pytest.mark.slow
@@ -494,8 +482,8 @@ def test_classes_without_rows_have_no_curve(models):
     for function in (plots.roc, plots.precision_recall, plots.gains, plots.lift):
         found = {row["name"].partition(":")[0] for row in with_fields(function(models["three"], few, "three"), "name")}
         assert found == {"class 0", "class 1"}
-    with pytest.raises(fb.DataError, match="the curve needs labels of both classes, 0 and 1"):
-        plots.roc(models["three"], DATA.filter(three=0), "three")
+    said = refused(plots.roc, models["three"], DATA.filter(three=0), "three")
+    assert "the curve needs labels of both classes, 0 and 1" in said
 
 
 def test_infinities_are_left_out():
