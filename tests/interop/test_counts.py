@@ -22,25 +22,7 @@ from tests.support.cases import cases
 from tests.support.documents import places, put
 
 LARGEST = 50_000_000  # bytes; the files have less than 20,000
-VALUES = (
-    2 * 10**8,
-    10**9,
-    10**18,
-    9_999,
-    -1,
-    1.5,
-    1e308,
-    None,
-    [],
-    {},
-    "x" * 5_000,
-    10**400,
-    True,
-    "",
-    "\ud800",
-    [[]],
-    7,
-)
+VALUES = (10**8, 10**9, 10**18, 9_999, -1, 1.5, 1e308, None, [], {}, "x" * 5_000, 10**400, True, "", "\ud800", [[]], 7)
 
 RNG = np.random.default_rng(0)
 ROWS = 100

@@ -179,6 +179,7 @@ def test_objectives(objective, boosting):
         {"objective": "regression_l1", "reg_sqrt": True},
         {"objective": "quantile", "alpha": 0.2},
         {"objective": "tweedie", "tweedie_variance_power": 1.2},
+        {"objective": "binary", "min_gain_to_split": 1e9},  # a tree of one leaf
     ],
     ids=str,
 )
@@ -190,6 +191,7 @@ def test_parameters_of_objectives(parameters):
     assert_agrees(booster, model, X)
     if "alpha" in parameters:
         assert model.parameters == {"quantile_alpha": [0.2]}
+    assert (model.n_trees == 1) == ("min_gain_to_split" in parameters)
 
 
 def test_a_loss_of_the_users_own_predicts_margins():
@@ -197,14 +199,6 @@ def test_a_loss_of_the_users_own_predicts_margins():
     booster = train({"objective": lambda p, data: (p - data.get_label(), np.ones(len(p)))}, X, y)
     model = from_lightgbm(booster)
     assert model.objective == "lightgbm:custom"
-    assert_agrees(booster, model, X)
-
-
-def test_trees_of_one_leaf():
-    X, y = numbers(np.random.default_rng(7))
-    booster = train({"objective": "binary", "min_gain_to_split": 1e9}, X, y > 0)
-    model = from_lightgbm(booster)
-    assert model.n_trees == 1
     assert_agrees(booster, model, X)
 
 
@@ -254,19 +248,13 @@ def test_the_best_iteration_counts():
     assert_agrees(booster, model, X)
 
 
-def test_contributions_are_those_of_lightgbm():
-    rng = np.random.default_rng(11)
-    X, y = numbers(rng)
+def test_contributions_and_importances_are_those_of_lightgbm():
+    X, y = numbers(np.random.default_rng(11))
     booster = train({"num_leaves": 15}, X, y, categorical=[3])
     model = from_lightgbm(booster)
     ours = model.explain(pl.DataFrame(X, schema=model.features)).to_numpy()
     np.testing.assert_allclose(ours, booster.predict(X, pred_contrib=True), rtol=1e-6, atol=1e-9)
-
-
-def test_importances_are_those_of_lightgbm():
-    X, y = numbers(np.random.default_rng(12))
-    booster = train({"num_leaves": 15}, X, y)
-    counted = dict(from_lightgbm(booster).importance("weight").rows())
+    counted = dict(model.importance("weight").rows())
     assert [counted[name] for name in booster.feature_name()] == booster.feature_importance().tolist()
 
 

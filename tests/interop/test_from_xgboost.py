@@ -162,16 +162,14 @@ def test_random_boosters_of_numbers(seed):
 
 
 def test_leaves_keep_their_numbers_where_nothing_is_pruned():
-    rng = np.random.default_rng(0)
-    X = random_numbers(rng)
+    X = random_numbers(np.random.default_rng(0))
     booster = xgboost.train({"max_depth": 5}, xgboost.DMatrix(X, np.nan_to_num(X)[:, 0]), 5)
     leaves = from_xgboost(booster).predict(frame_of(X), "leaf").to_numpy()
     assert (leaves == booster.predict(xgboost.DMatrix(X), pred_leaf=True)).all()
 
 
 def test_pruned_nodes_are_left_out():
-    rng = np.random.default_rng(0)
-    X = random_numbers(rng)
+    X = random_numbers(np.random.default_rng(0))
     y = np.nan_to_num(X).sum(axis=1)
     booster = xgboost.train({"max_depth": 6, "tree_method": "exact", "gamma": 20.0}, xgboost.DMatrix(X, y), 3)
     trees = gbtree(document_of(booster))["trees"]
@@ -184,17 +182,14 @@ def test_pruned_nodes_are_left_out():
 
 
 def test_gains_covers_and_contributions_are_xgboosts():
-    rng = np.random.default_rng(0)
-    X = random_numbers(rng)
+    X = random_numbers(np.random.default_rng(0))
     booster = xgboost.train({"max_depth": 4}, xgboost.DMatrix(X, np.nan_to_num(X)[:, 0] ** 2), 5)
     model = from_xgboost(booster)
     for kind in ("gain", "total_gain", "weight", "cover", "total_cover"):
         ours = dict(model.importance(kind).rows())
         assert {k: v for k, v in ours.items() if v} == pytest.approx(booster.get_score(importance_type=kind), rel=1e-5)
     theirs = booster.predict(xgboost.DMatrix(X), pred_contribs=True)
-    ours = model.explain(frame_of(X))
-    columns = [c for c in ours.columns if ours[c].dtype == pl.Float64]
-    np.testing.assert_allclose(ours.select(columns).to_numpy(), theirs, atol=1e-4)
+    np.testing.assert_allclose(model.explain(frame_of(X)).to_numpy(), theirs, atol=1e-4)
 
 
 # --- outputs and objectives -------------------------------------------------------------------------------------------
@@ -539,13 +534,6 @@ def test_slices_and_continued_boosters():
     more = xgboost.train({"objective": "multi:softprob", "num_class": 3}, xgboost.DMatrix(X, np.arange(N) % 3), 2,
                          xgb_model=booster)  # fmt: skip
     check(from_xgboost(more), frame_of(X), more.predict(xgboost.DMatrix(X), output_margin=True))
-
-
-def test_a_model_is_not_refitted_with_parameters_that_it_was_not_trained_with():
-    X, booster = trained_on("reg:squarederror", {}, np.random.default_rng(0))
-    data = frame_of(X).with_columns(y=pl.Series(np.nan_to_num(X)[:, 0]))
-    with pytest.raises(fb.ParameterError, match="is an average of models or comes from another library"):
-        from_xgboost(booster).refit(data, "y")
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
