@@ -7,7 +7,6 @@ import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
-import duckdb
 import polars as pl
 import pytest
 
@@ -161,12 +160,3 @@ def test_names_in_the_header_of_a_sql_file_are_inert(tmp_path):
         assert all(line.startswith("-- ") and line.isprintable() and line.isascii() for line in head)
         assert not re.search(r"[$&;{}%?@'`]|(?<!\w):\w", "\n".join(head))
         assert [json.loads(re.search(r'".*"', line)[0]) for line in head[3:]] == HOSTILE_NAMES
-
-
-def test_labels_and_categories_come_back_from_csv(tmp_path):
-    of = hostile()
-    con = duckdb.connect()
-    scored = of.rows.select(of.models[2].expr("class"))
-    scored.write_csv(tmp_path / "a.csv")
-    con.execute(f"CREATE TABLE a AS FROM read_csv('{tmp_path / 'a.csv'}', all_varchar = true, header = true)")
-    assert con.sql("FROM a").pl().to_series().to_list() == of.models[2].predict(of.rows, "class").to_list()

@@ -150,14 +150,6 @@ def test_files_hold_nothing_that_clients_replace(dialect, name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_headers_hold_nothing_that_is_replaced(tmp_path):
-    name = "${env:PATH} &x $(x) {{ x }} {% x %} <% x %> */ \n;"
-    model = made([Feature(name, FeatureType("int64"))], [grown((0, 1, "right", 0.0, 1.0))])
-    model.database("duckdb").to_sql(tmp_path / "score.sql", "rows", keep=["id"])
-    head = [line for line in (tmp_path / "score.sql").read_text().splitlines() if line.startswith("--")]
-    assert not any(character in "".join(head) for character in "$&{%;")
-
-
 @pytest.mark.parametrize("database", databases("postgres", "mariadb"))
 @pytest.mark.parametrize("style", ["format", "pyformat"])
 def test_percent_signs_beside_parameters_of_a_driver(database, style):

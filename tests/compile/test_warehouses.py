@@ -184,23 +184,11 @@ def test_outputs_over_a_table_of_trees(fast_warehouse, tmp_path, objective):
 
 
 @cases("form", FORMS)
-def test_margins_start_from_a_column(fast_warehouse, tmp_path, form):
-    only_where_it_is_known(fast_warehouse, form)
-    model, frame = model_of_all_outputs("reg:squarederror")
-    frame = frame.with_columns(start=pl.col("id") / 8)
-    fill(fast_warehouse, frame)
-    fast_warehouse.load_trees("trees", model, tmp_path)
-    query = model.query("t", fast_warehouse.name, keep=["id"], base_margin="start", form=form,
-                        trees="trees" if form == "table" else None)  # fmt: skip
-    expected = model.predict(frame, base_margin="start").to_numpy().reshape(-1, 1)
-    assert (outcome(fast_warehouse, query) == expected).all()
-
-
-@cases("form", FORMS)
-def test_nothing_is_predicted_from_a_margin_that_is_null(fast_warehouse, tmp_path, form):
+def test_margins_start_from_a_column_and_nothing_is_predicted_where_it_is_null(fast_warehouse, tmp_path, form):
     """LEAST and GREATEST pass over NULL in PostgreSQL, CASE takes ELSE, and ClickHouse's CAST raises an error."""
     only_where_it_is_known(fast_warehouse, form)
-    for objective, outputs in (("binary:logistic", ("mean", "class", "probability")), ("count:poisson", ("mean",))):
+    outputs_of = {"binary:logistic": ("margin", "mean", "class", "probability"), "count:poisson": ("mean",)}
+    for objective, outputs in outputs_of.items():
         model, frame = model_of_all_outputs(objective)
         frame = frame.with_columns(start=pl.when(pl.col("id") % 3 > 0).then(pl.col("id") / 800))
         fill(fast_warehouse, frame)
@@ -212,7 +200,7 @@ def test_nothing_is_predicted_from_a_margin_that_is_null(fast_warehouse, tmp_pat
             found = [row[1] for row in sorted(fast_warehouse.rows(query))]
             assert [value is None for value in found] == [k % 3 == 0 for k in range(len(frame))]
             means = np.exp(margins) if objective == "count:poisson" else 1 / (1 + np.exp(-margins))
-            expected = (margins > 0) if output == "class" else means
+            expected = {"class": margins > 0, "margin": margins}.get(output, means)
             known = [value for value in found if value is not None]
             np.testing.assert_allclose(known, expected[~np.isnan(margins)], rtol=1e-12)
 

@@ -76,13 +76,6 @@ def test_model_sql_and_query_are_those_of_the_database_model():
     assert fitted().query("s.t", "postgres", **options, **how) == database.query("s.t", **options)
 
 
-def test_limits_hold_for_every_statement():
-    database = fitted().database("postgres", limits={"text": 50})
-    for call in (database.sql, lambda: database.query("t"), lambda: database.update_sql("t", "c")):
-        with pytest.raises(fb.ParameterError, match=r"bytes, and a query in postgres at most 50"):
-            call()
-
-
 def test_wrong_arguments_are_refused_when_the_database_model_is_made():
     twins = fb.fit(FRAME.with_columns(X="x"), "y", features=["x", "X"], n_estimators=1)
     for call, said in (

@@ -365,9 +365,7 @@ def test_a_database_that_may_only_be_read(tmp_path):
 
 @pytest.mark.parametrize("option", ["replace", "temporary"])
 def test_options_are_yes_or_no(con, option):
-    with pytest.raises(fb.ParameterError) as error:
-        fitted().register(con, "f", **{option: 1})
-    assert str(error.value) == f"{option} must be True or False, not 1"
+    refused(con, f"{option} must be True or False, not 1", **{option: 1})
 
 
 @cases("form", [pl.DataFrame({"x": [1]}), pl.DataFrame(), np.array(["udf", "udf"]), b"udf", "udd"])
