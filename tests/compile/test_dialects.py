@@ -661,19 +661,14 @@ def test_mistakes_in_columns_are_refused():
         model.query("t", keep="id")
 
 
-def test_a_quoted_part_of_a_name_may_hold_dots():
+def test_a_quoted_part_of_a_name_may_hold_dots_and_a_table_be_in_a_schema():
     assert get_dialect("tsql").quote_path('a."b.c"."d""e"') == '[a].[b.c].[d"e]'
     assert get_dialect("bigquery").quote_path("project-1.data.trees") == "`project-1`.`data`.`trees`"
-
-
-def test_an_index_is_named_after_a_quoted_table():
-    statements = over(1, 1, kinds=("float64",)).database("oracle").table_statements('"my.trees"')
+    model = over(1, 1, kinds=("float64",))
+    statements = model.database("oracle").table_statements('"my.trees"')
     assert statements[-1] == 'CREATE INDEX "my.trees_id" ON "my.trees" ("id")'
-
-
-def test_sqlite_takes_trees_in_a_schema():
     con = sqlite3.connect(":memory:")
-    for statement in over(1, 1, kinds=("float64",)).database("sqlite").table_statements("main.trees"):
+    for statement in model.database("sqlite").table_statements("main.trees"):
         con.execute(statement)
 
 
@@ -690,6 +685,9 @@ def test_a_threshold_below_the_least_normal_number_is_rounded_up(name):
     statements = [model.sql(dialect=name), *model.database(name).table_statements("trees")]
     assert "324" not in "".join(statements)
     assert sum("2.2250738585072014e-308" in statement for statement in statements) == 2
+    rounding = {other for other, dialect in DIALECTS.items() if not dialect.literals.has_subnormals}
+    assert rounding == {"tsql", "fabric", "redshift"}
+    assert get_dialect("trino").literal(FeatureType("float64"), 5e-324) == "5e-324"
 
 
 @pytest.mark.parametrize(
@@ -703,9 +701,3 @@ def test_oracle_reads_no_decimal_point_in_a_string(value, text):
     """TO_BINARY_DOUBLE('1.5e-300') is an error where the session's NLS_NUMERIC_CHARACTERS are ``,.``."""
     assert get_dialect("oracle").number(value) == f"TO_BINARY_DOUBLE('{text}')"
     assert float(text) == value
-
-
-def test_other_dialects_write_numbers_below_the_least_normal_one():
-    rounding = {name for name, dialect in DIALECTS.items() if not dialect.literals.has_subnormals}
-    assert rounding == {"tsql", "fabric", "redshift"}
-    assert get_dialect("trino").literal(FeatureType("float64"), 5e-324) == "5e-324"

@@ -262,25 +262,21 @@ def test_what_is_no_table_is_refused_as_data(data, message):
         fb.fit(data, "y")
 
 
-@pytest.mark.parametrize("data", [pd.Series(LABELS), pa.chunked_array([LABELS])], ids=["Series", "ChunkedArray"])
-def test_an_arrow_stream_of_a_column_is_no_table(data):
-    if not hasattr(data, "__arrow_c_stream__"):
-        pytest.skip("a Series of pandas before 3 gives no stream")
-    with pytest.raises(fb.DataError, match=rf"^the {type(data).__name__} can't be read by polars as a table \(.*\)$"):
+TEXT = pa.Array.from_buffers(
+    pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], dtype=np.int32)), pa.py_buffer(b"\xff\xfe")]
+)
+
+
+@cases("data, message", [
+    *((data, rf"the {type(data).__name__} can't be read by polars as a table \(.*\)$")  # an Arrow stream of a column
+      for data in (pd.Series(LABELS), pa.chunked_array([LABELS])) if hasattr(data, "__arrow_c_stream__")),
+    (Capsule(pa.table([pa.array(LABELS)] * 2, names=["y", "y"])),
+     r"the Capsule can't .* \(column with name 'y' has more than one occurr"),
+    (pa.table({"x": TEXT, "y": [0, 1]}), "column 'x' holds text that is not UTF-8; decode it first$"),
+])  # fmt: skip
+def test_what_arrow_has_and_polars_has_not_is_refused(data, message):
+    with pytest.raises(fb.DataError, match=f"^{message}"):
         fb.fit(data, "y")
-
-
-def test_an_arrow_stream_with_a_name_twice_is_refused():
-    table = pa.table([pa.array(LABELS), pa.array(LABELS)], names=["y", "y"])
-    with pytest.raises(fb.DataError, match=r"^the Capsule can't .* \(column with name 'y' has more than one occurr"):
-        fb.fit(Capsule(table), "y")
-
-
-def test_arrow_text_that_is_no_utf8_is_refused():
-    offsets, letters = np.array([0, 1, 2], dtype=np.int32), b"\xff\xfe"
-    text = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
-    with pytest.raises(fb.DataError, match=r"^column 'x' holds text that is not UTF-8; decode it first$"):
-        fb.fit(pa.table({"x": text, "y": [0, 1]}), "y")
 
 
 AWKWARD = [("^a.*$", "*"), ("", "a.b"), ("true", "x'\"y"), ("values", "stage_1")]

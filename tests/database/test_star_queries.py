@@ -147,22 +147,20 @@ def test_a_dbt_model_refers_to_every_table(tmp_path, star, model):
         model.database(tables={SHIPS: "ship s"}).to_dbt(tmp_path, "scored", "stg_facts")
 
 
-@cases("tables, message", [
-    ({"ship": "s"}, "tables names 'ship'; the dimensions of the model are"), (["yards"], "tables must be a dict"),
-    ({"yards": ""}, "tables must give 'yards' the name of a table"),
-    ("join", "tables must be a dict of the tables' names by dimension, or 'joined'"),
+PLAIN = fb.fit(frame(FACTS), "y", features=["x"], n_estimators=1, min_child_weight=0)
+
+
+@cases("call, message", [
+    (lambda m: m.query("t", tables={"ship": "s"}), "tables names 'ship'; the dimensions of the model are"),
+    (lambda m: m.query("t", tables=["yards"]), "tables must be a dict"),
+    (lambda m: m.query("t", tables={"yards": ""}), "tables must give 'yards' the name of a table"),
+    (lambda m: m.query("t", tables="join"), "tables must be a dict of the tables' names by dimension, or 'joined'"),
+    (lambda m: m.database().update_sql("facts", "score"), "update_sql reads the columns of one table"),
+    (lambda _: PLAIN.query("t", tables="joined"), "tables is for a model that was trained on a star"),
 ])  # fmt: skip
-def test_refused_tables(model, tables, message):
+def test_tables_that_are_none_and_what_joins_do_not_go_with(model, call, message):
     with pytest.raises(fb.ParameterError, match=message):
-        model.query("t", tables=tables)
-
-
-def test_what_joins_do_not_go_with(model):
-    with pytest.raises(fb.ParameterError, match="update_sql reads the columns of one table"):
-        model.database().update_sql("facts", "score")
-    plain = fb.fit(frame(FACTS), "y", features=["x"], n_estimators=1, min_child_weight=0)
-    with pytest.raises(fb.ParameterError, match="tables is for a model that was trained on a star"):
-        plain.query("t", tables="joined")
+        call(model)
 
 
 @pytest.mark.parametrize("name", databases("postgres", "mariadb"))

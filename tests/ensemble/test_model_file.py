@@ -113,10 +113,19 @@ def test_infinite_thresholds_come_back():
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
+def with_an_orphan() -> str:
+    """Return the file with one more leaf, which is no node's child."""
+    document = json.loads(GOLDEN)
+    for values in document["trees"][0].values():
+        values.append(values[-1])
+    return json.dumps(document)
+
+
 @cases(
     ("text", "message"),
     [
         ("", "not a frameboost model: the file is not JSON"),
+        (with_an_orphan(), "tree 0, node 5: it has 0 parents, and must have 1"),
         *((text, "not a frameboost model: the file is not JSON") for text in
           ("{", b"\xff\xfe", "\ufeff{}", GOLDEN[:400], "[" * 100_000, "[" + "1" * 5000 + "]", '{"a": "\\ud800"}')),
         ("[]", "not a frameboost model: the file holds no JSON object"),

@@ -3,7 +3,7 @@
 import datetime as dt
 import random
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 import duckdb
 import numpy as np
@@ -155,18 +155,16 @@ def test_a_relation_is_explained_as_a_frame_is():
         assert model.explain(con.table("t"), approx=approx).equals(model.explain(frame, approx=approx))
 
 
-def test_a_column_called_bias_has_no_place():
+def test_a_column_called_bias_has_no_place_and_approx_no_interactions():
     frame = pl.DataFrame({"bias": [1, 2], "y": [0.0, 1.0]})
     model = fb.fit(frame, "y", n_estimators=1)
-    for method in (model.explain, partial(model.explain, interactions=True)):
-        with pytest.raises(fb.ParameterError, match=r"^a feature is itself named 'bias', which is what .*; rename"):
-            method(frame)
-
-
-def test_contributions_are_of_features_or_of_pairs():
-    frame = pl.DataFrame({"x": [0, 1], "y": [0.0, 8.0]})
-    with pytest.raises(fb.ParameterError, match=r"^approx does not go with interactions, which are shares of Shapley"):
-        fb.fit(frame, "y", **SHARP).explain(frame, approx=True, interactions=True)
+    for how, message in (
+        ({}, "a feature is itself named 'bias', which is what .*; rename"),
+        ({"interactions": True}, "a feature is itself named 'bias', which is what .*; rename"),
+        ({"interactions": True, "approx": True}, "approx does not go with interactions, which are shares of Shapley"),
+    ):
+        with pytest.raises(fb.ParameterError, match=f"^{message}"):
+            model.explain(frame, **how)
 
 
 # --- in a database ----------------------------------------------------------------------------------------------------
