@@ -77,3 +77,14 @@ def test_every_form_scores_nan_as_missing(written):
     model.register(con, "score")
     above = con.sql("SELECT id FROM rows WHERE score(x, y, c) > 300 ORDER BY id").fetchall()
     assert [i for (i,) in above] == [i for i, v in enumerate(expected) if v > 300]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["numba", "duckdb"])
+def test_a_fit_on_the_file_is_that_on_the_frame(tmp_path, engine):
+    rows = rows_of("float64", VALUES["below"]).with_columns(y_true=pl.col("id") * 1.5)
+    rows.write_parquet(tmp_path / "rows.parquet")
+    fit = {"target": "y_true", "features": ["x", "y"], "n_estimators": 2, "engine": engine, "min_child_weight": 0}
+    for valid in (None, "x >= 3 AND id % 2 = 0", "NOT (y < 3) AND id < 8"):
+        wanted = fb.fit(rows, **fit, valid=valid).to_json()
+        assert fb.fit(duckdb.connect().read_parquet(f"{tmp_path}/*.parquet"), **fit, valid=valid).to_json() == wanted
