@@ -144,9 +144,6 @@ def test_a_sample_is_even_and_of_the_size_asked_for(monkeypatch):
     assert per_part.max() <= 105
 
 
-# --- cuts that the user brings ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @cases(
     ("column", "cuts", "expected"),

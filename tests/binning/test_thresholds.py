@@ -98,9 +98,6 @@ def test_a_threshold_of_float32_is_rounded_up():
         assert ((values.astype(np.float64) < t) == (values < edge)).all()
 
 
-# --- models -----------------------------------------------------------------------------------------------------------
-
-
 def prices(n: int = 1500) -> pl.DataFrame:
     rng = np.random.default_rng(3)
     price = np.round(rng.uniform(0, 40, n), 2)

@@ -23,9 +23,6 @@ pytestmark = pytest.mark.usefixtures("all_cores")
 SHAPE = {"n_estimators": 2, "max_depth": 3, "learning_rate": 0.5, "verbose": False}
 
 
-# --- engines, column types, kinds of table ----------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_group_bys_and_kernels_give_one_model(monkeypatch):
     """Rows are added up by a kernel where an engine has few threads, and by group-bys where it has many."""
@@ -116,9 +113,6 @@ def test_half_floats_are_floats():
     assert models[0].predict(frame).equals(frame.select(models[0].expr()).to_series())
 
 
-# --- parameters -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @cases(
     ("objective", "parameters"),
@@ -194,8 +188,6 @@ def test_cuts_from_a_sample_are_the_same_in_all_engines(monkeypatch):
     monkeypatch.setattr(binning, "SAMPLE_LIMIT", 5000)
     assert fb.fit(frame, "y", **options) != sampled[0], "the sample must have been looked at"
 
-
-# --- the order in which engines keep rows -----------------------------------------------------------------------------
 
 IN_ANY_ORDER = {
     "sampled by gradient": {"subsample": 0.4, "sampling_method": "gradient_based"},

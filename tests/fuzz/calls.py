@@ -109,9 +109,6 @@ def every() -> Iterator[Case]:
                     yield Case(entry.text, tuple(arguments.items()), (name,), entry.is_estimator)
 
 
-# --- check ------------------------------------------------------------------------------------------------------------
-
-
 def check(case: Case) -> None:
     namespace: dict[str, Any] = {}
     exec(PRELUDE, namespace)

@@ -62,8 +62,6 @@ class Stopped(Exception):  # noqa: N818, as it is no error
     """Raised by the handler of a signal and by callbacks."""
 
 
-# --- the data ---------------------------------------------------------------------------------------------------------
-
 _ROWS = """
     SELECT hash(i) % 1000 AS x, 'k' || i % 7 AS s, hash(-i) % 1000 / 7 AS y, hash(i * 3) % 2 = 0 AS late,
         1 + i % 3 AS w FROM range(2000) AS r(i)
@@ -115,9 +113,6 @@ class Workspace:
 def fit(data: object, options: dict, **more: object) -> fb.Model:
     given = {"target": "y", "features": ["x", "s"], "n_estimators": 3, "max_depth": 3, "verbose": False} | options
     return fb.fit(data, **given, **more)
-
-
-# --- check ------------------------------------------------------------------------------------------------------------
 
 
 def check(case: Case) -> None:

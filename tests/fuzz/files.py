@@ -145,9 +145,6 @@ def _nest(data: bytes, rng: random.Random) -> tuple[bytes, str]:
     return data[:at] + nested + b"," + data[at:], f"nested {depth} deep at {at}"
 
 
-# --- check ------------------------------------------------------------------------------------------------------------
-
-
 def check(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"

@@ -95,9 +95,6 @@ def _parameters(rng: np.random.Generator, features: list[Column]) -> dict:
     return drawn
 
 
-# --- check ------------------------------------------------------------------------------------------------------------
-
-
 def _relation_of(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
     to_duckdb(con, frame, "t")
     return con.sql("SELECT * EXCLUDE position FROM t ORDER BY position")

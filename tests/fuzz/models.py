@@ -74,9 +74,6 @@ def _trained(rng: np.random.Generator) -> Case | None:
     return None if isinstance(model, str) else Case(model.to_json(), columns)
 
 
-# --- check ------------------------------------------------------------------------------------------------------------
-
-
 def bits(values: Sequence, n_outputs: int) -> list[list[int]]:
     """Return the bits of margins as int64, a list for each row."""
     rows = [value if isinstance(value, list | tuple) else [value] for value in values]

@@ -145,9 +145,6 @@ def test_a_key_of_several_columns():
         assert star.collect().select("count", "v_sum").rows() == [(2, 3.0), (1, 3.0), (None, None)]
 
 
-# --- files and errors -------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def model():
     visits, orders = tables(5)

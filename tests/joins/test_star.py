@@ -98,9 +98,6 @@ def test_a_star_of_relations_is_a_relation():
         fb.join(FLIGHTS, PLANES, on="plane").relation()
 
 
-# --- errors -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("right", "how", "error", "message"),
     [
@@ -168,9 +165,6 @@ def test_a_key_may_be_of_several_tables():
             columns = "'id', 'day', 'y', 'town', 'size', 'rain'"
             with pytest.raises(fb.DataError, match=f"key column 'none' is not among the columns .*: {columns}"):
                 star.join(others[0], left_on=["town", "none"], right_on=["town", "id"], prefix="other.")
-
-
-# --- what else takes data ---------------------------------------------------------------------------------------------
 
 
 def test_auto_takes_a_star():
@@ -246,9 +240,6 @@ def test_other_ways_to_train(how):
         assert without_joins(star.of_relations(con).pipe(fb.fit, target=target, **how)) == expected
 
 
-# --- what has the key -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["frame", "relation"])
 def test_a_key_may_be_the_target(kind):
@@ -276,9 +267,6 @@ def test_a_key_may_be_the_target(kind):
         query = model.query("f", keep=["k"], output="class")
         assert con.sql(f"SELECT COUNT(*) FROM ({query}) WHERE prediction <> k").fetchall() == [(0,)]
         assert fb.cv(star, "k", folds=2, **options).height == 1
-
-
-# --- names of tables --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

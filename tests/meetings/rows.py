@@ -99,9 +99,6 @@ def _labels(
     return {"y": (signal + offset + noise) * scale}
 
 
-# --- containers -------------------------------------------------------------------------------------------------------
-
-
 def _table(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
     to_duckdb(con, frame, "given_rows")
     return con.table("given_rows")

@@ -153,9 +153,6 @@ def test_ctrl_c_as_a_block_ends_leaves_no_handler_and_no_table(monkeypatch):
         gc.collect()  # of a generator that is closed during the next fit, Python would drop an interrupt
 
 
-# --- compiling --------------------------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def ctrl_c_in_llvm(monkeypatch):
     """Press Ctrl-C while LLVM calls Python back, as where it has worked for seconds."""

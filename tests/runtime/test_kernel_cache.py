@@ -86,9 +86,6 @@ def test_kernels_work_without_any_writable_folder(tmp_path):
     assert done.stdout == "True True\n[0.0, 0.0, 8.0, 8.0]\nRuntimeWarning True\n"
 
 
-# --- damaged caches ---------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def halves(tmp_path, monkeypatch):
     """A function that imports anew a module with one kernel, ``half``, whose cache is in tmp_path / "__pycache__"."""

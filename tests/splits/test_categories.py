@@ -73,9 +73,6 @@ def random_histogram(seed: int, n_categories: int, missing: bool) -> np.ndarray:
     return histogram
 
 
-# --- no set is better -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @given(seed=SEEDS, n_categories=st.integers(1, 8), missing=st.booleans(), one_hot=st.booleans())
 @settings(max_examples=60, deadline=None)
@@ -102,9 +99,6 @@ def test_no_set_of_categories_gains_more_than_the_one_taken(seed, n_categories, 
     # The categories named are on the side that missing, and whatever else comes, does not go to.
     assert split.categories
     assert set(split.categories) <= set(present.tolist()) - {len(histogram) - 1}
-
-
-# --- the twin ---------------------------------------------------------------------------------------------------------
 
 
 def scanned(histogram: np.ndarray, p: Penalties) -> float:
@@ -171,9 +165,6 @@ def test_the_ends_of_many_categories_are_those_of_a_full_sort(max_cat_threshold)
     assert set(split.categories) == set((order[:k] if split.missing_left else order[-k:]).tolist())
 
 
-# --- by hand ----------------------------------------------------------------------------------------------------------
-
-
 def root_of(frame: pl.DataFrame, **options) -> dict:
     return fb.fit(frame, "y", max_depth=1, verbose=False, **BY_HAND, **options).trees.row(0, named=True)
 
@@ -225,31 +216,6 @@ def test_rare_categories_go_with_missing(tree_method):
     assert rare == [missing] * 3
 
 
-# --- rare categories, many categories ---------------------------------------------------------------------------------
-
-
-def noisy_rows(n_rows: int, n_categories: int, seed: int) -> pl.DataFrame:
-    """Return rows of rare categories that mean nothing, beside a number that does."""
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=n_rows)
-    s = pl.Series(rng.integers(0, n_categories, n_rows)).cast(pl.String)
-    return pl.DataFrame({"x": x, "s": s, "y": 2 * np.sin(2 * x) + 3 * rng.normal(size=n_rows)})
-
-
-def test_smoothing_lowers_the_error_on_held_out_rows():
-    training, held_out = noisy_rows(8000, 1000, 0), noisy_rows(8000, 1000, 1)
-
-    def error(**options) -> float:
-        model = fb.fit(training, "y", n_estimators=15, verbose=False, **options)
-        return float(((model.predict(held_out) - held_out["y"]) ** 2).mean() ** 0.5)
-
-    without = error(features=["x"])
-    limited, smoothed = error(cat_smooth=0), error(cat_smooth=20.0)
-    unlimited = error(cat_smooth=0, max_cat_threshold=10_000)
-    assert without <= smoothed < limited - 0.1 < unlimited - 0.2
-    assert smoothed - without < (limited - without) / 3
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"cat_smooth": 4.0}, {"max_cat_threshold": 10_000}], ids=str)
 def test_many_categories_give_one_model_in_all_engines(options):
@@ -275,28 +241,3 @@ def test_many_categories_give_one_model_in_all_engines(options):
         con.register("scored", scored)
         in_sql = con.sql(f"SELECT {models[0].sql()} AS p FROM scored").fetchnumpy()["p"]
         np.testing.assert_array_equal(predicted, in_sql)
-
-
-@METHODS
-def test_constraints_hold_across_categories(tree_method):
-    rng = np.random.default_rng(2)
-    n = 2000
-    frame = pl.DataFrame({
-        "s": pl.Series(rng.integers(0, 40, n)).cast(pl.String), "t": pl.Series(rng.integers(0, 3, n)).cast(pl.String),
-        "x": rng.integers(0, 30, n) / 3, "z": rng.normal(size=n),
-    })  # fmt: skip
-    y = np.sin(frame["x"]) * (1 + (frame["s"].cast(pl.Int64) % 3)) + frame["z"] * (frame["t"] == "1") + frame["x"]
-    options = {"n_estimators": 5, "max_depth": 5, "tree_method": tree_method, "verbose": False}
-    constraints = {"monotone_constraints": {"x": 1}, "interaction_constraints": [["s", "x"], ["t", "z"]]}
-    model = fb.fit(frame.with_columns(y=y), "y", **options, **constraints)
-    for (_,), rows in model.trees.group_by("tree"):
-        above = {0: frozenset()}
-        for row in rows.sort("node").iter_rows(named=True):
-            path = above[row["node"]]
-            if row["feature"] is not None:
-                path |= {row["feature"]}
-                assert path <= {"s", "x"} or path <= {"t", "z"}
-                above[row["left"]] = above[row["right"]] = path
-    assert model.trees["categories"].count() > 10
-    raised = model.predict(frame.with_columns(pl.col("x") + 1))
-    assert (raised >= model.predict(frame)).all()

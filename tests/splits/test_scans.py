@@ -54,14 +54,6 @@ def test_a_split_must_gain_more_than_the_least():
     assert scan(FOUR_BINS, least=np.nextafter(gain, 0.0))[0]
 
 
-def test_a_child_must_be_heavy_enough():
-    # Both children of the best split have H of 3 or more; asked for 4, only bins 0 to 3 against nothing would be left.
-    found, position, missing_left, gain, *_ = scan(FOUR_BINS, min_child_weight=3.0)
-    assert (found, position, missing_left) == (True, 2, 1)
-    assert gain == pytest.approx(10.05)
-    assert not scan(FOUR_BINS, min_child_weight=4.0)[0]
-
-
 def test_a_monotone_constraint_leaves_presence_alone():
     # Weights fall from left to right in every cut: -G/(H+1) of the left ones is positive, that of the right is not.
     assert scan([(-4, 2), (4, 2), (0, 0)], direction=1)[0] is False
@@ -112,19 +104,6 @@ def test_the_candidates_of_four_categories():
     with_missing[-1] = (1, 1)
     assert candidates(with_missing) == (False, 4, 4, [A, D, B, C], [C, B, D, A])
     assert candidates(with_missing, max_cat_to_onehot=5)[:3] == (True, 5, 4)
-
-
-def test_the_best_sorted_partition_of_four_categories():
-    found, position, missing_left, gain, GL, HL = scan_four(FOUR_CATEGORIES)
-    assert (found, position, missing_left, GL, HL) == (True, 2, 1, -8.0, 5.0)
-    assert gain == pytest.approx(12.8 + 16.2 - 0.1)
-
-
-def test_one_category_against_the_rest():
-    # a: 36/2 + 25/8; b: 4/2 + 9/8; c: 36/3 + 49/7; d: 9/3 + 4/7. The best one, a, goes right alone.
-    found, position, missing_left, gain, GL, HL = scan_four(FOUR_CATEGORIES, max_cat_to_onehot=5)
-    assert (found, position, missing_left, GL, HL) == (True, 1, 1, -5.0, 8.0)
-    assert gain == pytest.approx(18 + 25 / 8 - 0.1)
 
 
 def test_missing_values_go_with_the_category_or_with_the_rest():

@@ -61,9 +61,6 @@ def test_a_gain_of_at_most_1e_minus_6_makes_no_split(tree_method, size, leaves):
     assert fb.fit(frame, "y", tree_method=tree_method, **BY_HAND).trees["feature"].null_count() == leaves
 
 
-# --- categories -------------------------------------------------------------------------------------------------------
-
-
 class Histograms:
     """A stand-in for an engine: rows with gradients, in nodes that the test names."""
 
@@ -97,9 +94,6 @@ def test_a_category_never_seen_in_a_node_goes_with_missing(tree_method):
     scored = pl.DataFrame({"x": [0.0, 0.0, 1.0], "s": ["c", "zebra", "a"]})
     assert model.predict(frame).to_list() == [8.0, 8.0, 2.0, 2.0, -30.0, -30.0, -20.0]
     assert model.predict(scored).to_list() == [2.0, 2.0, -20.0]
-
-
-# --- histograms -------------------------------------------------------------------------------------------------------
 
 
 def histograms_of(pool: HistogramPool, nodes: list[OpenNode]) -> np.ndarray:

@@ -115,8 +115,6 @@ def saabas(model: fb.Model, row: Row) -> list[float]:
     return out
 
 
-# --- Lundberg, Erion & Lee 2018, algorithm 2 --------------------------------------------------------------------------
-
 Path = list[tuple[int, float, float, float]]  # feature, z, o, w
 
 

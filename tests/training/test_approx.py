@@ -28,9 +28,6 @@ SHAPE = {"n_estimators": 2, "max_depth": 3, "learning_rate": 0.5, "verbose": Fal
 STRUCTURE = ["tree", "node", "feature", "categories", "missing", "left", "right", "gain", "cover", "value"]
 
 
-# --- the twin ---------------------------------------------------------------------------------------------------------
-
-
 def naive_cuts(values: list[float], h: list[float], max_bin: int) -> list[float]:
     """Return the first value of each part of the ranks but the first, by the definition (equations 8 and 9)."""
     distinct = sorted(set(values))
@@ -65,9 +62,6 @@ def proposed(frame: pl.DataFrame, h: list[float], max_bin: int, proposal: str, e
         if proposal == "global":
             return [list(bins.cuts) for bins in made.rebin(max_bin)]
         return [list(bins.cuts[0]) for bins in made.node_bins([0], max_bin)]
-
-
-# --- cuts -------------------------------------------------------------------------------------------------------------
 
 
 @PROPOSALS
@@ -148,9 +142,6 @@ def test_every_node_is_cut_by_its_own_rows(engine):
         np.testing.assert_array_equal(found.histogram[place, :, 0], 2 * found.histogram[place, :, 1])
 
 
-# --- one model in all engines -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
@@ -185,9 +176,6 @@ def test_validation_follows(engine, proposal):
         p = model.predict(rows).to_numpy()
         loss = -np.where(rows["late"], np.log(p), np.log1p(-p)).mean()
         assert model.history[f"{part}_logloss"][-1] == pytest.approx(loss, rel=1e-9)
-
-
-# --- beside hist, exact and XGBoost -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("objective", LABELS)
@@ -239,9 +227,6 @@ def test_random_trees_of_few_values_are_xgboosts():
         counts += compare_models(case, "approx")
     assert counts["splits"] > 50
     assert share_equal(counts) > 0.95, counts
-
-
-# --- what does not go together ----------------------------------------------------------------------------------------
 
 
 @cases(

@@ -25,8 +25,6 @@ SQUARED, LOGISTIC = "reg:squarederror", "binary:logistic"
 METHODS = pytest.mark.parametrize("tree_method", ["hist", "exact"])
 
 
-# --- XGBoost ----------------------------------------------------------------------------------------------------------
-
 # No `max_leaves` level by level: XGBoost makes splits on presence either way round, and then spends the budget on the
 # children in that order.
 SHAPES = ({}, {"grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0, "gamma": 0.5})
@@ -210,9 +208,6 @@ def test_a_bound_is_the_middle_of_the_two_weights():
     assert gains == {0: 162.0 - 81.0, 1: 2.0, 2: 91.75}
 
 
-# --- interactions -----------------------------------------------------------------------------------------------------
-
-
 def test_a_path_may_go_on_in_any_set_that_holds_it():
     parameters = Parameters(interaction_constraints=[["a", "b"], ["a", "c", "d"], ["e"]])
     features = [Feature(name, FeatureType("float64")) for name in "abcdef"]
@@ -222,9 +217,6 @@ def test_a_path_may_go_on_in_any_set_that_holds_it():
     allowed = constraints.limits(nodes, np.ones((7, 6), dtype=bool)).allowed
     assert allowed.shape == (7, 6)
     assert ["".join(np.array(list("abcdef"))[row]) for row in allowed] == list(expected.values())
-
-
-# --- the parts --------------------------------------------------------------------------------------------------------
 
 
 @given(*[st.floats(-50, 50)] * 3, st.floats(0.01, 50), st.floats(0, 3), st.sampled_from([0.0, 1.0]))
@@ -261,9 +253,6 @@ def test_bounds_are_inherited_and_narrowed():
     assert divided(node(), 2, (1.0, 3.0)) == [(-5.0, 5.0), (-5.0, 5.0)]
     assert divided(node(), 0, (3.0, 1.0), threshold=None) == [(2.0, 5.0), (-5.0, 2.0)]
     assert divided(node(), 1, (1.0, 3.0), threshold=None) == [(-5.0, 2.0), (2.0, 5.0)]
-
-
-# --- what is given, and what is not -----------------------------------------------------------------------------------
 
 
 DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "s": ["a", "b"] * 10, "z": [5, 6, 7, 8, 9] * 4, "y": [0, 0, 1, 5] * 5})

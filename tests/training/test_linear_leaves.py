@@ -27,9 +27,6 @@ def two_lines() -> pl.DataFrame:
     return pl.DataFrame({"x": x, "y": [float(2 * v if v < 20 else 200 - v) for v in x]})
 
 
-# --- by hand ----------------------------------------------------------------------------------------------------------
-
-
 @cases("engine", ENGINES)
 def test_without_a_penalty_each_leaf_is_its_line(engine):
     frame = two_lines()
@@ -95,9 +92,6 @@ def test_a_model_shows_its_slopes():
         assert line == pytest.approx(start, abs=1e-7)
 
 
-# --- by numpy ---------------------------------------------------------------------------------------------------------
-
-
 def test_each_leaf_is_a_ridge_regression_on_the_features_of_its_path():
     rng = np.random.default_rng(0)
     n = 1500
@@ -159,9 +153,6 @@ def test_a_feature_that_another_one_repeats_has_no_slope():
     np.testing.assert_allclose(slopes[0], [3.0, 0.0], rtol=1e-9)
 
 
-# --- the promises -----------------------------------------------------------------------------------------------------
-
-
 def random_rows(rng: np.random.Generator, n: int) -> pl.DataFrame:
     x = rng.normal(size=(n, 3)) * 10.0 ** rng.integers(-3, 6, 3) + rng.choice([0.0, 1e7])
     frame = pl.DataFrame({f"x{i}": x[:, i] for i in range(3)})
@@ -215,12 +206,6 @@ def test_neither_threads_nor_the_order_of_rows_matter(monkeypatch):
     con = duckdb.connect()
     con.register("frame", shuffled)
     assert fb.fit(con.sql("SELECT * FROM frame"), engine="duckdb", **options).to_json() == first
-
-
-# --- is it any good? --------------------------------------------------------------------------------------------------
-
-
-# --- what does not go with it -----------------------------------------------------------------------------------------
 
 
 @cases(

@@ -172,9 +172,6 @@ def test_estimators_are_cloned_and_pickled(client, frame):
         pickle.loads(pickle.dumps(estimator)).fit(features, target)
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
-
-
 def test_other_versions_are_refused():
     own = {"frameboost": "0.1.0", "polars": "2.0"}
     check_versions(own, {"tcp://x": own, "tcp://y": OSError("connection lost")})

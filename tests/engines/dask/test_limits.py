@@ -67,9 +67,6 @@ def test_a_worker_that_cannot_hold_its_rows_keeps_them_in_files(files):
     assert " more, and Dask ends a worker at 95% of its limit; give workers memory_limit='" in says
 
 
-# --- plans, without a cluster -----------------------------------------------------------------------------------------
-
-
 def request(left: int | None = None) -> EngineRequest:
     features = tuple(Feature(f"x{k}", FeatureType("float32")) for k in range(N_FEATURES))
     source = open_source(pl.LazyFrame(schema={f"x{k}": pl.Float32 for k in range(N_FEATURES)} | {"y": pl.Int8}))
@@ -126,9 +123,6 @@ def test_a_worker_without_room_is_told_in_figures():
     enough = Room(memory._replace(limit=wanted), memory._replace(limit=wanted).left(0.8), 1)
     assert no_room(enough, need, [2 * 10**6], request(), fits_files=True) == ""
     assert no_room(Room(memory._replace(limit=None), None, 1), need, [2 * 10**6], request(), fits_files=True) == ""
-
-
-# --- the way of messages ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -121,9 +121,6 @@ def test_partitions_that_cannot_be_read_are_named(client):
         assert says in str(error.value)
 
 
-# --- without a cluster ------------------------------------------------------------------------------------------------
-
-
 def with_objects() -> pd.DataFrame:
     frame = pandas_frame()
     frame["day"] = [date(2020, 1, 1) + timedelta(int(x)) for x in range(N_ROWS)]

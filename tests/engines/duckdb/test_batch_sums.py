@@ -7,50 +7,12 @@ import tracemalloc
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from frameboost.binning.arrays import add_codes
 from frameboost.data import duckdb_session
 from frameboost.data.duckdb_session import DuckDBSession, read_batches
 from frameboost.engines.duckdb.engine import MAX_CACHED_KEYS, sums_by_key_pay
-from frameboost.engines.duckdb.star.kernels import add_codes_of_keys, add_sums_of_keys
 from frameboost.engines.duckdb.star.keys import StarDimension
-
-N_SLOTS = 40
-
-
-@settings(deadline=None, max_examples=15)
-@given(st.integers(0, 10**6), st.integers(0, 400), st.sampled_from([np.uint8, np.uint32]), st.booleans())
-def test_kernels(seed, n_rows, kind, is_sorted):
-    rng = np.random.default_rng(seed)
-    n_places, n_keys, slots = 3, 12, np.array([30, 0, 10])
-    places = rng.integers(0, n_places, n_rows).astype(np.uint32)
-    keys = rng.integers(0, n_keys, n_rows).astype(np.uint32)
-    keys = np.sort(keys) if is_sorted else keys
-    g, h = rng.integers(-8, 8, n_rows) / 4, rng.integers(1, 4, n_rows) / 2
-    codes = rng.integers(0, 10, (n_keys, 3)).astype(kind)
-    pairs = np.stack([g, h], axis=1)
-
-    expected = np.full((n_places, N_SLOTS, 2), 9.0)
-    np.add.at(expected, (places[:, None], slots + codes[keys].astype(int)), pairs[:, None])
-    found = np.full((n_places, N_SLOTS, 2), 9.0)
-    add_codes_of_keys(places, keys, g, h, codes, slots, found)
-    np.testing.assert_array_equal(found, expected)
-
-    sums, by_key = np.zeros((n_places, n_keys, 2)), np.zeros((n_places, n_keys, 2))
-    add_codes(places, keys, 0, g, h, sums)
-    np.add.at(by_key, (places, keys), pairs)
-    np.testing.assert_array_equal(sums, by_key)
-    found = np.full((n_places, N_SLOTS, 2), 9.0)
-    add_sums_of_keys(sums, codes, slots, found)
-    np.testing.assert_array_equal(found, expected)
-
-    own = rng.integers(0, 10, n_rows).astype(kind)
-    expected, found = np.ones((n_places, N_SLOTS, 2)), np.ones((n_places, N_SLOTS, 2))
-    np.add.at(expected, (places, 30 + own.astype(int)), pairs)
-    add_codes(places, own, 30, g, h, found)
-    np.testing.assert_array_equal(found, expected)
 
 
 def test_sums_by_key_pay_with_many_rows_for_each_and_few_keys():

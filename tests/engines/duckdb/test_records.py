@@ -6,8 +6,6 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning.bins import Bins, SlotLayout
@@ -16,7 +14,6 @@ from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.duckdb.engine import KeyCodes, TreeGradients
 from frameboost.engines.duckdb.records import engine
 from frameboost.engines.duckdb.records.engine import HeldWords, RecordNodes, RowGradients, StoredWords, WordLayout
-from frameboost.engines.duckdb.records.kernels import move_records, take, unpack
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
@@ -109,40 +106,6 @@ def test_facts_are_moved_and_added_up(monkeypatch, holds_words, n_threads, fewes
         found = session.columns(f"SELECT value FROM {SHOWN}")["value"]
         np.testing.assert_array_equal(found, node_of.astype(float))
         session.close()
-
-
-@settings(deadline=None, max_examples=10)
-@given(st.integers(0, 10**6), st.sampled_from([np.uint8, np.uint16, np.uint32]))
-def test_kernels(seed, dtype):
-    rng = np.random.default_rng(seed)
-    n_facts, n_keys, n_codes = 50, 6, 5
-    words = rng.integers(0, 1 << 63, (2, n_facts), dtype=np.uint64)
-    for shift in (0, 16, 32):
-        out = np.empty(n_facts, dtype)
-        unpack(words[0], shift, out)
-        np.testing.assert_array_equal(out, (words[0] >> np.uint64(shift)) & np.uint64(np.iinfo(dtype).max))
-    rows = rng.integers(0, n_facts, 30).astype(np.uint32)
-    taken = np.empty(30, np.uint64)
-    take(words[1], rows, taken)
-    np.testing.assert_array_equal(taken, words[1][rows])
-
-    # Node 0 is split by a key in bits 8 to 15 of the second word, its child 2 by a code of the first word's own.
-    words[1] = (words[1] & ~np.uint64(0xFF00)) | (rng.integers(0, n_keys, n_facts).astype(np.uint64) << np.uint64(8))
-    words[0] = (words[0] & ~np.uint64(0xFF)) | rng.integers(0, n_codes, n_facts).astype(np.uint64)
-    by_key = rng.integers(0, n_codes, (n_keys, 3)).astype(np.uint8)
-    codes = np.concatenate([np.arange(n_codes, dtype=np.uint8), by_key.ravel()])
-    children = rng.permuted([[1, 2], [3, 4]], axis=1)[:, rng.integers(0, 2, n_codes)].ravel().astype(np.uint32)
-    fields = np.array([[1, 8, 0xFF, n_codes, 3, 2, 0], [0, 0, 0xFF, 0, 1, 0, n_codes]], np.uint64)
-    numbers = rng.choice([0, 2, 5], n_facts).astype(np.uint16)
-    after = numbers.copy()
-    move_records(
-        after, np.array([0, -1, 1, -1, -1, -1], np.int32), np.array([each.ctypes.data for each in words], np.uint64),
-        fields, codes, children,
-    )  # fmt: skip
-    keys, own = (words[1] >> np.uint64(8)) & np.uint64(0xFF), (words[0] & np.uint64(0xFF)).astype(int)
-    expected = np.where(numbers == 0, children[:n_codes][by_key[keys.astype(int), 2]], numbers)
-    expected = np.where(expected == 2, children[n_codes:][own], expected)
-    np.testing.assert_array_equal(after, expected)
 
 
 def test_codes_and_keys_in_words():

@@ -19,7 +19,6 @@ from frameboost.engines.memory.sparse import SparseColumns, bundle_exclusive, co
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
-from tests.support.naive_kernels import naive_build_histograms
 
 SEEDS = st.integers(0, 2**32 - 1)
 NONE = Stats(0.0, 0.0)
@@ -70,6 +69,15 @@ def parted(rng, workers, split, plain, *others):
     return partition
 
 
+def check_sums(rng, plain, found, partition, nodes, workers):
+    """Hold the sums of nodes to those of dense codes."""
+    pairs = np.stack([rng.integers(-40, 40, plain.n_rows) / 8, rng.integers(0, 9, plain.n_rows) / 8], axis=1)
+    out, expected = np.full((2, 4, found.layout.n_slots, 2), 0.5)
+    for codes, sums in ((found, out), (plain, expected)):
+        codes.sum_by_bin(partition, nodes, pairs, sums, np.array([3, 0])[: len(nodes)], workers)
+    np.testing.assert_array_equal(out, expected)
+
+
 def sparse_frame(rng, n, features):
     """Return columns of which most values are 0, at most 9 others, and some NULL."""
     columns = {}
@@ -109,20 +117,12 @@ def test_histograms_are_those_of_dense_codes(seed, n_jobs):
     n = int(rng.choice([40, 5000]))
     frame = sparse_frame(rng, n, 5)
     dense_ones = rng.permutation(5)[: rng.integers(0, 5)]
-    pairs = np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
     with closing(Workers(n_jobs)) as workers:
         plain = binned(frame, None, workers)
         common = {i: int(np.bincount(plain.columns[i]).argmax()) for i in range(5) if i not in dense_ones}
         found = binned(frame, common, workers)
         partition = parted(rng, workers, Split(1, 1.0, NONE, NONE, missing_left=True, bin=2), plain, found)
-        out = np.full((4, found.layout.n_slots, 2), 0.5)
-        found.sum_by_bin(partition, [2, 1], pairs, out, np.array([3, 0]), workers)
-        pieces = [[[2, 1].index(node), start, stop] for node, start, stop in partition.pieces.tolist()]
-    codes = np.stack([plain.columns[i] for i in range(5)], axis=1)
-    expected = naive_build_histograms(
-        codes, partition.rows, pieces, pairs, found.layout.offsets[:-1], np.full_like(out, 0.5), [3, 0], is_first=True
-    )
-    np.testing.assert_array_equal(out, expected)
+        check_sums(rng, plain, found, partition, [2, 1], workers)
 
 
 @given(SEEDS)
@@ -215,7 +215,6 @@ def test_histograms_of_bundles_are_those_of_dense_codes(seed, n_jobs):
     rng = np.random.default_rng(seed)
     n = int(rng.choice([60, 3000]))
     frame = one_hot_frame(rng, n, [5, 6, 9, 5])
-    pairs = np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
     with closing(Workers(n_jobs)) as workers, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse, "MIN_BUNDLED_ENTRIES", 1)
         patch.setattr(sparse, "MIN_BUNDLED_ROWS", 0)
@@ -226,10 +225,7 @@ def test_histograms_of_bundles_are_those_of_dense_codes(seed, n_jobs):
         assert found.sparse.bundles is not None
         assert found.sparse.additions_per_row == found.sparse.bundles.codes.shape[1]
         partition = parted(rng, workers, Split(2, 1.0, NONE, NONE, missing_left=True, bin=0), plain, found)
-        out, expected = np.full((2, 3, found.layout.n_slots, 2), 0.5)
-        for binned_columns, sums in ((found, out), (plain, expected)):
-            binned_columns.sum_by_bin(partition, [2, 1], pairs, sums, np.array([1, 0]), workers)
-    np.testing.assert_array_equal(out, expected)
+        check_sums(rng, plain, found, partition, [2, 1], workers)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.2])
@@ -237,17 +233,13 @@ def test_histograms_of_all_rows_are_those_of_dense_codes(share):
     n = 5000
     rng = np.random.default_rng(4)
     frame = pl.DataFrame({f"x{i}": np.where(rng.random(n) < share, rng.integers(1, 4, n), 0) for i in range(2)})
-    pairs = np.stack([rng.integers(-40, 40, n) / 8, rng.integers(0, 9, n) / 8], axis=1)
     with closing(Workers(2)) as workers:
         workers.smallest = lambda size: 100  # several shares
         plain, found = binned(frame, None, workers), binned(frame, {0: 0, 1: 0}, workers)
         partition = RowPartition(n, workers)
         partition.start_tree()
-        out, expected = np.full((2, 2, found.layout.n_slots, 2), 0.5)
         assert len(partition.shares([0], 100)[1]) == 3
-        found.sum_by_bin(partition, [0], pairs, out, np.array([1]), workers)
-        plain.sum_by_bin(partition, [0], pairs, expected, np.array([1]), workers)
-    np.testing.assert_array_equal(out, expected)
+        check_sums(rng, plain, found, partition, [0], workers)
     assert found.sparse.steps.dtype == (np.uint16 if share == 0.001 else np.uint8)
 
 
@@ -272,46 +264,33 @@ def test_which_columns_are_sparse(any_size):
 SETTINGS = {
     "deep": {"max_depth": 8, "subsample": 0.7},
     "leaf by leaf": {"grow_policy": "lossguide", "max_leaves": 40, "max_depth": 0, "colsample_bynode": 0.5},
-    "symmetric": {"grow_policy": "symmetric"},
     "forest": {"num_parallel_tree": 3, "subsample": 0.5, "booster": "dart", "rate_drop": 0.5},
-    "absolute error": {"objective": "reg:absoluteerror"},
     "shards": {"shards": 3},
+    "symmetric": {"grow_policy": "symmetric"},
+    "absolute error": {"objective": "reg:absoluteerror"},
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_models_are_those_of_dense_columns(any_size, seen, monkeypatch, name):
-    rng = np.random.default_rng(3)
-    n = 2000
-    frame = sparse_frame(rng, n, 12).with_columns(
-        dense=pl.Series(rng.normal(size=n)),
-        text=pl.Series(rng.choice(["a", "b", "c", "d", "e", "f"], n, p=[0.9] + [0.02] * 5)),
-    )
-    target = frame.select(pl.sum_horizontal(pl.col("^x.*$").fill_null(3)) + pl.col("dense")).to_series()
+@pytest.mark.parametrize(
+    ("name", "is_one_hot"), [*((name, False) for name in SETTINGS), *((name, True) for name in [*SETTINGS][:4])]
+)
+def test_models_are_those_of_dense_columns(any_size, bundled, seen, monkeypatch, name, is_one_hot):
+    rng, n = np.random.default_rng(3), 3000
+    if is_one_hot:
+        frame = one_hot_frame(rng, n, [5, 6, 9, 5])
+    else:
+        frame = sparse_frame(rng, n, 12).with_columns(text=pl.Series(rng.choice([*"abcdef"], n, p=[0.9] + [0.02] * 5)))
+        monkeypatch.setattr(sparse, "MAX_DENSE_BYTES", 2 * n)
+        monkeypatch.setattr(sparse, "MIN_DENSE_COLUMNS", 1)
+    frame = frame.with_columns(dense=pl.Series(rng.normal(size=n)))
+    target = pl.sum_horizontal(pl.col(pl.Float64).fill_null(3))
     frame = frame.with_columns(y=target + pl.Series(rng.normal(size=n)))
-    monkeypatch.setattr(sparse, "MAX_DENSE_BYTES", 2 * n)
-    monkeypatch.setattr(sparse, "MIN_DENSE_COLUMNS", 1)
     monkeypatch.setattr(engine, "MIN_SORTED", 1 << 10)
     arguments = {"target": "y", "valid": 0.2, "n_estimators": 2} | SETTINGS[name]
     found = fb.fit(frame, **arguments)
     assert seen
-    assert None not in seen
+    assert all(each is not None and (each.bundles is not None) == is_one_hot for each in seen)
     monkeypatch.setattr(columns.FrameColumns, "find_sparse", lambda *_: {})
     expected = fb.fit(frame, **arguments)
     assert found == expected
     assert found.history.equals(expected.history)
-
-
-@pytest.mark.parametrize("name", ["deep", "leaf by leaf", "forest", "shards"])
-def test_models_of_bundles_are_those_of_dense_columns(any_size, bundled, seen, monkeypatch, name):
-    rng = np.random.default_rng(5)
-    n = 3000
-    frame = one_hot_frame(rng, n, [5, 6, 9, 5]).with_columns(dense=pl.Series(rng.normal(size=n)))
-    frame = frame.with_columns(y=pl.sum_horizontal(pl.all().fill_null(3)) + pl.Series(rng.normal(size=n)))
-    monkeypatch.setattr(engine, "MIN_SORTED", 1 << 10)
-    arguments = {"target": "y", "valid": 0.2, "n_estimators": 2} | SETTINGS[name]
-    found = fb.fit(frame, **arguments)
-    assert seen
-    assert all(each.bundles is not None for each in seen)
-    monkeypatch.setattr(columns.FrameColumns, "find_sparse", lambda *_: {})
-    assert fb.fit(frame, **arguments) == found

@@ -1,4 +1,4 @@
-"""Quantiles over several shards are those of numpy over all rows."""
+"""Quantiles of leaves, over all rows and over several shards, are those of numpy."""
 
 from functools import partial
 
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frameboost.engines.frame import interpolated_quantile, weighted_quantile
 from frameboost.engines.shards import quantiles
 from frameboost.engines.shards.quantiles import NodeValues, interpolated_quantiles, weighted_quantiles
 
@@ -85,3 +86,14 @@ def test_many_rows_are_selected_in_three_calls(values):
     found = interpolated_quantiles([part.start() for part in parts], 0.3, *asked(parts, calls))
     assert found[0] == pytest.approx(np.quantile(values, 0.3, method="weibull"), rel=1e-12)
     assert len(calls) <= 4  # the start, pivots, the values between, and these two once more at most
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 999])
+@pytest.mark.parametrize("alpha", [0.001, 0.25, 0.5, 0.9, 0.999])
+def test_quantiles_are_numpys(n, alpha):
+    rng = np.random.default_rng(n)
+    values = rng.normal(size=n).round(1)  # with ties
+    assert interpolated_quantile(values, alpha) == pytest.approx(np.quantile(values, alpha, method="weibull"))
+    weights = rng.integers(1, 4, n).astype(float)
+    expected = np.quantile(values, alpha, method="inverted_cdf", weights=weights)
+    assert weighted_quantile(values, weights, alpha) == expected

@@ -120,9 +120,6 @@ def test_files_are_divided_between_queries(tmp_path):
     assert_equal(whole, *(fb.fit(tmp_path / "*.parquet", "label", shards=n, **options) for n in (2, 3, 50)))
 
 
-# --- data in parts ----------------------------------------------------------------------------------------------------
-
-
 def test_frames_follow_each_other():
     frame = every_type(300, seed=9).with_columns(
         string=pl.when(pl.int_range(300) < 40).then(pl.lit("rare")).otherwise("string")
@@ -215,9 +212,6 @@ def test_a_frame_that_scans_files_is_divided_unread(tmp_path):
         if is_divided:
             options = {"subsample": 0.7, "valid": "amount > 0", **SHAPE}
             assert_equal(fb.fit(whole, "amount", **options), fb.fit(data, "amount", shards=4, **options))
-
-
-# --- rows that can't be trained on ------------------------------------------------------------------------------------
 
 
 def in_files(folder, *parts: pl.DataFrame) -> str:
