@@ -80,18 +80,15 @@ def test_no_setting_minds_them(options):
     "none",
     [
         None, np.nan, pd.Categorical([None] * N), pd.array([pd.NA] * N, dtype="Int64"), pd.array([pd.NA] * N, "string"),
-        pd.array([pd.NaT] * N, dtype="datetime64[ns]"), pd.array([pd.NA] * N, dtype="boolean"),
+        pd.array([pd.NaT] * N, dtype="datetime64[ns]"), pd.array([pd.NA] * N, dtype="boolean"), pa.nulls(N),
     ],
-    ids=["object", "float", "category", "Int64", "string", "datetime", "boolean"],
+    ids=["object", "float", "category", "Int64", "string", "datetime", "boolean", "arrow"],
 )  # fmt: skip
-def test_pandas_columns_without_a_value(none, trees):
-    assert fb.fit(FRAME.to_pandas().assign(e=none), "y", **SHAPE).trees.equals(trees)
-
-
-def test_arrow_nulls(trees):
-    names = ["x", "c", "k", "y"]
-    table = pa.table({name: FRAME[name].to_arrow() for name in names} | {"e": pa.nulls(N)})
-    assert fb.fit(table, "y", **SHAPE).trees.equals(trees)
+def test_columns_of_pandas_and_arrow_without_a_value(none, trees):
+    frame = (
+        FRAME.to_arrow().append_column("e", none) if isinstance(none, pa.Array) else FRAME.to_pandas().assign(e=none)
+    )
+    assert fb.fit(frame, "y", **SHAPE).trees.equals(trees)
 
 
 # --- rows to score, evaluate and train on further: a column that has values in training has none ----------------------

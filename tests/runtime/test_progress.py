@@ -45,8 +45,12 @@ def test_a_person_at_a_terminal_sees_trees_loss_and_time(impatient, monkeypatch)
     assert "<" in text  # tqdm's time passed < time left
 
 
-def test_a_log_file_stays_clean(impatient, monkeypatch):
-    assert shown(monkeypatch, io.StringIO()) == ""
+@pytest.mark.parametrize(("stream", "verbose", "is_shown"), [
+    (io.StringIO, None, False), (io.StringIO, True, True), (Terminal, False, False), (Terminal, True, True),
+])  # fmt: skip
+def test_it_is_shown_elsewhere_or_not_as_asked_for(impatient, monkeypatch, stream, verbose, is_shown):
+    text = shown(monkeypatch, stream(), verbose=verbose)
+    assert ("rmse=" in text) == bool(text) == is_shown
 
 
 @pytest.mark.parametrize(("verbose", "lines"), [(None, 1), (True, 1), (False, 0)])
@@ -61,14 +65,6 @@ def test_a_log_file_says_what_a_long_compilation_is(monkeypatch, verbose, lines)
             assert sys.stderr.getvalue() == "" or verbose or now[0] >= 51
             now[0] += 0.5
     assert sys.stderr.getvalue() == "frameboost: compiling kernels, once on this machine ...\n" * lines
-
-
-def test_verbose_false_is_silent_at_a_terminal(impatient, monkeypatch):
-    assert shown(monkeypatch, Terminal(), verbose=False) == ""
-
-
-def test_verbose_true_shows_it_anywhere(impatient, monkeypatch):
-    assert "rmse=" in shown(monkeypatch, io.StringIO(), verbose=True)
 
 
 def test_short_work_shows_nothing(monkeypatch):

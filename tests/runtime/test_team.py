@@ -2,7 +2,7 @@
 
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import numba
 import numpy as np
@@ -23,6 +23,17 @@ def note(done, addend, item):
 noting = outlined(note)
 
 
+@contextmanager
+def serving(team, n_threads):
+    """Have threads take part in the work of a team."""
+    threads = [threading.Thread(target=serve, args=(team, 1 << 16)) for _ in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    yield
+    for thread in threads:
+        thread.join()
+
+
 @numba.njit(nogil=True)
 def note_all(team, done, addend, count):
     share_out(team, noting((done, addend)), count)
@@ -32,26 +43,18 @@ def note_all(team, done, addend, count):
 def test_every_item_is_done_once(n_threads):
     team, done, expected = np.zeros(SIZE, dtype=np.int64), np.zeros(70), np.zeros(70)
     note_all(team, done, 0.0, 0)  # which compiles it
-    threads = [threading.Thread(target=serve, args=(team, 1 << 16)) for _ in range(n_threads)]
-    for thread in threads:
-        thread.start()
-    for turn, count in enumerate(np.random.default_rng(0).integers(0, 70, 3000).tolist()):
-        note_all(team, done, float(turn), count)
-        expected[:count] += turn  # all are done by now
-        assert done.tolist() == expected.tolist()
-    for thread in threads:
-        thread.join()
+    with serving(team, n_threads):
+        for turn, count in enumerate(np.random.default_rng(0).integers(0, 70, 3000).tolist()):
+            note_all(team, done, float(turn), count)
+            expected[:count] += turn  # all are done by now
+            assert done.tolist() == expected.tolist()
 
 
 def test_every_one_of_200_000_items_is_done_once():
     team, done = np.zeros(SIZE, dtype=np.int64), np.zeros(200_000)
-    threads = [threading.Thread(target=serve, args=(team, 1 << 16)) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    note_all(team, done, 1.0, 200_000)
-    assert (done == 1.0).all()
-    for thread in threads:
-        thread.join()
+    with serving(team, 2):
+        note_all(team, done, 1.0, 200_000)
+        assert (done == 1.0).all()
 
 
 def test_without_a_team_the_caller_runs_all_items():
@@ -82,14 +85,10 @@ def test_items_take_views_of_arrays_in_tuples():
     sums, values, more = np.zeros(200), rng.random(200), rng.random((200, 3))
     expected = 2.0 * (values[::-1].cumsum()[::-1] + more[:, :2].sum(axis=1))
     team = np.zeros(SIZE, dtype=np.int64)
-    threads = [threading.Thread(target=serve, args=(team, 1 << 16)) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for turn in range(1, 200):
-        add_all_views(team, sums, values, more, 2.0)
-        np.testing.assert_allclose(sums, turn * expected, rtol=1e-12)
-    for thread in threads:
-        thread.join()
+    with serving(team, 2):
+        for turn in range(1, 200):
+            add_all_views(team, sums, values, more, 2.0)
+            np.testing.assert_allclose(sums, turn * expected, rtol=1e-12)
 
 
 def test_threads_start_on_demand_and_end_when_idle():

@@ -183,16 +183,6 @@ def test_few_categories_are_split_one_against_the_rest(tree_method):
 
 
 @METHODS
-def test_missing_may_go_with_the_one_category(tree_method):
-    frame = pl.DataFrame({"s": ["a", "b", "c", None] * 4, "y": [1.0, 9.0, 1.0, 9.0] * 4})
-    root = root_of(frame, tree_method=tree_method)
-    assert (root["categories"], root["missing"]) == (["a", "c"], "right")
-    frame = pl.DataFrame({"s": ["a", "b", "c", None] * 4, "y": [1.0, 1.0, 1.0, 9.0] * 4})
-    root = root_of(frame, tree_method=tree_method)
-    assert (root["categories"], root["missing"]) == (["a", "b", "c"], "right")
-
-
-@METHODS
 def test_a_set_holds_fewer_categories_than_max_cat_threshold(tree_method):
     names = [f"{i:02}" for i in range(20)]
     frame = pl.DataFrame({"s": names * 2, "y": [float(i >= 8) for i in range(20)] * 2})

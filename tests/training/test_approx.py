@@ -16,7 +16,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
-from tests.support.engines import assert_same, open_engine
+from tests.support.engines import open_engine
 from tests.support.examples import examples
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 from tests.support.xgboost_trees import compare_models, random_case, share_equal
@@ -140,29 +140,6 @@ def test_every_node_is_cut_by_its_own_rows(engine):
             found.histogram[place, -1], [2 * h[rows & ~present].sum(), h[rows & ~present].sum()]
         )
         np.testing.assert_array_equal(found.histogram[place, :, 0], 2 * found.histogram[place, :, 1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"subsample": 0.5, "colsample_bytree": 0.5, "colsample_bynode": 0.5, "max_leaves": 5, "gamma": 50.0},
-        {"objective": "reg:absoluteerror", "max_depth": 0, "min_child_weight": 20.0, "reg_alpha": 3.0,
-         "max_delta_step": 2.0},
-        {"proposal": "local", "num_parallel_tree": 2, "subsample": 0.5, "sampling_method": "gradient_based"},
-        {"proposal": "local", "grow_policy": "lossguide", "max_leaves": 6, "max_depth": 0,
-         "monotone_constraints": {"float64": 1, "date": -1}, "interaction_constraints": [["float64", "string"]]},
-    ],
-    ids="-".join,
-)  # fmt: skip
-def test_tree_parameters_mean_the_same_in_every_engine(more):
-    frame = every_type(300, seed=8).select("float64", "int16", "string", "date", "amount", "w")
-    if "subsample" in more:  # DuckDB's joins with categories do not keep the order of rows, which draws go by
-        frame = frame.drop("string")
-    options = {**SHAPE, "weight": "w", "max_bin": 6, **more}
-    models = [fb.fit(frame, "amount", engine=engine, **options) for engine in ENGINES]
-    assert_same("reg:squarederror", *models)
-    assert models[0].trees.height > 5
 
 
 @pytest.mark.slow

@@ -555,23 +555,17 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_data_is_looked_at(
     assert {file.name for file in tmp_path.iterdir()} == {"model.json", "text"}
 
 
-def test_two_fits_do_not_mix(tmp_path):
+@pytest.mark.parametrize(
+    ("meddle", "every"), [(lambda path: fit(checkpoint=path, max_depth=2), 4), (Path.unlink, 2)], ids=["fit", "delete"]
+)
+def test_a_file_that_another_fit_writes_or_that_is_deleted_is_missed(meddle, every, tmp_path):
     path = tmp_path / "fit.json"
-
-    def another(number, metrics):
-        if number == 3:
-            fit(checkpoint=path, max_depth=2)
-
     with pytest.raises(fb.DataError, match="was changed or deleted while the fit ran; give each fit a file of its own"):
-        fit(checkpoint=path, checkpoint_every=4, callbacks=[another])
+        fit(
+            checkpoint=path, checkpoint_every=every, callbacks=[lambda number, _: number == 3 and meddle(path) and None]
+        )
+    assert path.exists() == (meddle is not Path.unlink)
     check_same(fit(checkpoint=path, max_depth=2), fit(max_depth=2))
-
-
-def test_a_file_that_is_deleted_meanwhile_is_missed(tmp_path):
-    path = tmp_path / "fit.json"
-    with pytest.raises(fb.DataError, match="was changed or deleted while the fit ran"):
-        fit(checkpoint=path, checkpoint_every=2, callbacks=[lambda number, _: number == 3 and path.unlink() and False])
-    assert not path.exists()
 
 
 def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):

@@ -11,8 +11,6 @@ from frameboost.engines.external_memory import (
     CodesByRow,
     ExternalMemoryEngine,
     NodeNumbers,
-    group_rows,
-    move_to_children,
     narrowed,
 )
 from frameboost.engines.shards import opening
@@ -25,7 +23,6 @@ from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
 from tests.support.cases import cases
 from tests.support.frames import every_type
-from tests.support.naive_kernels import naive_group_rows, naive_move_to_children
 
 FEATURES = ["int8", "float64", "string", "wide"]
 
@@ -141,22 +138,6 @@ def test_numbers_of_nodes(monkeypatch, n_jobs):
         expected = [1 if left else last + (1 if chosen else 2) for left, chosen in zip(is_left, is_chosen, strict=True)]
         assert nodes.of_rows().tolist() == expected
         assert nodes.of_rows().tolist() == expected
-
-
-def test_kernels_of_nodes():
-    rng = np.random.default_rng(3)
-    for dtype, n_rows in [(np.uint8, 403), (np.uint16, 1)]:
-        numbers = rng.integers(0, 7, n_rows).astype(dtype)
-        own = rng.integers(0, 4, (n_rows, 3)).astype(np.uint8)
-        features, starts = np.array([2, -1, 0, 1, -1, -1, 2]), np.array([0, 0, 4, 8, 0, 0, 12])
-        children = rng.integers(7, 12, 16).astype(dtype)
-        expected = naive_move_to_children(numbers, own, features, starts, children)
-        move_to_children(numbers, own, features, starts, children)
-        assert numbers.tolist() == expected
-        places = np.array([3, 1, 3, 0, 3, 2, 3, 1, 0, 3, 2, 1], dtype=np.uint32)
-        rows, ends = np.empty(n_rows, np.uint32), np.empty(4, np.uint32)
-        group_rows(numbers, places, rows, ends)
-        assert (rows.tolist(), ends.tolist()) == naive_group_rows(numbers, places, 4)
 
 
 @cases(("values", "dtype"), [

@@ -1,14 +1,11 @@
 """Codes by row alone, with copies of a few columns: models are those of codes that are kept by column too."""
 
-from contextlib import closing
-
 import numpy as np
 import polars as pl
 import pytest
 
 import frameboost as fb
 from frameboost.engines.memory.columns import DenseCodes
-from frameboost.runtime.workers import Workers
 
 SETTINGS = {
     "plain": {},
@@ -54,35 +51,6 @@ def test_models_are_the_same(rows, monkeypatch, name):
     found = fb.fit(frame, **how)
     assert found == expected
     assert found.history.equals(expected.history)
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-@pytest.mark.parametrize("n_rows", [50, 20_000])
-def test_large_codes_are_kept_by_row(monkeypatch, dtype, n_rows):
-    monkeypatch.setattr("frameboost.engines.memory.columns.MAX_TWICE", 0)
-    rng = np.random.default_rng(0)
-    given = rng.integers(0, 256, (13, n_rows)).astype(dtype)
-    places = np.array([0, -1, *range(1, 13)])  # feature 1 is elsewhere
-    with closing(Workers(2)) as workers:
-        codes = DenseCodes(places, dtype, n_rows)
-
-        def write(feature: int, column: np.ndarray) -> None:
-            column[:] = given[places[feature]]
-
-        codes.fill(write, workers)
-        assert not codes.has_columns
-        assert (given == codes.rows.T).all()
-        wanted = np.array([3, 1, 0])
-        for order in (np.arange(n_rows), rng.permutation(n_rows)):
-            if order[0] != 0:
-                codes.sort(order.astype(np.uint32), np.empty(n_rows), workers)
-            by_split = [None, None, None]
-            for columns, compared in codes.compared(wanted):
-                for split, place in enumerate(compared.tolist()):
-                    if place >= 0:
-                        assert by_split[split] is None
-                        by_split[split] = columns[place].tolist()
-            assert by_split == [given[2, order].tolist(), None, given[0, order].tolist()]
 
 
 def test_columns_are_copied_while_there_is_room(monkeypatch):

@@ -15,7 +15,7 @@ from frameboost.engines.memory import columns, engine, sparse
 from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.memory.limits import MAX_COMBINATIONS
 from frameboost.engines.memory.partition import RowPartition
-from frameboost.engines.memory.sparse import SparseColumns, bundle_exclusive, coded
+from frameboost.engines.memory.sparse import coded
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats
@@ -123,29 +123,6 @@ def test_histograms_are_those_of_dense_codes(seed, n_jobs):
         found = binned(frame, common, workers)
         partition = parted(rng, workers, Split(1, 1.0, NONE, NONE, missing_left=True, bin=2), plain, found)
         check_sums(rng, plain, found, partition, [2, 1], workers)
-
-
-@given(SEEDS)
-@settings(max_examples=30, deadline=None)
-def test_dense_columns_come_in_batches(seed):
-    rng = np.random.default_rng(seed)
-    codes = np.where(rng.random((9, 30)) < 0.8, 3, rng.integers(0, 7, (9, 30))).astype("u1")
-    features = np.array([0, 2, 3, 4, 6, 7, 8, 9, 11])
-    parts = [(np.flatnonzero(column != 3).astype("u4"), column[column != 3]) for column in codes]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse, "MAX_DENSE_BYTES", 4 * 30)
-        patch.setattr(sparse, "MIN_DENSE_COLUMNS", 1)
-        columns = SparseColumns(features, np.full(9, 3), parts, 12, 30)
-        for _ in range(4):
-            wanted = rng.integers(0, 12, 10)
-            seen = np.zeros(10, int)
-            for dense, places in columns.dense(wanted):
-                assert dense.shape == (4, 30)
-                for feature, place in zip(wanted, places, strict=True):
-                    if place >= 0:
-                        assert dense[place].tolist() == codes[features.tolist().index(feature)].tolist()
-                seen += places >= 0
-            assert ((seen >= 1) == np.isin(wanted, features)).all()
 
 
 def test_rows_of_equally_many_entries_are_added_one_by_one():

@@ -16,8 +16,8 @@ from frameboost.engines.memory import columns, engine, partition
 from frameboost.engines.memory.star import keyed
 from frameboost.engines.memory.star import tables as star_tables
 from frameboost.engines.memory.star.columns import RecordedGradients, StarColumns
-from frameboost.engines.memory.star.keyed import KeyedColumns, chosen, take_sides
-from frameboost.engines.memory.star.records import PackedGradients, Records, most_in_one, write_records
+from frameboost.engines.memory.star.keyed import KeyedColumns, chosen
+from frameboost.engines.memory.star.records import PackedGradients, Records, most_in_one
 from frameboost.engines.memory.star.tables import CodedTable, SampledRows, StarTable, code_table, propose_attribute
 from frameboost.engines.memory.terms import Gradients, Scale
 from frameboost.expressions.expression import Expression
@@ -422,57 +422,6 @@ def test_records_have_a_number_then_keys_then_own_codes(n_keys, n_own, n_number,
             at = row * width + firsts[k]
             assert int.from_bytes(flat[at : at + 4], "little") & records.fields[k, 1] == of_rows[row]
         assert records.bytes[row, first_code : first_code + n_own].tolist() == [codes[row] for codes in own]
-
-
-def test_sides_of_keys():
-    tables = [CodedTable([1, 2], np.array([[0, 1, 1], [2, 0, 2]], np.uint8), np.array([2, 0, 1, 2], np.uint32))]
-    with closing(Workers(1)) as workers:
-        keyed = KeyedColumns(tables, _Layout([3, 3, 3]), (), workers)
-    splits, goes_left = np.array([0, 1, 2]), np.array([True, False, False, True, False, False, False, True, True])
-    sides, starts = keyed.sides_of_keys(splits, goes_left, np.array([0, 3, 6, 9]))
-    assert starts.tolist() == [0, 3, 6, 9]
-    assert sides.tolist() == [True, False, False, True, False, False, True, False, True]
-    for sides_of_codes in (
-        [True, False, True],
-        [False, True, False],
-        [False, True, True],
-        [False, False, False],
-        [True] * 3,
-    ):
-        sides, _ = keyed.sides_of_keys(np.array([2]), np.array(sides_of_codes), np.array([0, 3]))
-        assert sides.tolist() == [sides_of_codes[code] for code in (2, 0, 2)]
-    ((keys, places),) = keyed.columns(splits)
-    assert (keys.tolist(), places.tolist()) == ([[2, 0, 1, 2]], [-1, 0, 0])
-
-
-@given(SEEDS)
-@settings(deadline=None, max_examples=20)
-def test_rows_of_keys(seed):
-    rng = np.random.default_rng(seed)
-    keys, out = rng.integers(0, 9, 40).astype(np.uint32), np.empty(40, np.uint32)
-    table = rng.permutation(6).astype(np.uint32)
-    values = rng.integers(-3, 12, 40)
-    star_tables.look_up(values, np.int64(2), table, np.uint32(6), out)
-    assert out.tolist() == [int(table[v - 2]) if 2 <= v < 8 else 6 for v in values]
-    counts, some = np.zeros((2, 9), np.int64)
-    star_tables.count_rows(keys, None, counts)
-    star_tables.count_rows(keys, np.arange(3, 40, 5), some)
-    assert counts.tolist() == [keys.tolist().count(key) for key in range(9)]
-    assert some.tolist() == [keys[3::5].tolist().count(key) for key in range(9)]
-    starts = np.cumsum(counts) - counts
-    star_tables.order_by_key(keys, 0, 4, starts, out)
-    star_tables.order_by_key(keys, 4, 9, starts, out)
-    assert out.tolist() == sorted(range(40), key=keys.__getitem__)
-    sides, records = np.empty(40, np.bool_), np.full((40, 5), 7, np.uint8)
-    take_sides(keys, np.arange(9) % 2 == 0, sides)
-    assert sides.tolist() == [key % 2 == 0 for key in keys]
-    large = keys * np.uint32(7_654_321)
-    write_records(large, 1, 3, records, 0, 30)
-    assert [int.from_bytes(row[1:4].tobytes(), "little") for row in records[:30]] == [
-        k % 2**24 for k in large[:30].tolist()
-    ]
-    assert (records[:, [0, 4]] == 7).all()
-    assert (records[30:] == 7).all()
 
 
 def test_dimensions_of_large_keys_are_sorted_by_or_by_fact():

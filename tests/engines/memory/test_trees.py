@@ -5,14 +5,11 @@ from functools import cache
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.engines.memory import columns, trees
 from frameboost.runtime import kernel as kernels
 from frameboost.runtime.kernel import CompileLater
-from tests.support.examples import examples
 
 pytestmark = pytest.mark.usefixtures("all_cores")
 CASES = {
@@ -111,39 +108,6 @@ def test_first_fits_have_the_same_trees(monkeypatch, name):
         monkeypatch.setattr(later, "_left", 1 << 30)
     monkeypatch.setattr("frameboost.engines.memory.engine.TreeKernels", None)  # not used
     assert_same(fitted(how), expected)
-
-
-POLICIES = {
-    "depthwise": {"max_depth": st.integers(0, 6), "max_leaves": st.integers(0, 12)},
-    "lossguide": {"max_depth": st.integers(0, 6), "max_leaves": st.integers(2, 12)},
-    "symmetric": {"max_depth": st.integers(1, 6), "max_leaves": st.integers(0, 40)},
-}
-PENALTIES = {
-    "min_child_weight": st.sampled_from([0.0, 0.5, 1.0, 5.0]),
-    "gamma": st.sampled_from([0.0, 0.1, 2.0]), "reg_lambda": st.sampled_from([0.0, 1.0]),
-    "reg_alpha": st.sampled_from([0.0, 0.2]), "max_delta_step": st.sampled_from([0.0, 0.3]),
-    "max_cat_to_onehot": st.sampled_from([1, 4, 20]), "max_cat_threshold": st.sampled_from([2, 64]),
-    "cat_smooth": st.sampled_from([0.0, 1.5]), "max_bin": st.sampled_from([2, 7, 256]),
-    "subsample": st.sampled_from([0.5, 1.0]), "colsample_bytree": st.sampled_from([0.8, 1.0]),
-    "colsample_bylevel": st.sampled_from([0.5, 1.0]), "colsample_bynode": st.sampled_from([0.75, 1.0]),
-    "seed": st.integers(0, 2**40),
-}  # fmt: skip
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=examples(15))
-@given(data=st.data(), policy=st.sampled_from(list(POLICIES)), n_rows=st.integers(20, 500))
-def test_they_are_the_same_by_any_settings(data, policy, n_rows):
-    how = data.draw(st.fixed_dictionaries(POLICIES[policy] | PENALTIES)) | {"grow_policy": policy, "n_estimators": 2}
-    part = rows()[-n_rows:]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trees, "FIRST_NODES", data.draw(st.sampled_from([1, 255])))
-        if data.draw(st.booleans()):
-            share_all_levels(patch)
-            how["n_jobs"] = 3
-        at_once = fitted(how, part, valid=None, features=["a", "b", "c", "s", "t"])
-        patch.setattr(columns, "CODES_PER_TREE", 0)
-        assert fitted(how, part, valid=None, features=["a", "b", "c", "s", "t"]) == at_once
 
 
 def test_held_out_rows_of_more_codes_follow(monkeypatch):
