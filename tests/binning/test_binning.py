@@ -13,22 +13,11 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.binning import bins as binning
-from frameboost.binning.arrays import (
-    _gaps_of_counts,
-    bin_columns,
-    bin_values,
-    cut_starts,
-    frequent_value,
-    interleave,
-    padded,
-    propose_column,
-    take_codes,
-)
+from frameboost.binning.arrays import _gaps_of_counts, cut_starts, frequent_value, propose_column
 from frameboost.binning.bins import cut_positions, sample_condition
 from frameboost.binning.codes import propose_bins, sample_of
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
-from tests.support.naive_kernels import naive_bin_columns, naive_bin_values, naive_take_codes
 
 FLOAT = Feature("x", FeatureType("float64"))
 
@@ -60,38 +49,6 @@ def test_cuts_are_quantiles_without_interpolation(values, max_bin, has_missing):
 @settings(deadline=None)
 def test_cut_starts(ordered, max_bin):
     assert cut_starts(np.array(ordered), max_bin).tolist() == starts_of_cuts(ordered, max_bin)
-
-
-@pytest.mark.slow
-@given(st.integers(0, 2**32 - 1), st.sampled_from([np.float64, np.float32, np.int64]), st.integers(0, 20))
-@settings(max_examples=25, deadline=None)
-def test_bin_values_and_interleave(seed, kind, n_cuts):
-    rng = np.random.default_rng(seed)
-    values = rng.integers(-9, 9, 700).astype(kind)
-    if kind != np.int64:
-        values[rng.random(700) < 0.2] = np.nan
-    cuts = np.unique(rng.integers(-9, 9, n_cuts)).astype(kind).tolist()
-    codes = np.full(500, 77, dtype=np.uint8)
-    bin_values(values, padded(cuts, np.dtype(kind)), len(cuts), 255, 150, 650, codes)
-    assert codes.tolist() == naive_bin_values(values[150:650].tolist(), cuts, 255)
-    own = rng.integers(0, 3, 4)  # of which each is coded, by few cuts and by many
-    sizes = [n_cuts, 31, 32, 200]
-    all_cuts = [np.unique(rng.integers(-90, 90, size)).astype(kind).tolist() for size in sizes]
-    edges = [padded(each, np.dtype(kind)) for each in all_cuts]
-    table, found = values[:699].reshape(3, 233) * kind(10), np.zeros((5, 233), dtype=np.uint8)
-    starts, n_edges = np.cumsum([0, *map(len, edges)]), np.array(list(map(len, all_cuts)))
-    bin_columns(table, own, np.concatenate(edges), starts, n_edges, np.array([3, 0, 4, 1]), 255, found)
-    assert found[[3, 0, 4, 1]].tolist() == naive_bin_columns(table[own].tolist(), all_cuts, 255)
-    assert not found[2].any()
-    columns, rows = codes.reshape(2, 250), np.zeros((250, 3), dtype=np.uint8)
-    interleave(columns, rows, 1, 0, 250)
-    assert rows[:, 1:].tolist() == columns.T.tolist()
-    assert not rows[:, 0].any()
-    order, taken = rng.permutation(250).astype(np.uint32), np.full((250, 2), 77, dtype=np.uint8)
-    take_codes(rows, order, 1, taken, 20, 240)
-    assert taken[20:240].tolist() == naive_take_codes(rows, order[20:240].tolist(), 1, 2)
-    assert (taken[:20] == 77).all()
-    assert (taken[240:] == 77).all()
 
 
 @given(

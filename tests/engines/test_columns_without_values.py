@@ -59,24 +59,6 @@ def test_they_are_kept_and_never_split(engine, trees):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"tree_method": "exact"}, {"tree_method": "approx"}, {"tree_method": "approx", "proposal": "local"},
-        {"grow_policy": "symmetric"}, {"grow_policy": "lossguide"}, {"linear_tree": True}, {"valid": 0.3}, {"folds": 2},
-        {"cuts": {"e1": [1.0]}, "monotone_constraints": {"e1": 1}},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_no_setting_minds_them(options):
-    options = {**SHAPE, "n_estimators": 1, **options}
-    expected = fb.fit(FRAME, "y", **{k: v for k, v in options.items() if k not in ("cuts", "monotone_constraints")})
-    assert fb.fit(EMPTY, "y", **options).predict(EMPTY).equals(expected.predict(FRAME))
-    with pytest.warns(fb.FrameboostWarning, match="no tree has a split"):
-        alone = fb.fit(EMPTY.select("e0", "e10", "y"), "y", **options | {"monotone_constraints": None, "cuts": None})
-    assert set(alone.trees["feature"]) == {None}
-
-
-@pytest.mark.parametrize(
     "none",
     [
         None, np.nan, pd.Categorical([None] * N), pd.array([pd.NA] * N, dtype="Int64"), pd.array([pd.NA] * N, "string"),

@@ -200,6 +200,7 @@ IN_ANY_ORDER = {
     "dropouts": {"booster": "dart", "rate_drop": 0.5, "base_margin": "w"},
     "evaluated": {"eval_metric": ["rmse", "mae"], "valid": "w > 0.7", "early_stopping_rounds": 20},
     "forests": {"num_parallel_tree": 2, "subsample": 0.5, "colsample_bynode": 0.7},
+    "leaf by leaf": {"grow_policy": "lossguide", "max_leaves": 40, "max_depth": 0, "min_child_weight": 0},
     "running sums": {"objective": "survival:cox", "target": "w"},
 }
 

@@ -79,14 +79,6 @@ def test_files_and_relations_are_read_beside_frames(tmp_path):
         assert repr(star) == "Star: 3 columns of the facts and of planes"
 
 
-def test_the_tables_are_left_as_they_are():
-    star = random_star(11)
-    before = {name: frame.clone() for name, frame in star.tables.items()}
-    star.of_frames(lambda frame: frame).pipe(fb.fit, target="y", features=star.features(), **SMALL)
-    for name, frame in star.tables.items():
-        assert_frame_equal(frame, before[name])
-
-
 def test_a_star_of_relations_is_a_relation():
     with duckdb.connect() as con:
         con.register("flights", FLIGHTS)
@@ -165,19 +157,6 @@ def test_a_key_may_be_of_several_tables():
             columns = "'id', 'day', 'y', 'town', 'size', 'rain'"
             with pytest.raises(fb.DataError, match=f"key column 'none' is not among the columns .*: {columns}"):
                 star.join(others[0], left_on=["town", "none"], right_on=["town", "id"], prefix="other.")
-
-
-def test_auto_takes_a_star():
-    star = random_star(3)
-    how = {"features": star.features(), "quality": 2, "max_depth": 3, "n_estimators": 20, "verbose": False}
-    found = star.of_frames().pipe(fb.auto, target="y", **how)
-    joined = star.by_hand()
-    assert found.trees.equals(fb.auto(joined, "y", **how).trees)
-    assert [join.table for join in found.ensemble.joins] == [name for name, _ in star.joins]
-    assert_frame_equal(
-        found.predict(star.of_frames(), output="interval").struct.unnest(),
-        found.predict(joined, output="interval").struct.unnest(),
-    )
 
 
 def test_models_evaluate_and_explain_a_star():

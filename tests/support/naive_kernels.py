@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "TESTED_OTHERWISE", "naive_add_leaves", "naive_add_more", "naive_bin_columns", "naive_bin_values",
-    "naive_build_histograms", "naive_code_buffers", "naive_find_splits", "naive_pieces_of", "naive_put_gh",
-    "naive_round_gh", "naive_scan_histograms", "naive_scan_numbers", "naive_share_pieces", "naive_sum_pairs",
-    "naive_take_codes",
+    "TESTED_OTHERWISE", "naive_add_leaves", "naive_add_more", "naive_build_histograms", "naive_code_buffers",
+    "naive_find_splits", "naive_pieces_of", "naive_put_gh", "naive_round_gh", "naive_scan_histograms",
+    "naive_scan_numbers", "naive_share_pieces", "naive_sum_pairs",
 ]  # fmt: skip
 
 # Kernels without a twin here, and the test that fails if they are wrong: it works their results out in another way, or
@@ -30,8 +29,8 @@ TESTED_OTHERWISE = {
         "compile/test_byte_trees": "add_deep_leaves",  # tests.support.random_models
         "compile/test_linear_contributions": "add_slopes",  # by definition
         "compile/test_linear_leaves": "add_linear_trees",
-        "engines/duckdb/test_records": "move_records take unpack",  # numpy
-        "engines/duckdb/test_star": "add_codes_of_keys add_sums_of_keys",  # trees of the joined frame
+        "engines/duckdb/test_star": "add_codes_of_keys add_sums_of_keys move_records take "
+        "unpack",  # trees of the joined frame
         "engines/external_memory/test_engine": "group_rows move_to_children",  # polars, and rows in memory
         "engines/memory/test_bundled_codes": "add_by_feature",
         "engines/memory/test_exact_sums": "take_order write_keys pack_scores sum_by_step",
@@ -45,7 +44,7 @@ TESTED_OTHERWISE = {
         "engines/memory/test_trees": "add_by_node add_by_side add_grown_leaves add_tree fill_named fill_side "
         "fill_sides grow_tree search_level split_level",  # trees that are grown level by level, and those of one call
         "engines/test_programs": "exponentials logarithms compute_gh compute_shares compute_to exp_of log_of",
-        "engines/test_same_trees": "take_rows",  # rows sorted by leaf
+        "engines/test_same_trees": "bin_columns bin_values take_codes take_rows",  # engines of queries
         "model/test_calibration": "pool_adjacent_violators",  # scikit-learn's isotonic regression
         "model/test_explain": "add_interactions add_shap add_steps link_nodes",  # tests.support.naive_shap
         "runtime/test_team": "do_alone serve share_out",  # every item is counted
@@ -53,12 +52,12 @@ TESTED_OTHERWISE = {
         "present_categories scan_categories sort_codes",  # all subsets of the categories, and a full sort
         "splits/test_gain": "leaf_score leaf_weight",  # the objective, minimised by brute force
         "splits/test_kernels": "best_score split_gain",
-        "splits/test_scans": "bounded_gain category_candidates scan_bounded_numbers",  # worked out by hand
+        "splits/test_scans": "category_candidates scan_bounded_numbers",  # by hand, and `scan_numbers`
         "splits/test_splitting": "subtract_from_parents subtract_slots",  # sums over the rows
         "splits/test_vector_kernels": "find_vector_splits gains_of_outputs named_by_outputs scan_outputs",
         "training/test_approx": "bin_nodes sum_below",  # cuts by the definition
-        "training/test_constraints": "bounded_score bounded_weight bounded_weights fill_block move_rows part_block "
-        "scan_column split_score",  # a plain twin of trees
+        "training/test_constraints": "bounded_gain bounded_score bounded_weight bounded_weights fill_block move_rows "
+        "part_block scan_column split_score",  # a plain twin of trees
         "training/test_linear_leaves": "add_linear range_of_leaf sum_leaf",  # ridge regressions, and other engines
         "training/test_sampling": "draw_gh hash_of keep_drawn part_drawn",  # hash32 and sorted
         "training/test_symmetric": "scan_level",  # all splits of a level
@@ -69,22 +68,7 @@ TESTED_OTHERWISE = {
 Piece = list[int]  # [node, start, stop]: a range of a node's rows
 
 
-# --- frameboost.binning.arrays ---------------------------------------------------------------------------------------
-
-
-def naive_bin_values(values: list[Any], cuts: list[Any], missing: int) -> list[int]:
-    return [sum(cut <= value for cut in cuts) if value == value else missing for value in values]
-
-
-def naive_bin_columns(columns: list[list[Any]], cuts: list[list[Any]], missing: int) -> list[list[int]]:
-    return [naive_bin_values(own, own_cuts, missing) for own, own_cuts in zip(columns, cuts, strict=True)]
-
-
-def naive_take_codes(rows: np.ndarray, order: list[int], at: int, width: int) -> list[list[int]]:
-    return [rows[row, at : at + width].tolist() for row in order]
-
-
-# --- frameboost.engines.memory.engine ------------------------------------------------------------------------------
+# --- frameboost.engines.memory.gradients ------------------------------------------------------------------------------
 
 
 def naive_put_gh(g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:

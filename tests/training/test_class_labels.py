@@ -206,7 +206,7 @@ def test_training_goes_on_with_the_labels_of_the_model():
 
 
 @pytest.mark.slow
-def test_refit_calibration_and_cross_validation_take_labels():
+def test_refit_and_cross_validation_take_labels():
     frame = rows().drop("late")
     model, codes = fb.fit(frame, "kind", **SHAPE), coded(frame, ["high", "low", "mid"])
     numbered = Model(replace(model.ensemble, labels=()))
@@ -217,14 +217,6 @@ def test_refit_calibration_and_cross_validation_take_labels():
     options = {"folds": 3, "n_estimators": 2}
     numbers = fb.cv(codes, "kind", objective="multi:softprob", num_class=3, **options)
     assert fb.cv(frame, "kind", **options).equals(numbers)
-    two = frame.filter(pl.col("kind") != "low")
-    likely = fb.fit(two, "kind", **SHAPE)
-    calibrated = likely.calibrate(two, "kind", method="isotonic")
-    by_number = Model(replace(likely.ensemble, labels=()))
-    assert same_trees(calibrated, by_number.calibrate(coded(two, ["high", "mid"]), "kind", method="isotonic"))
-    assert calibrated.classes == ["high", "mid"]
-    shares = calibrated.predict(two).to_list()
-    assert calibrated.predict(two, "probability").to_list() == [{"high": 1 - p, "mid": p} for p in shares]
 
 
 def test_labels_are_part_of_a_checkpoint(tmp_path):

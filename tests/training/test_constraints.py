@@ -10,12 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.binning.bins import thresholds_between
-from frameboost.parameters.parameters import Parameters
-from frameboost.schema.types import Feature, FeatureType
-from frameboost.splits.search import bounded_score, bounded_weight, leaf_score, leaf_weight, split_score
-from frameboost.splits.split import Split, Stats
-from frameboost.training.open_nodes import Constraints, OpenNode
+from frameboost.binning.thresholds import thresholds_between
 from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.models import nested
@@ -179,22 +174,6 @@ def test_trees_are_the_plain_twins(tree_method, seed, is_free, **options):
     assert_same_tree(nested(model), twin_tree(x, y, w, cuts, options, directions, sets))
 
 
-@METHODS
-def test_missing_may_lie_anywhere(tree_method):
-    # What is missing is worth more, or less, than all that is present, whichever way the column must run.
-    values = [float(i) for i in range(20)]
-    for direction in (-1, 1):
-        for missing in (-50.0, 50.0, direction * 3.0):
-            frame = pl.DataFrame(
-                {"x": [*values, *[None] * 5], "y": [*(direction * v / 5 for v in values), *[missing] * 5]}
-            )
-            model = fb.fit(frame, "y", tree_method=tree_method, monotone_constraints={"x": direction},
-                           n_estimators=1, learning_rate=1.0, reg_lambda=0.0)  # fmt: skip
-            assert model.trees["feature"][0] == "x"
-            assert model.predict(frame)[-1] == pytest.approx(missing)
-            assert (direction * np.diff(model.predict(frame)[:20])).min() >= 0
-
-
 def test_a_bound_is_the_middle_of_the_two_weights():
     # First x: 0 0 | 9 9 of weights 0, 9, so the middle is 4.5. Then z: within the left child 0 of y = -1 and y = 1 are
     # free, but in the right one y = 2 would fall below 4.5.
@@ -206,53 +185,6 @@ def test_a_bound_is_the_middle_of_the_two_weights():
     # 16²/1 + (2·2·4.5 − 4.5²) − 18²/2 = 256 − 2.25 − 162
     gains = dict(model.trees.filter(pl.col("feature").is_not_null()).select("node", "gain").rows())
     assert gains == {0: 162.0 - 81.0, 1: 2.0, 2: 91.75}
-
-
-def test_a_path_may_go_on_in_any_set_that_holds_it():
-    parameters = Parameters(interaction_constraints=[["a", "b"], ["a", "c", "d"], ["e"]])
-    features = [Feature(name, FeatureType("float64")) for name in "abcdef"]
-    constraints = Constraints.of(parameters, features)
-    expected = {"": "abcdef", "a": "abcd", "ab": "ab", "ac": "acd", "c": "acd", "e": "e", "f": "f"}
-    nodes = [OpenNode(i, 0, Stats(0.0, 1.0), path=frozenset(map("abcdef".index, p))) for i, p in enumerate(expected)]
-    allowed = constraints.limits(nodes, np.ones((7, 6), dtype=bool)).allowed
-    assert allowed.shape == (7, 6)
-    assert ["".join(np.array(list("abcdef"))[row]) for row in allowed] == list(expected.values())
-
-
-@given(*[st.floats(-50, 50)] * 3, st.floats(0.01, 50), st.floats(0, 3), st.sampled_from([0.0, 1.0]))
-@settings(deadline=None)
-def test_scores_within_bounds(G, end, other_end, H, reg_alpha, step):
-    lower, upper = sorted((end / 20, other_end / 20))
-    free = leaf_weight(G, H, 1.0, reg_alpha, step)
-    weight = bounded_weight(G, H, 1.0, reg_alpha, step, lower, upper)
-    assert weight == min(max(free, lower), upper)
-    score = bounded_score(G, H, 1.0, reg_alpha, step, lower, upper)
-    assert score == pytest.approx(-(2 * G * weight + (H + 1) * weight**2 + 2 * reg_alpha * abs(weight)), abs=1e-9)
-    assert bounded_score(G, H, 1.0, reg_alpha, step, -np.inf, np.inf) == leaf_score(G, H, 1.0, reg_alpha, step)
-    rest = (G + 1.0, H, 1.0, reg_alpha, step)  # which weighs less
-    assert split_score(*rest[:2], G, H, 1.0, reg_alpha, step, 1, lower, upper) > -np.inf
-    is_even = bounded_weight(*rest, lower, upper) == weight
-    assert (split_score(*rest[:2], G, H, 1.0, reg_alpha, step, -1, lower, upper) > -np.inf) == is_even
-
-
-def test_bounds_are_inherited_and_narrowed():
-    features = [Feature(name, FeatureType("float64")) for name in "abc"]
-    constraints = Constraints.of(Parameters(monotone_constraints={"a": 1, "b": -1}), features)
-
-    def divided(node, feature, weights, threshold=1.0):
-        node.split = Split(feature, 1.0, Stats(0.0, 1.0), Stats(0.0, 1.0), False, threshold=threshold)
-        children = node.divide(1)
-        constraints.narrow(node, *weights)
-        return [(child.lower, child.upper) for child in children]
-
-    def node():
-        return OpenNode(0, 0, Stats(0.0, 2.0), lower=-5.0, upper=5.0)
-
-    assert divided(node(), 0, (1.0, 3.0)) == [(-5.0, 2.0), (2.0, 5.0)]
-    assert divided(node(), 1, (3.0, 1.0)) == [(2.0, 5.0), (-5.0, 2.0)]
-    assert divided(node(), 2, (1.0, 3.0)) == [(-5.0, 5.0), (-5.0, 5.0)]
-    assert divided(node(), 0, (3.0, 1.0), threshold=None) == [(2.0, 5.0), (-5.0, 2.0)]
-    assert divided(node(), 1, (1.0, 3.0), threshold=None) == [(-5.0, 2.0), (2.0, 5.0)]
 
 
 DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "s": ["a", "b"] * 10, "z": [5, 6, 7, 8, 9] * 4, "y": [0, 0, 1, 5] * 5})

@@ -42,25 +42,21 @@ def test_labels_that_a_loss_does_not_take_are_shown(objective, labels, message):
         assert str(error.value) == f"target 'y' holds other values than {message}"
 
 
-def test_a_label_of_a_million_is_no_class():
-    with pytest.raises(
-        fb.DataError, match=r"^target 'y' holds 1000000, and objective 'multi:softprob' has a class for"
-    ):
-        fb.fit(good().with_columns(y=pl.Series([0, 1, 2, 1_000_000])), "y", objective="multi:softprob")
+NO_TYPE = pl.DataFrame({"y": [None, None], "x": [0, 1]})
+NO_COLUMNS = "target column 'y' is not in the data, which has no columns$"
 
 
-def test_a_target_without_a_type_is_refused():
-    frame = pl.DataFrame({"x": [None, None], "y": [0, 1]})
-    relation = duckdb.connect().sql("SELECT i AS y, NULL AS x FROM range(2) AS r(i)")
-    for data in (frame, relation):
-        with pytest.raises(fb.DataError, match=r"^target 'x' is NULL or NaN in 2 of 2 rows; drop those rows first$"):
-            fb.fit(data, "x")
-
-
-def test_a_frame_without_columns_is_refused():
-    for frame in (pl.DataFrame(), pl.LazyFrame(), pd.DataFrame()):
-        with pytest.raises(fb.DataError, match=r"^target column 'y' is not in the data, which has no columns$"):
-            fb.fit(frame, "y")
+@cases(("data", "options", "message"), [
+    (good().with_columns(y=pl.Series([0, 1, 2, 1_000_000])), {"objective": "multi:softprob"},
+     "target 'y' holds 1000000, and objective 'multi:softprob' has a class for"),
+    (NO_TYPE, {}, "target 'y' is NULL or NaN in 2 of 2 rows; drop those rows first$"),
+    (duckdb.connect().sql("SELECT i AS x, NULL AS y FROM range(2) AS r(i)"), {},
+     "target 'y' is NULL or NaN in 2 of 2 rows; drop those rows first$"),
+    (pl.DataFrame(), {}, NO_COLUMNS), (pl.LazyFrame(), {}, NO_COLUMNS), (pd.DataFrame(), {}, NO_COLUMNS),
+])  # fmt: skip
+def test_targets_that_are_none_are_refused(data, options, message):
+    with pytest.raises(fb.DataError, match=f"^{message}"):
+        fb.fit(data, "y", **options)
 
 
 def test_a_type_with_pages_of_categories_is_cut_short():

@@ -9,7 +9,7 @@ from frameboost.engines.memory import columns
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.splits.split import Split, Stats
-from frameboost.training.look_ahead import nodes_ahead, undo_splits
+from frameboost.training.look_ahead import nodes_ahead
 from frameboost.training.open_nodes import Lossguide, OpenNode, Ranked
 from tests.support.cases import cases
 
@@ -39,19 +39,6 @@ def test_nodes_ahead_are_those_of_a_tree_that_grows_on():
     for budget, expected in ((3, []), (6, [3]), (9, [3, 5]), (10, [3, 5, 2]), (90, [3, 5, 2])):
         assert [n.id for n in nodes_ahead(heap(wide, weak, strong), budget)] == expected
     assert nodes_ahead([], 4) == []
-
-
-def test_of_equal_gains_the_first_is_first():
-    assert [n.id for n in nodes_ahead(heap(node(4, 2.0), node(2, 2.0), node(3, 2.0)), 6)] == [4, 2]
-
-
-def test_splits_without_a_turn_are_undone():
-    root = divided(node(0, 9.0), 1, 5.0, 4.0)
-    left, right = root.left, root.right
-    divided(right, 3, 2.0, 0.0)
-    below = divided(right.left, 7, 0.0, 0.0)
-    assert undo_splits([root, left, right]) == {3: right, 4: right, 7: right, 8: right}
-    assert (root.left, root.right, right.left, below.left) == (left, right, None, None)
 
 
 @pytest.fixture(scope="module")

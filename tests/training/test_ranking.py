@@ -251,14 +251,10 @@ def test_queries_of_one_row_or_one_label_have_no_gradient(n_rows):
 def test_metrics_of_other_objectives_take_queries_too(engine):
     frame = data(levels=2)
     names = ["ndcg@2", "map@3", "pre@5", "auc"]
-    rows = xgboost.DMatrix(frame.select(FEATURES).to_numpy(), frame["y"].to_numpy(), qid=frame["query"].to_numpy())
-    results = {}
-    xgboost.train({"objective": "binary:logistic", "tree_method": "exact", "max_depth": 3, "base_score": 0.5,
-                   "min_child_weight": 0.1, "eval_metric": names[:3], "nthread": 1}, rows, SHAPE["n_estimators"],
-                  evals=[(rows, "train")], evals_result=results, verbose_eval=False)  # fmt: skip
+    _, expected = xgboosts(frame, "binary:logistic", names[:3], weighted=False, base_score=0.5)
     model = fb.fit(frame, "y", objective="binary:logistic", eval_metric=names, engine=engine, base_score=0.5, **SHAPE)
     for name in names[:3]:
-        np.testing.assert_allclose(model.history[f"train_{name}"].to_numpy(), results["train"][name], rtol=1e-7)
+        np.testing.assert_allclose(model.history[f"train_{name}"].to_numpy(), expected[f"train_{name}"], rtol=1e-7)
 
 
 @pytest.mark.slow

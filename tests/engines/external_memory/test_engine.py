@@ -7,12 +7,7 @@ import pytest
 import frameboost as fb
 from frameboost.binning.bins import Bins
 from frameboost.engines import external_memory
-from frameboost.engines.external_memory import (
-    CodesByRow,
-    ExternalMemoryEngine,
-    NodeNumbers,
-    narrowed,
-)
+from frameboost.engines.external_memory import ExternalMemoryEngine, narrowed
 from frameboost.engines.shards import opening
 from frameboost.engines.shards.memory_plan import storage_of
 from frameboost.expressions.expression import Expression
@@ -20,7 +15,7 @@ from frameboost.runtime import storage
 from frameboost.runtime.storage import FileStorage, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.splits.split import Split, Stats
+from frameboost.splits.split import Stats
 from tests.support.cases import cases
 from tests.support.frames import every_type
 
@@ -112,32 +107,6 @@ def test_samples_are_kept_for_the_cuts(frame, monkeypatch):
     assert int8.values.tolist() == expected["int8"].to_list()
     assert int8.counts.tolist() == expected["count"].to_list()
     assert float64.n_rows == present.filter(every_third)["float64"].drop_nulls().len()
-
-
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_numbers_of_nodes(monkeypatch, n_jobs):
-    monkeypatch.setattr(external_memory, "ROWS", 10)
-    rng = np.random.default_rng(1)
-    values = pl.DataFrame({"x": rng.integers(0, 6, 100), "s": rng.choice([f"{k:03}" for k in range(300)], 100)})
-    bins = [
-        Bins(Feature("x", FeatureType("int64")), tuple(range(1, 6)), has_missing=False),
-        Bins(Feature("s", FeatureType("string"), tuple(f"{k:03}" for k in range(300))), has_missing=False),
-    ]
-    workers, storage = Workers(n_jobs), FileStorage()
-    by_row = CodesByRow(bins, 100, storage)
-    by_row.fill(lambda feature: values.to_series(feature), workers)
-    assert [group.shape for group, _ in by_row.groups] == [(100, 1), (100, 1)]
-    nodes = NodeNumbers(100, by_row, workers, storage)
-    for last in (2, 301):  # which needs two bytes
-        nodes.start_tree()
-        by_x = Split(0, 1.0, Stats(0, 0), Stats(0, 0), missing_left=False, bin=3)
-        by_s = Split(1, 1.0, Stats(0, 0), Stats(0, 0), missing_left=False, categories=(7, 150, 299))
-        nodes.apply_splits({0: (by_x, 1, 2)})
-        nodes.apply_splits({2: (by_s, last + 1, last + 2)})
-        is_left, is_chosen = values["x"] < 3, values["s"].is_in(["007", "150", "299"])
-        expected = [1 if left else last + (1 if chosen else 2) for left, chosen in zip(is_left, is_chosen, strict=True)]
-        assert nodes.of_rows().tolist() == expected
-        assert nodes.of_rows().tolist() == expected
 
 
 @cases(("values", "dtype"), [

@@ -1,12 +1,8 @@
 """The partition of rows by node, the same for any number of threads."""
 
-from itertools import pairwise
-
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.engines.memory import engine
@@ -83,39 +79,6 @@ def test_rows_are_sorted_by_the_leaves_of_a_tree(monkeypatch, objective):
     fb.fit(frame, "y", objective=objective, engine="numba", n_estimators=3, max_depth=2, min_child_weight=0.0)
     assert len(n_leaves) == 1
     assert n_leaves[0] > 1
-
-
-@settings(deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 5))
-def test_parts_are_cut_into_blocks(seed, n_shares, per_run):
-    rng = np.random.default_rng(seed)
-    n_rows, per_block = int(rng.integers(1, 400)), int(rng.integers(1, 90))
-    bounds = np.unique([0, *rng.integers(0, n_rows + 1, 6), n_rows])
-    rows = rng.permutation(n_rows).astype(np.uint32)
-    parts = []
-    for start, stop in pairwise(bounds.tolist()):
-        rows[start:stop] = np.sort(rows[start:stop])[:: rng.choice([1, -1])]
-        parts.append((int(rng.integers(0, 3)), start, stop))
-    parts.append((1, 0, 0))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("frameboost.engines.memory.partition.ROWS_PER_BLOCK", per_block)
-        patched.setattr("frameboost.engines.memory.partition.BLOCKS_PER_RUN", per_run)
-        patched.setattr("frameboost.engines.memory.partition.MIN_ROWS_OF_PART", 0)
-        runs = [*RowBlocks(np.array(parts), rows, n_rows).runs(n_shares)]
-    cut = [part for own, _ in runs for part in own.tolist()]
-    blocks = [{row // per_block for row in rows[start:stop].tolist()} for _, start, stop in cut]
-    assert all(len(each) == 1 for each in blocks)
-    of_parts = [each.pop() for each in blocks]
-    assert of_parts == sorted(of_parts)
-    found = sorted((node, place) for node, start, stop in cut for place in range(start, stop))
-    assert found == sorted((node, place) for node, start, stop in parts for place in range(start, stop))
-    for own, firsts in runs:
-        sizes = own[:, 2] - own[:, 1]
-        assert (len(firsts), firsts[0], firsts[-1]) == (n_shares + 1, 0, len(own))
-        for first, last in pairwise(firsts.tolist()):
-            assert abs(sizes[first:last].sum() - sizes.sum() / n_shares) <= 2 * sizes.max(initial=0)
-        in_run = {row // per_block for _, start, stop in own.tolist() for row in rows[start:stop].tolist()}
-        assert max(in_run, default=0) - min(in_run, default=0) < per_run
 
 
 def test_blocks_of_rows():

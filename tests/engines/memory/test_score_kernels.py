@@ -27,21 +27,6 @@ def packed(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
     return keys
 
 
-@cases("name", SCORES)
-def test_keys_are_grouped_by_score(name):
-    scores, positive = SCORES[name], RNG.integers(0, 2, N).astype(float)
-    keys = packed(scores, positive)
-    grouped, crowded = np.empty_like(keys), np.zeros((MAX_CROWDED, 2), np.int64)
-    n_crowded = group_keys(scores, keys, grouped, crowded)
-    assert n_crowded >= 0
-    if name in ("neighbours", "few"):
-        assert n_crowded == (name == "neighbours")
-    for start, end in crowded[:n_crowded]:
-        grouped[start:end].sort()
-    np.testing.assert_array_equal(grouped >> 1, np.sort(keys) >> 1)
-    np.testing.assert_array_equal(np.sort(grouped), np.sort(keys))
-
-
 def test_too_many_crowded_buckets_are_left_to_numpy():
     odds = np.repeat(np.linspace(-20, 20, 400), 70)
     scores = np.clip(1 / (1 + np.exp(-odds)) * (1 + RNG.integers(0, 2, len(odds)) * 2**-52), 0, 1)

@@ -87,28 +87,6 @@ def sparse_frame(rng, n, features):
     return pl.DataFrame(columns)
 
 
-def code(codes, place, row):
-    """Return a code of a sparse feature, by row."""
-    own = codes.entries[codes.starts[row] : codes.starts[row + 1]]
-    found = [slot for slot in own.tolist() if codes.firsts[place] <= slot < codes.stops[place]]
-    return (found[0] if found else int(codes.common[place])) - int(codes.firsts[place])
-
-
-def test_the_entries_of_a_small_table():
-    # Codes: a 0, 0, 1, 0, 2 (NULL); b 1, 0, 1, 1, 1. The slots 0 to 2 are a's, 3 to 5 b's.
-    frame = pl.DataFrame({"a": [1.0, 1.0, 7.0, 1.0, None], "b": [5, 2, 5, 5, 5]})
-    with closing(Workers(1)) as workers:
-        found = binned(frame, {0: 0, 1: 1}, workers).sparse
-        assert (found.starts.tolist(), found.entries.tolist()) == ([0, 0, 1, 2, 2, 3], [3, 1, 2])
-        assert (found.common.tolist(), found.additions_per_row) == ([0, 4], 0)
-        assert found.steps.tolist() == [1, 1, 2]
-        found.sort(np.array([4, 2, 0, 1, 3], np.uint32), workers)
-    assert (found.starts.tolist(), found.entries.tolist()) == ([0, 1, 2, 2, 3, 3], [2, 1, 3])
-    assert found.steps.tolist() == [0, 1, 2]
-    (dense, places), = found.by_column.dense(np.array([1, 0]))  # fmt: skip
-    assert dense[places].tolist() == [[1, 1, 1, 0, 1], [2, 1, 0, 0, 0]]
-
-
 @pytest.mark.slow
 @given(SEEDS, st.integers(1, 3))
 @settings(max_examples=25, deadline=None)
@@ -152,22 +130,6 @@ def one_hot_frame(rng, n, sizes):
     return frame.with_columns(
         pl.when(pl.int_range(n) % 97 > 0).then(pl.col("k0_1")), pl.col("k1_2") + (pl.int_range(n) % 31 == 0)
     )
-
-
-def test_the_bundles_of_a_small_table():
-    # Two features of the slots 0 to 1 and 2 to 4, of the codes 0 and 2 in most rows.
-    columns = [(np.array([1, 3], np.uint32), np.array([1, 1], np.uint8)),
-               (np.array([2, 3], np.uint32), np.array([0, 0], np.uint8))]  # fmt: skip
-    slots = np.array([0, 2]), np.array([2, 5]), np.array([0, 4])
-    with closing(Workers(1)) as workers:
-        found = bundle_exclusive(columns, *slots, 5, 1, workers)
-    assert found.codes.tolist() == [[0], [1], [2], [3], [0]]
-    assert found.offsets.tolist() == [0, 4]
-    into = list(zip(found.sources.tolist(), found.targets.tolist(), strict=True))
-    assert into == [(0, 0), (1, 0), (2, 0), (3, 0), (1, 1), (2, 2), (3, 1), (3, 2)]
-    assert found.slots.tolist() == [0, 1, 2, 3, 4]
-    found.sort(np.array([4, 3, 2, 1, 0], np.uint32))
-    assert found.codes.tolist() == [[0], [3], [2], [1], [0]]
 
 
 def test_a_bundle_has_no_more_combinations_than_it_may():

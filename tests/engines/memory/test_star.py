@@ -18,8 +18,7 @@ from frameboost.engines.memory.star import tables as star_tables
 from frameboost.engines.memory.star.columns import RecordedGradients, StarColumns
 from frameboost.engines.memory.star.keyed import KeyedColumns, chosen
 from frameboost.engines.memory.star.records import PackedGradients, Records, most_in_one
-from frameboost.engines.memory.star.tables import CodedTable, SampledRows, StarTable, code_table, propose_attribute
-from frameboost.engines.memory.terms import Gradients, Scale
+from frameboost.engines.memory.star.tables import CodedTable, SampledRows, StarTable, code_table
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_step
 from frameboost.runtime.storage import IN_MEMORY
@@ -149,31 +148,6 @@ def test_cuts_come_from_a_sample_of_the_facts(monkeypatch):
     made = _star(12)
     found = _fit(made.of_frames(), made.features(), {"max_bin": 8})
     assert without_joins(found) == _fit(made.of_frames().collect(), made.features(), {"max_bin": 8}).to_json()
-
-
-def test_values_count_as_often_as_facts_refer_to_them():
-    # Joined: 7 three times, 1 twice, 3 once, missing twice; 9 never.
-    of_fact = [0] * 3 + [1, 3, 2, 4, 5]
-    values = {0: pl.Series([7.0, 1.0, 3.0, 1.0, None, None, 9.0, None])}
-    table = StarTable(values, np.array([7 if row == 5 else row for row in of_fact], np.uint32), SampledRows(8))
-    assert table.count_missing(0) == 2
-    feature = Feature("x", FeatureType("float64"))
-    assert propose_attribute(feature, 0, table, 256).cuts == (3.0, 7.0)
-    # Of three bins one is for missing values; below 7 are 3 of 6 values, half of them. Rows would have the cut 3.
-    assert propose_attribute(feature, 0, table, 3).cuts == (7.0,)
-
-
-def test_rows_of_equal_codes_have_one_key():
-    values = {0: pl.Series([1.0, 5.0, 1.0, 9.0, None]), 1: pl.Series([0, 3, 0, 3, None])}
-    table = StarTable(values, np.array([0, 1, 2, 4, 2, 1], np.uint32), SampledRows(6))  # none has row 3
-    kind = FeatureType
-    bins = [Bins(Feature("x", kind("float64")), (4.0,)), Bins(Feature("i", kind("int64")), (2,))]
-    with closing(Workers(2)) as workers:
-        coded, apart = (code_table(table, bins, most, workers) for most in (100, 3))  # of nine combinations
-    assert coded.codes.tolist() == [[0, 1, 2], [0, 1, 2]]
-    assert (coded.keys.tolist(), coded.counts.tolist()) == ([0, 1, 0, 2, 0, 1], [3, 2, 1])
-    assert apart.codes.tolist() == [[0, 1, 0, 1, 2], [0, 1, 0, 1, 2]]
-    assert (apart.keys.tolist(), apart.counts.tolist()) == ([0, 1, 2, 4, 2, 1], [1, 2, 2, 0, 1])
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
