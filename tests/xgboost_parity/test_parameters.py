@@ -18,14 +18,13 @@ from tests.support.cases import cases
 from tests.support.compatibility import SECTIONS, read_rows
 
 FEATURES = ["a", "b", "c", "d"]
-LOGISTIC, AFT = {"objective": "binary:logistic"}, {"objective": "survival:aft"}
+LOGISTIC = {"objective": "binary:logistic"}
 DART = {"booster": "dart", "rate_drop": 1.0}
 BINNED = {"tree_method": "hist", "max_bin": 1000}  # which is a bin for each value
 ROUNDS = 6
 
-# parameter -> label, what it is set to, what it is set beside; all are trained on the same features.
+# parameter -> label, what it is set to, what it is set beside. Those of objectives are in `tests.losses.test_losses`.
 CASES: dict[str, tuple[str, Any, dict[str, Any]]] = {
-    "objective": ("late", "binary:logistic", {}),
     "learning_rate": ("amount", 0.11, {}),
     "max_depth": ("amount", 2, {}),
     "max_leaves": ("amount", 5, BINNED),
@@ -40,13 +39,7 @@ CASES: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "monotone_constraints": ("amount", {"a": -1, "c": 1}, {}),
     "interaction_constraints": ("amount", [["a", "b"], ["c"]], {}),
     "num_parallel_tree": ("amount", 3, {}),
-    "scale_pos_weight": ("late", 3.5, LOGISTIC),
     "num_class": ("kind", 5, {"objective": "multi:softprob"}),
-    "quantile_alpha": ("amount", [0.25, 0.75], {"objective": "reg:quantileerror", **BINNED}),
-    "huber_slope": ("amount", 2.5, {"objective": "reg:pseudohubererror"}),
-    "tweedie_variance_power": ("cost", 1.2, {"objective": "reg:tweedie"}),
-    "aft_loss_distribution": ("life", "logistic", AFT),
-    "aft_loss_distribution_scale": ("life", 0.75, AFT),
     # Where every tree is dropped, or the only one, or none, nothing is left to chance.
     "booster": ("amount", "dart", {"rate_drop": 1.0}),
     "rate_drop": ("amount", 1.0, {"booster": "dart"}),
@@ -68,34 +61,24 @@ def rows(n: int = 300, seed: int = 0) -> pl.DataFrame:
         "amount": signal * 4,
         "late": signal > 0.4,
         "kind": np.digitize(signal, [-0.5, 1.0]),
-        "cost": np.maximum(signal, 0),
-        "life": np.exp(signal / 2),
         "w": rng.uniform(0.5, 2.0, n),
         "start": rng.normal(size=n),
     }
     columns = {name: np.asarray(values, dtype=np.float32).astype(float) for name, values in labels.items()}
-    ends = np.where(rng.random(n) < 0.3, np.inf, columns["life"])
-    return pl.DataFrame(x, schema=FEATURES).with_columns(**columns, latest=ends)
+    return pl.DataFrame(x, schema=FEATURES).with_columns(**columns)
 
 
-def matrix(data: pl.DataFrame, label: str | list[str], **more: Any) -> xgboost.DMatrix:
+def matrix(data: pl.DataFrame, label: str, **more: Any) -> xgboost.DMatrix:
     more = {"weight": data["w"].to_numpy(), "feature_names": FEATURES} | more
-    made = xgboost.DMatrix(data.select(FEATURES).to_numpy(), nthread=1, **more)
-    if label == "life":
-        made.set_float_info("label_lower_bound", data["life"].to_numpy())
-        made.set_float_info("label_upper_bound", data["latest"].to_numpy())
-    else:
-        made.set_label(data[label].to_numpy())
-    return made
+    return xgboost.DMatrix(data.select(FEATURES).to_numpy(), data[label].to_numpy(), nthread=1, **more)
 
 
-def ours(label: str | list[str], settings: dict[str, Any], data: pl.DataFrame | None = None, **more: Any) -> fb.Model:
-    bound = {"label_upper_bound": "latest"} if label == "life" else {}
+def ours(label: str, settings: dict[str, Any], data: pl.DataFrame | None = None, **more: Any) -> fb.Model:
     shape = {"n_estimators": ROUNDS, "max_depth": 3, "tree_method": "exact", "features": FEATURES, "weight": "w"}
-    return fb.fit(rows() if data is None else data, label, verbose=False, **shape | bound | settings | more)
+    return fb.fit(rows() if data is None else data, label, verbose=False, **shape | settings | more)
 
 
-def theirs(label: str | list[str], settings: dict[str, Any], data: xgboost.DMatrix | None = None, **more: Any):
+def theirs(label: str, settings: dict[str, Any], data: xgboost.DMatrix | None = None, **more: Any):
     shape = {"max_depth": 3, "tree_method": "exact", "nthread": 1, "verbosity": 0} | settings
     n_rounds = shape.pop("n_estimators", ROUNDS)
     return xgboost.train(shape, matrix(rows(), label) if data is None else data, n_rounds, verbose_eval=False, **more)
@@ -127,16 +110,14 @@ def test_predictions_are_xgboosts(name):
     if name == "tree_method":
         settings |= {"cuts": xgboosts_cuts(16)}
     predicted = assert_same(ours(label, settings), theirs(label, {k: v for k, v in settings.items() if k != "cuts"}))
-    if name == "objective":
-        assert ((predicted > 0) & (predicted < 1)).all()
-    elif name == "num_class":
+    if name == "num_class":
         assert predicted.shape == (rows().height, value)
     elif name == "num_parallel_tree":  # equal trees, as nothing is drawn: their mean is one of them
         model = ours(label, settings)
         assert model.n_trees == value * model.n_rounds
         assert_same(model, theirs(label, beside))
     else:
-        without = theirs(label, beside | ({"quantile_alpha": [0.4, 0.6]} if name == "quantile_alpha" else {}))
+        without = theirs(label, beside)
         assert not np.allclose(without.predict(matrix(rows(), label)), predicted, rtol=1e-3), "it makes a difference"
 
 
@@ -145,10 +126,6 @@ def xgboosts_cuts(max_bin: int) -> dict[str, np.ndarray]:
     data = xgboost.QuantileDMatrix(rows().select(FEATURES).to_numpy(), max_bin=max_bin, weight=weight, nthread=1)
     ends, values = data.get_quantile_cut()
     return {name: values[ends[i] + 1 : ends[i + 1] - 1] for i, name in enumerate(FEATURES)}
-
-
-def test_the_poisson_steps_are_bounded_by_default():
-    assert_same(ours("kind", {"objective": "count:poisson"}), theirs("kind", {"objective": "count:poisson"}))
 
 
 def test_a_dropped_forest_is_dropped_whole():
@@ -238,12 +215,6 @@ def test_dropped_trees_are_drawn_by_the_seed():
 
 
 # --- rows and what comes with them ------------------------------------------------------------------------------------
-
-
-def test_base_margins_are_xgboosts():
-    data = matrix(rows(), "amount", base_margin=rows()["start"].to_numpy())
-    model, booster = ours("amount", {"base_score": 0.0}, base_margin="start"), theirs("amount", {}, data)
-    np.testing.assert_allclose(model.predict(rows(), base_margin="start"), booster.predict(data), rtol=1e-5, atol=1e-5)
 
 
 def test_missing_is_null_and_nan_alike():

@@ -1,6 +1,5 @@
 """Our trees are XGBoost's, node for node, on real and on random rows, and where float32 is at its limits."""
 
-import json
 from collections import Counter
 from dataclasses import replace
 from functools import cache
@@ -220,22 +219,6 @@ def test_a_whole_ensemble_is_xgboosts(objective):
 
 def _fit(case: Case) -> fb.Model:
     return fb.fit(to_frame(case), "y", objective=case.objective, tree_method="exact", **case.settings)
-
-
-@pytest.mark.parametrize("name", ["diabetes", "steep"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_base_score_is_xgboosts(name, weighted):
-    x, y, objective = data(name)
-    weight = np.random.default_rng(3).integers(1, 5, len(y)).astype(float) if weighted else None
-    booster = xgboost.train({"objective": objective}, xgboost.DMatrix(x, y, weight=weight), 1)
-    text = json.loads(booster.save_config())["learner"]["learner_model_param"]["base_score"]
-    theirs = float(text.strip("[]"))
-    frame = pl.DataFrame({"x": x[:, 0], "y": y, "w": np.ones(len(y)) if weight is None else weight})
-    ours = fb.fit(frame, "y", weight="w", objective=objective, n_estimators=1).base_margin
-    if objective == LOGISTIC:
-        ours = 1 / (1 + np.exp(-ours))
-    assert ours == pytest.approx(theirs, rel=1e-5)
-    assert ours == pytest.approx(np.average(y, weights=weight), rel=1e-12)
 
 
 def test_importance_is_xgboosts():
