@@ -26,8 +26,9 @@ SHAPE = {"n_estimators": 2, "max_depth": 3, "learning_rate": 0.5, "verbose": Fal
 @pytest.mark.slow
 def test_group_bys_and_kernels_give_one_model(monkeypatch):
     """Rows are added up by a kernel where an engine has few threads, and by group-bys where it has many."""
-    frame = every_type(300, seed=4)
-    options = {"features": list(FEATURES_BY_TYPE)[:12], "weight": "w", **SHAPE}
+    frame = every_type(300, seed=4).with_columns(wide=pl.int_range(300).cast(pl.String))
+    options = {"features": [*[*FEATURES_BY_TYPE][:12], "wide"], "weight": "w", **SHAPE, "max_depth": 7, "max_bin": 300}
+    options |= {"min_child_weight": 0, "max_cat_to_onehot": 400, "n_estimators": 1}
     models = []
     for most_threads in (0, 1000):
         monkeypatch.setattr(query_costs, "_MAX_THREADS", most_threads)

@@ -25,22 +25,14 @@ def _on(monkeypatch):
     monkeypatch.setattr(CompileLater, "is_on", True)
 
 
-def test_work_is_counted_until_the_kernel_is_worth_compiling():
-    later = CompileLater(_never_called, most=10)
-    assert [later.spend(work) for work in (4, 7, 6, 1)] == [True, False, True, False]
-
-
-def test_a_compiled_kernel_is_taken_at_once(monkeypatch):
-    later = CompileLater(_never_called, most=10)
-    monkeypatch.setattr(kernels, "is_compiled", lambda kernel: kernel is _never_called)
-    assert not later.spend(1)
-
-
-def test_it_can_be_switched_off():
+def test_work_is_counted_until_the_kernel_is_worth_compiling_or_is_compiled(monkeypatch):
     later = CompileLater(_never_called, most=10)
     with compile_at_once():
         assert not later.spend(1)
-    assert later.spend(1)
+    assert [later.spend(work) for work in (4, 7, 6, 1)] == [True, False, True, False]
+    later = CompileLater(_never_called, most=10)
+    monkeypatch.setattr(kernels, "is_compiled", lambda kernel: kernel is _never_called)
+    assert not later.spend(1)
 
 
 # Numba says which kernels it compiles: those that no cache has.

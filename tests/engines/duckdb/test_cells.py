@@ -67,18 +67,3 @@ def test_a_missing_value_has_no_cell_and_does_not_fail():
     below, _ = below_and_steps("float64", "DOUBLE", np.arange(100.0).tolist(), [None, NAN, 50.0])
     assert below[0] is None
     assert below[2] == 50
-
-
-@pytest.mark.parametrize(
-    ("kind", "cuts"),
-    [
-        ("float64", range(7)),  # a search of three steps
-        ("float64", [*range(100), 1e9]),  # almost all are in one cell
-        ("float64", [-INF, *range(100)]),
-        ("float64", [-1.5e308, *range(100), 1.5e308]),  # no number is as large as their distance
-        ("int64", range(2**62, 2**62 + 100)),  # one DOUBLE
-        ("date", range(100)),
-    ],
-)
-def test_no_cells_where_they_would_not_help(kind, cuts):
-    assert Cells.of(FeatureType(kind), list(cuts)) is None

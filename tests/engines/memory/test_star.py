@@ -16,7 +16,7 @@ from frameboost.engines.memory import columns, engine, partition
 from frameboost.engines.memory.star import keyed
 from frameboost.engines.memory.star import tables as star_tables
 from frameboost.engines.memory.star.columns import RecordedGradients, StarColumns
-from frameboost.engines.memory.star.keyed import KeyedColumns, chosen
+from frameboost.engines.memory.star.keyed import KeyedColumns
 from frameboost.engines.memory.star.records import PackedGradients, Records, most_in_one
 from frameboost.engines.memory.star.tables import CodedTable, SampledRows, StarTable, code_table
 from frameboost.expressions.expression import Expression
@@ -396,17 +396,6 @@ def test_records_have_a_number_then_keys_then_own_codes(n_keys, n_own, n_number,
             at = row * width + firsts[k]
             assert int.from_bytes(flat[at : at + 4], "little") & records.fields[k, 1] == of_rows[row]
         assert records.bytes[row, first_code : first_code + n_own].tolist() == [codes[row] for codes in own]
-
-
-def test_dimensions_of_large_keys_are_sorted_by_or_by_fact():
-    def table(n_keys, n_features=5, n_facts=1 << 20):
-        return CodedTable(range(n_features), np.empty((n_features, n_keys), np.uint8), np.zeros(n_facts, np.uint32))
-
-    few, many, more, most = table(200), table(1 << 16), table(1 << 17), table(1 << 19)
-    assert chosen([few, many, more, most], 1 << 30, may_sort=True) == ([few, many, more], more)
-    assert chosen([few, many, more], 1 << 30, may_sort=False) == ([few, many], None)
-    assert chosen([few], 1 << 19, may_sort=True) == ([], None)
-    assert chosen([table(200, 2), table(200, n_facts=1000)], 1 << 30, may_sort=True) == ([], None)
 
 
 @settings(deadline=None, max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture])
