@@ -1,5 +1,8 @@
 """A Dask cluster of two real worker processes, for all tests of the folder."""
 
+import os
+import signal
+
 import pytest
 
 
@@ -22,3 +25,21 @@ def client(cluster):
     with distributed.Client(cluster) as client:
         client.wait_for_workers(2)
         yield client
+
+
+@pytest.fixture
+def killer(cluster):
+    """Return a function that returns a callback, which kills a worker after the round of that number, once."""
+
+    def kills(in_round):
+        killed = []
+
+        def callback(number, _):
+            if number == in_round and not killed:
+                killed.append(next(worker.pid for worker in cluster.workers.values() if worker.pid))
+                os.kill(killed[0], signal.SIGKILL)
+
+        callback.killed = killed
+        return callback
+
+    return kills

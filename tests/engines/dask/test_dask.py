@@ -71,16 +71,11 @@ def test_rows_that_do_not_fit_into_the_memory_of_workers(client, frame, tmp_path
 
 
 @pytest.mark.slow
-def test_tables_of_scores_and_queries_are_merged_on_the_workers(monkeypatch, cluster, client):
+def test_tables_of_scores_and_queries_are_merged_on_the_workers(monkeypatch, killer, client):
     monkeypatch.setattr(sharded, "_SUMMARY", 8)  # tables that are longer stay where they are
     frame = every_type(600, seed=7).with_columns(day=pl.int_range(600) // 12, rank=pl.col("amount").rank() * 4 // 601)
-    killed = []
+    kill = killer(2)
     shares = {"features": ["float64", "int16"], "base_margin": "amount", "min_child_weight": 0.0, **SHAPE}
-
-    def kill(number: int, _: object) -> None:
-        if number == 2 and not killed:
-            killed.append(next(worker.pid for worker in cluster.workers.values() if worker.pid))
-            os.kill(killed[-1], signal.SIGKILL)
 
     for target, more in (
         ("late", {"objective": "binary:logistic", "eval_metric": ["auc", "aucpr"], "train_metrics": True}),
@@ -91,39 +86,33 @@ def test_tables_of_scores_and_queries_are_merged_on_the_workers(monkeypatch, clu
         whole = fb.fit(frame, target, **options)
         assert model.to_json() == whole.to_json()
         assert model.history.equals(whole.history)
-    assert killed
+    assert kill.killed
     with pytest.raises(fb.DataError, match=r"rows of '0' in group 'day' lie in several shards; put those of a query"):
         fb.fit(frame.sort("day", pl.col("float64")).with_columns(day=pl.int_range(600) % 50), target,
                engine=fb.Dask(client, shards=3), **options)  # fmt: skip
 
 
 @pytest.mark.slow
-def test_workers_that_are_killed_change_nothing(monkeypatch, cluster, client, frame):
+def test_workers_that_are_killed_change_nothing(monkeypatch, cluster, killer, client, frame):
     monkeypatch.setattr(dask_pool, "_MAX_MESSAGES", 1)  # the other worker relays
     options = {"features": FEATURES, "objective": "reg:absoluteerror", "subsample": 0.8, **SHAPE, "n_estimators": 6}
     whole = fb.fit(frame, "amount", **options)
     stop, killed, rng = threading.Event(), [], random.Random()
 
     def kill() -> None:
-        while len(killed) < 2 and not stop.wait(rng.uniform(0.5, 2.5)):
+        while not killed and not stop.wait(rng.uniform(0.5, 2.5)):
             running = [worker.pid for worker in cluster.workers.values() if worker.pid]
             if len(running) == len(cluster.scheduler_info["workers"]) == 2:  # starting takes longer on a busy machine
                 os.kill(rng.choice(running), signal.SIGKILL)
                 killed.append(True)
 
-    def kill_in_mid_fit(number: int, _: object) -> None:
-        if number == 3 and not killed:  # at least one
-            os.kill(next(worker.pid for worker in cluster.workers.values() if worker.pid), signal.SIGKILL)
-            killed.append(True)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
+    thread = threading.Thread(target=kill)
+    thread.start()
     try:
-        model = fb.fit(frame, "amount", engine=fb.Dask(client, shards=3), callbacks=[kill_in_mid_fit], **options)
+        model = fb.fit(frame, "amount", engine=fb.Dask(client, shards=3), callbacks=[killer(3)], **options)
     finally:
         stop.set()
-        killer.join()
-    assert killed
+        thread.join()
     assert model.to_json() == whole.to_json()
 
 
@@ -213,15 +202,10 @@ def test_a_client_that_is_not_the_default_one(cluster, client, frame):
 
 
 @pytest.mark.slow
-def test_a_file_that_is_gone_when_it_must_be_read_again(cluster, client, frame, tmp_path):
+def test_a_file_that_is_gone_when_it_must_be_read_again(killer, client, frame, tmp_path):
     path = tmp_path / "rows.parquet"
     frame.select(*FEATURES, "amount").write_parquet(path)
-
-    def lose(number: int, _: object) -> None:
-        path.unlink(missing_ok=True)
-        if number == 1:
-            os.kill(next(worker.pid for worker in cluster.workers.values() if worker.pid), signal.SIGKILL)
-
+    callbacks = [lambda *_: path.unlink(missing_ok=True), killer(1)]
     with pytest.raises(fb.DataError, match=r"the rows of a shard can't be read: No such file .*rows.parquet"):
-        fb.fit(path, "amount", engine=fb.Dask(client), callbacks=[lose], **OPTIONS)
+        fb.fit(path, "amount", engine=fb.Dask(client), callbacks=callbacks, **OPTIONS)
     client.wait_for_workers(2)

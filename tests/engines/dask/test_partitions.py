@@ -1,7 +1,5 @@
 """A Dask DataFrame as data: its partitions are read by the workers, to the model of the pandas frame."""
 
-import os
-import signal
 from datetime import date, timedelta
 
 import numpy as np
@@ -63,22 +61,15 @@ def test_labels_are_those_of_all_partitions(client):
 
 
 @pytest.mark.slow
-def test_partitions_are_read_again_if_their_worker_is_killed(cluster, client, tmp_path):
+def test_partitions_are_read_again_if_their_worker_is_killed(killer, client, tmp_path):
     frame = pandas_frame()
     for number in range(4):
         frame[number * 175 : (number + 1) * 175].to_parquet(tmp_path / f"{number}.parquet")
-    killed = []
-
-    def kill(number: int, _: object) -> None:
-        if number == 2:
-            killed.append(next(worker.pid for worker in cluster.workers.values() if worker.pid))
-            os.kill(killed[-1], signal.SIGKILL)
-
-    whole = fb.fit(frame, "y", **SHAPE)
+    whole, kill = fb.fit(frame, "y", **SHAPE), killer(2)
     data = dd.read_parquet(tmp_path).persist()
     assert fb.fit(data, "y", engine=fb.Dask(client, shards=3), callbacks=[kill], **SHAPE) == whole
     client.wait_for_workers(2, timeout=60)
-    assert killed
+    assert kill.killed
 
 
 def drawn_anew(part: pd.DataFrame) -> pd.DataFrame:
@@ -86,15 +77,11 @@ def drawn_anew(part: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.slow
-def test_partitions_with_other_rows_when_they_are_computed_again_are_refused(cluster, client):
-    def kill(number: int, _: object) -> None:
-        if number == 1:
-            os.kill(next(worker.pid for worker in cluster.workers.values() if worker.pid), signal.SIGKILL)
-
+def test_partitions_with_other_rows_when_they_are_computed_again_are_refused(killer, client):
     in_parts = dd.from_pandas(pandas_frame(), npartitions=4, sort=False)
     drawn = in_parts.map_partitions(drawn_anew, meta=in_parts._meta)
     with pytest.raises(fb.DataError, match=r"partition \d of the Dask DataFrame was computed again, .* had other rows"):
-        fb.fit(drawn, "y", engine=fb.Dask(client, shards=2), callbacks=[kill], **SHAPE)
+        fb.fit(drawn, "y", engine=fb.Dask(client, shards=2), callbacks=[killer(1)], **SHAPE)
     client.wait_for_workers(2, timeout=60)
 
 
