@@ -68,7 +68,7 @@ TESTED_OTHERWISE = {
 Piece = list[int]  # [node, start, stop]: a range of a node's rows
 
 
-# --- frameboost.engines.memory.gradients ------------------------------------------------------------------------------
+# --- frameboost.engines.memory.terms ----------------------------------------------------------------------------------
 
 
 def naive_put_gh(g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:

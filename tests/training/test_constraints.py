@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.binning.thresholds import thresholds_between
+from frameboost.binning.bins import thresholds_between
 from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.models import nested

@@ -8,7 +8,6 @@ import duckdb
 import numpy as np
 import pytest
 
-from frameboost.binning.arrays import add_codes
 from frameboost.data import duckdb_session
 from frameboost.data.duckdb_session import DuckDBSession, read_batches
 from frameboost.engines.duckdb.engine import MAX_CACHED_KEYS, sums_by_key_pay

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frameboost.engines.memory import partition
-from frameboost.engines.memory.gradients import put_gh, round_gh
 from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
+from frameboost.engines.memory.terms import put_gh, round_gh
 from frameboost.runtime.workers import Workers
 from tests.support import naive_kernels as twins
 

@@ -15,7 +15,7 @@ from frameboost.engines.memory import columns, engine, sparse
 from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.memory.limits import MAX_COMBINATIONS
 from frameboost.engines.memory.partition import RowPartition
-from frameboost.engines.memory.sparse import coded
+from frameboost.engines.memory.sparse import bundle_exclusive, coded
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import Split, Stats

@@ -19,6 +19,7 @@ from frameboost.engines.memory.star.columns import RecordedGradients, StarColumn
 from frameboost.engines.memory.star.keyed import KeyedColumns
 from frameboost.engines.memory.star.records import PackedGradients, Records, most_in_one
 from frameboost.engines.memory.star.tables import CodedTable, SampledRows, StarTable, code_table
+from frameboost.engines.memory.terms import Gradients, Scale
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import grid_step
 from frameboost.runtime.storage import IN_MEMORY
