@@ -125,9 +125,7 @@ def test_node_means_on_the_grid_are_close_to_the_exact_means():
     bias, means, _ = means_on_grid(model.base_margin, model.ensemble.trees)
     for tree, on_grid in zip(model.ensemble.trees, means, strict=True):
         np.testing.assert_allclose(on_grid, node_means(tree), rtol=0, atol=2.0**-43)  # |base| + Σ is below 2^8
-    assert bias == pytest.approx(
-        model.base_margin + sum(node_means(tree)[0] for tree in model.ensemble.trees), abs=2e-12
-    )
+    assert bias == pytest.approx(model.base_margin + sum(node_means(t)[0] for t in model.ensemble.trees), abs=2e-12)
     assert means_on_grid(0.0, []) == (0.0, [], [])
 
 

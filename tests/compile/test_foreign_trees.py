@@ -201,9 +201,8 @@ def test_the_smallest_integer_is_not_zero(dtype):
     tree = Tree((0, -1, -1), (1.5, None, None), (None,) * 3, (False,) * 3, (1, -1, -1), (2, -1, -1), (1.0, 0.0, 0.0),
                 (1.0,) * 3, (0.0, 1.0, 2.0))  # fmt: skip
     model = of_trees([tree], FEATURES[1:2])
-    frame = pl.DataFrame({"zeros": pl.Series([0, 1], dtype=dtype)}).with_columns(
-        pl.col("zeros").replace(1, dtype.min())
-    )
+    column = pl.Series("zeros", [0, 1], dtype=dtype).replace(1, dtype.min())
+    frame = column.to_frame()
     assert model.predict(frame).to_list() == in_polars(model, frame) == [2.25, 1.25]
 
 
@@ -384,7 +383,5 @@ def test_losses_of_other_libraries_are_not_trained_on():
     with pytest.raises(fb.ParameterError, match=REFIT):
         model.refit(rows, "y")
     for objective in ("reg:squarederror", "binary:logistic"):
-        with pytest.raises(
-            fb.ParameterError, match=r"^init_model was trained with objective 'other:thing' .*, not with "
-        ):
+        with pytest.raises(fb.ParameterError, match=r"^init_model was trained with objective 'other:thing' .*, not "):
             fb.fit(rows, "y", objective=objective, n_estimators=1, init_model=model)

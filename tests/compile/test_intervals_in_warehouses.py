@@ -78,7 +78,5 @@ def test_intervals_of_counts_are_at_least_zero(warehouse):
     model = fitted("count", "count:poisson").conform(FRAME, "count", groups="shop")
     fill(warehouse, FRAME)
     rows = np.array(found(warehouse, model, "interval"))
-    np.testing.assert_allclose(
-        rows, model.predict(FRAME, "interval").struct.unnest().to_numpy(), rtol=1e-13, atol=1e-13
-    )
+    np.testing.assert_allclose(rows, model.predict(FRAME, "interval").struct.unnest(), rtol=1e-13, atol=1e-13)
     assert 0.0 <= rows.min() < 1e-12

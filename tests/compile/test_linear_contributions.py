@@ -129,9 +129,7 @@ def test_the_bias_of_a_trained_model_is_the_mean_margin(shape):
     found = model.explain(rows)
     # Each leaf's slopes have the mean 0, but for the coarse grid of the sums.
     assert found["bias"][0] == pytest.approx(model.predict(rows).mean(), abs=2e-3)
-    np.testing.assert_allclose(
-        found.to_numpy().sum(axis=1), model.predict(rows, output="margin").to_numpy(), rtol=0, atol=1e-9
-    )
+    np.testing.assert_allclose(found.sum_horizontal(), model.predict(rows, output="margin"), rtol=0, atol=1e-9)
     constants = [leaf.constant - tree.value[node]
                  for tree in model.ensemble.trees for node, leaf in tree.linear_leaves().items()]  # fmt: skip
     assert np.abs(constants).max() < 1e-4

@@ -15,9 +15,7 @@ from tests.support.examples import examples
 from tests.support.random_models import to_duckdb
 
 CON = duckdb.connect()
-GROUPS = st.one_of(
-    st.lists(st.integers(-3, 9), min_size=12, max_size=40), st.lists(st.sampled_from("abcdeé '"), min_size=12)
-)
+GROUPS = st.lists(st.integers(-3, 9), min_size=12, max_size=40) | st.lists(st.sampled_from("abcdeé '"), min_size=12)
 
 
 def dealt(data: object, folds: int, groups: str, seed: int) -> list[tuple[list[int], list[int]]]:

@@ -91,9 +91,7 @@ def test_a_nondeterministic_relation_may_be_split(con):
 
 
 def test_a_text_that_is_no_value_of_the_column_is_refused(con):
-    assert refused(FRAME, "day > 'soon'") == (
-        "\"day > 'soon'\" compares a column of type date with 'soon', which is none of its values"
-    )
+    assert "compares a column of type date with 'soon', which is none of its values" in refused(FRAME, "day > 'soon'")
     assert "invalid date field format" in refused(con.table("t"), "day > 'soon'")
 
 

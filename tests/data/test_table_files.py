@@ -38,9 +38,8 @@ def test_a_token_among_numbers_is_named_with_the_option_that_makes_it_null(token
         model = fb.fit(path, "y", n_estimators=1)
     (message,) = [str(each.message) for each in seen]
     assert str(model.ensemble.features[0].type) == "string"
-    assert message.startswith(
-        f"column 'x' of '{path}' is read as strings, of which each is a category: all but {token!r}"
-    )
+    said = f"column 'x' of '{path}' is read as strings, of which each is a category: all but {token!r}"
+    assert message.startswith(said)
     assert message.endswith(f"pl.scan_csv(path, null_values={[token]}), or on the command line --null-values {token}")
     numbers = fb.fit(pl.scan_csv(path, null_values=[token]), "y", n_estimators=1)
     assert str(numbers.ensemble.features[0].type) == "int64"

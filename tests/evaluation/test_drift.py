@@ -68,17 +68,13 @@ def test_what_has_no_drift_is_refused(model):
     assert message(time="when").startswith("time column 'when' is not in the data, which has 'number', ")
     assert message(every="sometimes") == "every must be a period such as '1d', '1w' or '1mo', not 'sometimes'"
     assert message(time="number").startswith("time column 'number' has ")
-    assert (
-        message(TRAINED.with_columns(t=pl.lit(None, dtype=pl.Date)), "t") == "time column 't' has no value in any row"
-    )
+    assert message(TRAINED.with_columns(t=pl.lit(None, pl.Date)), "t") == "time column 't' has no value in any row"
     assert message(baseline=TRAINED) == "baseline must be a frame that DatabaseModel.baseline returned"
     assert "give it the same type" in message(TRAINED.with_columns(pl.col("whole").cast(pl.Float64)))
 
 
 def test_periods_are_few_whatever_the_times():
-    hours = pl.DataFrame(
-        {"at": pl.datetime_range(pl.datetime(2013, 1, 1), pl.datetime(2013, 12, 31), "1h", eager=True)}
-    )
+    hours = pl.select(at=pl.datetime_range(pl.datetime(2013, 1, 1), pl.datetime(2013, 12, 31), "1h"))
     starts = periods_of(hours, "at").unique().sort()
     assert starts.to_list() == [dt.datetime(2013, month, 1) for month in range(1, 13)]
     assert periods_of(hours[:30], "at").equals(hours["at"][:30].alias("period"))

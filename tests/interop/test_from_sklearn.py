@@ -124,9 +124,7 @@ def test_gradient_boosting_classifier(loss, classes, init):
 
 
 @pytest.mark.slow
-@cases(
-    ("loss", "missing"), some_pairs(["squared_error", "absolute_error", "poisson", "gamma", "quantile"], [False, True])
-)
+@cases("loss, missing", some_pairs(["squared_error", "absolute_error", "poisson", "gamma", "quantile"], [False, True]))
 def test_histogram_boosting_regressor(loss, missing):
     X, y = numbers(5, missing=missing)
     y = np.abs(y) + 0.1

@@ -246,9 +246,7 @@ def test_what_is_trained_otherwise_is_known_by_its_link(objective, more):
     X, booster = trained_on(objective, more, np.random.default_rng(0))
     model = from_xgboost(booster)
     assert model.objective == f"xgboost:{objective}"
-    np.testing.assert_allclose(
-        model.predict(frame_of(X)).to_numpy(), booster.predict(xgboost.DMatrix(X)), rtol=2e-6, atol=1e-6
-    )
+    np.testing.assert_allclose(model.predict(frame_of(X)), booster.predict(xgboost.DMatrix(X)), rtol=2e-6, atol=1e-6)
     assert_consistent(model, frame_of(X))
     with pytest.raises(fb.ParameterError, match="comes from another library"):
         model.refit(frame_of(X).with_columns(y=1.0), "y")
@@ -488,9 +486,7 @@ def test_estimators():
     labels = (y > 0).astype(int) + (y > 1)
     frame = frame_of(X)
     for estimator in (xgboost.XGBRegressor(n_estimators=5), xgboost.XGBRFRegressor(n_estimators=4)):
-        np.testing.assert_allclose(
-            from_xgboost(estimator.fit(X, y)).predict(frame).to_numpy(), estimator.predict(X), atol=1e-5
-        )
+        np.testing.assert_allclose(from_xgboost(estimator.fit(X, y)).predict(frame), estimator.predict(X), atol=1e-5)
     for target in (labels, labels > 0):
         classifier = xgboost.XGBClassifier(n_estimators=5).fit(X, target)
         model = from_xgboost(classifier)

@@ -356,9 +356,7 @@ def test_ties_are_breslows_in_any_order_of_rows():
         tree = len(model.ensemble.trees) - 1
         leaf = model.predict(rows, "leaf").arr.get(tree).to_numpy()
         g, h = derivatives(case, as_rows(rows["time"].to_numpy(), start), "polars")
-        for node, value in (
-            model.trees.filter(pl.col("tree") == tree, pl.col("left") < 0).select("node", "value").rows()
-        ):
+        for node, value in model.trees.filter(pl.col("tree") == tree, pl.col("left") < 0)[["node", "value"]].rows():
             here = leaf == node
             assert value == pytest.approx(-0.3 * g[here].sum() / (h[here].sum() + 1), rel=1e-9)
 

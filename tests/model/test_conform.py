@@ -127,9 +127,7 @@ def test_ends_never_pass_each_other_where_quantiles_are_too_far_apart():
 
 
 @pytest.mark.slow
-@cases(
-    "objective", [name for name in OBJECTIVES if name not in ("reg:pseudohubererror", "reg:tweedie", "dist:lognormal")]
-)
+@cases("objective", sorted(OBJECTIVES.keys() - {"reg:pseudohubererror", "reg:tweedie", "dist:lognormal"}))
 def test_new_rows_are_covered_as_promised(objective):
     target = OBJECTIVES[objective][0]
     model = fitted(objective)
@@ -336,9 +334,7 @@ def test_what_can_not_be_done_is_said(model):
     assert message(lambda: model.conform(LATER, "y", groups="shops")).startswith("groups column 'shops' is not in the")
     assert "it must be of strings, integers or Booleans" in message(lambda: model.conform(LATER, "y", groups="share"))
     assert "target column 'Y' is not in the data" in message(lambda: model.conform(LATER, "Y"))
-    assert "takes numbers of 0 or more; target 'y' holds" in message(
-        lambda: fitted("count:poisson").conform(LATER, "y")
-    )
+    assert "takes numbers of 0 or more; target 'y'" in message(lambda: fitted("count:poisson").conform(LATER, "y"))
     assert "the data lacks column 'shop', by whose" in message(lambda: shops.predict(NEW.drop("shop"), "interval"))
     assert "has type Int32, but the" in message(lambda: shops.predict(NEW.with_columns(shop=1), "interval"))
     assert "differs by column 'shop'" in message(lambda: shops.partial_dependence(NEW[:9], "x", output="interval"))

@@ -70,9 +70,8 @@ def test_names_are_text_and_nothing_is_loaded(model):
 
 def test_models_of_all_kinds_are_shown(model):
     assert "history" not in texts(model[:2])
-    three = DATA.with_columns(
-        k=pl.Series([i % 3 for i in range(60)]), **{f"x{i}": pl.lit(i) + pl.col("y") for i in range(12)}
-    )
+    more = {f"x{i}": pl.lit(i) + pl.col("y") for i in range(12)}
+    three = DATA.with_columns(k=pl.int_range(60) % 3, **more)
     classes = fb.fit(three, "k", features=[f"x{i}" for i in range(12)], objective="multi:softprob", n_estimators=2)
     found = texts(classes)
     assert "3 classes" in found and "and 4 more" in found and "12 features, by total gain:" in found

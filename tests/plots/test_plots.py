@@ -79,9 +79,7 @@ def titles(chart: Any) -> set[str]:
         for inner in item.values() if isinstance(item, dict) else item if isinstance(item, list) else ():
             yield from parts(inner)
 
-    named = [
-        part for part in parts({**chart.to_dict(), "datasets": None}) if isinstance(part, dict) and "field" in part
-    ]
+    named = [it for it in parts({**chart.to_dict(), "datasets": None}) if isinstance(it, dict) and "field" in it]
     return {part["title"] for part in named if isinstance(part.get("title"), str)}
 
 

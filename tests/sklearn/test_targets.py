@@ -29,9 +29,8 @@ def test_a_column_is_raveled_with_scikit_learns_warning(kind, as_column):
 def test_a_regressor_predicts_several_targets(as_table):
     X, first = numbers()
     y = np.column_stack([first, -2 * first])
-    regressor = fb.FrameBoostRegressor(early_stopping_rounds=2, **SHAPE).fit(
-        X, as_table(y), eval_set=[(X, as_table(y))]
-    )
+    regressor = fb.FrameBoostRegressor(early_stopping_rounds=2, **SHAPE)
+    regressor.fit(X, as_table(y), eval_set=[(X, as_table(y))])
     data = pl.DataFrame(X, schema=regressor.model_.features).with_columns(a=y[:, 0], b=y[:, 1])
     expected = fb.fit(data, ["a", "b"], early_stopping_rounds=2, valid=data, **SHAPE)
     np.testing.assert_array_equal(regressor.predict(X), expected.predict(data).to_numpy())
