@@ -459,6 +459,10 @@ class DatabaseModel:
         ``macros/<name>.sql`` has ``<name>_query(relation)``, the query over any relation, and, where the model is one
         expression, ``<name>()``. Files of these names are replaced.
 
+        A model that is more than one query of the database may be is a chain of dbt models, of which ``<name>`` is the
+        last: ``<name>_part_1`` scores the source with some of the trees, ``<name>_part_2`` adds others. There are no
+        macros then.
+
         Parameters
         ----------
         folder
@@ -471,7 +475,8 @@ class DatabaseModel:
             As in `to_sql`.
         materialized
             dbt's materialization: ``"view"``, ``"table"``, ``"ephemeral"``, ``"incremental"``, or one of an adapter. By
-            default a view, or a table if the query is larger than a view may be.
+            default a view, or a table if the query is larger than a view may be. In a chain all are of the kind, but
+            those before an incremental one are views.
         unique_key, where
             Of ``"incremental"``, one or both. ``unique_key``: the columns of the rows' key; a later run replaces
             the rows that it scores again. ``where``: a condition on the rows that a later run scores, SQL that may have
@@ -480,8 +485,8 @@ class DatabaseModel:
         Raises
         ------
         ParameterError
-            As `query`; if dbt does not take a name; if it is to be a view and the query is larger than one may be; if
-            an incremental model has neither ``unique_key`` nor ``where``, so that each run would append all rows.
+            As `query`; if dbt does not take a name; if a chain is to be ephemeral; if an incremental model has neither
+            ``unique_key`` nor ``where``, so that each run would append all rows.
 
         Examples
         --------
@@ -501,23 +506,46 @@ class DatabaseModel:
         check_dbt_names("tables", *joined.values())
         star = None if self.star is None else self.star.called({table: name for name, table in joined.items()})
         condition = f"{secrets.token_hex(16)} IS NULL"  # replaced by the condition on the rows of later runs
-        text = replace(self, star=star)._statement(
-            Destination(), stand_in, QueryOptions(keep, where=condition, output=output, form=form)
-        )
+        refs = {self.dialect.quote(token): table for token, table in joined.items()}
+        query = DbtQuery("", self.dialect.quote(stand_in), refs, condition)
+        options, head = QueryOptions(keep, where=condition, output=output, form=form), self._header(trained, output)
+        joins = replace(self, star=star)
+        text, too_much = joins._scoring(Destination(), stand_in, options).fitting()
+        too_much = too_much or exceeded_limit(head + text, [], self.dialect, in_one=False, of_view=True)
+        if too_much and (not text or materialized == "view"):
+            made = chosen or Materialization("table")
+            queries = joins._dbt_chain(name, stand_in, options, query, made, len(head.encode()), too_much)
+        else:
+            made = chosen or Materialization("table" if too_much else "view")
+            queries = {name: replace(query, text=text)}
         try:
             expression = None if output == "leaf" else self._expression(output)
         except ParameterError:  # several values, or too large for one expression: only the query is written
             expression = None
-        columns = self._sql_model(output).value_columns("prediction")
-        head = self._header(trained, output)
-        too_much = exceeded_limit(head + text, [], self.dialect, in_one=False, of_view=True)
-        if materialized == "view" and too_much:
-            raise ParameterError(f"the model does not fit into a view: {too_much}; take materialized='table'")
-        made = chosen or Materialization("table" if too_much else "view")
-        refs = {self.dialect.quote(token): table for token, table in joined.items()}
-        query = DbtQuery(text, self.dialect.quote(stand_in), refs, condition)
-        described = dict.fromkeys(columns, f"{output} of the model")
-        return write_dbt(folder, name, source, head, query, expression, described, made, self.dialect)
+        columns = dict.fromkeys(self._sql_model(output).value_columns("prediction"), f"{output} of the model")
+        return write_dbt(folder, source, head, queries, expression, columns, made, self.dialect)
+
+    def _dbt_chain(
+        self, name: str, table: str, options: QueryOptions, query: DbtQuery, made: Materialization, n_bytes: int,
+        why: str,
+    ) -> dict[str, DbtQuery]:  # fmt: skip
+        """Return the queries of the dbt models that score a table one after the other, by name; ``why`` there are some.
+
+        The result that a query reads is a placeholder until then. The condition on the rows is that of the last one.
+        """
+        if made.kind == "ephemeral" or options.form not in ("auto", "staged"):
+            raise ParameterError(why)
+        if options.keep is None and self.dialect.statements.except_columns is None:
+            raise ParameterError(f"{why}; or name the columns to return in keep, for a chain of dbt models")
+        limits, token = self.dialect.limits, secrets.token_hex(16)
+        most = limits.text if made.kind == "table" else limits.of_view()
+        assert most is not None, "without a limit one query is enough"
+        source = self._scoring(Destination(), table, replace(options, where=None))
+        *parts, last = source.chain(most - n_bytes, lambda number: self.dialect.quote(f"{token}_{number}"))
+        names = {f"{token}_{number}": f"{name}_part_{number}" for number in range(1, len(parts) + 1)}
+        refs = {**query.refs, **{self.dialect.quote(called): part for called, part in names.items()}}
+        texts = zip([*names.values(), name], [*parts, f"{last}\nWHERE {query.condition}"], strict=True)
+        return {each: replace(query, text=text, refs=refs) for each, text in texts}
 
     # --- what several of these need -----------------------------------------------------------------------------------
 
@@ -537,15 +565,18 @@ class DatabaseModel:
         return model.with_lookup(self._column_beside(of_output.lookup.feature))
 
     def _expression(self, output: str) -> str:
-        model = self._sql_model(output)
+        model = self._sql_model(output).simplified()
         text = model.value([model.margin(k) for k in range(len(model.bases))])
         check_size(text, model.trees, self.dialect)
         return text
 
     def _statement(self, destination: Destination, table: str, options: QueryOptions) -> str:
+        return self._scoring(destination, table, options).text()
+
+    def _scoring(self, destination: Destination, table: str, options: QueryOptions) -> ScoringQuery:
         model, others = self._sql_model(options.output), options.keep or ()
         if options.form != "by_key":
-            return ScoringQuery(model, self._source(table, others), options, destination).text()
+            return ScoringQuery(model, self._source(table, others), options, destination)
         if self.star is None:
             raise ParameterError(
                 "form='by_key' scores trees where dimensions are joined, and this query joins none; it is for a model "
@@ -555,7 +586,7 @@ class DatabaseModel:
             raise ParameterError("form='by_key' needs keep, the columns to return besides the prediction")
         model, star = self.star.score_by_key(model)
         source = star.source(self.dialect.quote_path(table), others)
-        return ScoringQuery(model, source, replace(options, form="auto"), destination).text()
+        return ScoringQuery(model, source, replace(options, form="auto"), destination)
 
     def _source(self, table: str, others: Sequence[str] = ()) -> TableSource:
         """Return what a query reads: a table, or it joined to those that have features or ``others`` of its columns."""

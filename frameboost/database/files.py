@@ -209,27 +209,33 @@ class DbtQuery:
 
 
 def write_dbt(
-    folder: str | Path, name: str, source: str, head: str, query: DbtQuery, expression: str | None,
+    folder: str | Path, source: str, head: str, queries: Mapping[str, DbtQuery], expression: str | None,
     columns: Mapping[str, str], made: Materialization, dialect: Dialect,
 ) -> list[Path]:  # fmt: skip
     """Write the files that `DatabaseModel.to_dbt` describes, and return their paths.
 
-    ``expression`` is the model as one, or None if it does not fit into one; ``columns`` describe those of the result.
+    ``queries`` are those of the dbt models by name, the scores' last; ``expression`` is the model as one, or None if it
+    does not fit into one; ``columns`` describe those of the result.
     """
     folder = Path(folder)
+    (*parts, name), query = queries, list(queries.values())[-1]
     later = "" if made.where is None else f"{{% if is_incremental() %}}\nWHERE {made.where}\n{{% endif %}}"
-    model = f"{{{{ config({made.config(dialect)}) }}}}\n{_in_jinja(head)}"
-    model += query.over(f"ref({_jinja_string(source)})", later) + "\n"
+    of_parts = Materialization("view") if made.kind == "incremental" else made
+
+    def written(name: str) -> str:
+        how, condition = (of_parts, "") if name in parts else (made, later)
+        text = queries[name].over(f"ref({_jinja_string(source)})", condition)
+        return f"{{{{ config({how.config(dialect)}) }}}}\n{_in_jinja(head)}{text}\n"
+
     macros = f"{{# {name}_query: the query that scores a relation #}}\n{{% macro {name}_query(relation) -%}}\n"
     macros += query.over("relation") + "\n{%- endmacro %}\n"
     if expression is not None:
         macros += f"\n{{# {name}: the model as an expression over the columns of the query it stands in #}}\n"
         macros += f"{{% macro {name}() -%}}\n{_in_jinja(expression)}\n{{%- endmacro %}}\n"
-    files = {
-        folder / "models" / f"{name}.sql": model,
-        folder / "models" / f"{name}.yml": _description(name, head, columns, dialect),
-        folder / "macros" / f"{name}.sql": macros,
-    }
+    files = {folder / "models" / f"{each}.sql": written(each) for each in queries}
+    files[folder / "models" / f"{name}.yml"] = _description(name, head, columns, dialect, parts)
+    if not parts:
+        files[folder / "macros" / f"{name}.sql"] = macros
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
@@ -283,7 +289,7 @@ def _escape(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _description(name: str, head: str, columns: Mapping[str, str], dialect: Dialect) -> str:
+def _description(name: str, head: str, columns: Mapping[str, str], dialect: Dialect, parts: Sequence[str]) -> str:
     """Return the YAML description, of which dbt renders the strings with Jinja.
 
     The query writes names in quotes, so dbt's tests must too: dbt quotes a name only by option, and does not double a
@@ -304,4 +310,6 @@ def _description(name: str, head: str, columns: Mapping[str, str], dialect: Dial
             "        quote: true",
             f"        description: {_yaml_string(_in_jinja(text))}",
         ]
+    for part in parts:
+        lines += [f"  - name: {_yaml_string(part)}", f"    description: {_yaml_string(f'a step of {name}')}"]
     return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.case import TreeWriter
 from frameboost.compile.sql.conditions import renamed
 from frameboost.compile.sql.forms import check_size
+from frameboost.compile.sql.simplified_trees import simplified
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import TableSource
 from frameboost.dialects.dialect import Dialect
@@ -220,8 +221,9 @@ class StarTables:
             for column in model.columns
             if (name := column.feature.name) in join.columns
         }
-        text = TreeWriter(renamed(model.columns, in_table), self.dialect).margin(0.0, trees)
-        check_size(text, [trees], self.dialect)
+        simpler = simplified(trees, self.dialect)
+        text = TreeWriter(renamed(model.columns, in_table), self.dialect).margin(0.0, simpler)
+        check_size(text, [simpler], self.dialect)
         return text
 
 

@@ -32,6 +32,8 @@ BIGQUERY = Dialect(
         escapes={**BACKSLASH_ESCAPES, "'": "\\'", "\0": "\\000", "${": "\\x24{"},
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/lexical
         infinity=("CAST('inf' AS FLOAT64)", "CAST('-inf' AS FLOAT64)"),
+        # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
+        integers=("{v}", "{v}"),
         # BIGNUMERIC has 38 digits before the point. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
         integer_digits=38, wide_integer="BIGNUMERIC '{v}'", decimal="BIGNUMERIC '{v}'",
         # DATETIME has no time zone, TIMESTAMP has. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
@@ -53,7 +55,7 @@ BIGQUERY = Dialect(
         # Overflow is an error. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/mathematical_functions
         exp=guarded_exp("709.0", "-708.0"),
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
-        array="[{v}]",
+        array="[{v}]", lookup="[{v}][OFFSET({i})]",
     ),
     statements=Statements(
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax

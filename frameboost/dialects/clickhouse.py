@@ -56,7 +56,7 @@ CLICKHOUSE = Dialect(
         # As short as can be, for the sake of the limit on text. https://clickhouse.com/docs/sql-reference/functions/conditional-functions
         branch="if({c}, {t}, {e})",
         # Items are counted from 1. https://clickhouse.com/docs/sql-reference/data-types/array
-        array="[{v}]", element="{x}[1 + {i}]",
+        array="[{v}]", lookup="[{v}][1 + {i}]",
     ),
     statements=Statements(
         # https://clickhouse.com/docs/sql-reference/statements/select

@@ -109,6 +109,9 @@ class Literals:
         no column is expected to hold such a number.
     infinity
         ∞ and −∞; None where the type has none.
+    integers
+        Integers that the database adds up in 64 bits: of more than 32 bits, and of fewer, which may need a cast; None
+        where floats take less time or text.
     integer_digits
         Decimal digits of the widest integers; None for any number.
     wide_integer, decimal
@@ -135,6 +138,7 @@ class Literals:
     extreme: str | None = None
     has_subnormals: bool = True
     infinity: tuple[str, str] | None = None
+    integers: tuple[str, str] | None = None
     integer_digits: int | None = None
     wide_integer: str = "{v}"
     decimal: str = "{v}"
@@ -246,8 +250,10 @@ class Expressions:
         e to the power of ``{x}``, however large or small.
     array
         A list of the numbers ``{v}``; None where a column holds but one.
-    element
-        Item number ``{i}``, from 0, of such a list, where that is a fast way to look a leaf up.
+    lookup
+        Number ``{i}``, from 0, of the constants ``{v}``, where that is a fast way to look a leaf up; None elsewhere.
+    longest_lookup
+        How many constants that takes; None for any number.
     struct
         A record of the fields ``{v}``, each written as ``'name': value``; None where there is none or it is not used.
     lambda_
@@ -274,7 +280,8 @@ class Expressions:
     most_arguments: int = 100
     exp: str = "EXP({x})"
     array: str | None = None
-    element: str | None = None
+    lookup: str | None = None
+    longest_lookup: int | None = None
     struct: str | None = None
     lambda_: str | None = None
 
@@ -408,6 +415,8 @@ class Limits:
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _LONGEST_INTEGER = 2**63
+# Integers that have 32 bits in most databases.
+_SHORT = 2**31
 _USUAL = 1e-125
 _LEAST_NORMAL = 2.0**-1022
 _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -583,6 +592,12 @@ class Dialect:
             return literals.extreme.format(v=text, i=_with_integer(text))
         return literals.double.format(v=text, e=text if "e" in text else f"{text}e0")
 
+    def integer(self, value: int) -> str:
+        """Return an integer of at most 53 bits as a literal of a type in which such integers are added up exactly."""
+        if self.literals.integers is None:
+            return self.literals.double.format(v=f"{value}.0", e=f"{value}e0")
+        return self.literals.integers[abs(value) < _SHORT].format(v=value)
+
     def string(self, value: str) -> str:
         """Return a string as a literal.
 
@@ -675,7 +690,7 @@ class Dialect:
         too long.
         """
         if len(terms) == 1:
-            return terms[0]
+            return f"({terms[0]})" if terms[0].startswith("-") else terms[0]  # as two signs begin a comment
         if self.expressions.longest_sum is not None and len(terms) <= self.expressions.longest_sum:
             return "(" + "\n + ".join(terms) + ")"
         middle = len(terms) // 2

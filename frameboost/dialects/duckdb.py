@@ -69,7 +69,7 @@ DUCKDB = _DuckDB(
         # https://duckdb.org/docs/stable/sql/data_types/list
         array="[{v}]",
         # Items are counted from 1. https://duckdb.org/docs/stable/sql/data_types/list
-        element="{x}[1 + {i}]",
+        lookup="[{v}][1 + {i}]",
         # https://duckdb.org/docs/stable/sql/data_types/struct
         struct="{{{v}}}",
         # https://duckdb.org/docs/stable/sql/functions/lambda

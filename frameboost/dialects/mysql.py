@@ -38,6 +38,8 @@ MYSQL = Dialect(
         timestamptz="TIMESTAMP '{v}'",
         # With an exponent it is approximate, else exact. https://dev.mysql.com/doc/refman/8.0/en/number-literals.html
         double="{e}",
+        # Sums of integers have 64 bits. https://dev.mysql.com/doc/refman/8.0/en/arithmetic-functions.html
+        integers=("{v}", "{v}"),
     ),
     types=ColumnTypes(
         # https://dev.mysql.com/doc/refman/8.0/en/data-types.html

@@ -30,7 +30,7 @@ POSTGRES = Dialect(
         # https://www.postgresql.org/docs/current/datatype-character.html
         unheld="\0",
         # A number with a point or an exponent is numeric at first. https://www.postgresql.org/docs/current/sql-syntax-lexical.html
-        double="{v}::float8",
+        double="{v}::float8", integers=("{v}", "{v}::int8"),
         # https://www.postgresql.org/docs/current/datatype-numeric.html
         infinity=("'Infinity'::float8", "'-Infinity'::float8"),
         # Dates and timestamps may be infinity. https://www.postgresql.org/docs/current/datatype-datetime.html
@@ -56,7 +56,7 @@ POSTGRES = Dialect(
         # The database's default collation is deterministic, so it compares by bytes, and most indexes have it.
         equal_texts='{x}::text COLLATE "default" = {y}::text',
         # https://www.postgresql.org/docs/current/arrays.html
-        array="ARRAY[{v}]",
+        array="ARRAY[{v}]", lookup="(ARRAY[{v}])[1 + {i}]",
     ),
     statements=Statements(
         keeps_order=True,
@@ -87,7 +87,7 @@ REDSHIFT = POSTGRES.child(
         # QUOTE_LITERAL doubles backslashes. https://docs.aws.amazon.com/redshift/latest/dg/r_QUOTE_LITERAL.html
         "escapes": {"\\": "\\\\"},
         # The type of a literal is not said. https://docs.aws.amazon.com/redshift/latest/dg/r_numeric_literals201.html
-        "double": "'{v}'::float8",
+        "double": "'{v}'::float8", "integers": None,
         # 2.33125e-315 is "out of range for type double precision". https://gist.github.com/tejasmanohar/936401a48c146e0026c5ccdb16b1ecd7
         "has_subnormals": False,
         # At most 38 digits. https://docs.aws.amazon.com/redshift/latest/dg/r_numeric_computations201.html
@@ -107,7 +107,7 @@ REDSHIFT = POSTGRES.child(
         "text": "COLLATE({x} || '.', 'case_sensitive')",
         "text_is_value": False, "equal_texts": None,
         # No arrays in columns. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-datatypes.html
-        "array": None,
+        "array": None, "lookup": None,
     },
     statements={
         # No keyword against folding a CTE is documented. https://docs.aws.amazon.com/redshift/latest/dg/r_WITH_clause.html

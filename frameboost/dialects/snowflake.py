@@ -29,7 +29,7 @@ SNOWFLAKE = Dialect(
         # Which literals are FLOAT is not said of all, of a cast there is no doubt. https://docs.snowflake.com/en/sql-reference/data-types-numeric
         double="'{v}'::FLOAT", infinity=("'inf'::FLOAT", "'-inf'::FLOAT"),
         # NUMBER has 38 digits. https://docs.snowflake.com/en/sql-reference/data-types-numeric
-        integer_digits=38,
+        integers=("{v}", "{v}"), integer_digits=38,
         # Without a format the session's settings have a say. https://docs.snowflake.com/en/sql-reference/date-time-input-output
         date="TO_DATE('{v}', 'YYYY-MM-DD')",
         timestamp="TO_TIMESTAMP_NTZ('{v}', 'YYYY-MM-DD HH24:MI:SS.FF9')",
@@ -54,7 +54,7 @@ SNOWFLAKE = Dialect(
         # Overflow is not documented, so it is avoided. https://docs.snowflake.com/en/sql-reference/functions/exp
         exp=guarded_exp("709", "-708"),
         # https://docs.snowflake.com/en/sql-reference/functions/array_construct
-        array="ARRAY_CONSTRUCT({v})",
+        array="ARRAY_CONSTRUCT({v})", lookup="ARRAY_CONSTRUCT({v})[{i}]::FLOAT",
     ),
     statements=Statements(
         # https://docs.snowflake.com/en/sql-reference/sql/select

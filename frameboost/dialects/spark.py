@@ -28,7 +28,7 @@ SPARK = Dialect(
         # As below, of literals.
         text="BINARY({v})",
         # With only a point a literal is DECIMAL. https://spark.apache.org/docs/latest/sql-ref-literals.html
-        double="{v}D",
+        double="{v}D", integers=("{v}L", "{v}L"),
         # https://spark.apache.org/docs/latest/sql-ref-datatypes.html
         infinity=("DOUBLE('Infinity')", "DOUBLE('-Infinity')"),
         # DECIMAL has at most 38 digits. https://spark.apache.org/docs/latest/sql-ref-datatypes.html
@@ -54,7 +54,7 @@ SPARK = Dialect(
         # What has a lambda is left to the interpreter (measured, 4). https://spark.apache.org/docs/latest/api/sql/index.html
         uncompiled="aggregate(array({x}), 0D, (zero, value) -> zero)",
         # https://spark.apache.org/docs/latest/api/sql/index.html
-        array="array({v})",
+        array="array({v})", lookup="array({v})[{i}]",
     ),
     # A window needs ORDER BY. https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select-window.html
     statements=Statements(row_number="ROW_NUMBER() OVER (ORDER BY 1)"),

@@ -67,6 +67,8 @@ SQLITE = _SQLite(
         encoded=("\0", "CAST(x'{v}' AS TEXT)"),
         # 9e999 is infinity (measured, 3.40.1); a NaN becomes NULL. https://www.sqlite.org/floatingpoint.html
         infinity=("9e999", "-9e999"),
+        # https://www.sqlite.org/datatype3.html
+        integers=("{v}", "{v}"),
         # Dates and times are text. https://www.sqlite.org/lang_datefunc.html
         date="'{v}'", timestamp="'{v}'", timestamptz="'{v}'", digits=9,
     ),

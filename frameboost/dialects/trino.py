@@ -23,7 +23,7 @@ TRINO = Dialect(
         # https://trino.io/docs/current/functions/string.html
         escapes={"\0": "' || chr(0) || '"},
         # 1.1 is DECIMAL. https://trino.io/docs/current/language/types.html
-        double="{e}",
+        double="{e}", integers=("{v}", "BIGINT '{v}'"),
         # https://trino.io/docs/current/functions/math.html
         infinity=("infinity()", "-infinity()"),
         # At most 38 digits. https://trino.io/docs/current/language/types.html
@@ -43,7 +43,9 @@ TRINO = Dialect(
         # https://trino.io/docs/current/functions/math.html
         is_number="NOT is_nan({x})",
         # https://trino.io/docs/current/functions/array.html
-        array="ARRAY[{v}]",
+        array="ARRAY[{v}]", lookup="ARRAY[{v}][1 + {i}]",
+        # In versions before 446, and in Presto. https://github.com/trinodb/trino/issues/16033
+        longest_lookup=254,
     ),
     # query.max-length; depth is our own caution. https://trino.io/docs/current/admin/properties-query-management.html
     limits=Limits(text=10**6, depth=500),

@@ -17,21 +17,21 @@ from tests.support.models import grown, made
 from tests.support.random_models import frame_of, naive_margins, random_values
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
-KINDS = ("float64", "int32")
+KINDS = ("int32", "float64") * 3
 # As the vendors' documentation has them (docs/vendors.md), but for what is left for JSON in Athena's.
 VIEWS = {"bigquery": 256_000, "snowflake": 95_000, "athena": 230_400}
 
 
 @cache
 def over(n_trees: int, depth: int) -> fb.Model:
-    """Return a model of trees in which every leaf is so deep."""
+    """Return a model of trees in which every leaf is so deep, and each level asks another feature."""
     rng = random.Random(0)
 
     def question(level: int):
         if level == depth:
             return rng.randrange(-999, 999) / 1024
         threshold = round(rng.uniform(-2, 2), 3) if level % 2 else rng.randrange(-99, 99)
-        return (1 - level % 2, threshold, rng.choice(["left", "right"]), question(level + 1), question(level + 1))
+        return (level, threshold, rng.choice(["left", "right"]), question(level + 1), question(level + 1))
 
     features = [Feature(f"x{i}", FeatureType(kind)) for i, kind in enumerate(KINDS)]
     return made(features, [grown(question(0)) for _ in range(n_trees)])
@@ -50,7 +50,7 @@ def test_limits_of_views_are_those_of_the_vendors():
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_query_that_is_no_view_is_a_table_or_goes_over_a_table_of_trees(name):
     most, text = VIEWS[name], get_dialect(name).limits.text
-    model = over({"bigquery": 200, "snowflake": 60, "athena": 143}[name], 5)
+    model = over({"bigquery": 200, "snowflake": 70, "athena": 143}[name], 5)
     size = len(model.query("t", name, keep=["id"]).encode())
     assert most < size < text
     statement = len('CREATE VIEW "v" AS\n') + size
@@ -188,7 +188,7 @@ def test_limits_are_lowered_and_raised(method, tmp_path):
     calls(model, tmp_path, dialect="spark", limits={"text": 10**6, "depth": 2_000})[method]()
     # ClickHouse's own: 262,144 bytes, and 50,000 elements
     large = over(110, 6)
-    if method not in ("drift_query", "explain_query"):
+    if method not in ("drift_query", "explain_query", "to_dbt"):  # which writes a chain of dbt models
         with pytest.raises(fb.ParameterError, match="in clickhouse at most"):
             calls(large, tmp_path, dialect="clickhouse")[method]()
         calls(large, tmp_path, dialect="clickhouse", limits={"text": None, "elements": 10**6})[method]()
@@ -249,16 +249,24 @@ def test_limits_of_one_call_change_no_dialect():
 # --- dbt --------------------------------------------------------------------------------------------------------------
 
 
-def config_of(folder: Path) -> dict:
+def rendered(folder: Path, name: str = "a", *, is_incremental: bool = False) -> tuple[dict, str]:
+    """Return the configuration of a dbt model, and its SQL over tables named as what it refers to."""
     seen: dict = {}
     environment = jinja2.Environment(autoescape=False)
-    environment.globals |= {"config": lambda **how: seen.update(how) or "", "ref": lambda name: name}
-    environment.from_string((folder / "models" / "a.sql").read_text(encoding="utf-8")).render()
-    return seen
+    environment.globals |= {
+        "config": lambda **how: seen.update(how) or "", "ref": lambda name: name, "this": "a",
+        "is_incremental": lambda: is_incremental,
+    }  # fmt: skip
+    return seen, environment.from_string((folder / "models" / f"{name}.sql").read_text(encoding="utf-8")).render()
+
+
+def config_of(folder: Path) -> dict:
+    configuration, _ = rendered(folder)
+    return configuration
 
 
 def test_dbt_makes_a_view_or_else_a_table(tmp_path):
-    small, large = over(2, 2), over(60, 5)
+    small, large = over(2, 2), over(70, 5)
     how = {"keep": ["id"], "trained": dt.date(2026, 11, 21)}
     small.database("snowflake").to_dbt(tmp_path, "a", "b", **how)
     assert config_of(tmp_path) == {"materialized": "view"}
@@ -272,14 +280,70 @@ def test_dbt_makes_a_view_or_else_a_table(tmp_path):
     assert config_of(tmp_path) == {"materialized": "table"}
 
 
-def test_dbt_says_so_where_a_view_is_asked_for(tmp_path):
-    over(2, 2).database("athena").to_dbt(tmp_path / "small", "a", "b", keep=["id"], materialized="view")
-    message = r"into a view: it has 2[\d,]+ bytes, and a view in athena at most 230,400; take materialized='table'$"
-    with pytest.raises(fb.ParameterError, match=message):
-        over(143, 5).database("athena").to_dbt(tmp_path / "large", "a", "b", keep=["id"], materialized="view")
-    assert not (tmp_path / "large").exists()
-    over(143, 5).database("athena").to_dbt(tmp_path / "large", "a", "b", keep=["id"])
-    assert config_of(tmp_path / "large") == {"materialized": "table"}
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+@pytest.mark.parametrize("kind", ["view", "table"])
+def test_a_chain_of_dbt_models_scores_what_is_too_large_for_one(name, kind, tmp_path):
+    warehouse, model = open_warehouse(name), over(150, 5)
+    rng = random.Random(2)
+    values = {f"x{i}": random_values(FeatureType(type_), 60, rng) for i, type_ in enumerate(KINDS)}
+    values = warehouse.fill_features("rows_to_score", model, values)
+    most = 60_000
+    database = model.database(name, limits={"text": most, "elements": None})
+    with pytest.raises(fb.ParameterError, match="at most 60,000"):
+        database.query("rows_to_score", keep=["id"])
+    paths = database.to_dbt(tmp_path, "a", "rows_to_score", keep=["id"], output="margin", materialized=kind)
+    chain = [path.stem for path in paths if path.suffix == ".sql"]
+    assert len(chain) > 3
+    assert chain == [*(f"a_part_{number}" for number in range(1, len(chain))), "a"]
+    for each in reversed(chain):
+        warehouse.run(f"DROP {kind.upper()} IF EXISTS {each}")
+    for each in chain:
+        configuration, text = rendered(tmp_path, each)
+        assert configuration == {"materialized": kind}
+        assert len(text.encode()) <= most
+        warehouse.run(getattr(warehouse.dialect.statements, f"create_{kind}").format(name=each, query=text))
+    rows = sorted(tuple(row) for row in warehouse.rows("SELECT * FROM a"))
+    assert [row[1] for row in rows] == naive_margins(model, values).tolist()
+    described = (tmp_path / "models" / "a.yml").read_text(encoding="utf-8")
+    assert all(f'name: "{each}"' in described for each in chain)
+    for each in reversed(chain):
+        warehouse.run(f"DROP {kind.upper()} {each}")
+
+
+def test_the_vendors_limits_make_chains(tmp_path):
+    # Of a view where one is asked for, else of a query; an incremental model goes over views.
+    large = over(400, 6)
+    for name, kind in (("snowflake", "view"), ("bigquery", "view"), ("athena", None), ("oracle", None),
+                       ("trino", "incremental")):  # fmt: skip
+        folder, limits = tmp_path / name, get_dialect(name).limits
+        paths = large.database(name).to_dbt(folder, "a", "b", keep=["id"], materialized=kind,
+                                            unique_key="id" if kind == "incremental" else None)  # fmt: skip
+        chain = [path.stem for path in paths if path.suffix == ".sql"]
+        kinds = {each: rendered(folder, each)[0]["materialized"] for each in chain}
+        assert kinds.pop("a") == kind or "table"
+        assert set(kinds.values()) == {"view" if kind else "table"}
+        sizes = [len(rendered(folder, each)[1].encode()) for each in chain]
+        assert max(sizes) <= (limits.text if kind is None else limits.of_view())
+
+
+def test_later_runs_of_a_chain_score_the_rows_that_are_asked_for(tmp_path):
+    database = over(150, 5).database("postgres", limits={"text": 60_000})
+    database.to_dbt(tmp_path, "a", "b", keep=["id"], materialized="incremental", where="id > 7")
+    texts = {each: rendered(tmp_path, each, is_incremental=True)[1] for each in ("a", "a_part_1", "a_part_2")}
+    assert {each: "WHERE id > 7" in text for each, text in texts.items()} == {
+        "a": True, "a_part_1": False, "a_part_2": False,
+    }  # fmt: skip
+    assert "WHERE" not in rendered(tmp_path, "a")[1]
+
+
+@cases("how", [{"materialized": "ephemeral"}, {"form": "case"}])
+def test_what_can_be_no_chain_is_refused(how, tmp_path):
+    with pytest.raises(fb.ParameterError, match="at most 60,000"):
+        over(150, 5).database("postgres", limits={"text": 60_000}).to_dbt(
+            tmp_path / "dbt", "a", "b", keep=["id"], **how
+        )
+    assert not (tmp_path / "dbt").exists()
 
 
 def test_the_header_of_a_dbt_model_counts_towards_the_limit(tmp_path):

@@ -1,6 +1,7 @@
 """Trees as SQL.
 
 - `conditions`: a column of a feature, and a split as a condition on it
+- `simplified_trees`: trees without branches that do not matter
 - `case`: a tree as CASE, an ensemble as a sum of them
 - `sql_model`: a model over the columns of a table, and its outputs over the margins
 - `forms`: the query that scores a table; the choice of its form by the database's limits

@@ -14,7 +14,7 @@ from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import LinearTerm, Tree
 
-__all__ = ["TreeWriter", "case_depth", "n_terms"]
+__all__ = ["TreeWriter", "case_depth", "lookup_levels", "n_terms"]
 
 # Levels from which on a lookup in a list is faster than a CASE, for symmetric trees.
 _SHALLOWEST_TABLE = 3
@@ -26,10 +26,18 @@ _TERMS_A_SLOPE = 8
 
 @dataclass(frozen=True)
 class TreeWriter:
-    """Writes trees as expressions over the columns of the features, in a dialect."""
+    """Writes trees as expressions over the columns of the features, in a dialect.
+
+    Attributes
+    ----------
+    steps
+        Of each output the number that its leaf values are written as multiples of, in integers; none for values as they
+        are.
+    """
 
     columns: Sequence[FeatureColumn]
     dialect: Dialect
+    steps: Sequence[float] = ()
 
     def margin(self, base_margin: float | str, trees: Sequence[Tree]) -> str:
         """Return the margin as one expression: the base, a number or SQL, plus the trees.
@@ -42,7 +50,7 @@ class TreeWriter:
 
     def tree(self, tree: Tree) -> str:
         """Return a tree as a CASE expression, or a symmetric one as a list of its leaves, where that is faster."""
-        if not tree.is_linear and (levels := self._levels(tree)) is not None:
+        if not tree.is_linear and (levels := lookup_levels(tree, self.dialect)) is not None:
             return self.lookup(tree, self._bits(tree, levels))
         if _is_chained(tree, self.dialect):
             return self.chained(tree)[0]
@@ -65,13 +73,19 @@ class TreeWriter:
 
         All products and sums are exact (see `frameboost.trees.tree`).
         """
-        value = self.dialect.number(tree.value[leaf])
+        value = self._value(tree, leaf)
         if not tree.linear or (linear := tree.linear[leaf]) is None:
             return value
         slopes = [self._slope(term) for term in linear.terms if term.slope]
         present = " AND ".join(self.columns[term.feature].is_present() for term in linear.terms)
         total = self.dialect.sum([self.dialect.number(linear.constant), *slopes])
         return f"CASE WHEN {present} THEN {total} ELSE {value} END"
+
+    def _value(self, tree: Tree, leaf: int) -> str:
+        """Return the value of a leaf as a literal, or the number of steps that it is."""
+        if not self.steps:
+            return self.dialect.number(tree.value[leaf])
+        return self.dialect.integer(int(tree.value[leaf] / self.steps[tree.output]))
 
     def _slope(self, term: LinearTerm) -> str:
         dialect = self.dialect
@@ -119,7 +133,7 @@ class TreeWriter:
 
     def index(self, tree: Tree, first: int = 0) -> str:
         """Return the index of a row's leaf among the leaves from left to right, counted from ``first``."""
-        if (levels := self._levels(tree)) is not None:
+        if (levels := lookup_levels(tree, self.dialect)) is not None:
             return f"{first} + {self._bits(tree, levels)}"
         indices = {leaf: str(index) for index, leaf in enumerate(tree.leaves_in_order(), first)}
         return self.chained(tree, ends=indices)[0]
@@ -129,17 +143,11 @@ class TreeWriter:
 
         Of two levels: ``[a, b, c, d][1 + CASE WHEN x < 3 THEN 0 ELSE 2 END + CASE WHEN y < 5 THEN 0 ELSE 1 END]``.
         """
-        array, element = self.dialect.expressions.array, self.dialect.expressions.element
-        values = [self.dialect.number(tree.value[leaf]) for leaf in tree.leaves_in_order()]
-        if array is not None and element is not None:
-            return element.format(x=array.format(v=", ".join(values)), i=index)
+        values = [self._value(tree, leaf) for leaf in tree.leaves_in_order()]
+        if self.dialect.expressions.lookup is not None:
+            return self.dialect.expressions.lookup.format(v=", ".join(values), i=index)
         cases = [f"WHEN {k} THEN {value}" for k, value in enumerate(values[:-1])]
         return f"CASE {index} {' '.join(cases)} ELSE {values[-1]} END" if cases else values[0]
-
-    def _levels(self, tree: Tree) -> Sequence[int] | None:
-        """Return a node of each level of a symmetric tree that is written as a lookup in a list."""
-        levels = tree.levels() if self.dialect.expressions.element is not None else None
-        return levels if levels is not None and len(levels) >= _SHALLOWEST_TABLE else None
 
     def _bits(self, tree: Tree, levels: Sequence[int]) -> str:
         """Return the index of a row's leaf in a symmetric tree, as a sum with one bit a level."""
@@ -149,6 +157,16 @@ class TreeWriter:
             bit = 1 << (len(levels) - 1 - depth)
             bits.append(self._branch(condition, *map(str, (0, bit) if holds_left else (bit, 0))))
         return " + ".join(bits)
+
+
+def lookup_levels(tree: Tree, dialect: Dialect) -> Sequence[int] | None:
+    """Return a node of each level of a symmetric tree that is written as a lookup in a list."""
+    expressions = dialect.expressions
+    levels = tree.levels() if expressions.lookup is not None else None
+    if levels is None or len(levels) < _SHALLOWEST_TABLE:
+        return None
+    most = expressions.longest_lookup
+    return levels if most is None or 1 << len(levels) <= most else None
 
 
 # --- how large a tree's expression is ---------------------------------------------------------------------------------
@@ -165,12 +183,17 @@ def _is_chained(tree: Tree, dialect: Dialect) -> bool:
 
 def case_depth(tree: Tree, dialect: Dialect) -> int:
     """Return how deep CASEs nest in the tree's expression."""
+    if not tree.is_linear and lookup_levels(tree, dialect) is not None:
+        return 1
     deepest = tree.nestings()[0] if _is_chained(tree, dialect) else max(tree.depths())
     return deepest + 1 if tree.is_linear else deepest
 
 
 def n_terms(tree: Tree, dialect: Dialect) -> int:
     """Return an upper bound of the names and values in the tree's expression."""
+    levels = None if tree.is_linear else lookup_levels(tree, dialect)
+    if levels is not None:
+        return (1 << len(levels)) + sum(5 + 2 * len(tree.categories[node] or ()) for node in levels)
     inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
     a_split = 5 if _is_chained(tree, dialect) else 3  # negated conditions also test for NULL
     linear = sum(2 + _TERMS_A_SLOPE * len(leaf.terms) for leaf in tree.linear_leaves().values())

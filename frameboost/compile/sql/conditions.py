@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,6 +42,8 @@ class FeatureColumn:
         splits that send them right and left. Comparisons with these need no test for missing values.
     text
         A column that holds `value`, of strings; None where there is none.
+    coded
+        A column that holds `code`, of strings; None where there is none.
     """
 
     feature: Feature
@@ -49,6 +51,7 @@ class FeatureColumn:
     name: str
     filled: tuple[str | None, str | None] = (None, None)
     text: str | None = None
+    coded: str | None = None
 
     @property
     def value(self) -> str:
@@ -69,13 +72,26 @@ class FeatureColumn:
         """The same such that ``<`` is not true of missing values."""
         return self.dialect.expressions.real.format(x=self.value) if self.feature.type.is_float else self.value
 
+    def code(self, used: Iterable[int]) -> str:
+        """Return the code of the category, one of those that are used: −1 for any other one, and NULL for NULL."""
+        kind, categories = self.feature.type, self.feature.categories
+        exact = [code for code in sorted(used) if self.dialect.is_exact(kind, categories[code])]
+        literals = {code: self.dialect.literal(kind, categories[code]) for code in exact}
+        whens = [f"WHEN {text} THEN {code}" for code, text in literals.items() if not isinstance(text, OutOfRange)]
+        other = f"CASE WHEN {self.is_present()} THEN -1 END"
+        return f"CASE {self.value} {' '.join(whens)} ELSE {other} END" if whens else other
+
     def is_present(self) -> str:
         """Return a condition that is true unless the value is missing."""
+        if self.coded is not None:
+            return f"{self.coded} IS NOT NULL"
         value = self.value if self.feature.zero_is_missing else self.name
         return " AND ".join(filter(None, [f"{value} IS NOT NULL", self._is_number(value)]))
 
     def is_missing(self) -> str:
         """Return a condition that is true for missing values only."""
+        if self.coded is not None:
+            return f"{self.coded} IS NULL"
         value = self.value if self.feature.zero_is_missing else self.name
         is_number = self._is_number(value)
         return f"{value} IS NULL OR NOT ({is_number})" if is_number else f"{value} IS NULL"
@@ -120,7 +136,10 @@ class FeatureColumn:
         """
         threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
         if categories is not None:
-            named = self.is_one_of([self.feature.categories[code] for code in categories])
+            if self.coded is not None:
+                named = self.dialect.any_of(self.coded, list(map(str, categories)))
+            else:
+                named = self.is_one_of([self.feature.categories[code] for code in categories])
             return (f"{self.is_missing()} OR {named}" if tree.with_missing[node] else named), tree.named_left(node)
         if threshold is None:
             return self.is_present(), True
@@ -145,7 +164,7 @@ class FeatureColumn:
             return condition.replace(f"{filled} <", f"{filled} >=", 1)
         if self.feature.type.is_float and not tree.missing_left[node]:
             return f"NOT ({condition}) OR {self._real} IS NULL"
-        value = self.value if self.feature.zero_is_missing else self.name
+        value = self.coded or (self.value if self.feature.zero_is_missing else self.name)
         return f"NOT ({condition}) OR {value} IS NULL"
 
     def _filled(self, tree: Tree, node: int) -> str | None:
@@ -198,7 +217,7 @@ class FeatureColumn:
             else:
                 condition = self.is_one_of(values)
             cases.append(f"WHEN {condition} THEN {self.dialect.number(number)}")
-        return f"CASE {' '.join(cases)} ELSE {otherwise} END" if cases else otherwise
+        return f"CASE {' '.join(cases)} ELSE {otherwise} END" if cases else self.dialect.sum([otherwise])
 
 
 def compare_numbers(

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,11 +24,11 @@ from typing import Literal, ParamSpec, TypedDict, TypeVar, get_args, get_type_hi
 import duckdb
 
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.case import TreeWriter, case_depth, n_terms
+from frameboost.compile.sql.case import case_depth, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.costs import fastest_form
 from frameboost.compile.sql.node_lists import MAX_LEVELS, NodeLists
-from frameboost.compile.sql.sql_model import SqlModel
+from frameboost.compile.sql.sql_model import SqlModel, is_unread
 from frameboost.compile.sql.staged_trees import shared_groups, staged_trees
 from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.compile.sql.tree_table import query_over_table
@@ -37,11 +38,11 @@ from frameboost.errors import ParameterError
 from frameboost.losses.outputs import ScoreName
 from frameboost.runtime.interrupts import when_free
 from frameboost.schema.types import Physical
-from frameboost.trees.tree import Tree, refuse_linear
+from frameboost.trees.tree import LEAF, Tree, refuse_linear
 
 __all__ = [
-    "FORMS", "Destination", "Form", "QueryArguments", "QueryOptions", "Rows", "ScoringQuery", "check_size",
-    "chosen_form", "exceeded_limit", "filled_columns", "with_query_options",
+    "FORMS", "Destination", "Form", "QueryArguments", "QueryOptions", "Rows", "ScoringQuery",
+    "check_size", "chosen_form", "exceeded_limit", "filled_columns", "with_query_options",
 ]  # fmt: skip
 
 Form = Literal["auto", "by_key", "case", "lists", "sorted", "staged", "table"]
@@ -54,6 +55,8 @@ _TREES_A_COLUMN = 50
 _OF_ONE_SPLIT = 3
 # Names and values that are left for the columns that a stage passes on.
 _ROOM = 5_000
+# The part of the text of a stage that is left for the columns that it passes on besides those of the table.
+_ROOM_OF_TEXT = 8
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,20 @@ class ScoringQuery:
         Raises
         ------
         ParameterError
-            If two columns would have one name, the model can't have the form, or none fits: then with the numbers.
+            As `fitting`; if no form fits, with the numbers.
+        """
+        statement, too_large = self.fitting()
+        if too_large:
+            raise ParameterError(too_large)
+        return statement
+
+    def fitting(self) -> tuple[str, str]:
+        """Return the query and nothing, or why none fits into the limits of the database, and what does.
+
+        Raises
+        ------
+        ParameterError
+            If two columns would have one name, or the model can't have the form.
         """
         self._check_names()
         model, dialect, form, trees_table = self.model, self.model.dialect, self.options.form, self.options.trees
@@ -149,14 +165,16 @@ class ScoringQuery:
         is_view, fits_otherwise = self.destination.kind == "view", False
         noun = "view" if is_view else "query"
         reason = ""
-        for query, trees, in_one in self._without_table(fastest):
+        # Lists take as long to simplify as to plan.
+        simpler = self if fastest == "lists" else replace(self, model=model.simplified())
+        for query, trees, in_one in simpler._without_table(fastest):
             if query is None:
                 reason = "the output has a margin in it several times, which takes form='staged'"
                 continue
             statement = self.destination.statement(query, dialect)
             reason = exceeded_limit(statement, trees, dialect, in_one=in_one, of_view=is_view)
             if not reason:
-                return statement
+                return statement, ""
             fits_otherwise |= is_view and not exceeded_limit(statement, trees, dialect, in_one=in_one)
             if _is_too_long(statement, dialect, of_view=is_view):
                 break  # stages are longer still
@@ -165,10 +183,10 @@ class ScoringQuery:
             statement = self.destination.statement(query, dialect)
             reason = exceeded_limit(statement, [], dialect, in_one=False, of_view=is_view)
             if not reason:
-                return statement
-            raise ParameterError(f"the model does not fit into one {noun}, not even as form='table': {reason}")
+                return statement, ""
+            return "", f"the model does not fit into one {noun}, not even as form='table': {reason}"
         advice = self._advice(fits_a_table=fits_otherwise)
-        raise ParameterError(f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {advice}")
+        return "", f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {advice}"
 
     def _check_names(self) -> None:
         """Raise `ParameterError` if two columns of the query would have one name; ``SELECT *`` is not checked."""
@@ -193,9 +211,30 @@ class ScoringQuery:
         sql = rows.sql
         return when_free(lambda: estimated_rows(sql, source)) if where is None else None
 
-    def _stages(self) -> Stages:
+    def chain(self, most: int, named: Callable[[int], str]) -> list[str]:
+        """Return queries of at most so many bytes, each over the result of the one before.
+
+        ``named`` returns the name of a result by its number, from 1 on. The first query has the condition on the rows.
+
+        Raises
+        ------
+        ParameterError
+            If a query of one tree, or what the queries pass on, is more than that.
+        """
+        simpler = replace(self, model=self.model.simplified())
+        stages = simpler._stages(named)
+        simpler._in_stages(stages, most - most // _ROOM_OF_TEXT - len(", ".join(stages.reads).encode()))
+        largest = max(len(select.encode()) for select in stages.selects)
+        if largest > most:
+            raise ParameterError(
+                f"the model does not fit into a chain of queries: one has {largest:,} bytes, and a query in "
+                f"{self.model.dialect.name} at most {most:,}"
+            )
+        return stages.selects
+
+    def _stages(self, named: Callable[[int], str] | None = None) -> Stages:
         read = [*self.model.used(), *self.model.read_besides]
-        return Stages(self.model.dialect, self.source, self.options.keep, read, self.options.where)
+        return Stages(self.model.dialect, self.source, self.options.keep, read, self.options.where, named)
 
     @property
     def _into(self) -> str:
@@ -207,14 +246,14 @@ class ScoringQuery:
         if form == "lists":
             yield self._over_lists(stages), [], False
         if form == "sorted":
-            filled = _fill_missing(model, _sort_rows(model, stages))
+            filled = _with_stage(model, _sort_rows(model, stages))
             yield self._as_expressions(filled, stages), model.trees, True
             yield self._in_stages(_sort_rows(model, self._stages())), model.trees, False
         staged_first = form == "auto" and stages.can_add and bool(shared_groups(model.every_tree(), model.dialect))
         if staged_first:
             yield self._in_stages(self._stages()), model.trees, False
         if form in ("auto", "case"):
-            filled = _fill_missing(model, stages, integers=False)
+            filled = _with_stage(model, stages, integers=False)
             yield self._as_expressions(filled, stages), model.trees, True
         if form == "staged" or (form == "auto" and not staged_first):
             yield self._in_stages(self._stages()), model.trees, False
@@ -252,17 +291,19 @@ class ScoringQuery:
         margins = {margin: lists.margin(k, names) for k, margin in enumerate(self.model.output.inputs)}
         return self.model.query(stages, margins, self.options.name, self._into)
 
-    def _in_stages(self, stages: Stages) -> str:
+    def _in_stages(self, stages: Stages, most: int | None = None) -> str:
         """Return the query whose stages first sum trees, fifty a column, then evaluate the output.
+
+        With ``most`` the trees of a stage take at most so many bytes.
 
         For 60 trees: ``WITH stage_1 AS (SELECT id, <trees 0 to 49> AS v_1, <trees 50 to 59> AS v_2 FROM t)
         SELECT id, (base + (v_1 + v_2)) AS prediction FROM stage_1``.
         """
-        model = _fill_missing(self.model.renamed(stages.rename_lost()), stages)
-        in_order = iter(staged_trees(model.every_tree(), TreeWriter(model.columns, model.dialect), stages))
+        model = _with_stage(self.model.renamed(stages.rename_lost()), stages)
+        in_order = iter(staged_trees(model.every_tree(), model.writer, stages))
         texts = [[next(in_order) for _ in of_output] for of_output in model.trees]
         sums: list[list[str]] = [[] for _ in model.trees]
-        for of_stage in _by_terms(model, texts):
+        for of_stage in _by_size(model, texts, most):
             for key, column in stages.name(of_stage).items():
                 sums[int(key.split("_")[0])].append(column)
         margins = {
@@ -295,43 +336,72 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
 # --- sums of trees in columns -----------------------------------------------------------------------------------------
 
 
-def _by_terms(model: SqlModel, texts: Sequence[Sequence[tuple[str, int]]]) -> list[dict[str, str]]:
-    """Return the sums of each stage by their keys, so that no stage exceeds the limit on names and values.
+def _by_size(
+    model: SqlModel, texts: Sequence[Sequence[tuple[str, int]]], most_bytes: int | None
+) -> list[dict[str, str]]:
+    """Return the sums of each stage by their keys, so that no stage exceeds a limit.
 
-    ``texts`` are the trees of each output, each with the number of its names and values.
-
-    A database with such a limit (`Limits.terms`) counts a whole SELECT as one expression.
+    ``texts`` are the trees of each output, each with the number of its names and values. A database with a limit on
+    these (`Limits.terms`) counts a whole SELECT as one expression.
     """
     most, zero = model.dialect.limits.terms, model.uncompiled
-    room = None if most is None else most - _ROOM
+    room = (math.inf if most is None else most - _ROOM, math.inf if most_bytes is None else most_bytes)
     stages: list[dict[str, str]] = [{}]
-    terms = 0
+    size = (0, 0)
     for k, of_output in enumerate(texts):
-        for run in _slices([size for _, size in of_output], room):
-            more = sum(size for _, size in of_output[run])
-            if room is not None and stages[-1] and terms + more > room:
-                stages, terms = [*stages, {}], 0
+        for run in _slices([(terms, len(text.encode())) for text, terms in of_output], room):
+            more = (sum(terms for _, terms in of_output[run]), sum(len(text.encode()) for text, _ in of_output[run]))
+            if stages[-1] and any(a + b > c for a, b, c in zip(size, more, room, strict=True)):
+                stages, size = [*stages, {}], (0, 0)
             total = [*(text for text, _ in of_output[run]), *([zero] if zero and not stages[-1] else [])]
-            stages[-1][f"{k}_{run.start}"], terms = model.dialect.total(total), terms + more
+            stages[-1][f"{k}_{run.start}"] = model.dialect.total(total)
+            size = (size[0] + more[0], size[1] + more[1])
     return stages
 
 
-def _slices(of_trees: Sequence[int], room: int | None) -> list[slice]:
-    """Return the runs of trees that make a column each: at most fifty, within the room for names and values."""
-    starts, terms = [0], 0
-    for i, of_tree in enumerate(of_trees):
-        terms += of_tree
-        if i > starts[-1] and (i - starts[-1] == _TREES_A_COLUMN or (room is not None and terms > room)):
-            starts, terms = [*starts, i], of_tree
+def _slices(of_trees: Sequence[tuple[int, int]], room: tuple[float, float]) -> list[slice]:
+    """Return the runs of trees that make a column each: at most fifty, whose two sizes fit into the room."""
+    starts, terms, size = [0], 0, 0
+    for i, (more_terms, more) in enumerate(of_trees):
+        terms, size = terms + more_terms, size + more
+        is_full = i - starts[-1] == _TREES_A_COLUMN or terms > room[0] or size > room[1]
+        if i > starts[-1] and is_full:
+            starts, terms, size = [*starts, i], more_terms, more
     ends = [*starts[1:], len(of_trees)]
     return [slice(first, last) for first, last in zip(starts, ends, strict=True) if last > first]
 
 
-# --- missing values ---------------------------------------------------------------------------------------------------
+# --- columns that a stage names ---------------------------------------------------------------------------------------
 
 
-def _fill_missing(model: SqlModel, stages: Stages, *, integers: bool = True) -> SqlModel:
-    return replace(model, columns=filled_columns(model.every_tree(), model.columns, stages, integers=integers))
+def _with_stage(model: SqlModel, stages: Stages, *, integers: bool = True) -> SqlModel:
+    """Return the model over columns that a stage names, if that is faster (`filled_columns`) or shorter."""
+    trees, columns = model.every_tree(), model.columns
+    if model.dialect.expressions.case_skips_unmet_whens:
+        return replace(model, columns=filled_columns(trees, columns, stages, integers=integers))
+    if not is_unread(trees) or not stages.can_add:
+        return model
+    return replace(model, columns=_short_columns(trees, columns, stages))
+
+
+def _short_columns(trees: Iterable[Tree], columns: Sequence[FeatureColumn], stages: Stages) -> Sequence[FeatureColumn]:
+    """Add a stage with short names for what splits compare, and integers for strings; return the columns over it."""
+    used: dict[int, set[int]] = defaultdict(set)  # by feature the categories that splits name
+    for tree in trees:
+        for feature, categories in zip(tree.feature, tree.categories, strict=True):
+            if feature != LEAF:
+                used[feature].update(categories or ())
+        for feature in tree.used_features():
+            used[feature]  # slopes read it
+    are_coded = {f for f in used if columns[f].feature.type.name == "string"}
+    values = {str(f): columns[f].code(used[f]) if f in are_coded else columns[f].name for f in sorted(used)}
+    names = stages.name(values, often=bool(are_coded))
+    return [
+        column if str(f) not in names
+        else replace(column, coded=names[str(f)]) if f in are_coded
+        else replace(column, name=names[str(f)])
+        for f, column in enumerate(columns)
+    ]  # fmt: skip
 
 
 def filled_columns(

@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, islice
+
+import numpy as np
 
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.case import TreeWriter, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
+from frameboost.compile.sql.simplified_trees import simplified
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import Output
 from frameboost.trees.tree import Tree, TreeColumns
 
-__all__ = ["OffsetColumn", "SqlModel", "check_labels"]
+__all__ = ["OffsetColumn", "SqlModel", "check_labels", "is_unread"]
 
 # Names and values in a piece of code that is compiled in well under a second.
 _MAX_COMPILED = 1_000
+# Nodes of a model whose SQL nobody reads.
+_MIN_UNREAD = 2_000
+# The smallest step, whose literal is usual in every database.
+_SMALLEST_STEP = 2.0**-400
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,9 @@ class SqlModel:
         The column of the output's lookup; None if it has none.
     score_columns
         The columns, quoted, of sums of trees that bases have in them.
+    steps
+        Of each margin the number that its base and leaf values are written as multiples of (see `TreeWriter`); none for
+        values as they are.
     """
 
     output: Output
@@ -94,6 +105,7 @@ class SqlModel:
     is_of_leaves: bool = False
     lookup_column: FeatureColumn | None = None
     score_columns: Sequence[str] = ()
+    steps: Sequence[float] = ()
 
     def renamed(self, names: Mapping[str, str]) -> SqlModel:
         """Return the same over columns of other names, all quoted."""
@@ -120,6 +132,17 @@ class SqlModel:
         if len(self.trees) == 1:
             return self.trees[0]  # as it is, which may be by columns
         return [tree for of_output in self.trees for tree in of_output]
+
+    def simplified(self) -> SqlModel:
+        """Return the same with trees that CASE expressions are written of; trees without a split are in the bases."""
+        each = iter(simplified(self.every_tree(), self.dialect))
+        bases, trees = list(self.bases), [list(islice(each, len(of_margin))) for of_margin in self.trees]
+        for k, (base, of_margin) in enumerate(zip(bases, trees, strict=True)):
+            if not isinstance(base, str):
+                constants = [tree for tree in of_margin if tree.is_leaf(0) and not tree.is_linear]
+                bases[k] = base + sum(tree.value[0] for tree in constants)  # exact, as they are on one grid
+                trees[k] = [tree for tree in of_margin if not tree.is_leaf(0) or tree.is_linear]
+        return replace(self, bases=bases, trees=trees, steps=_steps(bases, trees, self.dialect))
 
     @cached_property
     def tree_columns(self) -> TreeColumns:
@@ -164,16 +187,32 @@ class SqlModel:
         base, trees = self.bases[number], self.trees[number]
         if not trees and isinstance(base, str):
             return self.with_offset(number, base)
-        margin = TreeWriter(self.columns, self.dialect).margin(base, trees)
+        of_trees = list(map(self.writer.tree, trees))
+        if isinstance(base, str):
+            margin = f"({self.dialect.sum([self.dialect.number(0.0), *of_trees])}\n + {base})"
+        else:
+            margin = self.dialect.sum([self.base(number), *of_trees])
         return self.with_offset(number, f"({margin}\n + {self.uncompiled})" if self.uncompiled else margin)
+
+    @property
+    def writer(self) -> TreeWriter:
+        """What writes the trees."""
+        return TreeWriter(self.columns, self.dialect, self.steps)
 
     def base(self, number: int) -> str:
         """Return what a margin starts from."""
-        base = self.bases[number]
-        return base if isinstance(base, str) else self.dialect.number(base)
+        base, step = self.bases[number], self._step(number)
+        if isinstance(base, str):
+            return base
+        return self.dialect.number(base) if step is None else self.dialect.integer(int(base / step))
+
+    def _step(self, number: int) -> float | None:
+        return self.steps[number] if number < len(self.steps) and self.trees[number] else None
 
     def with_offset(self, number: int, margin: str) -> str:
         """Return a margin of base and trees with what is added to it: last, as it is on no grid."""
+        if (step := self._step(number)) is not None:
+            margin = f"({margin}\n * {self.dialect.number(step)})"
         offset = self.offsets[number] if number < len(self.offsets) else None
         return margin if offset is None else f"({margin}\n + {offset.value})"
 
@@ -273,6 +312,37 @@ class SqlModel:
         for stage in self.output.stages:
             known |= stages.name({key: value.to_sql(known, self.dialect) for key, value in stage.items()}, often=True)
         return stages.select(self.named_values(known, name), into)
+
+
+def is_unread(trees: Sequence[Tree]) -> bool:
+    """Whether trees are so many that nobody reads their SQL: it is short then, with other numbers and names."""
+    return sum(map(len, trees)) >= _MIN_UNREAD
+
+
+def _steps(bases: Sequence[float | str], trees: Sequence[Sequence[Tree]], dialect: Dialect) -> tuple[float, ...]:
+    """Return the largest power of two of each margin that its base and leaf values are multiples of, if they are many.
+
+    They and their sums are at most 2^53 of it, as they are on a grid (see `frameboost.trees.tree`): integers of fewer
+    digits than the numbers have, whose sums are as exact.
+    """
+    every = [tree for of_margin in trees for tree in of_margin]
+    if not is_unread(every) or any(tree.is_linear for tree in every):
+        return ()
+    if any(isinstance(base, str) for base in bases):
+        return ()
+    steps = []
+    for base, of_margin in zip(bases, trees, strict=True):
+        leaves = [[tree.value[leaf] for leaf in tree.leaves()] for tree in of_margin]
+        values = np.array([base, *chain.from_iterable(leaves)])
+        mantissas, exponents = np.frexp(values[values != 0.0])
+        integers = (mantissas * 2.0**53).astype(np.int64)
+        lowest = np.frexp(integers & -integers)[1] - 1 - 53 + exponents
+        step = 2.0 ** int(lowest.min()) if len(lowest) else 1.0
+        largest = abs(float(values[0])) + sum(max(map(abs, of_tree)) for of_tree in leaves)
+        if not (step >= _SMALLEST_STEP and largest <= 2.0**53 * step):
+            return ()
+        steps.append(step)
+    return tuple(steps)
 
 
 def _where_known(value: str, starts: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from frameboost.dialects.dialect import Dialect
@@ -39,6 +39,8 @@ class Stages:
         Columns, quoted, that stages use.
     where
         A condition on the rows, as SQL; the first stage has it.
+    named
+        Returns the name of a stage, quoted, by its number from 1 on; by default names that no column has.
 
     Attributes
     ----------
@@ -46,6 +48,8 @@ class Stages:
         The columns to return besides, quoted; None for all.
     reads
         The columns that a stage passes on, quoted.
+    selects
+        The SELECT of each stage, and once the query is finished its own.
 
     Examples
     --------
@@ -62,19 +66,19 @@ class Stages:
     """
 
     def __init__(
-        self, dialect: Dialect, table: TableSource, keep: Sequence[str] | None, reads: Sequence[str], where: str | None
-    ) -> None:
+        self, dialect: Dialect, table: TableSource, keep: Sequence[str] | None, reads: Sequence[str],
+        where: str | None, named: Callable[[int], str] | None = None,
+    ) -> None:  # fmt: skip
         self._dialect, self._table, self._where = dialect, table, where
         self.keep = None if keep is None else [dialect.quote(name) for name in keep]
         names = [*([] if self.keep is None else self.keep), *reads, table.sql]
         # With SELECT * only the columns that are read are known: so the prefix is one that few have.
-        self._prefix, self._stage = (
-            _unlike(names, first) for first in ("v_" if keep is not None else "fb_v_", "stage_")
-        )
+        self._prefix, stage = (_unlike(names, first) for first in ("v_" if keep is not None else "fb_v_", "stage_"))
+        self._stage = named or (lambda number: f"{stage}{number}")
         self.reads = list(dict.fromkeys([*(self.keep or []), *reads]))
         self._named: list[str] = []
         self._count = 0
-        self._stages: list[str] = []
+        self.selects: list[str] = []
         self._fenced: set[int] = set()
         self._called: dict[str, str] = {}
         self._order = ""
@@ -124,8 +128,8 @@ class Stages:
         columns += [self._everything()] if self.keep is None else []  # last, as it may have a column of the name
         self.check(len(columns))
         if often:
-            self._fenced.add(len(self._stages))
-        self._stages.append(f"SELECT {', '.join(columns)}\n{self.source()}")
+            self._fenced.add(len(self.selects))
+        self.selects.append(f"SELECT {', '.join(columns)}\n{self.source()}")
         return names
 
     def reserve(self, count: int) -> list[str]:
@@ -159,7 +163,7 @@ class Stages:
 
     def replace(self, query: str, names: Sequence[str]) -> None:
         """Add a stage that the caller has written, of the columns that are read and kept and values of those names."""
-        self._stages.append(query)
+        self.selects.append(query)
         self._named = list(names)
 
     def reduce(self, query: str, columns: Sequence[str], names: Sequence[str]) -> None:
@@ -206,29 +210,30 @@ class Stages:
 
     def finish(self, final: str) -> str:
         """Return the query that ends in a SELECT that the caller has written."""
-        if not self._stages:
+        *stages, _ = self.selects = [*self.selects, final]
+        if not stages:
             return final
         most = self._dialect.limits.stages
-        if most is not None and len(self._stages) > most:
+        if most is not None and len(stages) > most:
             raise ParameterError(
-                f"the query would have {len(self._stages):,} stages, and {self._dialect.name} takes {most:,} at most"
+                f"the query would have {len(stages):,} stages, and {self._dialect.name} takes {most:,} at most"
             )
-        return "WITH " + ",\n".join(map(self._written, range(len(self._stages)))) + f"\n{final}"
+        return "WITH " + ",\n".join(map(self._written, range(len(stages)))) + f"\n{final}"
 
     def _written(self, number: int) -> str:
-        name, query = f"{self._stage}{number + 1}", self._stages[number]
+        name, query = self._stage(number + 1), self.selects[number]
         if number not in self._fenced:
             return f"{name} AS (\n{query}\n)"
         return self._dialect.statements.fenced_stage.format(name=name, select=query.removeprefix("SELECT "))
 
     def _everything(self) -> str:
-        return "*" if self._stages else self._dialect.statements.star.format(table=self._table.name)
+        return "*" if self.selects else self._dialect.statements.star.format(table=self._table.name)
 
     def source(self, alias: str = "") -> str:
         """Return the FROM of the next stage, under an alias if it has one, and WHERE of the first."""
-        if self._stages:
+        if self.selects:
             called = f" {self._dialect.statements.alias}{alias}" if alias else ""
-            return f"FROM {self._stage}{len(self._stages)}{called}"
+            return f"FROM {self._stage(len(self.selects))}{called}"
         return f"FROM {self._table.sql}" + (f"\nWHERE {self._where}" if self._where else "")
 
     def check(self, columns: int) -> None:

@@ -1,9 +1,10 @@
 -- margin, one expression
-(((0.5e0
- + (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
+((((0.5e0
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END)
+ + (CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END
  + CASE WHEN "x" < 1e-300 THEN 0.125e0 ELSE CASE WHEN "x" >= -infinity() AND NOT is_nan("x") THEN 0.75e0 ELSE 0.25e0 END END))
  + ((CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END)
+ + CASE WHEN "n" < -7 THEN 0.5e0 ELSE CASE WHEN "n" IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END END)
  + (CASE WHEN "big" < DECIMAL '18446744073709551615' THEN 0.5e0 ELSE -0.5e0 END
  + CASE WHEN "price" >= DECIMAL '-1.005' THEN -0.5e0 ELSE 0.5e0 END)))
  + (((CASE WHEN "ok" THEN -0.5e0 ELSE 0.5e0 END
@@ -12,25 +13,24 @@
  + CASE WHEN "day" < DATE '2024-02-29' THEN 0.5e0 ELSE -0.5e0 END))
  + ((CASE WHEN "at" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN -0.5e0 ELSE 0.5e0 END
  + CASE WHEN "seen" < TIMESTAMP '2024-02-29 00:00:00.000001 UTC' THEN 0.5e0 ELSE -0.5e0 END)
- + (CASE WHEN "it's ""x\y] `z" IN ('', 'A', 'O''Hare "ORD"') THEN CASE WHEN "x" < 3.0e0 THEN CASE WHEN "it's ""x\y] `z" IN ('back\slash', 'end \
-of line', 'ﬁ ') THEN 0.5e0 ELSE 1.5e0 END ELSE 2.0e0 END ELSE 0.5e0 END
+ + (CASE WHEN "it's ""x\y] `z" IN ('', 'A', 'O''Hare "ORD"') THEN CASE WHEN "x" < 3.0e0 THEN 1.5e0 ELSE 2.0e0 END ELSE 0.5e0 END
  + CASE WHEN "it's ""x\y] `z" = 'A' THEN 0.5e0 ELSE -0.5e0 END))));
 
 -- query, of all columns
-SELECT *, (1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END))))) AS "prediction"
+SELECT *, (1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END))))) AS "prediction"
 FROM "shop"."orders"
 WHERE 1 = 1;
 
 -- query, of classes
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END) AS "v_1", CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END AS "v_2"
+SELECT "id", "x", "f", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END
+ + CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS "v_1", CASE WHEN "x" < 1e-300 THEN 0.125e0 ELSE CASE WHEN "x" >= -infinity() AND NOT is_nan("x") THEN 0.75e0 ELSE 0.25e0 END END AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
+SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
+ + "v_1") AS "v_3", 0.0e0 AS "v_4", ((-0.25e0)
  + "v_2") AS "v_5"
 FROM stage_1
 )
@@ -39,26 +39,26 @@ FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END) AS "v_1", CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END AS "v_2"
+SELECT "id", "x", "f", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END
+ + CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS "v_1", CASE WHEN "x" < 1e-300 THEN 0.125e0 ELSE CASE WHEN "x" >= -infinity() AND NOT is_nan("x") THEN 0.75e0 ELSE 0.25e0 END END AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
+SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
+ + "v_1") AS "v_3", 0.0e0 AS "v_4", ((-0.25e0)
  + "v_2") AS "v_5"
 FROM stage_1
 ),
 stage_3 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
 FROM stage_2
 ),
 stage_4 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(("v_3" - "v_6")) AS "v_7", EXP(("v_4" - "v_6")) AS "v_8", EXP(("v_5" - "v_6")) AS "v_9"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(("v_3" - "v_6")) AS "v_7", EXP(("v_4" - "v_6")) AS "v_8", EXP(("v_5" - "v_6")) AS "v_9"
 FROM stage_3
 ),
 stage_5 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
 FROM stage_4
 )
 SELECT "id", ("v_7" / "v_10") AS "prediction_0", ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
@@ -66,10 +66,35 @@ FROM stage_5;
 
 -- leaves
 SELECT "id", CAST((0.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 3.0e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 5.0e0 ELSE 6.0e0 END END ELSE 1.0e0 END) AS BIGINT) AS "leaf_0", CAST((0.0e0
- + CASE WHEN "f" < 0.10000000149011612e0 THEN 1.0e0 ELSE 2.0e0 END) AS BIGINT) AS "leaf_1", CAST((0.0e0
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN 3.0e0 ELSE 4.0e0 END ELSE 1.0e0 END) AS BIGINT) AS "leaf_2"
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 2.0e0 ELSE 1.0e0 END) AS BIGINT) AS "leaf_0", CAST((0.0e0
+ + CASE WHEN "x" < 1e-300 THEN 1.0e0 ELSE CASE WHEN "x" >= -infinity() AND NOT is_nan("x") THEN 4.0e0 ELSE 3.0e0 END END) AS BIGINT) AS "leaf_1", CAST((0.0e0
+ + CASE WHEN "f" < 0.10000000149011612e0 THEN 1.0e0 ELSE 2.0e0 END) AS BIGINT) AS "leaf_2"
 FROM "orders";
+
+-- query that nobody reads
+WITH stage_1 AS (
+SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", "x" AS "v_1", "f" AS "v_2", "n" AS "v_3", "big" AS "v_4", "price" AS "v_5", "ok" AS "v_6", "day" AS "v_7", "at" AS "v_8", "seen" AS "v_9", CASE "it's ""x\y] `z" WHEN '' THEN 0 WHEN 'A' THEN 1 WHEN 'O''Hare "ORD"' THEN 2 WHEN 'back\slash' THEN 3 ELSE CASE WHEN "it's ""x\y] `z" IS NOT NULL THEN -1 END END AS "v_10"
+FROM "orders"
+)
+SELECT "id", (((((BIGINT '4'
+ + CASE WHEN "v_1" >= 0.1e0 AND NOT is_nan("v_1") THEN BIGINT '3' ELSE BIGINT '-2' END)
+ + (CASE WHEN "v_1" < infinity() THEN BIGINT '4' ELSE CASE WHEN "v_1" IS NOT NULL AND NOT is_nan("v_1") THEN BIGINT '8' ELSE BIGINT '-8' END END
+ + CASE WHEN "v_1" < 1e-300 THEN BIGINT '1' ELSE CASE WHEN "v_1" >= -infinity() AND NOT is_nan("v_1") THEN BIGINT '6' ELSE BIGINT '2' END END))
+ + ((CASE WHEN "v_2" < 0.10000000149011612e0 THEN BIGINT '4' ELSE BIGINT '-4' END
+ + CASE WHEN "v_3" < -7 THEN BIGINT '4' ELSE CASE WHEN "v_3" IS NOT NULL THEN BIGINT '-4' ELSE BIGINT '2' END END)
+ + (CASE WHEN "v_4" < DECIMAL '18446744073709551615' THEN BIGINT '4' ELSE BIGINT '-4' END
+ + CASE WHEN "v_5" >= DECIMAL '-1.005' THEN BIGINT '-4' ELSE BIGINT '4' END)))
+ + (((CASE WHEN "v_6" THEN BIGINT '-4' ELSE BIGINT '4' END
+ + CASE WHEN NOT "v_6" THEN BIGINT '4' ELSE BIGINT '-4' END)
+ + (CASE WHEN "v_6" IS NOT NULL THEN BIGINT '-4' ELSE BIGINT '4' END
+ + CASE WHEN "v_7" < DATE '2024-02-29' THEN BIGINT '4' ELSE BIGINT '-4' END))
+ + ((CASE WHEN "v_8" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN BIGINT '-4' ELSE BIGINT '4' END
+ + CASE WHEN "v_9" < TIMESTAMP '2024-02-29 00:00:00.000001 UTC' THEN BIGINT '4' ELSE BIGINT '-4' END)
+ + (CASE WHEN "v_10" IN (0, 1, 2) THEN CASE WHEN "v_1" < 3.0e0 THEN BIGINT '12' ELSE BIGINT '16' END ELSE BIGINT '4' END
+ + (CASE WHEN "v_10" = 1 THEN BIGINT '4' ELSE BIGINT '-4' END
+ + ARRAY[BIGINT '2', BIGINT '-4', BIGINT '6', BIGINT '2', BIGINT '2', BIGINT '-4', BIGINT '6', BIGINT '2'][1 + CASE WHEN "v_1" < 3.0e0 THEN 0 ELSE 4 END + CASE WHEN "v_3" >= 5 THEN 2 ELSE 0 END + CASE WHEN "v_10" IN (1, 3) THEN 0 ELSE 1 END])))))
+ * 0.125e0) AS "prediction"
+FROM stage_1;
 
 -- query over the table of trees
 WITH stage_1 AS (
@@ -106,40 +131,40 @@ FROM stage_5;
 
 -- view
 CREATE VIEW "scored" AS
-SELECT "id", (1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END))))) AS "prediction"
+SELECT "id", (1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END))))) AS "prediction"
 FROM "orders";
 
 -- table
 CREATE TABLE "scored" AS
-SELECT "id", CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END))))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS BIGINT) AS "prediction"
+SELECT "id", CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END))))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS BIGINT) AS "prediction"
 FROM "orders"
 WHERE id > 7;
 
 -- table, in stages
 CREATE TABLE "scored" AS
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END) AS "v_1", CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END AS "v_2"
+SELECT "id", "x", "f", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END
+ + CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS "v_1", CASE WHEN "x" < 1e-300 THEN 0.125e0 ELSE CASE WHEN "x" >= -infinity() AND NOT is_nan("x") THEN 0.75e0 ELSE 0.25e0 END END AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
+SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
+ + "v_1") AS "v_3", 0.0e0 AS "v_4", ((-0.25e0)
  + "v_2") AS "v_5"
 FROM stage_1
 ),
 stage_3 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
 FROM stage_2
 ),
 stage_4 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(("v_3" - "v_6")) AS "v_7", EXP(("v_4" - "v_6")) AS "v_8", EXP(("v_5" - "v_6")) AS "v_9"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(("v_3" - "v_6")) AS "v_7", EXP(("v_4" - "v_6")) AS "v_8", EXP(("v_5" - "v_6")) AS "v_9"
 FROM stage_3
 ),
 stage_5 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
 FROM stage_4
 )
 SELECT "id", ("v_7" / "v_10") AS "prediction_0", ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
@@ -147,23 +172,23 @@ FROM stage_5;
 
 -- update
 UPDATE "orders"
-SET "score" = (1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END)))));
+SET "score" = (1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END)))));
 
 -- contributions
 SELECT "id", (0.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.4375e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 0.9375e0 ELSE -1.0625e0 END END ELSE -0.3125e0 END) AS "x", 0.0e0 AS "f", 0.0e0 AS "n", -0.9375e0 AS "bias"
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.3125e0 ELSE -0.3125e0 END) AS "x", 0.0e0 AS "f", 0.0e0 AS "n", -0.9375e0 AS "bias"
 FROM "orders";
 
 -- reasons
 WITH stage_1 AS (
 SELECT "id", (0.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.4375e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 0.9375e0 ELSE -1.0625e0 END END ELSE -0.3125e0 END) AS "v_6", (0.0e0
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN -0.5833333333333339e0 ELSE 0.16666666666666607e0 END ELSE 0.4166666666666661e0 END) AS "v_7", ROW_NUMBER() OVER () AS "v_1"
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.3125e0 ELSE -0.3125e0 END) AS "v_6", (0.0e0
+ + CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS "v_7", ROW_NUMBER() OVER () AS "v_1"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT row_of_data."id" AS "id", row_of_data."v_1" AS "v_1", feature_of_model."v_2" AS "v_2", feature_of_model."v_3" AS "v_3", CASE feature_of_model."v_2" WHEN 0 THEN row_of_data."v_6" WHEN 2 THEN row_of_data."v_7" ELSE 0.0e0 END AS "v_4"
+SELECT row_of_data."id" AS "id", row_of_data."v_1" AS "v_1", feature_of_model."v_2" AS "v_2", feature_of_model."v_3" AS "v_3", CASE feature_of_model."v_2" WHEN 0 THEN row_of_data."v_6" WHEN 1 THEN row_of_data."v_7" ELSE 0.0e0 END AS "v_4"
 FROM stage_1 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS "v_2", 'x' AS "v_3"

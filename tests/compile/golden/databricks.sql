@@ -1,9 +1,10 @@
 -- margin, one expression
 (0.5D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 1.0D ELSE -1.0D END END ELSE -0.25D END
+ + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END
+ + CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 1.0D ELSE -1.0D END END
  + CASE WHEN `x` < 1e-300D THEN 0.125D ELSE CASE WHEN `x` >= DOUBLE('-Infinity') AND NOT isnan(`x`) THEN 0.75D ELSE 0.25D END END
  + CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END
- + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN -0.5D ELSE 0.25D END ELSE 0.5D END
+ + CASE WHEN `n` < -7 THEN 0.5D ELSE CASE WHEN `n` IS NOT NULL THEN -0.5D ELSE 0.25D END END
  + CASE WHEN `big` < CAST('18446744073709551615' AS DECIMAL(38, 0)) THEN 0.5D ELSE -0.5D END
  + CASE WHEN `price` >= CAST('-1.005' AS DECIMAL(12, 3)) THEN -0.5D ELSE 0.5D END
  + CASE WHEN `ok` THEN -0.5D ELSE 0.5D END
@@ -12,23 +13,23 @@
  + CASE WHEN `day` < DATE '2024-02-29' THEN 0.5D ELSE -0.5D END
  + CASE WHEN `at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5' THEN -0.5D ELSE 0.5D END
  + CASE WHEN `seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00' THEN 0.5D ELSE -0.5D END
- + CASE WHEN BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) THEN CASE WHEN `x` < 3.0D THEN CASE WHEN BINARY(`it's "x\y] ``z`) IN (BINARY('back' || char(92) || 'slash'), BINARY('end ' || char(92) || '' || char(10) || 'of line'), BINARY('ﬁ ')) THEN 0.5D ELSE 1.5D END ELSE 2.0D END ELSE 0.5D END
+ + CASE WHEN BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) THEN CASE WHEN `x` < 3.0D THEN 1.5D ELSE 2.0D END ELSE 0.5D END
  + CASE WHEN BINARY(`it's "x\y] ``z`) = BINARY('A') THEN 0.5D ELSE -0.5D END);
 
 -- query, of all columns
 SELECT *, (1.0D / (1.0D + EXP((-(-1.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 1.0D ELSE -1.0D END END ELSE -0.25D END))))) AS `prediction`
+ + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END))))) AS `prediction`
 FROM `shop`.`orders`
 WHERE 1 = 1;
 
 -- query, of classes
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 1.0D ELSE -1.0D END END ELSE -0.25D END
- + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN -0.5D ELSE 0.25D END ELSE 0.5D END AS `v_1`, CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END AS `v_2`
+SELECT `id`, `x`, `f`, CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END
+ + CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END AS `v_1`, CASE WHEN `x` < 1e-300D THEN 0.125D ELSE CASE WHEN `x` >= DOUBLE('-Infinity') AND NOT isnan(`x`) THEN 0.75D ELSE 0.25D END END AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, (0.5D
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D
  + `v_1`) AS `v_3`, 0.0D AS `v_4`, (-0.25D
  + `v_2`) AS `v_5`
 FROM stage_1
@@ -38,26 +39,26 @@ FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 1.0D ELSE -1.0D END END ELSE -0.25D END
- + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN -0.5D ELSE 0.25D END ELSE 0.5D END AS `v_1`, CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END AS `v_2`
+SELECT `id`, `x`, `f`, CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END
+ + CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END AS `v_1`, CASE WHEN `x` < 1e-300D THEN 0.125D ELSE CASE WHEN `x` >= DOUBLE('-Infinity') AND NOT isnan(`x`) THEN 0.75D ELSE 0.25D END END AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, (0.5D
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D
  + `v_1`) AS `v_3`, 0.0D AS `v_4`, (-0.25D
  + `v_2`) AS `v_5`
 FROM stage_1
 ),
 stage_3 AS (
-SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
 FROM stage_2
 ),
 stage_4 AS (
-SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP((`v_3` - `v_6`)) AS `v_7`, EXP((`v_4` - `v_6`)) AS `v_8`, EXP((`v_5` - `v_6`)) AS `v_9`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP((`v_3` - `v_6`)) AS `v_7`, EXP((`v_4` - `v_6`)) AS `v_8`, EXP((`v_5` - `v_6`)) AS `v_9`
 FROM stage_3
 ),
 stage_5 AS (
-SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
 FROM stage_4
 )
 SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`, (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
@@ -65,10 +66,35 @@ FROM stage_5;
 
 -- leaves
 SELECT `id`, CAST((0.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 3.0D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 5.0D ELSE 6.0D END END ELSE 1.0D END) AS BIGINT) AS `leaf_0`, CAST((0.0D
- + CASE WHEN `f` < 0.10000000149011612D THEN 1.0D ELSE 2.0D END) AS BIGINT) AS `leaf_1`, CAST((0.0D
- + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN 3.0D ELSE 4.0D END ELSE 1.0D END) AS BIGINT) AS `leaf_2`
+ + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 2.0D ELSE 1.0D END) AS BIGINT) AS `leaf_0`, CAST((0.0D
+ + CASE WHEN `x` < 1e-300D THEN 1.0D ELSE CASE WHEN `x` >= DOUBLE('-Infinity') AND NOT isnan(`x`) THEN 4.0D ELSE 3.0D END END) AS BIGINT) AS `leaf_1`, CAST((0.0D
+ + CASE WHEN `f` < 0.10000000149011612D THEN 1.0D ELSE 2.0D END) AS BIGINT) AS `leaf_2`
 FROM `orders`;
+
+-- query that nobody reads
+WITH stage_1 AS (
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, `x` AS `v_1`, `f` AS `v_2`, `n` AS `v_3`, `big` AS `v_4`, `price` AS `v_5`, `ok` AS `v_6`, `day` AS `v_7`, `at` AS `v_8`, `seen` AS `v_9`, CASE BINARY(`it's "x\y] ``z`) WHEN BINARY('') THEN 0 WHEN BINARY('A') THEN 1 WHEN BINARY('O' || char(39) || 'Hare "ORD"') THEN 2 WHEN BINARY('back' || char(92) || 'slash') THEN 3 ELSE CASE WHEN `it's "x\y] ``z` IS NOT NULL THEN -1 END END AS `v_10`
+FROM `orders`
+)
+SELECT `id`, ((4L
+ + CASE WHEN `v_1` >= 0.1D AND NOT isnan(`v_1`) THEN 3L ELSE -2L END
+ + CASE WHEN `v_1` < DOUBLE('Infinity') THEN 4L ELSE CASE WHEN `v_1` IS NOT NULL AND NOT isnan(`v_1`) THEN 8L ELSE -8L END END
+ + CASE WHEN `v_1` < 1e-300D THEN 1L ELSE CASE WHEN `v_1` >= DOUBLE('-Infinity') AND NOT isnan(`v_1`) THEN 6L ELSE 2L END END
+ + CASE WHEN `v_2` < 0.10000000149011612D THEN 4L ELSE -4L END
+ + CASE WHEN `v_3` < -7 THEN 4L ELSE CASE WHEN `v_3` IS NOT NULL THEN -4L ELSE 2L END END
+ + CASE WHEN `v_4` < CAST('18446744073709551615' AS DECIMAL(38, 0)) THEN 4L ELSE -4L END
+ + CASE WHEN `v_5` >= CAST('-1.005' AS DECIMAL(12, 3)) THEN -4L ELSE 4L END
+ + CASE WHEN `v_6` THEN -4L ELSE 4L END
+ + CASE WHEN NOT `v_6` THEN 4L ELSE -4L END
+ + CASE WHEN `v_6` IS NOT NULL THEN -4L ELSE 4L END
+ + CASE WHEN `v_7` < DATE '2024-02-29' THEN 4L ELSE -4L END
+ + CASE WHEN `v_8` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5' THEN -4L ELSE 4L END
+ + CASE WHEN `v_9` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00' THEN 4L ELSE -4L END
+ + CASE WHEN `v_10` IN (0, 1, 2) THEN CASE WHEN `v_1` < 3.0D THEN 12L ELSE 16L END ELSE 4L END
+ + CASE WHEN `v_10` = 1 THEN 4L ELSE -4L END
+ + array(2L, -4L, 6L, 2L, 2L, -4L, 6L, 2L)[CASE WHEN `v_1` < 3.0D THEN 0 ELSE 4 END + CASE WHEN `v_3` >= 5 THEN 2 ELSE 0 END + CASE WHEN `v_10` IN (1, 3) THEN 0 ELSE 1 END])
+ * 0.125D) AS `prediction`
+FROM stage_1;
 
 -- trees, statement 1
 CREATE TABLE `shop`.`trees` (
@@ -97,65 +123,66 @@ INSERT INTO `shop`.`trees` (`id`, `named_by`, `tree`, `node`, `output`, `feature
 VALUES
 (0, NULL, 0, 0, 0, 0, 1, 1, 2, 0.1D, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 (1, NULL, 0, 1, 0, NULL, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.25D),
-(2, NULL, 0, 2, 0, 0, 4, 3, 4, DOUBLE('Infinity'), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(3, NULL, 0, 3, 0, NULL, 3, 3, 3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(4, NULL, 0, 4, 0, 0, 6, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(5, NULL, 0, 5, 0, NULL, 5, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.0D),
-(6, NULL, 0, 6, 0, NULL, 6, 6, 6, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1.0D),
-(7, NULL, 1, 0, 0, 0, 9, 8, 9, 1e-300D, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(8, NULL, 1, 1, 0, NULL, 8, 8, 8, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.125D),
-(9, NULL, 1, 2, 0, 0, 10, 10, 11, DOUBLE('-Infinity'), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(10, NULL, 1, 3, 0, NULL, 10, 10, 10, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25D),
-(11, NULL, 1, 4, 0, NULL, 11, 11, 11, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.75D),
-(12, NULL, 2, 0, 0, 1, 14, 13, 14, 0.10000000149011612D, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(13, NULL, 2, 1, 0, NULL, 13, 13, 13, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(14, NULL, 2, 2, 0, NULL, 14, 14, 14, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
-(15, NULL, 3, 0, 0, 2, 16, 16, 17, NULL, -7, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(16, NULL, 3, 1, 0, NULL, 16, 16, 16, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(17, NULL, 3, 2, 0, 2, 19, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(18, NULL, 3, 3, 0, NULL, 18, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
-(19, NULL, 3, 4, 0, NULL, 19, 19, 19, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25D),
-(20, NULL, 4, 0, 0, 3, 22, 21, 22, NULL, NULL, CAST('18446744073709551615' AS DECIMAL(38, 0)), NULL, NULL, NULL, NULL, NULL, NULL),
-(21, NULL, 4, 1, 0, NULL, 21, 21, 21, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(22, NULL, 4, 2, 0, NULL, 22, 22, 22, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
-(23, NULL, 5, 0, 0, 4, 24, 24, 25, NULL, NULL, NULL, CAST('-1.005' AS DECIMAL(12, 3)), NULL, NULL, NULL, NULL, NULL),
-(24, NULL, 5, 1, 0, NULL, 24, 24, 24, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(25, NULL, 5, 2, 0, NULL, 25, 25, 25, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
-(26, NULL, 6, 0, 0, 5, 27, 27, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(27, NULL, 6, 1, 0, NULL, 27, 27, 27, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(28, NULL, 6, 2, 0, NULL, 28, 28, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
-(29, NULL, 7, 0, 0, 5, 31, 30, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(30, NULL, 7, 1, 0, NULL, 30, 30, 30, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(31, NULL, 7, 2, 0, NULL, 31, 31, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
-(32, NULL, 8, 0, 0, 5, 33, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(33, NULL, 8, 1, 0, NULL, 33, 33, 33, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(34, NULL, 8, 2, 0, NULL, 34, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
-(35, NULL, 9, 0, 0, 6, 37, 36, 37, NULL, NULL, NULL, NULL, DATE '2024-02-29', NULL, NULL, NULL, NULL),
-(36, NULL, 9, 1, 0, NULL, 36, 36, 36, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(37, NULL, 9, 2, 0, NULL, 37, 37, 37, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
-(38, NULL, 10, 0, 0, 7, 39, 39, 40, NULL, NULL, NULL, NULL, NULL, TIMESTAMP_NTZ '2024-02-29 00:00:01.5', NULL, NULL, NULL),
-(39, NULL, 10, 1, 0, NULL, 39, 39, 39, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(40, NULL, 10, 2, 0, NULL, 40, 40, 40, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
-(41, NULL, 11, 0, 0, 8, 43, 42, 43, NULL, NULL, NULL, NULL, NULL, NULL, TIMESTAMP '2024-02-29 00:00:00.000001+00:00', NULL, NULL),
-(42, NULL, 11, 1, 0, NULL, 42, 42, 42, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(43, NULL, 11, 2, 0, NULL, 43, 43, 43, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', NULL),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'O' || char(39) || 'Hare "ORD"', NULL),
-(44, NULL, 12, 0, 0, 9, 45, 46, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(45, NULL, 12, 1, 0, NULL, 45, 45, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(46, NULL, 12, 2, 0, 0, 50, 47, 50, 3.0D, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'back' || char(92) || 'slash', NULL),
-(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'end ' || char(92) || '' || char(10) || 'of line', NULL),
-(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'ﬁ ', NULL),
-(47, NULL, 12, 3, 0, 9, 49, 48, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(48, NULL, 12, 4, 0, NULL, 48, 48, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(49, NULL, 12, 5, 0, NULL, 49, 49, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.5D),
-(50, NULL, 12, 6, 0, NULL, 50, 50, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2.0D),
-(NULL, 51, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
-(51, NULL, 13, 0, 0, 9, 53, 52, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(52, NULL, 13, 1, 0, NULL, 52, 52, 52, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
-(53, NULL, 13, 2, 0, NULL, 53, 53, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D);
+(2, NULL, 0, 2, 0, NULL, 2, 2, 2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.375D),
+(3, NULL, 1, 0, 0, 0, 5, 4, 5, DOUBLE('Infinity'), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(4, NULL, 1, 1, 0, NULL, 4, 4, 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(5, NULL, 1, 2, 0, 0, 7, 6, 6, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(6, NULL, 1, 3, 0, NULL, 6, 6, 6, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.0D),
+(7, NULL, 1, 4, 0, NULL, 7, 7, 7, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1.0D),
+(8, NULL, 2, 0, 0, 0, 10, 9, 10, 1e-300D, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(9, NULL, 2, 1, 0, NULL, 9, 9, 9, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.125D),
+(10, NULL, 2, 2, 0, 0, 11, 11, 12, DOUBLE('-Infinity'), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(11, NULL, 2, 3, 0, NULL, 11, 11, 11, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25D),
+(12, NULL, 2, 4, 0, NULL, 12, 12, 12, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.75D),
+(13, NULL, 3, 0, 0, 1, 15, 14, 15, 0.10000000149011612D, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(14, NULL, 3, 1, 0, NULL, 14, 14, 14, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(15, NULL, 3, 2, 0, NULL, 15, 15, 15, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
+(16, NULL, 4, 0, 0, 2, 18, 17, 18, NULL, -7, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(17, NULL, 4, 1, 0, NULL, 17, 17, 17, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(18, NULL, 4, 2, 0, 2, 20, 19, 19, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(19, NULL, 4, 3, 0, NULL, 19, 19, 19, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
+(20, NULL, 4, 4, 0, NULL, 20, 20, 20, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25D),
+(21, NULL, 5, 0, 0, 3, 23, 22, 23, NULL, NULL, CAST('18446744073709551615' AS DECIMAL(38, 0)), NULL, NULL, NULL, NULL, NULL, NULL),
+(22, NULL, 5, 1, 0, NULL, 22, 22, 22, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(23, NULL, 5, 2, 0, NULL, 23, 23, 23, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
+(24, NULL, 6, 0, 0, 4, 25, 25, 26, NULL, NULL, NULL, CAST('-1.005' AS DECIMAL(12, 3)), NULL, NULL, NULL, NULL, NULL),
+(25, NULL, 6, 1, 0, NULL, 25, 25, 25, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(26, NULL, 6, 2, 0, NULL, 26, 26, 26, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
+(27, NULL, 7, 0, 0, 5, 28, 28, 29, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(28, NULL, 7, 1, 0, NULL, 28, 28, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(29, NULL, 7, 2, 0, NULL, 29, 29, 29, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
+(30, NULL, 8, 0, 0, 5, 32, 31, 32, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(31, NULL, 8, 1, 0, NULL, 31, 31, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(32, NULL, 8, 2, 0, NULL, 32, 32, 32, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
+(33, NULL, 9, 0, 0, 5, 34, 35, 35, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(34, NULL, 9, 1, 0, NULL, 34, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(35, NULL, 9, 2, 0, NULL, 35, 35, 35, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
+(36, NULL, 10, 0, 0, 6, 38, 37, 38, NULL, NULL, NULL, NULL, DATE '2024-02-29', NULL, NULL, NULL, NULL),
+(37, NULL, 10, 1, 0, NULL, 37, 37, 37, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(38, NULL, 10, 2, 0, NULL, 38, 38, 38, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
+(39, NULL, 11, 0, 0, 7, 40, 40, 41, NULL, NULL, NULL, NULL, NULL, TIMESTAMP_NTZ '2024-02-29 00:00:01.5', NULL, NULL, NULL),
+(40, NULL, 11, 1, 0, NULL, 40, 40, 40, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(41, NULL, 11, 2, 0, NULL, 41, 41, 41, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
+(42, NULL, 12, 0, 0, 8, 44, 43, 44, NULL, NULL, NULL, NULL, NULL, NULL, TIMESTAMP '2024-02-29 00:00:00.000001+00:00', NULL, NULL),
+(43, NULL, 12, 1, 0, NULL, 43, 43, 43, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(44, NULL, 12, 2, 0, NULL, 44, 44, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D),
+(NULL, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', NULL),
+(NULL, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
+(NULL, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'O' || char(39) || 'Hare "ORD"', NULL),
+(45, NULL, 13, 0, 0, 9, 46, 47, 46, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(46, NULL, 13, 1, 0, NULL, 46, 46, 46, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(47, NULL, 13, 2, 0, 0, 51, 48, 51, 3.0D, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(NULL, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'back' || char(92) || 'slash', NULL),
+(NULL, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'end ' || char(92) || '' || char(10) || 'of line', NULL),
+(NULL, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'ﬁ ', NULL),
+(48, NULL, 13, 3, 0, 9, 50, 49, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(49, NULL, 13, 4, 0, NULL, 49, 49, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(50, NULL, 13, 5, 0, NULL, 50, 50, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.5D),
+(51, NULL, 13, 6, 0, NULL, 51, 51, 51, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2.0D),
+(NULL, 52, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
+(52, NULL, 14, 0, 0, 9, 54, 53, 54, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(53, NULL, 14, 1, 0, NULL, 53, 53, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5D),
+(54, NULL, 14, 2, 0, NULL, 54, 54, 54, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5D);
 
 -- query over the table of trees
 WITH stage_1 AS (
@@ -193,39 +220,39 @@ FROM stage_5;
 -- view
 CREATE VIEW `scored` AS
 SELECT `id`, (1.0D / (1.0D + EXP((-(-1.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 1.0D ELSE -1.0D END END ELSE -0.25D END))))) AS `prediction`
+ + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END))))) AS `prediction`
 FROM `orders`;
 
 -- table
 CREATE TABLE `scored` AS
 SELECT `id`, CAST(CASE WHEN ((1.0D / (1.0D + EXP((-(-1.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 1.0D ELSE -1.0D END END ELSE -0.25D END))))) > 0.5D) THEN 1.0D ELSE 0.0D END AS BIGINT) AS `prediction`
+ + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END))))) > 0.5D) THEN 1.0D ELSE 0.0D END AS BIGINT) AS `prediction`
 FROM `orders`
 WHERE id > 7;
 
 -- table, in stages
 CREATE TABLE `scored` AS
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 1.0D ELSE -1.0D END END ELSE -0.25D END
- + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN -0.5D ELSE 0.25D END ELSE 0.5D END AS `v_1`, CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END AS `v_2`
+SELECT `id`, `x`, `f`, CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END
+ + CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END AS `v_1`, CASE WHEN `x` < 1e-300D THEN 0.125D ELSE CASE WHEN `x` >= DOUBLE('-Infinity') AND NOT isnan(`x`) THEN 0.75D ELSE 0.25D END END AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, (0.5D
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D
  + `v_1`) AS `v_3`, 0.0D AS `v_4`, (-0.25D
  + `v_2`) AS `v_5`
 FROM stage_1
 ),
 stage_3 AS (
-SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
 FROM stage_2
 ),
 stage_4 AS (
-SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP((`v_3` - `v_6`)) AS `v_7`, EXP((`v_4` - `v_6`)) AS `v_8`, EXP((`v_5` - `v_6`)) AS `v_9`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP((`v_3` - `v_6`)) AS `v_7`, EXP((`v_4` - `v_6`)) AS `v_8`, EXP((`v_5` - `v_6`)) AS `v_9`
 FROM stage_3
 ),
 stage_5 AS (
-SELECT `id`, `x`, `f`, `n`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
 FROM stage_4
 )
 SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`, (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
@@ -234,22 +261,22 @@ FROM stage_5;
 -- update
 UPDATE `orders`
 SET `score` = (1.0D / (1.0D + EXP((-(-1.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 1.0D ELSE -1.0D END END ELSE -0.25D END)))));
+ + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END)))));
 
 -- contributions
 SELECT `id`, (0.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 0.4375D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 0.9375D ELSE -1.0625D END END ELSE -0.3125D END) AS `x`, 0.0D AS `f`, 0.0D AS `n`, -0.9375D AS `bias`
+ + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.3125D ELSE -0.3125D END) AS `x`, 0.0D AS `f`, 0.0D AS `n`, -0.9375D AS `bias`
 FROM `orders`;
 
 -- reasons
 WITH stage_1 AS (
 SELECT `id`, (0.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN CASE WHEN `x` < DOUBLE('Infinity') THEN 0.4375D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 0.9375D ELSE -1.0625D END END ELSE -0.3125D END) AS `v_6`, (0.0D
- + CASE WHEN `n` >= -7 THEN CASE WHEN `n` IS NOT NULL THEN -0.5833333333333339D ELSE 0.16666666666666607D END ELSE 0.4166666666666661D END) AS `v_7`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_1`
+ + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.3125D ELSE -0.3125D END) AS `v_6`, (0.0D
+ + CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END) AS `v_7`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_1`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT row_of_data.`id` AS `id`, row_of_data.`v_1` AS `v_1`, feature_of_model.`v_2` AS `v_2`, feature_of_model.`v_3` AS `v_3`, CASE feature_of_model.`v_2` WHEN 0 THEN row_of_data.`v_6` WHEN 2 THEN row_of_data.`v_7` ELSE 0.0D END AS `v_4`
+SELECT row_of_data.`id` AS `id`, row_of_data.`v_1` AS `v_1`, feature_of_model.`v_2` AS `v_2`, feature_of_model.`v_3` AS `v_3`, CASE feature_of_model.`v_2` WHEN 0 THEN row_of_data.`v_6` WHEN 1 THEN row_of_data.`v_7` ELSE 0.0D END AS `v_4`
 FROM stage_1 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS `v_2`, 'x' AS `v_3`

@@ -1,9 +1,10 @@
 -- margin, one expression
-(((0.5e0
- + (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
+((((0.5e0
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END)
+ + (CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END
  + CASE WHEN "x" < 1e-300 THEN 0.125e0 ELSE CASE WHEN "x" >= -infinity() AND NOT is_nan("x") THEN 0.75e0 ELSE 0.25e0 END END))
  + ((CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END)
+ + CASE WHEN "n" < -7 THEN 0.5e0 ELSE CASE WHEN "n" IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END END)
  + (CASE WHEN "big" < DECIMAL '18446744073709551615' THEN 0.5e0 ELSE -0.5e0 END
  + CASE WHEN "price" >= DECIMAL '-1.005' THEN -0.5e0 ELSE 0.5e0 END)))
  + (((CASE WHEN "ok" THEN -0.5e0 ELSE 0.5e0 END
@@ -12,25 +13,24 @@
  + CASE WHEN "day" < DATE '2024-02-29' THEN 0.5e0 ELSE -0.5e0 END))
  + ((CASE WHEN "at" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN -0.5e0 ELSE 0.5e0 END
  + CASE WHEN "seen" < TIMESTAMP '2024-02-29 00:00:00.000001 UTC' THEN 0.5e0 ELSE -0.5e0 END)
- + (CASE WHEN "it's ""x\y] `z" IN ('', 'A', 'O''Hare "ORD"') THEN CASE WHEN "x" < 3.0e0 THEN CASE WHEN "it's ""x\y] `z" IN ('back\slash', 'end \
-of line', 'ﬁ ') THEN 0.5e0 ELSE 1.5e0 END ELSE 2.0e0 END ELSE 0.5e0 END
+ + (CASE WHEN "it's ""x\y] `z" IN ('', 'A', 'O''Hare "ORD"') THEN CASE WHEN "x" < 3.0e0 THEN 1.5e0 ELSE 2.0e0 END ELSE 0.5e0 END
  + CASE WHEN "it's ""x\y] `z" = 'A' THEN 0.5e0 ELSE -0.5e0 END))));
 
 -- query, of all columns
-SELECT *, (1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END))))) AS "prediction"
+SELECT *, (1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END))))) AS "prediction"
 FROM "shop"."orders"
 WHERE 1 = 1;
 
 -- query, of classes
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END) AS "v_1", CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END AS "v_2"
+SELECT "id", "x", "f", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END
+ + CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS "v_1", CASE WHEN "x" < 1e-300 THEN 0.125e0 ELSE CASE WHEN "x" >= -infinity() AND NOT is_nan("x") THEN 0.75e0 ELSE 0.25e0 END END AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
+SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
+ + "v_1") AS "v_3", 0.0e0 AS "v_4", ((-0.25e0)
  + "v_2") AS "v_5"
 FROM stage_1
 )
@@ -39,26 +39,26 @@ FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END) AS "v_1", CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END AS "v_2"
+SELECT "id", "x", "f", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END
+ + CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS "v_1", CASE WHEN "x" < 1e-300 THEN 0.125e0 ELSE CASE WHEN "x" >= -infinity() AND NOT is_nan("x") THEN 0.75e0 ELSE 0.25e0 END END AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
+SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
+ + "v_1") AS "v_3", 0.0e0 AS "v_4", ((-0.25e0)
  + "v_2") AS "v_5"
 FROM stage_1
 ),
 stage_3 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
 FROM stage_2
 ),
 stage_4 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(("v_3" - "v_6")) AS "v_7", EXP(("v_4" - "v_6")) AS "v_8", EXP(("v_5" - "v_6")) AS "v_9"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(("v_3" - "v_6")) AS "v_7", EXP(("v_4" - "v_6")) AS "v_8", EXP(("v_5" - "v_6")) AS "v_9"
 FROM stage_3
 ),
 stage_5 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
 FROM stage_4
 )
 SELECT "id", ("v_7" / "v_10") AS "prediction_0", ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
@@ -66,10 +66,35 @@ FROM stage_5;
 
 -- leaves
 SELECT "id", CAST((0.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 3.0e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 5.0e0 ELSE 6.0e0 END END ELSE 1.0e0 END) AS BIGINT) AS "leaf_0", CAST((0.0e0
- + CASE WHEN "f" < 0.10000000149011612e0 THEN 1.0e0 ELSE 2.0e0 END) AS BIGINT) AS "leaf_1", CAST((0.0e0
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN 3.0e0 ELSE 4.0e0 END ELSE 1.0e0 END) AS BIGINT) AS "leaf_2"
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 2.0e0 ELSE 1.0e0 END) AS BIGINT) AS "leaf_0", CAST((0.0e0
+ + CASE WHEN "x" < 1e-300 THEN 1.0e0 ELSE CASE WHEN "x" >= -infinity() AND NOT is_nan("x") THEN 4.0e0 ELSE 3.0e0 END END) AS BIGINT) AS "leaf_1", CAST((0.0e0
+ + CASE WHEN "f" < 0.10000000149011612e0 THEN 1.0e0 ELSE 2.0e0 END) AS BIGINT) AS "leaf_2"
 FROM "orders";
+
+-- query that nobody reads
+WITH stage_1 AS (
+SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", "x" AS "v_1", "f" AS "v_2", "n" AS "v_3", "big" AS "v_4", "price" AS "v_5", "ok" AS "v_6", "day" AS "v_7", "at" AS "v_8", "seen" AS "v_9", CASE "it's ""x\y] `z" WHEN '' THEN 0 WHEN 'A' THEN 1 WHEN 'O''Hare "ORD"' THEN 2 WHEN 'back\slash' THEN 3 ELSE CASE WHEN "it's ""x\y] `z" IS NOT NULL THEN -1 END END AS "v_10"
+FROM "orders"
+)
+SELECT "id", (((((BIGINT '4'
+ + CASE WHEN "v_1" >= 0.1e0 AND NOT is_nan("v_1") THEN BIGINT '3' ELSE BIGINT '-2' END)
+ + (CASE WHEN "v_1" < infinity() THEN BIGINT '4' ELSE CASE WHEN "v_1" IS NOT NULL AND NOT is_nan("v_1") THEN BIGINT '8' ELSE BIGINT '-8' END END
+ + CASE WHEN "v_1" < 1e-300 THEN BIGINT '1' ELSE CASE WHEN "v_1" >= -infinity() AND NOT is_nan("v_1") THEN BIGINT '6' ELSE BIGINT '2' END END))
+ + ((CASE WHEN "v_2" < 0.10000000149011612e0 THEN BIGINT '4' ELSE BIGINT '-4' END
+ + CASE WHEN "v_3" < -7 THEN BIGINT '4' ELSE CASE WHEN "v_3" IS NOT NULL THEN BIGINT '-4' ELSE BIGINT '2' END END)
+ + (CASE WHEN "v_4" < DECIMAL '18446744073709551615' THEN BIGINT '4' ELSE BIGINT '-4' END
+ + CASE WHEN "v_5" >= DECIMAL '-1.005' THEN BIGINT '-4' ELSE BIGINT '4' END)))
+ + (((CASE WHEN "v_6" THEN BIGINT '-4' ELSE BIGINT '4' END
+ + CASE WHEN NOT "v_6" THEN BIGINT '4' ELSE BIGINT '-4' END)
+ + (CASE WHEN "v_6" IS NOT NULL THEN BIGINT '-4' ELSE BIGINT '4' END
+ + CASE WHEN "v_7" < DATE '2024-02-29' THEN BIGINT '4' ELSE BIGINT '-4' END))
+ + ((CASE WHEN "v_8" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN BIGINT '-4' ELSE BIGINT '4' END
+ + CASE WHEN "v_9" < TIMESTAMP '2024-02-29 00:00:00.000001 UTC' THEN BIGINT '4' ELSE BIGINT '-4' END)
+ + (CASE WHEN "v_10" IN (0, 1, 2) THEN CASE WHEN "v_1" < 3.0e0 THEN BIGINT '12' ELSE BIGINT '16' END ELSE BIGINT '4' END
+ + (CASE WHEN "v_10" = 1 THEN BIGINT '4' ELSE BIGINT '-4' END
+ + ARRAY[BIGINT '2', BIGINT '-4', BIGINT '6', BIGINT '2', BIGINT '2', BIGINT '-4', BIGINT '6', BIGINT '2'][1 + CASE WHEN "v_1" < 3.0e0 THEN 0 ELSE 4 END + CASE WHEN "v_3" >= 5 THEN 2 ELSE 0 END + CASE WHEN "v_10" IN (1, 3) THEN 0 ELSE 1 END])))))
+ * 0.125e0) AS "prediction"
+FROM stage_1;
 
 -- trees, statement 1
 CREATE TABLE "shop"."trees" (
@@ -98,66 +123,67 @@ INSERT INTO "shop"."trees" ("id", "named_by", "tree", "node", "output", "feature
 VALUES
 (0, NULL, 0, 0, 0, 0, 1, 1, 2, 0.1e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 (1, NULL, 0, 1, 0, NULL, 1, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.25e0),
-(2, NULL, 0, 2, 0, 0, 4, 3, 4, infinity(), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(3, NULL, 0, 3, 0, NULL, 3, 3, 3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(4, NULL, 0, 4, 0, 0, 6, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(5, NULL, 0, 5, 0, NULL, 5, 5, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.0e0),
-(6, NULL, 0, 6, 0, NULL, 6, 6, 6, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1.0e0),
-(7, NULL, 1, 0, 0, 0, 9, 8, 9, 1e-300, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(8, NULL, 1, 1, 0, NULL, 8, 8, 8, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.125e0),
-(9, NULL, 1, 2, 0, 0, 10, 10, 11, -infinity(), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(10, NULL, 1, 3, 0, NULL, 10, 10, 10, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25e0),
-(11, NULL, 1, 4, 0, NULL, 11, 11, 11, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.75e0),
-(12, NULL, 2, 0, 0, 1, 14, 13, 14, 0.10000000149011612e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(13, NULL, 2, 1, 0, NULL, 13, 13, 13, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(14, NULL, 2, 2, 0, NULL, 14, 14, 14, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(15, NULL, 3, 0, 0, 2, 16, 16, 17, NULL, -7, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(16, NULL, 3, 1, 0, NULL, 16, 16, 16, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(17, NULL, 3, 2, 0, 2, 19, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(18, NULL, 3, 3, 0, NULL, 18, 18, 18, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(19, NULL, 3, 4, 0, NULL, 19, 19, 19, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25e0),
-(20, NULL, 4, 0, 0, 3, 22, 21, 22, NULL, NULL, DECIMAL '18446744073709551615', NULL, NULL, NULL, NULL, NULL, NULL),
-(21, NULL, 4, 1, 0, NULL, 21, 21, 21, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(22, NULL, 4, 2, 0, NULL, 22, 22, 22, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(23, NULL, 5, 0, 0, 4, 24, 24, 25, NULL, NULL, NULL, DECIMAL '-1.005', NULL, NULL, NULL, NULL, NULL),
-(24, NULL, 5, 1, 0, NULL, 24, 24, 24, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(25, NULL, 5, 2, 0, NULL, 25, 25, 25, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(26, NULL, 6, 0, 0, 5, 27, 27, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(27, NULL, 6, 1, 0, NULL, 27, 27, 27, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(28, NULL, 6, 2, 0, NULL, 28, 28, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(29, NULL, 7, 0, 0, 5, 31, 30, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(30, NULL, 7, 1, 0, NULL, 30, 30, 30, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(31, NULL, 7, 2, 0, NULL, 31, 31, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(32, NULL, 8, 0, 0, 5, 33, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(33, NULL, 8, 1, 0, NULL, 33, 33, 33, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(34, NULL, 8, 2, 0, NULL, 34, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(35, NULL, 9, 0, 0, 6, 37, 36, 37, NULL, NULL, NULL, NULL, DATE '2024-02-29', NULL, NULL, NULL, NULL),
-(36, NULL, 9, 1, 0, NULL, 36, 36, 36, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(37, NULL, 9, 2, 0, NULL, 37, 37, 37, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(38, NULL, 10, 0, 0, 7, 39, 39, 40, NULL, NULL, NULL, NULL, NULL, TIMESTAMP '2024-02-29 00:00:01.5', NULL, NULL, NULL),
-(39, NULL, 10, 1, 0, NULL, 39, 39, 39, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(40, NULL, 10, 2, 0, NULL, 40, 40, 40, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(41, NULL, 11, 0, 0, 8, 43, 42, 43, NULL, NULL, NULL, NULL, NULL, NULL, TIMESTAMP '2024-02-29 00:00:00.000001 UTC', NULL, NULL),
-(42, NULL, 11, 1, 0, NULL, 42, 42, 42, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(43, NULL, 11, 2, 0, NULL, 43, 43, 43, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', NULL),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
-(NULL, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'O''Hare "ORD"', NULL),
-(44, NULL, 12, 0, 0, 9, 45, 46, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(45, NULL, 12, 1, 0, NULL, 45, 45, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(46, NULL, 12, 2, 0, 0, 50, 47, 50, 3.0e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'back\slash', NULL),
-(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'end \
+(2, NULL, 0, 2, 0, NULL, 2, 2, 2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.375e0),
+(3, NULL, 1, 0, 0, 0, 5, 4, 5, infinity(), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(4, NULL, 1, 1, 0, NULL, 4, 4, 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(5, NULL, 1, 2, 0, 0, 7, 6, 6, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(6, NULL, 1, 3, 0, NULL, 6, 6, 6, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.0e0),
+(7, NULL, 1, 4, 0, NULL, 7, 7, 7, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1.0e0),
+(8, NULL, 2, 0, 0, 0, 10, 9, 10, 1e-300, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(9, NULL, 2, 1, 0, NULL, 9, 9, 9, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.125e0),
+(10, NULL, 2, 2, 0, 0, 11, 11, 12, -infinity(), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(11, NULL, 2, 3, 0, NULL, 11, 11, 11, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25e0),
+(12, NULL, 2, 4, 0, NULL, 12, 12, 12, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.75e0),
+(13, NULL, 3, 0, 0, 1, 15, 14, 15, 0.10000000149011612e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(14, NULL, 3, 1, 0, NULL, 14, 14, 14, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(15, NULL, 3, 2, 0, NULL, 15, 15, 15, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(16, NULL, 4, 0, 0, 2, 18, 17, 18, NULL, -7, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(17, NULL, 4, 1, 0, NULL, 17, 17, 17, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(18, NULL, 4, 2, 0, 2, 20, 19, 19, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(19, NULL, 4, 3, 0, NULL, 19, 19, 19, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(20, NULL, 4, 4, 0, NULL, 20, 20, 20, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.25e0),
+(21, NULL, 5, 0, 0, 3, 23, 22, 23, NULL, NULL, DECIMAL '18446744073709551615', NULL, NULL, NULL, NULL, NULL, NULL),
+(22, NULL, 5, 1, 0, NULL, 22, 22, 22, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(23, NULL, 5, 2, 0, NULL, 23, 23, 23, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(24, NULL, 6, 0, 0, 4, 25, 25, 26, NULL, NULL, NULL, DECIMAL '-1.005', NULL, NULL, NULL, NULL, NULL),
+(25, NULL, 6, 1, 0, NULL, 25, 25, 25, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(26, NULL, 6, 2, 0, NULL, 26, 26, 26, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(27, NULL, 7, 0, 0, 5, 28, 28, 29, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(28, NULL, 7, 1, 0, NULL, 28, 28, 28, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(29, NULL, 7, 2, 0, NULL, 29, 29, 29, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(30, NULL, 8, 0, 0, 5, 32, 31, 32, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(31, NULL, 8, 1, 0, NULL, 31, 31, 31, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(32, NULL, 8, 2, 0, NULL, 32, 32, 32, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(33, NULL, 9, 0, 0, 5, 34, 35, 35, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(34, NULL, 9, 1, 0, NULL, 34, 34, 34, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(35, NULL, 9, 2, 0, NULL, 35, 35, 35, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(36, NULL, 10, 0, 0, 6, 38, 37, 38, NULL, NULL, NULL, NULL, DATE '2024-02-29', NULL, NULL, NULL, NULL),
+(37, NULL, 10, 1, 0, NULL, 37, 37, 37, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(38, NULL, 10, 2, 0, NULL, 38, 38, 38, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(39, NULL, 11, 0, 0, 7, 40, 40, 41, NULL, NULL, NULL, NULL, NULL, TIMESTAMP '2024-02-29 00:00:01.5', NULL, NULL, NULL),
+(40, NULL, 11, 1, 0, NULL, 40, 40, 40, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(41, NULL, 11, 2, 0, NULL, 41, 41, 41, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(42, NULL, 12, 0, 0, 8, 44, 43, 44, NULL, NULL, NULL, NULL, NULL, NULL, TIMESTAMP '2024-02-29 00:00:00.000001 UTC', NULL, NULL),
+(43, NULL, 12, 1, 0, NULL, 43, 43, 43, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(44, NULL, 12, 2, 0, NULL, 44, 44, 44, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0),
+(NULL, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', NULL),
+(NULL, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
+(NULL, 45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'O''Hare "ORD"', NULL),
+(45, NULL, 13, 0, 0, 9, 46, 47, 46, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(46, NULL, 13, 1, 0, NULL, 46, 46, 46, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(47, NULL, 13, 2, 0, 0, 51, 48, 51, 3.0e0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(NULL, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'back\slash', NULL),
+(NULL, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'end \
 of line', NULL),
-(NULL, 47, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'ﬁ ', NULL),
-(47, NULL, 12, 3, 0, 9, 49, 48, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(48, NULL, 12, 4, 0, NULL, 48, 48, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(49, NULL, 12, 5, 0, NULL, 49, 49, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.5e0),
-(50, NULL, 12, 6, 0, NULL, 50, 50, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2.0e0),
-(NULL, 51, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
-(51, NULL, 13, 0, 0, 9, 53, 52, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(52, NULL, 13, 1, 0, NULL, 52, 52, 52, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
-(53, NULL, 13, 2, 0, NULL, 53, 53, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0);
+(NULL, 48, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'ﬁ ', NULL),
+(48, NULL, 13, 3, 0, 9, 50, 49, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(49, NULL, 13, 4, 0, NULL, 49, 49, 49, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(50, NULL, 13, 5, 0, NULL, 50, 50, 50, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1.5e0),
+(51, NULL, 13, 6, 0, NULL, 51, 51, 51, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2.0e0),
+(NULL, 52, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'A', NULL),
+(52, NULL, 14, 0, 0, 9, 54, 53, 54, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(53, NULL, 14, 1, 0, NULL, 53, 53, 53, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.5e0),
+(54, NULL, 14, 2, 0, NULL, 54, 54, 54, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, -0.5e0);
 
 -- query over the table of trees
 WITH stage_1 AS (
@@ -194,40 +220,40 @@ FROM stage_5;
 
 -- view
 CREATE VIEW "scored" AS
-SELECT "id", (1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END))))) AS "prediction"
+SELECT "id", (1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END))))) AS "prediction"
 FROM "orders";
 
 -- table
 CREATE TABLE "scored" AS
-SELECT "id", CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END))))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS BIGINT) AS "prediction"
+SELECT "id", CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END))))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS BIGINT) AS "prediction"
 FROM "orders"
 WHERE id > 7;
 
 -- table, in stages
 CREATE TABLE "scored" AS
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN -0.5e0 ELSE 0.25e0 END ELSE 0.5e0 END) AS "v_1", CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END AS "v_2"
+SELECT "id", "x", "f", (CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END
+ + CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS "v_1", CASE WHEN "x" < 1e-300 THEN 0.125e0 ELSE CASE WHEN "x" >= -infinity() AND NOT is_nan("x") THEN 0.75e0 ELSE 0.25e0 END END AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
+SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
+ + "v_1") AS "v_3", 0.0e0 AS "v_4", ((-0.25e0)
  + "v_2") AS "v_5"
 FROM stage_1
 ),
 stage_3 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
 FROM stage_2
 ),
 stage_4 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(("v_3" - "v_6")) AS "v_7", EXP(("v_4" - "v_6")) AS "v_8", EXP(("v_5" - "v_6")) AS "v_9"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(("v_3" - "v_6")) AS "v_7", EXP(("v_4" - "v_6")) AS "v_8", EXP(("v_5" - "v_6")) AS "v_9"
 FROM stage_3
 ),
 stage_5 AS (
-SELECT "id", "x", "f", "n", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
 FROM stage_4
 )
 SELECT "id", ("v_7" / "v_10") AS "prediction_0", ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
@@ -235,23 +261,23 @@ FROM stage_5;
 
 -- update
 UPDATE "orders"
-SET "score" = (1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.5e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 1.0e0 ELSE -1.0e0 END END ELSE -0.25e0 END)))));
+SET "score" = (1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END)))));
 
 -- contributions
 SELECT "id", (0.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.4375e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 0.9375e0 ELSE -1.0625e0 END END ELSE -0.3125e0 END) AS "x", 0.0e0 AS "f", 0.0e0 AS "n", -0.9375e0 AS "bias"
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.3125e0 ELSE -0.3125e0 END) AS "x", 0.0e0 AS "f", 0.0e0 AS "n", -0.9375e0 AS "bias"
 FROM "orders";
 
 -- reasons
 WITH stage_1 AS (
 SELECT "id", (0.0e0
- + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN CASE WHEN "x" < infinity() THEN 0.4375e0 ELSE CASE WHEN "x" IS NOT NULL AND NOT is_nan("x") THEN 0.9375e0 ELSE -1.0625e0 END END ELSE -0.3125e0 END) AS "v_6", (0.0e0
- + CASE WHEN "n" >= -7 THEN CASE WHEN "n" IS NOT NULL THEN -0.5833333333333339e0 ELSE 0.16666666666666607e0 END ELSE 0.4166666666666661e0 END) AS "v_7", ROW_NUMBER() OVER () AS "v_1"
+ + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.3125e0 ELSE -0.3125e0 END) AS "v_6", (0.0e0
+ + CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS "v_7", ROW_NUMBER() OVER () AS "v_1"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT row_of_data."id" AS "id", row_of_data."v_1" AS "v_1", feature_of_model."v_2" AS "v_2", feature_of_model."v_3" AS "v_3", CASE feature_of_model."v_2" WHEN 0 THEN row_of_data."v_6" WHEN 2 THEN row_of_data."v_7" ELSE 0.0e0 END AS "v_4"
+SELECT row_of_data."id" AS "id", row_of_data."v_1" AS "v_1", feature_of_model."v_2" AS "v_2", feature_of_model."v_3" AS "v_3", CASE feature_of_model."v_2" WHEN 0 THEN row_of_data."v_6" WHEN 1 THEN row_of_data."v_7" ELSE 0.0e0 END AS "v_4"
 FROM stage_1 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS "v_2", 'x' AS "v_3"

@@ -1,0 +1,208 @@
+r"""Trees without what does not matter for their values: branches that no row reaches, and branches that are equal.
+
+Symmetric trees split all nodes of a level alike, those of few rows too, whose leaves then have the parent's value; and
+any tree may ask what a split above has answered. Text of such splits takes a database's room and time. In the tree ::
+
+                x < 5                             x < 5
+             /         \                       /       \
+          x < 7         y < 2       becomes    1        y < 2
+         /     \       /    \                         /    \
+        1       2   x < 3    4                          3    4
+                    /   \
+                   3     3
+
+the right child of ``x < 7`` is reached by no row, and both children of ``x < 3`` are 3. Trees with the same splits, as
+those of vector leaves, stay alike: their leaves are compared together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from frameboost.compile.sql.case import lookup_levels
+from frameboost.dialects.dialect import Dialect
+from frameboost.schema.types import Physical
+from frameboost.trees.tree import LEAF, Tree, shared_splits
+
+__all__ = ["simplified"]
+
+
+class _Known(NamedTuple):
+    """What is known of a feature in a node, from the splits above.
+
+    Attributes
+    ----------
+    low, high
+        Present numbers are at least ``low`` and less than ``high``; None for no bound.
+    may_be_missing, may_be_present
+        Whether the value may be missing, and whether it may be present.
+    codes
+        The categories that it may have, or with ``are_excluded`` those that it can't have, all others being possible,
+        those that training has not seen too.
+    are_excluded
+        Which of the two ``codes`` are.
+    """
+
+    low: Physical | None = None
+    high: Physical | None = None
+    may_be_missing: bool = True
+    may_be_present: bool = True
+    codes: frozenset[int] = frozenset()
+    are_excluded: bool = True
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether any value is left."""
+        return self.may_be_missing or self.may_be_present
+
+    def divided(self, tree: Tree, node: int) -> tuple[_Known, _Known]:
+        """Return what is known in the left and in the right child of a split."""
+        threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
+        left = self._replace(may_be_missing=self.may_be_missing and missing_left)
+        right = self._replace(may_be_missing=self.may_be_missing and not missing_left)
+        if categories is not None:
+            named, others = self._named(frozenset(categories))
+            of_left, of_right = (named, others) if tree.named_left(node) else (others, named)
+            return left._with_codes(of_left), right._with_codes(of_right)
+        if threshold is None:  # is there a value?
+            return self._replace(may_be_missing=False), self._replace(may_be_present=False)
+        # Thresholds of one feature are of one type, so they compare.
+        if self.high is None or threshold < self.high:  # type: ignore[operator]
+            left = left._replace(high=threshold)
+        else:
+            right = right._replace(may_be_present=False)
+        if self.low is None or threshold > self.low:  # type: ignore[operator]
+            right = right._replace(low=threshold)
+        else:
+            left = left._replace(may_be_present=False)
+        return left, right
+
+    def possible(self, named: frozenset[int]) -> frozenset[int]:
+        """Return those of some categories that the feature may have."""
+        return named - self.codes if self.are_excluded else named & self.codes
+
+    def _named(self, named: frozenset[int]) -> tuple[tuple[frozenset[int], bool], tuple[frozenset[int], bool]]:
+        """Return what `codes` and `are_excluded` are of the named categories, and of all others."""
+        others = (self.codes | named, True) if self.are_excluded else (self.codes - named, False)
+        return (self.possible(named), False), others
+
+    def _with_codes(self, codes: tuple[frozenset[int], bool]) -> _Known:
+        may_be = self.may_be_present and bool(codes[1] or codes[0])
+        return self._replace(codes=codes[0], are_excluded=codes[1], may_be_present=may_be)
+
+
+def simplified(trees: Sequence[Tree], dialect: Dialect) -> list[Tree]:
+    """Return trees with the same value for every row, which take fewer CASEs in a dialect.
+
+    Symmetric trees that the dialect has a faster way for, a lookup in a list, are returned as they are.
+    """
+    done = {number: tree for number, tree in enumerate(trees) if lookup_levels(tree, dialect) is not None}
+    for group in shared_splits(trees):
+        if group[0] not in done:
+            done |= zip(group, _simplified([trees[number] for number in group], dialect), strict=True)
+    return [done[number] if number in done else _simplified([tree], dialect)[0] for number, tree in enumerate(trees)]
+
+
+def _simplified(trees: Sequence[Tree], dialect: Dialect) -> list[Tree]:
+    """Return trees with the same splits, simplified alike."""
+    tree = trees[0]
+    known: dict[int, dict[int, _Known]] = {0: {}}  # of each node that rows reach: what is known of features
+    splits: dict[int, _Split] = {}
+    for node in range(len(tree)):  # children come after their parent
+        if node not in known or tree.is_leaf(node):
+            continue
+        of_node, feature = known[node], tree.feature[node]
+        of_feature = of_node.get(feature, _Known())
+        left, right = of_feature.divided(tree, node)
+        known |= {
+            child: {**of_node, feature: side}
+            for child, side in ((tree.left[node], left), (tree.right[node], right))
+            if side.is_possible
+        }
+        if left.is_possible and right.is_possible:
+            splits[node] = _split(tree, node, of_feature, dialect)
+    # From the leaves up: a number for each subtree, the same for equal ones, and the node that its root is copied from.
+    numbers: dict[object, int] = {}
+    number_of, copied = dict[int, int](), dict[int, int]()
+    for node in sorted(known, reverse=True):
+        children = [child for child in (tree.left[node], tree.right[node]) if child in known]
+        if tree.is_leaf(node):
+            key: object = tuple([(each.value[node], each.linear[node] if each.linear else None) for each in trees])
+        else:
+            below = [number_of[child] for child in children]
+            if below[0] == below[-1]:  # there is one child, or both are equal
+                number_of[node], copied[node] = below[0], copied[children[0]]
+                continue
+            key = (splits[node], *below)
+        number_of[node], copied[node] = numbers.setdefault(key, len(numbers)), node
+    if len(copied) == len(tree) and all(copied[node] == node for node in copied) and _are_same(splits, tree):
+        return list(trees)
+    return _copies(trees, copied, splits)
+
+
+class _Split(NamedTuple):
+    """The fields of a split, without its children."""
+
+    feature: int
+    threshold: Physical | None
+    categories: tuple[int, ...] | None
+    missing_left: bool
+    with_missing: bool
+
+    @classmethod
+    def of(cls, tree: Tree, node: int) -> _Split:
+        """Return those of a node."""
+        return cls(
+            tree.feature[node], tree.threshold[node], tree.categories[node], tree.missing_left[node],
+            tree.with_missing[node],
+        )  # fmt: skip
+
+
+def _split(tree: Tree, node: int, known: _Known, dialect: Dialect) -> _Split:
+    """Return a split with the categories that are possible, and such that NaN takes no test where it is impossible."""
+    split = _Split.of(tree, node)
+    if split.categories is not None:
+        possible = known.possible(frozenset(split.categories))
+        return split._replace(categories=tuple(sorted(possible))) if possible else split
+    # Where columns without missing values are named in a stage, it would take one more.
+    is_plain = split.threshold is not None and not dialect.expressions.case_skips_unmet_whens
+    return split._replace(missing_left=False) if is_plain and not known.may_be_missing else split
+
+
+def _are_same(splits: Mapping[int, _Split], tree: Tree) -> bool:
+    return all(split == _Split.of(tree, node) for node, split in splits.items())
+
+
+def _copies(trees: Sequence[Tree], copied: Mapping[int, int], splits: Mapping[int, _Split]) -> list[Tree]:
+    """Return the trees of the nodes that are copied, level by level."""
+    tree, order = trees[0], [0]  # a node as it was reached, whose cover counts
+    left, right = list[int](), list[int]()
+    for node in order:
+        root = copied[node]
+        if tree.is_leaf(root):
+            left.append(LEAF)
+            right.append(LEAF)
+        else:
+            left.append(len(order))
+            right.append(len(order) + 1)
+            order += (tree.left[root], tree.right[root])
+    roots = [copied[node] for node in order]
+    fields = [splits.get(root) for root in roots]
+    return [
+        replace(
+            each,
+            feature=tuple([LEAF if split is None else split.feature for split in fields]),
+            threshold=tuple([None if split is None else split.threshold for split in fields]),
+            categories=tuple([None if split is None else split.categories for split in fields]),
+            missing_left=tuple([split is not None and split.missing_left for split in fields]),
+            with_missing=tuple([split is not None and split.with_missing for split in fields]),
+            left=tuple(left), right=tuple(right),
+            gain=tuple([each.gain[root] for root in roots]),
+            cover=tuple([each.cover[node] for node in order]),
+            value=tuple([each.value[root] for root in roots]),
+            linear=tuple([each.linear[root] for root in roots]) if each.linear else (),
+        )
+        for each in trees
+    ]  # fmt: skip
