@@ -689,12 +689,17 @@ class Dialect:
         ``((a + b) + (c + d))``. Spark's parser takes longer the deeper parentheses nest, and likes a chain that is not
         too long.
         """
+        if len(terms) == 1 and terms[0].startswith("-"):
+            return f"({terms[0]})"  # as two signs begin a comment
+        return self._sum(terms)
+
+    def _sum(self, terms: Sequence[str]) -> str:
         if len(terms) == 1:
-            return f"({terms[0]})" if terms[0].startswith("-") else terms[0]  # as two signs begin a comment
+            return terms[0]
         if self.expressions.longest_sum is not None and len(terms) <= self.expressions.longest_sum:
             return "(" + "\n + ".join(terms) + ")"
         middle = len(terms) // 2
-        return f"({self.sum(terms[:middle])}\n + {self.sum(terms[middle:])})"
+        return f"({self._sum(terms[:middle])}\n + {self._sum(terms[middle:])})"
 
     def total(self, terms: Sequence[str]) -> str:
         """Return the same sum where it is a whole expression."""

@@ -17,7 +17,7 @@
  + CASE WHEN "it's ""x\y] `z" = 'A' THEN 0.5e0 ELSE -0.5e0 END))));
 
 -- query, of all columns
-SELECT *, (1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+SELECT *, (1.0e0 / (1.0e0 + EXP((-(-1.0e0
  + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END))))) AS "prediction"
 FROM "shop"."orders"
 WHERE 1 = 1;
@@ -30,7 +30,7 @@ FROM "orders"
 ),
 stage_2 AS (
 SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", ((-0.25e0)
+ + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
  + "v_2") AS "v_5"
 FROM stage_1
 )
@@ -45,7 +45,7 @@ FROM "orders"
 ),
 stage_2 AS (
 SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", ((-0.25e0)
+ + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
  + "v_2") AS "v_5"
 FROM stage_1
 ),
@@ -131,13 +131,13 @@ FROM stage_5;
 
 -- view
 CREATE VIEW "scored" AS
-SELECT "id", (1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+SELECT "id", (1.0e0 / (1.0e0 + EXP((-(-1.0e0
  + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END))))) AS "prediction"
 FROM "orders";
 
 -- table
 CREATE TABLE "scored" AS
-SELECT "id", CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+SELECT "id", CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP((-(-1.0e0
  + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END))))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS BIGINT) AS "prediction"
 FROM "orders"
 WHERE id > 7;
@@ -151,7 +151,7 @@ FROM "orders"
 ),
 stage_2 AS (
 SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", ((-0.25e0)
+ + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
  + "v_2") AS "v_5"
 FROM stage_1
 ),
@@ -172,7 +172,7 @@ FROM stage_5;
 
 -- update
 UPDATE "orders"
-SET "score" = (1.0e0 / (1.0e0 + EXP((-((-1.0e0)
+SET "score" = (1.0e0 / (1.0e0 + EXP((-(-1.0e0
  + CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.375e0 ELSE -0.25e0 END)))));
 
 -- contributions

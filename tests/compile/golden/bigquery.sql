@@ -17,7 +17,7 @@
  + CASE WHEN COLLATE(`it's x&y`, '') = 'A' THEN 0.5 ELSE -0.5 END))));
 
 -- query, of all columns
-SELECT *, (1.0 / (1.0 + EXP(GREATEST(LEAST((-((-1.0)
+SELECT *, (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
  + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END)), 709.0), -708.0)))) AS `prediction`
 FROM `shop`.`orders`
 WHERE 1 = 1;
@@ -30,7 +30,7 @@ FROM `orders`
 ),
 stage_2 AS (
 SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5
- + `v_1`) AS `v_3`, 0.0 AS `v_4`, ((-0.25)
+ + `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25
  + `v_2`) AS `v_5`
 FROM stage_1
 )
@@ -45,7 +45,7 @@ FROM `orders`
 ),
 stage_2 AS (
 SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5
- + `v_1`) AS `v_3`, 0.0 AS `v_4`, ((-0.25)
+ + `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25
  + `v_2`) AS `v_5`
 FROM stage_1
 ),
@@ -219,13 +219,13 @@ FROM stage_5;
 
 -- view
 CREATE VIEW `scored` AS
-SELECT `id`, (1.0 / (1.0 + EXP(GREATEST(LEAST((-((-1.0)
+SELECT `id`, (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
  + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END)), 709.0), -708.0)))) AS `prediction`
 FROM `orders`;
 
 -- table
 CREATE TABLE `scored` AS
-SELECT `id`, CAST(CASE WHEN ((1.0 / (1.0 + EXP(GREATEST(LEAST((-((-1.0)
+SELECT `id`, CAST(CASE WHEN ((1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
  + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END)), 709.0), -708.0)))) > 0.5) THEN 1.0 ELSE 0.0 END AS INT64) AS `prediction`
 FROM `orders`
 WHERE id > 7;
@@ -239,7 +239,7 @@ FROM `orders`
 ),
 stage_2 AS (
 SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5
- + `v_1`) AS `v_3`, 0.0 AS `v_4`, ((-0.25)
+ + `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25
  + `v_2`) AS `v_5`
 FROM stage_1
 ),
@@ -260,7 +260,7 @@ FROM stage_5;
 
 -- update
 UPDATE `orders`
-SET `score` = (1.0 / (1.0 + EXP(GREATEST(LEAST((-((-1.0)
+SET `score` = (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
  + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END)), 709.0), -708.0))))
 WHERE 1 = 1;
 
