@@ -151,16 +151,19 @@ def test_the_gain_is_that_of_xgboosts_scan(seed, n_categories, missing, **option
 
 
 @pytest.mark.parametrize("max_cat_threshold", [2, 17, 400])
-def test_the_ends_of_many_categories_are_those_of_a_full_sort(max_cat_threshold):
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_ends_of_many_categories_are_those_of_a_full_sort(max_cat_threshold, sign):
     rng = np.random.default_rng(3)
     histogram = np.zeros((2001, 2))
-    histogram[:2000] = np.stack([rng.integers(-8, 9, 2000) / 4, rng.integers(1, 5, 2000)], axis=1)  # many ties
+    G = rng.integers(-8, 9, 2000) / 4  # many ties
+    histogram[:2000] = np.stack([sign * np.maximum(G, G / 4), rng.integers(1, 5, 2000)], axis=1)
     penalties = Penalties(1.0, 0.0, 0.0, 1.0, max_cat_threshold=max_cat_threshold)
     split = best_split(histogram, penalties)
     assert split.gain == pytest.approx(scanned(histogram, penalties), rel=1e-9)
     weight = -histogram[:2000, 0] / (histogram[:2000, 1] + 1)
     order = np.argsort(weight, kind="stable")
     k = len(split.categories)
+    assert split.missing_left == (sign == 1), "the other end gains more"
     assert set(split.categories) == set((order[:k] if split.missing_left else order[-k:]).tolist())
 
 
