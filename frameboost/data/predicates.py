@@ -156,6 +156,11 @@ def as_polars(predicate: str, schema: Mapping[str, pl.DataType]) -> tuple[pl.Exp
 
     SQL casts ``'2013-09-01'`` to the type of the column that it is compared with; polars does not. So DuckDB casts such
     a text, and the value enters the expression as a constant column of the right type.
+
+    Raises
+    ------
+    ParameterError
+        If it has an aggregate or a window, or compares a column with a text that is none of its values.
     """
     import sqlglot
     from sqlglot import exp
@@ -164,6 +169,8 @@ def as_polars(predicate: str, schema: Mapping[str, pl.DataType]) -> tuple[pl.Exp
         tree = sqlglot.parse_one(predicate, read="duckdb")
     except sqlglot.errors.SqlglotError:  # polars will report the error
         return pl.sql_expr(predicate), {}
+    if (of_many := tree.find(exp.AggFunc, exp.Window)) is not None:  # which polars would evaluate over all rows
+        raise unusable(predicate, ValueError(f"{of_many.sql(dialect='duckdb')} is a value of many rows"))
     constants: dict[str, pl.Expr] = {}
     for comparison in list(tree.find_all(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In)):
         sides = list(comparison.iter_expressions())
