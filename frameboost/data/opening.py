@@ -33,7 +33,7 @@ from frameboost.data.foreign_tables import (
     table_behind,
     way_out,
 )
-from frameboost.data.plans import Step, is_repeatable, plan_of, plan_steps
+from frameboost.data.plans import Step, is_repeatable, plan_of, plan_steps, scanned_formats
 from frameboost.data.predicates import changing_functions, words_of
 from frameboost.data.sources import (
     FrameSource,
@@ -45,7 +45,7 @@ from frameboost.data.sources import (
 )
 from frameboost.data.spark_source import SparkSource, is_spark_frame
 from frameboost.data.sparse_matrix import SparseFrame, SparseSource
-from frameboost.data.table_files import Part, TableFiles, frame_part, parts_of_files, same_columns
+from frameboost.data.table_files import Part, TableFiles, parts_of_files, same_columns
 from frameboost.errors import DataError
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.interrupts import closed_after, has_unread_result, plain_relation, waiting, when_free
@@ -133,9 +133,15 @@ def open_source(
 
 
 def _of_lazy_frame(frame: pl.LazyFrame, options: _Options) -> FrameSource:
-    part = frame_part(frame, "")
+    part = _frame_part(frame, "")
     source = _in_parts([part]) if part.is_file else FrameSource(frame)
     return replace(source, categorical=no_strings(source, dictionaries_of(options.original)))
+
+
+def _frame_part(frame: pl.LazyFrame, name: str) -> Part:
+    """Return a lazy frame as a part."""
+    formats = scanned_formats(frame)
+    return Part(frame, name, formats is not None, formats == frozenset(["parquet"]))
 
 
 def _of_files(data: Any, options: _Options) -> LocalSource:
@@ -159,7 +165,9 @@ def _of_list(data: Sequence[Any], options: _Options) -> FrameSource:
                 raise DataError(f"{argument} has a table of DuckDB among frames; give a relation with all rows")
             parts += parts_of_item
         else:
-            parts.append(frame_part(item.lazy(), f"frame {number}" if number > 1 else f"the first frame of {argument}"))
+            parts.append(
+                _frame_part(item.lazy(), f"frame {number}" if number > 1 else f"the first frame of {argument}")
+            )
     return _in_parts(parts)
 
 

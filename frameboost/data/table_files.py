@@ -37,7 +37,6 @@ from frameboost.data.file_formats import (
     is_table,
     scan_text,
 )
-from frameboost.data.plans import scanned_formats
 from frameboost.data.text_files import (
     check_header,
     problem_of_text,
@@ -50,7 +49,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
 from frameboost.schema.types import column
 
-__all__ = ["Part", "TableFiles", "frame_part", "name_file", "parts_of_files", "read_table", "same_columns"]
+__all__ = ["Part", "TableFiles", "name_file", "parts_of_files", "read_table", "same_columns"]
 
 _FIRST_ROWS = 1000
 _LAST = "\0last"  # a name that no column has
@@ -120,12 +119,6 @@ class Part(NamedTuple):
     is_file: bool
     is_columnar: bool
     categorical: frozenset[str] = frozenset()
-
-
-def frame_part(frame: pl.LazyFrame, name: str) -> Part:
-    """Return a lazy frame as a part."""
-    formats = scanned_formats(frame)
-    return Part(frame, name, formats is not None, formats == frozenset(["parquet"]))
 
 
 def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.DuckDBPyRelation:
