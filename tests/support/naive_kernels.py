@@ -24,6 +24,7 @@ __all__ = [
 TESTED_OTHERWISE = {
     kernel: f"tests/{file}.py"
     for file, kernels in {
+        "binning/test_binning": "bin_columns bin_values take_codes",  # numpy.searchsorted
         "binning/test_cell_cuts": "count_cells rows_of_cells write_cells",  # numpy.bincount
         "compile/test_agreement": "find_leaves is_named sum_leaves",  # tests.support.random_models
         "compile/test_byte_trees": "add_deep_leaves",  # tests.support.random_models
@@ -44,7 +45,7 @@ TESTED_OTHERWISE = {
         "engines/memory/test_trees": "add_by_node add_by_side add_grown_leaves add_tree fill_named fill_side "
         "fill_sides grow_tree search_level split_level",  # trees that are grown level by level, and those of one call
         "engines/test_programs": "exponentials logarithms compute_gh compute_shares compute_to exp_of log_of",
-        "engines/test_same_trees": "bin_columns bin_values take_codes take_rows",  # engines of queries
+        "engines/test_same_trees": "take_rows",  # engines of queries
         "model/test_calibration": "pool_adjacent_violators",  # scikit-learn's isotonic regression
         "model/test_explain": "add_interactions add_shap add_steps link_nodes",  # tests.support.naive_shap
         "runtime/test_team": "do_alone serve share_out",  # every item is counted
