@@ -7,7 +7,7 @@ has a bin for each category, numbered by code. The last bin is for missing value
 Cuts are proposed once for the fit (``hist``), or anew for each tree or node from the hessians of its rows (``approx``;
 Chen & Guestrin 2016, sections 3.2 and 3.3). They are proposed as values of the data, never interpolated, so every
 engine finds the same ones. Those of floats then become thresholds between these values and the ones before them
-(`frameboost.binning.bins`).
+(`with_thresholds`).
 
 A column of eight rows in at most three bins. The distinct values 1, 2, 5, 9 have 0, 3, 4, 6 rows below them. An even
 split of the ranks into three parts has boundaries at 8/3 and 16/3, so the value 2, which starts at rank 3, is the first
@@ -21,12 +21,11 @@ in the second part, and 9, which starts at rank 6, the first in the third:
 >>> np.searchsorted(cuts, column, side="right").tolist()  # the codes
 [0, 0, 0, 1, 1, 1, 2, 2]
 
-Thresholds of floats: the shortest decimal between two neighbouring values, so that copies go the same way.
-
-A cut of a float column is known by two numbers, the largest value below it and the lowest value from it on. Every t
-with below < t <= value divides these rows alike. The value itself is the worst of them: rounded to float32, or written
-with 15 digits and read again, it may be a little less, and goes to the other side. Written is the shortest decimal of
-the gap, and of several the one nearest its middle:
+A threshold of floats is the shortest decimal between two neighbouring values, so that copies go the same way: a cut of
+a float column is known by two numbers, the largest value below it and the lowest value from it on. Every t with below <
+t <= value divides these rows alike. The value itself is the worst of them: rounded to float32, or written with 15
+digits and read again, it may be a little less, and goes to the other side. Written is the shortest decimal of the gap,
+and of several the one nearest its middle:
 
 >>> thresholds_between([3.17, 0.0, -1.25], [3.24, 4e-05, 17.5]).tolist()
 [3.2, 2e-05, 0.0]

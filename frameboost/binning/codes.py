@@ -2,12 +2,11 @@
 
 `frameboost.binning.arrays` does the same by kernels for the types that numpy has.
 
-Cuts of a column whose rows lie in several shards, from counts of its values.
-
-Each shard sends at first a *summary*: some of its distinct values, with the exact number of rows below each. Between
-two summary points the number of rows below a value is known only within bounds. For each cut they bound an interval of
-values in which it must lie. Only the values in these intervals are sent then, so the cuts are those of all rows in
-one shard, and few values travel.
+The cuts of a column whose rows lie in several shards come from counts of its values (`ValueCounts`). Each shard sends
+at first a *summary*: some of its distinct values, with the exact number of rows below each. Between two summary points
+the number of rows below a value is known only within bounds. For each cut they bound an interval of values in which it
+must lie. Only the values in these intervals are sent then, so the cuts are those of all rows in one shard, and few
+values travel.
 
 Two shards hold 1, 2, 3, 4, 5, 6 and 4, 5, 6, 7, 8, 9, and each summarises by every second value and its last:
 

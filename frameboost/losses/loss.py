@@ -3,7 +3,7 @@
 Boosting with second-order steps needs of a loss l(y, ŷ) the gradient g = ∂l/∂ŷ and the hessian h = ∂²l/∂ŷ² at the
 current margin ŷ (Chen & Guestrin 2016, section 2.2). Row weights multiply both and are not part of the expressions.
 
-The offset of a model: columns of the data that are added to the margins of a row, beside the trees.
+An `Offset` is columns of the data that are added to the margins of a row, beside the trees.
 """
 
 from __future__ import annotations

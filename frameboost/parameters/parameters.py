@@ -1,16 +1,13 @@
-"""The declaration of a parameter, the check of a value against it, and its range in words.
+"""The training parameters: one source for their names, defaults, ranges, documentation and validation.
 
-The training parameters: one source for their names, defaults, ranges, documentation and validation.
+Names, defaults and meanings are XGBoost's, in scikit-learn's spelling. First comes what declares a parameter and checks
+its value, then `Parameters`, then the names that XGBoost and LightGBM have for them.
 
-Names, defaults and meanings are XGBoost's, in scikit-learn's spelling.
-
-Names that XGBoost and LightGBM have for parameters: the name here where the meaning is the same, else what to do.
-
-The first table has exact equivalents only: XGBoost's parameters, the keywords of its estimators, and LightGBM's
-parameters with their aliases. A value is passed on as it is, but None is the default, and
--1 or 0 threads are all cores. LightGBM's and scikit-learn's names of `max_leaves` also set how these libraries grow
-such trees: leaf by leaf, and without a limit of depth by default. The second table has names of things that work in
-another way here; each is refused with a sentence.
+Of these names the first table has exact equivalents only: XGBoost's parameters, the keywords of its estimators, and
+LightGBM's parameters with their aliases. A value is passed on as it is, but None is the default, and -1 or 0 threads
+are all cores. LightGBM's and scikit-learn's names of `max_leaves` also set how these libraries grow such trees: leaf by
+leaf, and without a limit of depth by default. The second table has names of things that work in another way here; each
+is refused with a sentence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The weight and the score of a leaf, and so the gain of a split: Chen & Guestrin 2016, section 2.2, as kernels.
+"""The best split of a node, as kernels: the gain of a split, and the scan of histograms for the largest.
+
+**The gain** follows from the weight and the score of a leaf (Chen & Guestrin 2016, section 2.2):
 
 =====================  ============================================  ======================
 weight of a leaf       w* = −T(G)/(H+λ)                              equation 5
@@ -12,10 +14,9 @@ the objective. XGBoost reports and compares gains without the ½, and so does ev
 `max_delta_step` limits |w|, and `monotone_constraints` bound w from below and above (XGBoost,
 src/tree/split_evaluator.h). The weight is then clipped to the nearest allowed one, and scored there.
 
-Kernels that choose each open node's split: a scan of every feature's histogram, node by node.
-
-Equal gains are tied to the lowest feature, then the lowest threshold (for categories see `scan_categories`), then to
-missing going right: candidates are scanned in that order, and the first of equals wins.
+**The scan** goes over every feature's histogram, node by node. Equal gains are tied to the lowest feature, then the
+lowest threshold (for categories see `scan_categories`), then to missing going right: candidates are scanned in that
+order, and the first of equals wins.
 
 A numeric feature takes prefix sums over its histogram, and the gain at each cut. A histogram of four bins and the
 missing one, whose rows sum to G = −4 and H = 7; λ = 1:
@@ -43,10 +44,9 @@ position  (GL, HL)  gain with missing right                gain with missing lef
 The split is at position 2, so bins 0 and 1 go left, and missing goes left, too. Position 4, past the last bin, is the
 split on whether there is a value at all.
 
-The best split of a categorical feature: one category against the rest, or a sorted partition.
-
-Both are XGBoost's (src/tree/hist/evaluate_splits.h, EnumerateOneHot and EnumeratePart). Either way some categories are
-*named*, and everything else goes to the other side: the missing values, and categories without rows in the node.
+**A categorical feature** is split by one category against the rest, or by a sorted partition, both as in XGBoost
+(src/tree/hist/evaluate_splits.h, EnumerateOneHot and EnumeratePart). Either way some categories are *named*, and
+everything else goes to the other side: the missing values, and categories without rows in the node.
 
 *One category against the rest*, for features of fewer than ``max_cat_to_onehot`` categories: one category goes right,
 with the missing values on either side.

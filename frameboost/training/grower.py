@@ -12,10 +12,9 @@ where node 2 gains too little to be split::
 With ``lossguide`` each batch is one node, the one with the largest gain, so numbers follow the gains, not the levels.
 Some engines split several nodes at once (see `frameboost.training.look_ahead`); the tree is the same.
 
-Trees as they are grown: their moves and values can be repeated, and all of a fit become those of the model at once.
-
-An engine that grows whole trees names bins. Their thresholds are read from one array of the thresholds of all features,
-for all trees of the fit at once: one tree at a time takes as long as growing.
+A `GrownTree` can be repeated, by its moves and values. All trees of a fit become those of the model at once. An engine
+that grows whole trees names bins. Their thresholds are read from one array of the thresholds of all features, for all
+trees of the fit at once: one tree at a time takes as long as growing.
 """
 
 from __future__ import annotations

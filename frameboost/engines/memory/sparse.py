@@ -5,9 +5,8 @@
 
 In kernels, indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
 
-Several features as one, whose code stands for the codes of all: a row is added to fewer sums.
-
-Two kinds of features are bundled: neighbours of few bins (`BundledCodes`), and sparse features that exclude each other
+A bundle is several features as one, whose code stands for the codes of all: a row is added to fewer sums. Two kinds of
+features are bundled: neighbours of few bins (`BundledCodes`), and sparse features that exclude each other
 (`ExclusiveBundles`). Sums by the code of a bundle are added to the bins of its features, which is exact.
 """
 
