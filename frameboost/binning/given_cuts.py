@@ -17,7 +17,7 @@ from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType, Physical
 
-__all__ = ["bins_from_cuts"]
+__all__ = ["bins_from_cuts", "exact_number"]
 
 # In seconds; months and years are missing, as they vary.
 _NUMPY_UNITS = {
@@ -73,7 +73,7 @@ def bins_from_cuts(
 
 def _physical(name: str, kind: FeatureType, value: Any) -> Physical | None:
     """Return ``value`` rounded up to a physical value of the type; None if all values of the type are below it."""
-    number = _exact_number(kind, value)
+    number = exact_number(kind, value)
     if number is None:
         raise ParameterError(f"cuts[{shown(name)}] holds {shown(value)}, which is not a value of type {kind}")
     if isinstance(number, float):
@@ -82,7 +82,7 @@ def _physical(name: str, kind: FeatureType, value: Any) -> Physical | None:
     return edge + 0.0 if isinstance(edge, float) else edge
 
 
-def _exact_number(kind: FeatureType, value: Any) -> Fraction | float | None:
+def exact_number(kind: FeatureType, value: Any) -> Fraction | float | None:
     """Return the exact number of ``value``, ±inf as a float; None if it is of another kind than the column.
 
     Dates are in days, times and durations in seconds, as physical values times the type's ``scale`` are.

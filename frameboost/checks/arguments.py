@@ -28,9 +28,9 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 
 __all__ = [
-    "BY_NAME", "EXPLAINERS", "Check", "anything", "checked", "column", "columns", "flag", "in_call", "instance_of",
-    "is_iterable", "is_text", "name_of", "names", "not_negative", "number", "once_in_call", "slice_of_rounds", "table",
-    "until_call_returns", "when_call_returns", "whole", "word",
+    "BY_NAME", "EXPLAINERS", "Check", "anything", "checked", "column", "columns", "condition_on_rows", "flag",
+    "in_call", "instance_of", "is_iterable", "is_text", "name_of", "names", "not_negative", "number", "once_in_call",
+    "slice_of_rounds", "table", "until_call_returns", "when_call_returns", "whole", "word",
 ]  # fmt: skip
 
 # PATH_MAX of Linux. The operating system's error for a longer path would have all of it in its message.
@@ -152,6 +152,14 @@ def condition(argument: str, value: object) -> None:
     if not isinstance(value, str) or not value.strip():
         raise ParameterError(f"{argument} must be a condition as SQL, or None for all rows, not {shown(value)}")
     _check_text(argument, value)
+
+
+def condition_on_rows(argument: str, value: object) -> None:
+    """Require a condition as SQL, or as values by feature."""
+    if not isinstance(value, Mapping):
+        condition(argument, value)
+    elif not value:
+        raise ParameterError(f"{argument} must be a condition as SQL, values by feature, or None, not {{}}")
 
 
 def word(*choices: str) -> Check:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Unpack
 
 import polars as pl
 
-from frameboost.checks.arguments import anything, checked, column, name_of, table, whole, word
+from frameboost.checks.arguments import anything, checked, column, condition_on_rows, name_of, table, whole, word
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.compile.sql.conditions import FeatureColumn, find_columns
 from frameboost.compile.sql.forms import (
@@ -28,6 +28,7 @@ from frameboost.compile.sql.forms import (
     with_query_options,
 )
 from frameboost.compile.sql.node_lists import list_expression
+from frameboost.compile.sql.row_conditions import row_condition
 from frameboost.compile.sql.sql_model import OffsetColumn, SqlModel
 from frameboost.compile.sql.stages import TableSource
 from frameboost.compile.sql.tree_table import table_frame, table_statements
@@ -147,7 +148,7 @@ class DatabaseModel:
             return self._for_driver(self._expression(output))
         return self._for_driver(list_expression(model, model.value))
 
-    @checked(form=_FORM)
+    @checked(form=_FORM, where=condition_on_rows)
     @with_query_options
     def query(self, table: str, **options: Unpack[QueryArguments]) -> str:
         """Return a SELECT that scores a table; `frameboost.Model.query` describes the arguments.
@@ -165,7 +166,7 @@ class DatabaseModel:
         """
         return self._for_driver(self._statement(Destination(), table, QueryOptions(**options)))
 
-    @checked(view=name_of("the name of a view"), form=_FORM)
+    @checked(view=name_of("the name of a view"), form=_FORM, where=condition_on_rows)
     @with_query_options
     def create_view_sql(self, view: str, table: str, **options: Unpack[QueryArguments]) -> str:
         """Return a statement that makes a view of a table with predictions; the other arguments are those of `query`.
@@ -191,7 +192,7 @@ class DatabaseModel:
         destination = Destination("view", self.dialect.quote_path(view))
         return self._for_driver(self._statement(destination, table, QueryOptions(**options)))
 
-    @checked(target=table, form=_FORM)
+    @checked(target=table, form=_FORM, where=condition_on_rows)
     @with_query_options
     def create_table_sql(self, target: str, table: str, **options: Unpack[QueryArguments]) -> str:
         """Return a statement that makes a table of rows with predictions; the other arguments are those of `query`.
@@ -389,7 +390,9 @@ class DatabaseModel:
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    @checked(trained=anything, statement=word("query", "view", "table"), target=table, form=_FORM)
+    @checked(
+        trained=anything, statement=word("query", "view", "table"), target=table, form=_FORM, where=condition_on_rows
+    )
     @with_query_options
     def to_sql(
         self, path: str | Path, table: str, *, trained: dt.date | str | None = None,
@@ -575,6 +578,9 @@ class DatabaseModel:
 
     def _scoring(self, destination: Destination, table: str, options: QueryOptions) -> ScoringQuery:
         model, others = self._sql_model(options.output), options.keep or ()
+        if isinstance(options.where, Mapping):
+            text, known = row_condition(options.where, self.columns)
+            model, options = replace(model, known=known), replace(options, where=text or None)
         if options.form != "by_key":
             return ScoringQuery(model, self._source(table, others), options, destination)
         if self.star is None:

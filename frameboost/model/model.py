@@ -530,7 +530,9 @@ class Model:
         keep
             Columns to return besides the prediction; by default all.
         where
-            A condition on the rows, in the dialect's SQL; it is inserted unchanged.
+            A condition on the rows, in the dialect's SQL; it is inserted unchanged. Or a dict of values by feature,
+            ``{"region": "EU", "age": (18, None)}``: a value, a pair of the lowest and the highest one with None for no
+            bound, a list of values, or None for missing ones. Then the query has no branch that no such row reaches.
         output
             As in `sql`, or ``"leaf"``, the node number of the leaf in each tree. Several values are columns named
             ``prediction_0``, ``prediction_1`` and so on; those of intervals ``prediction_lower`` and

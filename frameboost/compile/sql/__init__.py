@@ -2,6 +2,7 @@
 
 - `conditions`: a column of a feature, and a split as a condition on it
 - `simplified_trees`: trees without branches that do not matter
+- `row_conditions`: conditions on rows that are data, by which trees lose branches
 - `case`: a tree as CASE, an ensemble as a sum of them
 - `sql_model`: a model over the columns of a table, and its outputs over the margins
 - `forms`: the query that scores a table; the choice of its form by the database's limits

@@ -17,9 +17,9 @@ import inspect
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
 
 import duckdb
 
@@ -64,7 +64,7 @@ class QueryOptions:
     """What a query that scores a table takes besides the table; `frameboost.Model.query` describes the fields."""
 
     keep: Sequence[str] | None = None
-    where: str | None = None
+    where: str | Mapping[str, Any] | None = None
     output: ScoreName = "mean"
     name: str = "prediction"
     form: Form = "auto"
@@ -76,7 +76,7 @@ class QueryArguments(TypedDict, total=False):
     """The fields of `QueryOptions` as keyword arguments, for type checkers and editors."""
 
     keep: Sequence[str] | None
-    where: str | None
+    where: str | Mapping[str, Any] | None
     output: ScoreName
     name: str
     form: Form
@@ -166,7 +166,7 @@ class ScoringQuery:
         noun = "view" if is_view else "query"
         reason = ""
         # Lists take as long to simplify as to plan.
-        simpler = self if fastest == "lists" else replace(self, model=model.simplified())
+        simpler = self if fastest == "lists" and not model.known else replace(self, model=model.simplified())
         for query, trees, in_one in simpler._without_table(fastest):
             if query is None:
                 reason = "the output has a margin in it several times, which takes form='staged'"
@@ -233,8 +233,9 @@ class ScoringQuery:
         return stages.selects
 
     def _stages(self, named: Callable[[int], str] | None = None) -> Stages:
-        read = [*self.model.used(), *self.model.read_besides]
-        return Stages(self.model.dialect, self.source, self.options.keep, read, self.options.where, named)
+        read, where = [*self.model.used(), *self.model.read_besides], self.options.where
+        assert not isinstance(where, Mapping), "conditions that are data are SQL by now"
+        return Stages(self.model.dialect, self.source, self.options.keep, read, where, named)
 
     @property
     def _into(self) -> str:

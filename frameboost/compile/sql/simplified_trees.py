@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from frameboost.compile.sql.case import lookup_levels
@@ -26,10 +27,10 @@ from frameboost.dialects.dialect import Dialect
 from frameboost.schema.types import Physical
 from frameboost.trees.tree import LEAF, Tree, shared_splits
 
-__all__ = ["simplified"]
+__all__ = ["Known", "simplified"]
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
     """What is known of a feature in a node, from the splits above.
 
     Attributes
@@ -57,7 +58,7 @@ class _Known(NamedTuple):
         """Whether any value is left."""
         return self.may_be_missing or self.may_be_present
 
-    def divided(self, tree: Tree, node: int) -> tuple[_Known, _Known]:
+    def divided(self, tree: Tree, node: int) -> tuple[Known, Known]:
         """Return what is known in the left and in the right child of a split."""
         threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
         left = self._replace(may_be_missing=self.may_be_missing and missing_left)
@@ -88,41 +89,49 @@ class _Known(NamedTuple):
         others = (self.codes | named, True) if self.are_excluded else (self.codes - named, False)
         return (self.possible(named), False), others
 
-    def _with_codes(self, codes: tuple[frozenset[int], bool]) -> _Known:
+    def _with_codes(self, codes: tuple[frozenset[int], bool]) -> Known:
         may_be = self.may_be_present and bool(codes[1] or codes[0])
         return self._replace(codes=codes[0], are_excluded=codes[1], may_be_present=may_be)
 
 
-def simplified(trees: Sequence[Tree], dialect: Dialect) -> list[Tree]:
+def simplified(
+    trees: Sequence[Tree], dialect: Dialect, known: Mapping[int, Known] = MappingProxyType({})
+) -> list[Tree]:
     """Return trees with the same value for every row, which take fewer CASEs in a dialect.
 
-    Symmetric trees that the dialect has a faster way for, a lookup in a list, are returned as they are.
+    Features of the rows are ``known`` to have some values only. Symmetric trees that the dialect has a faster way for,
+    a lookup in a list, lose no more than the levels that these values decide.
     """
-    done = {number: tree for number, tree in enumerate(trees) if lookup_levels(tree, dialect) is not None}
+    symmetric = {number: tree for number, tree in enumerate(trees) if lookup_levels(tree, dialect) is not None}
+    if known:
+        symmetric = {n: _simplified([tree], dialect, known, keeps_levels=True)[0] for n, tree in symmetric.items()}
+    done = {number: tree for number, tree in symmetric.items() if lookup_levels(tree, dialect) is not None}
     for group in shared_splits(trees):
         if group[0] not in done:
-            done |= zip(group, _simplified([trees[number] for number in group], dialect), strict=True)
-    return [done[number] if number in done else _simplified([tree], dialect)[0] for number, tree in enumerate(trees)]
+            done |= zip(group, _simplified([trees[number] for number in group], dialect, known), strict=True)
+    return [done[n] if n in done else _simplified([tree], dialect, known)[0] for n, tree in enumerate(trees)]
 
 
-def _simplified(trees: Sequence[Tree], dialect: Dialect) -> list[Tree]:
-    """Return trees with the same splits, simplified alike."""
+def _simplified(
+    trees: Sequence[Tree], dialect: Dialect, of_rows: Mapping[int, Known], *, keeps_levels: bool = False
+) -> list[Tree]:
+    """Return trees with the same splits, simplified alike; with ``keeps_levels`` symmetric ones remain symmetric."""
     tree = trees[0]
-    known: dict[int, dict[int, _Known]] = {0: {}}  # of each node that rows reach: what is known of features
+    known: dict[int, Mapping[int, Known]] = {0: of_rows}  # of each node that rows reach: what is known of features
     splits: dict[int, _Split] = {}
     for node in range(len(tree)):  # children come after their parent
         if node not in known or tree.is_leaf(node):
             continue
         of_node, feature = known[node], tree.feature[node]
-        of_feature = of_node.get(feature, _Known())
+        of_feature = of_node.get(feature, Known())
         left, right = of_feature.divided(tree, node)
         known |= {
-            child: {**of_node, feature: side}
+            child: of_rows if keeps_levels else {**of_node, feature: side}
             for child, side in ((tree.left[node], left), (tree.right[node], right))
             if side.is_possible
         }
         if left.is_possible and right.is_possible:
-            splits[node] = _split(tree, node, of_feature, dialect)
+            splits[node] = _Split.of(tree, node) if keeps_levels else _split(tree, node, of_feature, dialect)
     # From the leaves up: a number for each subtree, the same for equal ones, and the node that its root is copied from.
     numbers: dict[object, int] = {}
     number_of, copied = dict[int, int](), dict[int, int]()
@@ -132,7 +141,7 @@ def _simplified(trees: Sequence[Tree], dialect: Dialect) -> list[Tree]:
             key: object = tuple([(each.value[node], each.linear[node] if each.linear else None) for each in trees])
         else:
             below = [number_of[child] for child in children]
-            if below[0] == below[-1]:  # there is one child, or both are equal
+            if len(below) == 1 or (below[0] == below[1] and not keeps_levels):
                 number_of[node], copied[node] = below[0], copied[children[0]]
                 continue
             key = (splits[node], *below)
@@ -160,7 +169,7 @@ class _Split(NamedTuple):
         )  # fmt: skip
 
 
-def _split(tree: Tree, node: int, known: _Known, dialect: Dialect) -> _Split:
+def _split(tree: Tree, node: int, known: Known, dialect: Dialect) -> _Split:
     """Return a split with the categories that are possible, and such that NaN takes no test where it is impossible."""
     split = _Split.of(tree, node)
     if split.categories is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 
@@ -12,7 +12,7 @@ import numpy as np
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.case import TreeWriter, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
-from frameboost.compile.sql.simplified_trees import simplified
+from frameboost.compile.sql.simplified_trees import Known, simplified
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
@@ -94,6 +94,8 @@ class SqlModel:
     steps
         Of each margin the number that its base and leaf values are written as multiples of (see `TreeWriter`); none for
         values as they are.
+    known
+        What is known of the features of the rows, by number.
     """
 
     output: Output
@@ -106,6 +108,7 @@ class SqlModel:
     lookup_column: FeatureColumn | None = None
     score_columns: Sequence[str] = ()
     steps: Sequence[float] = ()
+    known: Mapping[int, Known] = field(default_factory=dict)
 
     def renamed(self, names: Mapping[str, str]) -> SqlModel:
         """Return the same over columns of other names, all quoted."""
@@ -135,7 +138,7 @@ class SqlModel:
 
     def simplified(self) -> SqlModel:
         """Return the same with trees that CASE expressions are written of; trees without a split are in the bases."""
-        each = iter(simplified(self.every_tree(), self.dialect))
+        each = iter(simplified(self.every_tree(), self.dialect, self.known))
         bases, trees = list(self.bases), [list(islice(each, len(of_margin))) for of_margin in self.trees]
         for k, (base, of_margin) in enumerate(zip(bases, trees, strict=True)):
             if not isinstance(base, str):
