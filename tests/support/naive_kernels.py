@@ -43,7 +43,7 @@ TESTED_OTHERWISE = {
         "engines/memory/test_star": "add_packed_by_key write_numbers compute_numbers add_by_key look_up count_rows "
         "order_by_key take_sides write_records",  # numpy.add.at, and trees of the joined frame
         "engines/memory/test_trees": "add_by_node add_by_side add_grown_leaves add_tree fill_named fill_side "
-        "fill_sides grow_tree search_level split_level",  # trees that are grown level by level, and those of one call
+        "fill_sides grow_tree part_drawn search_level split_level",  # trees grown level by level, and in one call
         "engines/test_programs": "exponentials logarithms compute_gh compute_shares compute_to exp_of log_of",
         "engines/test_same_trees": "take_rows",  # engines of queries
         "model/test_calibration": "pool_adjacent_violators",  # scikit-learn's isotonic regression
@@ -60,7 +60,7 @@ TESTED_OTHERWISE = {
         "training/test_constraints": "bounded_gain bounded_score bounded_weight bounded_weights fill_block move_rows "
         "part_block scan_column split_score",  # a plain twin of trees
         "training/test_linear_leaves": "add_linear range_of_leaf sum_leaf",  # ridge regressions, and other engines
-        "training/test_sampling": "draw_gh hash_of keep_drawn part_drawn",  # hash32 and sorted
+        "training/test_sampling": "draw_gh hash_of keep_drawn",  # hash32 and sorted
         "training/test_symmetric": "scan_level",  # all splits of a level
     }.items()
     for kernel in kernels.split()
