@@ -1,5 +1,6 @@
 """Trees with the same splits are walked once: in SQL, in polars, and to the same bits as each by itself."""
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
+from frameboost.compile.sql import sql_model
 from frameboost.dialects.built_in import DIALECTS
 from frameboost.losses.built_in import get_loss
 from frameboost.trees.tree import on_leaf_grid, shared_splits
@@ -61,8 +63,10 @@ def test_margins_are_the_same_bits_in_polars_and_duckdb(con, seed, type_names, d
     assert bits(frame.select(model.expr("margin")).to_series().to_list()) == expected
     lazy = frame.lazy().select(model.expr("margin")).collect(engine="streaming").to_series()
     assert bits(lazy.to_list()) == expected
-    for form in ("auto", "staged", "sorted"):
-        query = model.query("t", keep=["position"], output="margin", form=form)
+    for form, least in itertools.product(("auto", "staged", "sorted"), (2_000, 0)):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sql_model, "_MIN_UNREAD", least)  # of 0 leaf values are written as integers
+            query = model.query("t", keep=["position"], output="margin", form=form)
         assert bits([row[1:] for row in sorted(con.execute(query).fetchall())]) == expected
 
 

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.compile.sql import sql_model
 from frameboost.schema.types import FeatureType
 from frameboost.trees.tree import on_leaf_grid
 from tests.support.cases import cases
@@ -109,8 +110,12 @@ def predicted(model: fb.Model, frame: pl.DataFrame, output: str) -> np.ndarray:
     return values.reshape(len(frame), -1)
 
 
-def test_every_output_of_several_classes(warehouse):
-    model, frame = model_of_all_outputs("multi:softprob")
+# With names and integers as well, as SQL has them that nobody reads.
+@pytest.mark.parametrize("least", [2_000, 0], ids=["read", "unread"])
+@pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
+def test_every_output_of_several_classes(warehouse, strategy, least, monkeypatch):
+    monkeypatch.setattr(sql_model, "_MIN_UNREAD", least)
+    model, frame = model_of_all_outputs("multi:softprob", multi_strategy=strategy)
     fill(warehouse, frame)
     for output in ("margin", "class", "leaf"):
         found = outcome(warehouse, model.query("t", warehouse.name, keep=["id"], output=output))
@@ -120,7 +125,9 @@ def test_every_output_of_several_classes(warehouse):
         np.testing.assert_allclose(found, predicted(model, frame, output), rtol=1e-14)
 
 
-def test_every_output_of_two_classes_and_a_calibrated_one(warehouse):
+@pytest.mark.parametrize("least", [2_000, 0], ids=["read", "unread"])
+def test_every_output_of_two_classes_and_a_calibrated_one(warehouse, least, monkeypatch):
+    monkeypatch.setattr(sql_model, "_MIN_UNREAD", least)
     model, frame = model_of_all_outputs("binary:logistic")
     fill(warehouse, frame)
     calibrated = [model.calibrate(frame, "y", method=method) for method in ("platt", "isotonic")]

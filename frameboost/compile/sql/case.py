@@ -81,11 +81,13 @@ class TreeWriter:
         total = self.dialect.sum([self.dialect.number(linear.constant), *slopes])
         return f"CASE WHEN {present} THEN {total} ELSE {value} END"
 
+    def number(self, tree: Tree, leaf: int) -> float:
+        """Return the value of a leaf, or the number of steps that it is."""
+        return tree.value[leaf] / self.steps[tree.output] if self.steps else tree.value[leaf]
+
     def _value(self, tree: Tree, leaf: int) -> str:
-        """Return the value of a leaf as a literal, or the number of steps that it is."""
-        if not self.steps:
-            return self.dialect.number(tree.value[leaf])
-        return self.dialect.integer(int(tree.value[leaf] / self.steps[tree.output]))
+        number = self.number(tree, leaf)
+        return self.dialect.integer(int(number)) if self.steps else self.dialect.number(number)
 
     def _slope(self, term: LinearTerm) -> str:
         dialect = self.dialect

@@ -304,7 +304,7 @@ class ScoringQuery:
         in_order = iter(staged_trees(model.every_tree(), model.writer, stages))
         texts = [[next(in_order) for _ in of_output] for of_output in model.trees]
         sums: list[list[str]] = [[] for _ in model.trees]
-        for of_stage in _by_size(model, texts, most):
+        for of_stage in filter(None, _by_size(model, texts, most)):
             for key, column in stages.name(of_stage).items():
                 sums[int(key.split("_")[0])].append(column)
         margins = {

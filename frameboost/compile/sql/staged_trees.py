@@ -166,7 +166,9 @@ def _over_lists(
         leaves = trees[group[0]].leaves_in_order()
         indices[str(group[0])] = writer.index(trees[group[0]], 1 + len(values[0]))
         for i, items in enumerate(values):
-            items += [trees[group[i]].value[leaf] for leaf in leaves] if i < len(group) else [0.0] * len(leaves)
+            items += (
+                [writer.number(trees[group[i]], leaf) for leaf in leaves] if i < len(group) else [0.0] * len(leaves)
+            )
     lists = stages.name({
         str(i): f"CAST('[{','.join(map(repr, items))}]' AS DOUBLE[])" for i, items in enumerate(values)
     })  # fmt: skip
