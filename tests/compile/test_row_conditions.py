@@ -6,14 +6,16 @@ import random
 from dataclasses import replace
 from decimal import Decimal
 
+import duckdb
 import pytest
 
 import frameboost as fb
+from frameboost.compile.sql import sql_model
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import Tree
 from tests.support.cases import cases
 from tests.support.models import grown, made
-from tests.support.random_models import bits, naive_margins, random_model, random_values
+from tests.support.random_models import bits, frame_of, naive_margins, random_model, random_values, to_duckdb
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
 KINDS = {"x": "float64", "n": "int32", "place": "string", "ok": "boolean"}
@@ -70,6 +72,22 @@ def test_rows_and_scores_are_those_of_the_condition(name):
         plain = model.query("t", name, keep=["id"], form="case")
         shorter += len(query.partition("FROM")[0]) < len(plain.partition("FROM")[0])
     assert shorter > 10
+
+
+@pytest.mark.parametrize("form", ["auto", "case", "staged", "sorted", "lists"])
+def test_every_form_has_the_condition(form, monkeypatch):
+    monkeypatch.setattr(sql_model, "_MIN_UNREAD", 0)
+    rng = random.Random(form)
+    model = random_model(list(map(FeatureType, KINDS.values())), list(KINDS), rng, n_trees=6, depth=5)
+    values = {f.name: random_values(f.type, 100, rng) for f in model.ensemble.features}
+    con, frame = duckdb.connect(), frame_of(model, values)
+    to_duckdb(con, frame, "t")
+    for where in ({"x": (-1, None)}, {"n": (None, 3), "ok": True}):
+        chosen = [i for i in range(100) if all(holds(values[each][i], value) for each, value in where.items())]
+        query = model.query("t", keep=["position"], output="margin", form=form, where=where)
+        rows = sorted(con.execute(query).fetchall())
+        assert [row[0] for row in rows] == chosen
+        assert bits([row[1] for row in rows]) == bits(naive_margins(model, values)[chosen])
 
 
 def test_branches_of_other_rows_are_left_out():

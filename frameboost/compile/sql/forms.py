@@ -165,8 +165,11 @@ class ScoringQuery:
         is_view, fits_otherwise = self.destination.kind == "view", False
         noun = "view" if is_view else "query"
         reason = ""
-        # Lists take as long to simplify as to plan.
-        simpler = self if fastest == "lists" and not model.known else replace(self, model=model.simplified())
+        simpler = self
+        if fastest != "lists":
+            simpler = replace(self, model=model.simplified())
+        elif model.known:  # else lists take as long to simplify as to plan
+            simpler = replace(self, model=replace(model.simplified(), steps=()))
         for query, trees, in_one in simpler._without_table(fastest):
             if query is None:
                 reason = "the output has a margin in it several times, which takes form='staged'"
