@@ -536,13 +536,12 @@ class DatabaseModel:
 
         The result that a query reads is a placeholder until then. The condition on the rows is that of the last one.
         """
-        if made.kind == "ephemeral" or options.form not in ("auto", "staged"):
+        limits, token = self.dialect.limits, secrets.token_hex(16)
+        most = limits.text if made.kind == "table" else limits.of_view()
+        if made.kind == "ephemeral" or options.form not in ("auto", "staged") or most is None:
             raise ParameterError(why)
         if options.keep is None and self.dialect.statements.except_columns is None:
             raise ParameterError(f"{why}; or name the columns to return in keep, for a chain of dbt models")
-        limits, token = self.dialect.limits, secrets.token_hex(16)
-        most = limits.text if made.kind == "table" else limits.of_view()
-        assert most is not None, "without a limit one query is enough"
         source = self._scoring(Destination(), table, replace(options, where=None))
         *parts, last = source.chain(most - n_bytes, lambda number: self.dialect.quote(f"{token}_{number}"))
         names = {f"{token}_{number}": f"{name}_part_{number}" for number in range(1, len(parts) + 1)}

@@ -10,6 +10,7 @@ import jinja2
 import pytest
 
 import frameboost as fb
+from frameboost.compile.sql.forms import _n_elements
 from frameboost.dialects.built_in import DIALECTS, get_dialect
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
@@ -325,6 +326,24 @@ def test_the_vendors_limits_make_chains(tmp_path):
         assert set(kinds.values()) == {"view" if kind else "table"}
         sizes = [len(rendered(folder, each)[1].encode()) for each in chain]
         assert max(sizes) <= (limits.text if kind is None else limits.of_view())
+
+
+def test_a_chain_keeps_to_the_other_limits_too(tmp_path):
+    large = over(400, 6)
+    for name, limits in (("clickhouse", {}), ("databricks", {"elements": 30_000})):
+        database = large.database(name, limits=limits)
+        most = database.dialect.limits.elements
+        with pytest.raises(fb.ParameterError):
+            database.query("b", keep=["id"])
+        paths = database.to_dbt(tmp_path / name, "a", "b", keep=["id"])
+        chain = [path.stem for path in paths if path.suffix == ".sql"]
+        assert len(chain) > 5
+        assert max(_n_elements(rendered(tmp_path / name, each)[1], database.dialect) for each in chain) <= most
+    # Too many for one tree, and no limit that a chain could keep to.
+    for name, limits in (("databricks", {"elements": 100}), ("clickhouse", {"text": None})):
+        with pytest.raises(fb.ParameterError, match=r"it has about [\d,]+ elements, and a query in"):
+            large.database(name, limits=limits).to_dbt(tmp_path / "none", "a", "b", keep=["id"])
+    assert not (tmp_path / "none").exists()
 
 
 def test_later_runs_of_a_chain_score_the_rows_that_are_asked_for(tmp_path):

@@ -222,18 +222,22 @@ class ScoringQuery:
         Raises
         ------
         ParameterError
-            If a query of one tree, or what the queries pass on, is more than that.
+            If a query of one tree, or what the queries pass on, is more than that, or than another limit.
         """
-        simpler = replace(self, model=self.model.simplified())
-        stages = simpler._stages(named)
-        simpler._in_stages(stages, most - most // _ROOM_OF_TEXT - len(", ".join(stages.reads).encode()))
-        largest = max(len(select.encode()) for select in stages.selects)
-        if largest > most:
-            raise ParameterError(
-                f"the model does not fit into a chain of queries: one has {largest:,} bytes, and a query in "
-                f"{self.model.dialect.name} at most {most:,}"
-            )
-        return stages.selects
+        simpler, dialect = replace(self, model=self.model.simplified()), self.model.dialect
+        room, n_before = most - most // _ROOM_OF_TEXT, 0
+        while True:
+            stages = simpler._stages(named)
+            simpler._in_stages(stages, room - len(", ".join(stages.reads).encode()))
+            largest = max(len(select.encode()) for select in stages.selects)
+            reasons = [exceeded_limit(select, [], dialect, in_one=False) for select in stages.selects]
+            if largest > most:
+                reasons.append(f"one has {largest:,} bytes, and a query in {dialect.name} at most {most:,}")
+            if not any(reasons):
+                return stages.selects
+            if len(stages.selects) == n_before:  # each has one tree
+                raise ParameterError(f"the model does not fit into a chain of queries: {max(reasons)}")
+            room, n_before = min(room, largest) // 2, len(stages.selects)
 
     def _stages(self, named: Callable[[int], str] | None = None) -> Stages:
         read, where = [*self.model.used(), *self.model.read_besides], self.options.where
