@@ -17,7 +17,7 @@ from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType, Physical
 
-__all__ = ["bins_from_cuts", "exact_number"]
+__all__ = ["at_least", "bins_from_cuts", "exact_number"]
 
 # In seconds; months and years are missing, as they vary.
 _NUMPY_UNITS = {
@@ -76,8 +76,16 @@ def _physical(name: str, kind: FeatureType, value: Any) -> Physical | None:
     number = exact_number(kind, value)
     if number is None:
         raise ParameterError(f"cuts[{shown(name)}] holds {shown(value)}, which is not a value of type {kind}")
+    return at_least(kind, number)
+
+
+def at_least(kind: FeatureType, number: Fraction | float) -> Physical | None:
+    """Return an `exact_number` rounded up to a physical value of the type.
+
+    None if all values of the type are below it, and for −∞ where none is.
+    """
     if isinstance(number, float):
-        return number if kind.is_float else None  # no integer is above inf, and none below -inf
+        return number if kind.is_float else None
     edge = kind.at_least(number)
     return edge + 0.0 if isinstance(edge, float) else edge
 

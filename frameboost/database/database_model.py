@@ -512,38 +512,37 @@ class DatabaseModel:
         refs = {self.dialect.quote(token): table for token, table in joined.items()}
         query = DbtQuery("", self.dialect.quote(stand_in), refs, condition)
         options, head = QueryOptions(keep, where=condition, output=output, form=form), self._header(trained, output)
-        joins = replace(self, star=star)
-        text, too_much = joins._scoring(Destination(), stand_in, options).fitting()
+        scoring = replace(self, star=star)._scoring(Destination(), stand_in, options)
+        text, too_much = scoring.fitting()
         too_much = too_much or exceeded_limit(head + text, [], self.dialect, in_one=False, of_view=True)
         if too_much and (not text or materialized == "view"):
             made = chosen or Materialization("table")
-            queries = joins._dbt_chain(name, stand_in, options, query, made, len(head.encode()), too_much)
+            queries, expression = self._dbt_chain(name, scoring, query, made, len(head.encode()), too_much), None
         else:
             made = chosen or Materialization("table" if too_much else "view")
             queries = {name: replace(query, text=text)}
-        try:
-            expression = None if output == "leaf" else self._expression(output)
-        except ParameterError:  # several values, or too large for one expression: only the query is written
-            expression = None
-        columns = dict.fromkeys(self._sql_model(output).value_columns("prediction"), f"{output} of the model")
+            try:
+                expression = None if output == "leaf" else self._expression(output)
+            except ParameterError:  # several values, or too large for one expression: only the query is written
+                expression = None
+        columns = dict.fromkeys(scoring.model.value_columns("prediction"), f"{output} of the model")
         return write_dbt(folder, source, head, queries, expression, columns, made, self.dialect)
 
     def _dbt_chain(
-        self, name: str, table: str, options: QueryOptions, query: DbtQuery, made: Materialization, n_bytes: int,
-        why: str,
+        self, name: str, scoring: ScoringQuery, query: DbtQuery, made: Materialization, n_bytes: int, why: str
     ) -> dict[str, DbtQuery]:  # fmt: skip
         """Return the queries of the dbt models that score a table one after the other, by name; ``why`` there are some.
 
         The result that a query reads is a placeholder until then. The condition on the rows is that of the last one.
         """
-        limits, token = self.dialect.limits, secrets.token_hex(16)
+        limits, token, options = self.dialect.limits, secrets.token_hex(16), scoring.options
         most = limits.text if made.kind == "table" else limits.of_view()
         if made.kind == "ephemeral" or options.form not in ("auto", "staged") or most is None:
             raise ParameterError(why)
         if options.keep is None and self.dialect.statements.except_columns is None:
             raise ParameterError(f"{why}; or name the columns to return in keep, for a chain of dbt models")
-        source = self._scoring(Destination(), table, replace(options, where=None))
-        *parts, last = source.chain(most - n_bytes, lambda number: self.dialect.quote(f"{token}_{number}"))
+        of_all_rows = replace(scoring, options=replace(options, where=None))
+        *parts, last = of_all_rows.chain(most - n_bytes, lambda number: self.dialect.quote(f"{token}_{number}"))
         names = {f"{token}_{number}": f"{name}_part_{number}" for number in range(1, len(parts) + 1)}
         refs = {**query.refs, **{self.dialect.quote(called): part for called, part in names.items()}}
         texts = zip([*names.values(), name], [*parts, f"{last}\nWHERE {query.condition}"], strict=True)
@@ -567,7 +566,7 @@ class DatabaseModel:
         return model.with_lookup(self._column_beside(of_output.lookup.feature))
 
     def _expression(self, output: str) -> str:
-        model = self._sql_model(output).simplified()
+        model = self._sql_model(output).simplified
         text = model.value([model.margin(k) for k in range(len(model.bases))])
         check_size(text, model.trees, self.dialect)
         return text

@@ -218,17 +218,17 @@ def write_dbt(
     does not fit into one; ``columns`` describe those of the result.
     """
     folder = Path(folder)
-    (*parts, name), query = queries, list(queries.values())[-1]
+    *parts, name = queries
     later = "" if made.where is None else f"{{% if is_incremental() %}}\nWHERE {made.where}\n{{% endif %}}"
     of_parts = Materialization("view") if made.kind == "incremental" else made
 
-    def written(name: str) -> str:
-        how, condition = (of_parts, "") if name in parts else (made, later)
-        text = queries[name].over(f"ref({_jinja_string(source)})", condition)
+    def written(model: str) -> str:
+        how, condition = (made, later) if model == name else (of_parts, "")
+        text = queries[model].over(f"ref({_jinja_string(source)})", condition)
         return f"{{{{ config({how.config(dialect)}) }}}}\n{_in_jinja(head)}{text}\n"
 
     macros = f"{{# {name}_query: the query that scores a relation #}}\n{{% macro {name}_query(relation) -%}}\n"
-    macros += query.over("relation") + "\n{%- endmacro %}\n"
+    macros += queries[name].over("relation") + "\n{%- endmacro %}\n"
     if expression is not None:
         macros += f"\n{{# {name}: the model as an expression over the columns of the query it stands in #}}\n"
         macros += f"{{% macro {name}() -%}}\n{_in_jinja(expression)}\n{{%- endmacro %}}\n"

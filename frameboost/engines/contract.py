@@ -21,8 +21,8 @@ and each tree method needs one contract:
 `RefitEngine`                                           `frameboost.Model.refit`
 `ShardEngine`                                           part of the rows of a `HistogramEngine` made of shards
 `TreeEngine`                                            may grow whole trees of ``tree_method="hist"`` itself
-`linear_contract.LinearEngine`                          ``linear_tree=True``
-`vector_contract.VectorEngine`                          ``multi_strategy="multi_output_tree"``
+`LinearEngine`                                          ``linear_tree=True``
+`VectorEngine`                                          ``multi_strategy="multi_output_tree"``
 ======================================================  =================================================
 
 A new engine is a class with the methods of one of them, and an `frameboost.engines.contract.EngineDescription` in
@@ -652,7 +652,7 @@ class EngineDescription:
     summary
         How it computes, in a few words.
     runs_queries
-        Whether it sums by queries, so that few values are read into memory (see `frameboost.engines.frame`).
+        Whether it sums by queries, so that few values are read into memory (see `frameboost.engines.query_costs`).
     """
 
     name: str

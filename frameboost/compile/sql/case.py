@@ -39,18 +39,27 @@ class TreeWriter:
     dialect: Dialect
     steps: Sequence[float] = ()
 
-    def margin(self, base_margin: float | str, trees: Sequence[Tree]) -> str:
-        """Return the margin as one expression: the base, a number or SQL, plus the trees.
+    def margin(self, base_margin: float | str, trees: Sequence[Tree], output: int = 0) -> str:
+        """Return the margin of an output as one expression: the base, a number or SQL, plus the trees.
 
         Leaf values are on a grid (see `frameboost.trees.tree`), so the order of additions does not change the sum.
         """
         if isinstance(base_margin, str):
-            return f"({self.margin(0.0, trees)}\n + {base_margin})"
-        return self.dialect.sum([self.dialect.number(base_margin), *map(self.tree, trees)])
+            return f"({self.margin(0.0, trees, output)}\n + {base_margin})"
+        return self.dialect.sum([self.literal(base_margin, output), *map(self.tree, trees)])
+
+    def number(self, value: float, output: int) -> float:
+        """Return a base or the value of a leaf as it is written: the number of steps that it is, if there are steps."""
+        return value / self.steps[output] if self.steps else value
+
+    def literal(self, value: float, output: int) -> str:
+        """Return the same as a literal."""
+        number = self.number(value, output)
+        return self.dialect.integer(int(number)) if self.steps else self.dialect.number(number)
 
     def tree(self, tree: Tree) -> str:
         """Return a tree as a CASE expression, or a symmetric one as a list of its leaves, where that is faster."""
-        if not tree.is_linear and (levels := lookup_levels(tree, self.dialect)) is not None:
+        if (levels := lookup_levels(tree, self.dialect)) is not None:
             return self.lookup(tree, self._bits(tree, levels))
         if _is_chained(tree, self.dialect):
             return self.chained(tree)[0]
@@ -73,21 +82,13 @@ class TreeWriter:
 
         All products and sums are exact (see `frameboost.trees.tree`).
         """
-        value = self._value(tree, leaf)
+        value = self.literal(tree.value[leaf], tree.output)
         if not tree.linear or (linear := tree.linear[leaf]) is None:
             return value
         slopes = [self._slope(term) for term in linear.terms if term.slope]
         present = " AND ".join(self.columns[term.feature].is_present() for term in linear.terms)
         total = self.dialect.sum([self.dialect.number(linear.constant), *slopes])
         return f"CASE WHEN {present} THEN {total} ELSE {value} END"
-
-    def number(self, tree: Tree, leaf: int) -> float:
-        """Return the value of a leaf, or the number of steps that it is."""
-        return tree.value[leaf] / self.steps[tree.output] if self.steps else tree.value[leaf]
-
-    def _value(self, tree: Tree, leaf: int) -> str:
-        number = self.number(tree, leaf)
-        return self.dialect.integer(int(number)) if self.steps else self.dialect.number(number)
 
     def _slope(self, term: LinearTerm) -> str:
         dialect = self.dialect
@@ -145,7 +146,7 @@ class TreeWriter:
 
         Of two levels: ``[a, b, c, d][1 + CASE WHEN x < 3 THEN 0 ELSE 2 END + CASE WHEN y < 5 THEN 0 ELSE 1 END]``.
         """
-        values = [self._value(tree, leaf) for leaf in tree.leaves_in_order()]
+        values = [self.literal(tree.value[leaf], tree.output) for leaf in tree.leaves_in_order()]
         if self.dialect.expressions.lookup is not None:
             return self.dialect.expressions.lookup.format(v=", ".join(values), i=index)
         cases = [f"WHEN {k} THEN {value}" for k, value in enumerate(values[:-1])]
@@ -162,9 +163,9 @@ class TreeWriter:
 
 
 def lookup_levels(tree: Tree, dialect: Dialect) -> Sequence[int] | None:
-    """Return a node of each level of a symmetric tree that is written as a lookup in a list."""
+    """Return a node of each level of a symmetric tree that is written as a lookup in a list, None for other trees."""
     expressions = dialect.expressions
-    levels = tree.levels() if expressions.lookup is not None else None
+    levels = None if expressions.lookup is None or tree.is_linear else tree.levels()
     if levels is None or len(levels) < _SHALLOWEST_TABLE:
         return None
     most = expressions.longest_lookup
@@ -185,7 +186,7 @@ def _is_chained(tree: Tree, dialect: Dialect) -> bool:
 
 def case_depth(tree: Tree, dialect: Dialect) -> int:
     """Return how deep CASEs nest in the tree's expression."""
-    if not tree.is_linear and lookup_levels(tree, dialect) is not None:
+    if lookup_levels(tree, dialect) is not None:
         return 1
     deepest = tree.nestings()[0] if _is_chained(tree, dialect) else max(tree.depths())
     return deepest + 1 if tree.is_linear else deepest
@@ -193,8 +194,7 @@ def case_depth(tree: Tree, dialect: Dialect) -> int:
 
 def n_terms(tree: Tree, dialect: Dialect) -> int:
     """Return an upper bound of the names and values in the tree's expression."""
-    levels = None if tree.is_linear else lookup_levels(tree, dialect)
-    if levels is not None:
+    if (levels := lookup_levels(tree, dialect)) is not None:
         return (1 << len(levels)) + sum(5 + 2 * len(tree.categories[node] or ()) for node in levels)
     inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]
     a_split = 5 if _is_chained(tree, dialect) else 3  # negated conditions also test for NULL

@@ -167,9 +167,9 @@ class ScoringQuery:
         reason = ""
         simpler = self
         if fastest != "lists":
-            simpler = replace(self, model=model.simplified())
+            simpler = replace(self, model=model.simplified)
         elif model.known:  # else lists take as long to simplify as to plan
-            simpler = replace(self, model=replace(model.simplified(), steps=()))
+            simpler = replace(self, model=replace(model.simplified, steps=()))
         for query, trees, in_one in simpler._without_table(fastest):
             if query is None:
                 reason = "the output has a margin in it several times, which takes form='staged'"
@@ -224,7 +224,7 @@ class ScoringQuery:
         ParameterError
             If a query of one tree, or what the queries pass on, is more than that, or than another limit.
         """
-        simpler, dialect = replace(self, model=self.model.simplified()), self.model.dialect
+        simpler, dialect = replace(self, model=self.model.simplified), self.model.dialect
         room, n_before = most - most // _ROOM_OF_TEXT, 0
         while True:
             stages = simpler._stages(named)
@@ -484,12 +484,11 @@ def exceeded_limit(
         noun, most = ("view", limits.of_view()) if of_view else ("query", limits.text)
         return f"it has {len(text.encode()):,} bytes, and a {noun} in {dialect.name} at most {most:,}"
     every = [tree for of_output in trees for tree in of_output]
-    terms = sum(n_terms(tree, dialect) for tree in every)
     if limits.elements is not None and (elements := _n_elements(text, dialect)) > limits.elements:
         return f"it has about {elements:,} elements, and a query in {dialect.name} at most {limits.elements:,}"
     if not in_one or not every:
         return ""
-    if limits.terms is not None and terms > limits.terms:
+    if limits.terms is not None and (terms := sum(n_terms(tree, dialect) for tree in every)) > limits.terms:
         return f"it has about {terms:,} names and values, and an expression in {dialect.name} at most {limits.terms:,}"
     cases, sums = _expression_depth(trees, dialect)
     if limits.case_depth is not None and cases + 1 > limits.case_depth:

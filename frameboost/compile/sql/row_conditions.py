@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from frameboost.binning.given_cuts import exact_number
+from frameboost.binning.given_cuts import at_least, exact_number
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.simplified_trees import Known
@@ -106,38 +106,31 @@ def _range(column: FeatureColumn, value: Any) -> tuple[Physical | None, Physical
         raise _wrong(column, value)
     first, last = value if is_pair else (value, value)
     low = high = None
-    if first is not None:
-        number = exact_number(kind, first)
-        if number is None:
-            raise _wrong(column, value)
-        low = _at_least(kind, number)
-        if low is None and number != -math.inf:
+    if first is not None and (number := _exact(column, first)) != -math.inf:
+        low = at_least(kind, number)
+        if low is None:
             return None
-    if last is not None:
-        number = exact_number(kind, last)
-        if number is None:
-            raise _wrong(column, value)
+    if last is not None and (number := _exact(column, last)) != math.inf:
+        if number == -math.inf:
+            return None
         high = _more_than(kind, number)
-        if high is None and number == -math.inf:
-            return None
     return None if low is not None and high is not None and low >= high else (low, high)  # type: ignore[operator]
 
 
-def _at_least(kind: FeatureType, number: Fraction | float) -> Physical | None:
-    """Return the least physical value that is no less; None for −∞, and where there is none."""
-    if isinstance(number, float):
-        return math.inf if number > 0 and kind.is_float else None
-    return kind.at_least(number)
+def _exact(column: FeatureColumn, value: Any) -> Fraction | float:
+    number = exact_number(column.feature.type.values, value)
+    if number is None:
+        raise _wrong(column, value)
+    return number
 
 
 def _more_than(kind: FeatureType, number: Fraction | float) -> Physical | None:
-    """Return the least physical value that is more; None where there is none."""
-    if isinstance(number, float):
-        return None
+    """Return the least physical value that is more than a finite number; None where there is none."""
     if not kind.is_float:
         return kind.at_least((math.floor(number / kind.scale) + 1) * kind.scale)
-    value = kind.at_least(number)
-    if not isinstance(value, float) or math.isinf(value) or Fraction(value) > number:
+    value = at_least(kind, number)
+    assert isinstance(value, float)
+    if value > number:
         return value
     if kind.name == "float32":
         return float(np.nextafter(np.float32(value), np.float32(np.inf)))

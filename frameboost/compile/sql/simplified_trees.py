@@ -64,9 +64,12 @@ class Known(NamedTuple):
         left = self._replace(may_be_missing=self.may_be_missing and missing_left)
         right = self._replace(may_be_missing=self.may_be_missing and not missing_left)
         if categories is not None:
-            named, others = self._named(frozenset(categories))
-            of_left, of_right = (named, others) if tree.named_left(node) else (others, named)
-            return left._with_codes(of_left), right._with_codes(of_right)
+            codes, is_left = frozenset(categories), tree.named_left(node)
+            named, others = (left, right) if is_left else (right, left)
+            named = named._of(self.possible(codes), are_excluded=False)
+            rest = self.codes | codes if self.are_excluded else self.codes - codes
+            others = others._of(rest, are_excluded=self.are_excluded)
+            return (named, others) if is_left else (others, named)
         if threshold is None:  # is there a value?
             return self._replace(may_be_missing=False), self._replace(may_be_present=False)
         # Thresholds of one feature are of one type, so they compare.
@@ -84,14 +87,9 @@ class Known(NamedTuple):
         """Return those of some categories that the feature may have."""
         return named - self.codes if self.are_excluded else named & self.codes
 
-    def _named(self, named: frozenset[int]) -> tuple[tuple[frozenset[int], bool], tuple[frozenset[int], bool]]:
-        """Return what `codes` and `are_excluded` are of the named categories, and of all others."""
-        others = (self.codes | named, True) if self.are_excluded else (self.codes - named, False)
-        return (self.possible(named), False), others
-
-    def _with_codes(self, codes: tuple[frozenset[int], bool]) -> Known:
-        may_be = self.may_be_present and bool(codes[1] or codes[0])
-        return self._replace(codes=codes[0], are_excluded=codes[1], may_be_present=may_be)
+    def _of(self, codes: frozenset[int], *, are_excluded: bool) -> Known:
+        may_be_present = self.may_be_present and (are_excluded or bool(codes))
+        return self._replace(codes=codes, are_excluded=are_excluded, may_be_present=may_be_present)
 
 
 def simplified(
@@ -102,10 +100,10 @@ def simplified(
     Features of the rows are ``known`` to have some values only. Symmetric trees that the dialect has a faster way for,
     a lookup in a list, lose no more than the levels that these values decide.
     """
-    symmetric = {number: tree for number, tree in enumerate(trees) if lookup_levels(tree, dialect) is not None}
+    done = {number: tree for number, tree in enumerate(trees) if lookup_levels(tree, dialect) is not None}
     if known:
-        symmetric = {n: _simplified([tree], dialect, known, keeps_levels=True)[0] for n, tree in symmetric.items()}
-    done = {number: tree for number, tree in symmetric.items() if lookup_levels(tree, dialect) is not None}
+        fewer = {n: _simplified([tree], dialect, known, keeps_levels=True)[0] for n, tree in done.items()}
+        done = {number: tree for number, tree in fewer.items() if lookup_levels(tree, dialect) is not None}
     for group in shared_splits(trees):
         if group[0] not in done:
             done |= zip(group, _simplified([trees[number] for number in group], dialect, known), strict=True)

@@ -136,8 +136,9 @@ class SqlModel:
             return self.trees[0]  # as it is, which may be by columns
         return [tree for of_output in self.trees for tree in of_output]
 
+    @cached_property
     def simplified(self) -> SqlModel:
-        """Return the same with trees that CASE expressions are written of; trees without a split are in the bases."""
+        """The same with trees that CASE expressions are written of; trees without a split are in the bases."""
         each = iter(simplified(self.every_tree(), self.dialect, self.known))
         bases, trees = list(self.bases), [list(islice(each, len(of_margin))) for of_margin in self.trees]
         for k, (base, of_margin) in enumerate(zip(bases, trees, strict=True)):
@@ -190,11 +191,7 @@ class SqlModel:
         base, trees = self.bases[number], self.trees[number]
         if not trees and isinstance(base, str):
             return self.with_offset(number, base)
-        of_trees = list(map(self.writer.tree, trees))
-        if isinstance(base, str):
-            margin = f"({self.dialect.sum([self.dialect.number(0.0), *of_trees])}\n + {base})"
-        else:
-            margin = self.dialect.sum([self.base(number), *of_trees])
+        margin = self.writer.margin(base, trees, number)
         return self.with_offset(number, f"({margin}\n + {self.uncompiled})" if self.uncompiled else margin)
 
     @property
@@ -204,18 +201,13 @@ class SqlModel:
 
     def base(self, number: int) -> str:
         """Return what a margin starts from."""
-        base, step = self.bases[number], self._step(number)
-        if isinstance(base, str):
-            return base
-        return self.dialect.number(base) if step is None else self.dialect.integer(int(base / step))
-
-    def _step(self, number: int) -> float | None:
-        return self.steps[number] if number < len(self.steps) and self.trees[number] else None
+        base = self.bases[number]
+        return base if isinstance(base, str) else self.writer.literal(base, number)
 
     def with_offset(self, number: int, margin: str) -> str:
         """Return a margin of base and trees with what is added to it: last, as it is on no grid."""
-        if (step := self._step(number)) is not None:
-            margin = f"({margin}\n * {self.dialect.number(step)})"
+        if self.steps:
+            margin = f"({margin}\n * {self.dialect.number(self.steps[number])})"
         offset = self.offsets[number] if number < len(self.offsets) else None
         return margin if offset is None else f"({margin}\n + {offset.value})"
 

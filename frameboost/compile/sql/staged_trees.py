@@ -166,9 +166,8 @@ def _over_lists(
         leaves = trees[group[0]].leaves_in_order()
         indices[str(group[0])] = writer.index(trees[group[0]], 1 + len(values[0]))
         for i, items in enumerate(values):
-            items += (
-                [writer.number(trees[group[i]], leaf) for leaf in leaves] if i < len(group) else [0.0] * len(leaves)
-            )
+            tree = trees[group[i]] if i < len(group) else None
+            items += [0.0 if tree is None else writer.number(tree.value[leaf], tree.output) for leaf in leaves]
     lists = stages.name({
         str(i): f"CAST('[{','.join(map(repr, items))}]' AS DOUBLE[])" for i, items in enumerate(values)
     })  # fmt: skip
