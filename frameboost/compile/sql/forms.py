@@ -31,7 +31,7 @@ from frameboost.compile.sql.node_lists import MAX_LEVELS, NodeLists
 from frameboost.compile.sql.sql_model import SqlModel, is_unread
 from frameboost.compile.sql.staged_trees import shared_groups, staged_trees
 from frameboost.compile.sql.stages import Stages, TableSource
-from frameboost.compile.sql.tree_table import query_over_table
+from frameboost.compile.sql.tree_table import values_over_table
 from frameboost.data.plans import estimated_rows
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
@@ -128,12 +128,16 @@ class Destination:
 
 @dataclass(frozen=True)
 class ScoringQuery:
-    """The query that scores a source of rows, or the statement that makes a view or a table of it."""
+    """The query that scores a source of rows, or the statement that makes a view or a table of it.
+
+    ``end`` returns the query of the stages and the values by name, where it does not end in the scores.
+    """
 
     model: SqlModel
     source: TableSource
     options: QueryOptions
     destination: Destination
+    end: Callable[[Stages, Mapping[str, str]], str] | None = None
 
     def text(self) -> str:
         """Return the query in the form of the options, or in the one that ``auto`` chooses.
@@ -182,7 +186,8 @@ class ScoringQuery:
             if _is_too_long(statement, dialect, of_view=is_view):
                 break  # stages are longer still
         if trees_table is not None and form in ("auto", "table") and not model.is_linear:
-            query = query_over_table(model, self._stages(), trees_table, self.options.name, self._into)
+            stages = self._stages()
+            query = self._ended(stages, values_over_table(model, stages, trees_table, self.options.name))
             statement = self.destination.statement(query, dialect)
             reason = exceeded_limit(statement, [], dialect, in_one=False, of_view=is_view)
             if not reason:
@@ -244,9 +249,11 @@ class ScoringQuery:
         assert not isinstance(where, Mapping), "conditions that are data are SQL by now"
         return Stages(self.model.dialect, self.source, self.options.keep, read, where, named)
 
-    @property
-    def _into(self) -> str:
-        return self.destination.into(self.model.dialect)
+    def _ended(self, stages: Stages, values: Mapping[str, str]) -> str:
+        """Return the query that ends in these values."""
+        if self.end is not None:
+            return self.end(stages, values)
+        return stages.select(values, self.destination.into(self.model.dialect))
 
     def _without_table(self, form: str) -> Iterator[tuple[str | None, Sequence[Sequence[Tree]], bool]]:
         """Yield the queries that have the trees in them, the trees, and whether each margin is one expression."""
@@ -290,14 +297,14 @@ class ScoringQuery:
         if not model.uses_margins_once:
             return None
         margins = {margin: model.margin(k) for k, margin in enumerate(model.output.inputs)}
-        return stages.select(model.named_values(margins, self.options.name), self._into)
+        return self._ended(stages, model.named_values(margins, self.options.name))
 
     def _over_lists(self, stages: Stages) -> str:
         """Return the query whose first stage adds lists of nodes to each row, which `NodeLists.margin` walks."""
         lists = NodeLists.of(self.model)
         names = stages.name(lists.sql())
         margins = {margin: lists.margin(k, names) for k, margin in enumerate(self.model.output.inputs)}
-        return self.model.query(stages, margins, self.options.name, self._into)
+        return self._ended(stages, self.model.staged_values(stages, margins, self.options.name))
 
     def _in_stages(self, stages: Stages, most: int | None = None) -> str:
         """Return the query whose stages first sum trees, fifty a column, then evaluate the output.
@@ -318,7 +325,7 @@ class ScoringQuery:
             margin: model.with_offset(k, model.dialect.sum([model.base(k), *sums[k]]))
             for k, margin in enumerate(model.output.inputs)
         }
-        return model.query(stages, margins, self.options.name, self._into)
+        return self._ended(stages, model.staged_values(stages, margins, self.options.name))
 
 
 def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:

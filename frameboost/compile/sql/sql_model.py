@@ -301,12 +301,12 @@ class SqlModel:
         fields = (f"{self.dialect.string(name)}: {value}" for name, value in zip(names, values, strict=True))
         return struct.format(v=", ".join(fields))
 
-    def query(self, stages: Stages, margins: dict[str, str], name: str, into: str = "") -> str:
-        """Return the query that ends in the output's stages; ``margins`` are SQL over the last of ``stages``."""
+    def staged_values(self, stages: Stages, margins: dict[str, str], name: str) -> dict[str, str]:
+        """Add the output's stages, and return the values by name; ``margins`` are SQL over the last of ``stages``."""
         known = margins if self.uses_margins_once else stages.name(margins, often=True)
         for stage in self.output.stages:
             known |= stages.name({key: value.to_sql(known, self.dialect) for key, value in stage.items()}, often=True)
-        return stages.select(self.named_values(known, name), into)
+        return self.named_values(known, name)
 
 
 def is_unread(trees: Sequence[Tree]) -> bool:

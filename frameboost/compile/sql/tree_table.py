@@ -31,7 +31,7 @@ from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.tree import Tree
 
-__all__ = ["query_over_table", "table_frame", "table_statements"]
+__all__ = ["table_frame", "table_statements", "values_over_table"]
 
 _ROWS_A_STATEMENT = 500
 _NODE, _NAMED = "node_of_tree", "named_by_node"  # aliases like that of a row, `ROW`
@@ -201,8 +201,8 @@ def _condition_fields(
 # --- the query --------------------------------------------------------------------------------------------------------
 
 
-def query_over_table(model: SqlModel, stages: Stages, trees_table: str, name: str, into: str = "") -> str:
-    """Return the query that scores rows with the trees in a table (see `table_statements`).
+def values_over_table(model: SqlModel, stages: Stages, trees_table: str, name: str) -> dict[str, str]:
+    """Add the stages that walk the trees in a table (see `table_statements`); return the output's values by name.
 
     Each level is a separate stage, so that no optimizer joins the levels in another order.
     """
@@ -229,7 +229,7 @@ def query_over_table(model: SqlModel, stages: Stages, trees_table: str, name: st
     }
     if model.output.lookup is not None:
         margins[model.output.lookup.name] = str(model.bases[-1])
-    return model.query(stages, margins, name, into)
+    return model.staged_values(stages, margins, name)
 
 
 class _Walk:
