@@ -2,6 +2,6 @@
 
 - `built_in`: the dialects by name
 - `dialect`: what a dialect consists of: names, literals, types, expressions, statements and limits
-- `bigquery`, `clickhouse`, `duckdb`, `mysql`, `oracle`, `postgres`, `snowflake`, `spark`, `sqlite`, `trino`, `tsql`:
-  the databases
+- `bigquery`, `clickhouse`, `datafusion`, `duckdb`, `mysql`, `oracle`, `postgres`, `snowflake`, `spark`: the databases
+- `sqlite`, `trino`, `tsql`: more of them
 """

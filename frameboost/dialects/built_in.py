@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.dialects.bigquery import BIGQUERY
 from frameboost.dialects.clickhouse import CLICKHOUSE
+from frameboost.dialects.datafusion import DATAFUSION
 from frameboost.dialects.dialect import Dialect, Limits
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.dialects.mysql import MARIADB, MYSQL
@@ -28,8 +29,8 @@ __all__ = ["DIALECTS", "get_dialect"]
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
-        DUCKDB, POSTGRES, SQLITE, CLICKHOUSE, SPARK, DATABRICKS, SNOWFLAKE, BIGQUERY, REDSHIFT, TRINO, PRESTO, ATHENA,
-        MYSQL, MARIADB, TSQL, FABRIC, ORACLE,
+        DUCKDB, POSTGRES, SQLITE, CLICKHOUSE, DATAFUSION, SPARK, DATABRICKS, SNOWFLAKE, BIGQUERY, REDSHIFT, TRINO,
+        PRESTO, ATHENA, MYSQL, MARIADB, TSQL, FABRIC, ORACLE,
     )
 }  # fmt: skip
 

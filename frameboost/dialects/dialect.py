@@ -126,6 +126,8 @@ class Literals:
         Whether dates and timestamps may be ``infinity``.
     interval
         ``{v}`` microseconds; None where a duration is a column of integers, in the units of its type.
+    longest_interval
+        Microseconds of the longest interval that compares with a column; None for any number.
     """
 
     string_prefix: str = ""
@@ -151,6 +153,7 @@ class Literals:
     years: tuple[int, int] = (1, 9999)
     has_endless_dates: bool = False
     interval: str | None = None
+    longest_interval: int | None = None
 
 
 # --- column types -----------------------------------------------------------------------------------------------------
@@ -567,7 +570,10 @@ class Dialect:
             return self._moment(kind, whole)
         if kind.family == "duration" and literals.interval is not None:
             # The first microsecond from the threshold on: −(−a // b) rounds up.
-            return literals.interval.format(v=-(-whole * 10**6 // _PER_SECOND[kind.unit or "us"]))
+            micros = -(-whole * 10**6 // _PER_SECOND[kind.unit or "us"])
+            if literals.longest_interval is not None and abs(micros) > literals.longest_interval:
+                return OutOfRange.ABOVE if micros > 0 else OutOfRange.BELOW
+            return literals.interval.format(v=micros)
         if literals.integer_digits is not None and abs(whole) >= 10**literals.integer_digits:
             return OutOfRange.ABOVE if whole > 0 else OutOfRange.BELOW
         return str(whole) if -_LONGEST_INTEGER <= whole < _LONGEST_INTEGER else literals.wide_integer.format(v=whole)

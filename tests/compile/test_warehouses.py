@@ -94,7 +94,7 @@ def model_of_all_outputs(objective: str, **parameters) -> tuple[fb.Model, pl.Dat
 
 
 def fill(warehouse: Warehouse, frame: pl.DataFrame) -> None:
-    types = {"x": "float64", "start": "float64", "place": "string"}
+    types = {"x": "float64", "start": "float64", "score": "float64", "place": "string"}
     columns = {name: (FeatureType(types[name]), frame[name].to_list()) for name in frame.columns if name in types}
     warehouse.fill("t", columns)
 
@@ -152,7 +152,7 @@ def test_probabilities_at_the_ends_of_float64(fast_warehouse, margin):
 def test_views_tables_and_updates(warehouse):
     model, frame = model_of_all_outputs("reg:squarederror")
     expected = predicted(model, frame, "mean")
-    fill(warehouse, frame)
+    fill(warehouse, frame.with_columns(score=pl.lit(None, pl.Float64)))
     quote = warehouse.dialect.quote
     database = model.database(warehouse.name)
     for name, statement in (("v", database.create_view_sql), ("w", database.create_table_sql)):
@@ -161,9 +161,8 @@ def test_views_tables_and_updates(warehouse):
         warehouse.run(statement(name, "t", keep=["id"]))
         assert (outcome(warehouse, f"SELECT * FROM {quote(name)}") == expected).all()
         warehouse.run(f"DROP {kind} {quote(name)}")
-    if warehouse.name == "spark":
-        return  # tables in Parquet can't be updated
-    warehouse.run(f"ALTER TABLE {quote('t')} ADD COLUMN {quote('score')} {warehouse.dialect.types.columns['float64']}")
+    if warehouse.name in ("spark", "datafusion"):
+        return  # where tables in Parquet can't be updated, and UPDATE loses common subexpressions (55)
     warehouse.run(model.database(warehouse.name).update_sql("t", "score"))
     assert (outcome(warehouse, f"SELECT {quote('id')}, {quote('score')} FROM {quote('t')}") == expected).all()
 

@@ -61,7 +61,7 @@ def odd_values(kind: FeatureType) -> list:
 
 def random_values(kind: FeatureType, n: int, rng: random.Random) -> list:
     """Draw physical values, None for NULL."""
-    odd = [None, math.nan] if kind.is_float else [None]
+    odd = [None, math.nan, -math.nan] if kind.is_float else [None]  # 0/0 has a sign on x86
     return [rng.choice(odd) if rng.random() < 0.2 else rng.choice(odd_values(kind)) for _ in range(n)]
 
 

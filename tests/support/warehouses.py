@@ -273,6 +273,45 @@ class ClickHouse(Warehouse):
         return [tuple(row.values()) for row in pl.DataFrame(table).to_dicts()]
 
 
+class DataFusion(Warehouse):
+    name = "datafusion"
+
+    def __init__(self) -> None:
+        super().__init__()
+        datafusion = pytest.importorskip("datafusion", reason="DataFusion comes from the wheel datafusion")
+        config = datafusion.SessionConfig().with_target_partitions(2)  # rows of a table may change their order
+        self.con = datafusion.SessionContext(config)
+        self.run("SET datafusion.execution.time_zone = 'Asia/Kathmandu'")
+
+    def holds(self, kind, value):
+        if kind.family == "duration" and value is not None:  # is compared in nanoseconds
+            return abs(value) < {"ms": 2**63 // 10**6, "us": 2**63 // 10**3, "ns": 2**63}[kind.unit]
+        return super().holds(kind, value)
+
+    def fill(self, table, columns):
+        import pyarrow as pa
+
+        rows = pl.DataFrame({"id": range(len(next(iter(columns.values()))[1]))}).to_arrow()
+        for name, (kind, values) in columns.items():
+            if str(self.column_type(kind)).startswith("NUMERIC(39"):
+                column = pa.array([v if v is None else Decimal(v) for v in values], pa.decimal256(39, 0))
+            else:
+                column = to_polars(kind, values, name).to_arrow()
+            rows = rows.append_column(name, column)
+        name = self.dialect.quote(table)
+        self.con.deregister_table(name)
+        self.con.register_record_batches(name, [rows.to_batches()])
+
+    def run(self, sql):
+        self.con.sql(sql).collect()
+
+    def rows(self, sql):
+        import pyarrow as pa
+
+        batches = self.con.sql(sql).collect()
+        return [tuple(row.values()) for row in pa.Table.from_batches(batches).to_pylist()] if batches else []
+
+
 class Spark(Warehouse):
     name = "spark"
 
@@ -414,7 +453,7 @@ class MariaDB(Warehouse):
 
 
 WAREHOUSES: dict[str, type[Warehouse]] = {
-    warehouse.name: warehouse for warehouse in (DuckDB, Postgres, SQLite, ClickHouse, Spark, MariaDB)
+    warehouse.name: warehouse for warehouse in (DuckDB, Postgres, SQLite, ClickHouse, DataFusion, Spark, MariaDB)
 }
 # Databases that take seconds to start; the others are libraries in the test process.
 _SERVERS = {"postgres", "clickhouse", "spark", "mariadb"}
