@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked, when_call_returns
 from frameboost.checks.messages import shown
+from frameboost.data.fingerprints import hash_of_query
 from frameboost.data.sources import Source
 from frameboost.engines.choose import open_engine
 from frameboost.engines.contract import Engine, EngineRequest, Rows
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
+from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate
@@ -228,11 +230,14 @@ def fit(
     )  # fmt: skip
     if folds is not None:
         metrics = read_once(eval_metric)
-        return mean_of_folds(partial(train_planned, eval_metric=metrics, verbose=verbose), planned)
-    return train_planned(
-        planned, eval_metric=eval_metric, train_metrics=train_metrics, callbacks=callbacks, checkpoint=saved,
-        verbose=verbose,
-    )  # fmt: skip
+        model = mean_of_folds(partial(train_planned, eval_metric=metrics, verbose=verbose), planned)
+    else:
+        model = train_planned(
+            planned, eval_metric=eval_metric, train_metrics=train_metrics, callbacks=callbacks, checkpoint=saved,
+            verbose=verbose,
+        )  # fmt: skip
+    metadata = replace(model.metadata, query=hash_of_query(data))
+    return Model(replace(model.ensemble, metadata=metadata))
 
 
 def train_planned(
@@ -288,8 +293,10 @@ def train_planned(
             offsets = {} if offset is None else offset.in_training(loss.margins)
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, offsets, initial is not None)
             ensemble = train(engines, method, loss, settings, given, log, workers, on_round, checkpoint)
+        n_rows = training.n_rows
     ensemble = replace(ensemble, offset=offset)
-    ensemble = replace(ensemble, joins=recorded_joins(planned.data, ensemble.read_names))
+    joins = recorded_joins(planned.data, ensemble.read_names)
+    ensemble = replace(ensemble, joins=joins, metadata=Metadata.of_training(n_rows))
     return _model(ensemble if initial is None else join_ensembles(initial, ensemble), planned.labels, log, hint)
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 from frameboost.data.held_out import fold_parts
 from frameboost.data.sources import LocalSource
 from frameboost.ensemble.averaging import average
+from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import DataError, ParameterError
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.model.model import Model
@@ -83,4 +84,6 @@ def mean_of_folds(train: Callable[[FitPlan], Model], plan: FitPlan) -> Model:
     ensembles = [model.ensemble for model in fold_models(train, plan, None, groups)]
     ensemble = average(ensembles, [1.0] * len(ensembles))
     # The folds of a star are joined rows where its dimensions have the labels or the folds.
-    return Model(replace(ensemble, labels=plan.labels, joins=recorded_joins(plan.data, ensemble.read_names)))
+    metadata = Metadata.of_training(cast("LocalSource", plan.source).count_rows())
+    joins = recorded_joins(plan.data, ensemble.read_names)
+    return Model(replace(ensemble, labels=plan.labels, joins=joins, metadata=metadata))

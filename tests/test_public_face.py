@@ -39,7 +39,8 @@ def test_the_public_names():
     assert not hasattr(fb, "FrameBoost")
     assert METHODS == [
         "calibrate", "conform", "database", "evaluate", "explain", "expr", "importance", "partial_dependence",
-        "predict", "query", "refit", "register", "report", "save", "sql", "to_json", "to_xgboost",
+        "predict", "query", "refit", "register", "report", "save", "sql", "to_json", "to_xgboost", "with_baseline",
+        "with_metadata",
     ]  # fmt: skip
     assert OF_DATABASE == [
         "baseline", "create_table_sql", "create_view_sql", "drift_query", "explain_query", "query", "sql",
@@ -49,8 +50,8 @@ def test_the_public_names():
         "ensemble", "dialect", "columns", "column_names", "star", "paramstyle",
     ]  # fmt: skip
     assert PROPERTIES == [
-        "base_margin", "best_iteration", "best_score", "classes", "ensemble", "features", "history", "leaderboard",
-        "n_rounds", "n_trees", "objective", "offset", "parameters", "trees",
+        "base_margin", "baseline", "best_iteration", "best_score", "classes", "ensemble", "features", "history",
+        "leaderboard", "metadata", "n_rounds", "n_trees", "objective", "offset", "parameters", "sha256", "trees",
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from frameboost.cli.options import Parser, UsageError, names
 from frameboost.data.file_formats import FORMATS, format_of_bytes, is_table, table_in_database
 from frameboost.data.table_files import TableFiles
 from frameboost.data.written_files import STDOUT, check_format, check_writable, write_output
-from frameboost.ensemble.model_file import with_training
+from frameboost.ensemble.model_file import dump_file
 from frameboost.errors import DataError, ParameterError
 from frameboost.model.model import Model
 
@@ -137,7 +137,7 @@ def check_keep(keep: list[str], known: list[str]) -> None:
 def write_model(model: Model, path: str) -> None:
     """Write a model in the format of the path's suffix (see `Model.save`), or as JSON to standard output."""
     if path == STDOUT:
-        write_output(path, with_training(model.to_json(), model.ensemble.training))
+        write_output(path, dump_file(model.ensemble))
     else:
         check_writable(path)
         model.save(path)

@@ -6,6 +6,7 @@
 - `spark_source`, `dask_source`: DataFrames of Spark and Dask, whose rows stay there
 - `foreign_tables`: tables of other libraries: pandas, Arrow, Ibis, narwhals
 - `feature_columns`: the features: columns of the data to train on, and of the data to score
+- `fingerprints`: hashes of queries and of rows
 - `held_out`: rows to validate on, ``fit(valid=...)``, folds, and rows drawn by a hash
 - `predicates`: conditions of the user, checked and read by polars
 - `file_formats`: the table of formats, by suffix and by first bytes

@@ -366,26 +366,39 @@ class DatabaseModel:
         return baseline_frame(data, self.ensemble.features, bins)
 
     @checked()
-    def drift_query(self, table: str, baseline: pl.DataFrame, *, where: str | None = None) -> str:
+    def drift_query(self, table: str, baseline: pl.DataFrame | None = None, *, where: str | None = None) -> str:
         """Return a SELECT that measures, feature by feature, how a table's rows differ from those of training.
 
         Its rows are bins: ``feature``, ``bin``, ``label``, ``training_share``, ``share``, and ``psi``, the population
         stability index of the feature: Σ (a − e) ln(a / e) over its bins, a and e the shares of the table's and of the
         training rows. Below 0.1 little has changed, above 0.25 much. Of a table without rows each share is 0, and each
         index above 4.5, so that a test for a threshold fails. The largest index comes first. The table is scanned once.
-        ``baseline`` is the frame that `baseline` returned, or its rows of some features; ``table`` and ``where`` are as
-        in `query`.
+        ``baseline`` is the frame that `baseline` returned, or its rows of some features; by default that of the model
+        (`frameboost.Model.with_baseline`). ``table`` and ``where`` are as in `query`.
+
+        Raises
+        ------
+        ParameterError
+            If there is no baseline, or it is not of this model; if the query is larger than the database takes.
 
         Examples
         --------
         >>> import duckdb, polars as pl, frameboost as fb
         >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
-        >>> con, database = duckdb.connect(), fb.fit(df, "y", n_estimators=1).database()
+        >>> con, model = duckdb.connect(), fb.fit(df, "y", n_estimators=1).with_baseline(df, bins=2)
+        >>> database = model.database()
         >>> _ = con.execute("CREATE TABLE today AS SELECT unnest([1, 3, 4, 5]) AS x")
-        >>> drift = con.sql(database.drift_query("today", database.baseline(df, bins=2)))
+        >>> drift = con.sql(database.drift_query("today"))
         >>> drift.select("label, training_share, share, round(psi, 3)").fetchall()
         [('missing', 0.0, 0.0, 0.275), ('below 3', 0.5, 0.25, 0.275), ('from 3', 0.5, 0.75, 0.275)]
         """
+        if baseline is None:
+            if self.ensemble.baseline is None:
+                raise ParameterError(
+                    "the model has no baseline; pass one that DatabaseModel.baseline returned, or take the model of "
+                    "model.with_baseline(rows of training)"
+                )
+            baseline = self.ensemble.baseline.features
         return self._for_driver(drift_query(self._source(table), baseline, where, self.columns, self.dialect))
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -401,15 +414,15 @@ class DatabaseModel:
     ) -> None:  # fmt: skip
         """Write a SQL file that scores a table, for those without Python.
 
-        The file begins with comments: objective, number of trees, the columns that are read with their types, when the
-        model was trained, and the SHA-256 of the model file (`frameboost.Model.to_json`).
+        The file begins with comments: objective, number of trees, the SHA-256 of the model (`frameboost.Model.sha256`),
+        its metadata (`frameboost.Model.metadata`), and the columns that are read with their types.
 
         Parameters
         ----------
         path
             The file; an existing one is replaced when all is written.
         trained
-            When the model was trained: a date, or a line of text.
+            When the model was trained, a date or a line of text; by default as the metadata have it.
         statement, target
             ``"query"``: the query. ``"view"`` and ``"table"``: the statement that makes a view or a table named
             ``target``.

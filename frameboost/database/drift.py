@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -26,47 +25,46 @@ from frameboost.data.feature_columns import find_features
 from frameboost.data.opening import open_rows
 from frameboost.data.sources import LocalSource
 from frameboost.dialects.dialect import Dialect
+from frameboost.ensemble.baseline import MISSING, SCHEMA, Baseline, DriftBin, bins_of, score_features
 from frameboost.errors import DataError, ParameterError
-from frameboost.schema.types import Feature, Physical, column, not_zero, physical_expr
+from frameboost.prediction.predictor import Predictor
+from frameboost.schema.types import Feature, column, not_zero, physical_expr
 
-__all__ = [
-    "MISSING", "SMALLEST_SHARE", "DriftBin", "baseline_frame", "drift_query", "feature_values", "open_exactly",
-    "read_baseline",
-]  # fmt: skip
+__all__ = ["SMALLEST_SHARE", "baseline_frame", "drift_query", "feature_values", "model_baseline", "open_exactly"]
 
-# The number of the bin of missing values.
-MISSING = -1
 # The smallest share of a bin: the logarithm of an empty one would be infinite.
 SMALLEST_SHARE = 1e-4
-
-_SCHEMA: dict[str, Any] = {
-    "feature": pl.String, "bin": pl.Int32, "lower": pl.String, "upper": pl.String, "category": pl.String,
-    "share": pl.Float64,
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class DriftBin:
-    """A bin: missing values, a range from ``lower`` to below ``upper``, a category, or all other categories."""
-
-    number: int
-    lower: Physical | None
-    upper: Physical | None
-    category: Physical | None
-    share: float
-
 
 # --- the baseline -----------------------------------------------------------------------------------------------------
 
 
 def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.DataFrame:
     """Return a row for each bin of each feature, as `DatabaseModel.baseline` describes them."""
-    source = open_exactly(data, features)
-    frame = source.to_frame([feature.name for feature in features]).collect()
+    return _bins_frame(_rows_of(data, features), features, n_bins)
+
+
+def model_baseline(predictor: Predictor, data: Any, n_bins: int) -> Baseline:
+    """Return the bins of the features and of the predictions, as `frameboost.Model.with_baseline` describes them."""
+    ensemble = predictor.ensemble
+    rows = _rows_of(data, ensemble.read_features)
+    predicted, features = predictor.predict(rows, "mean"), score_features(ensemble.n_outputs)
+    if isinstance(predicted.dtype, pl.Array):
+        scores = pl.DataFrame([predicted.arr.get(i).alias(f.name) for i, f in enumerate(features)])
+    else:
+        scores = predicted.alias(features[0].name).to_frame()
+    return Baseline(_bins_frame(rows, ensemble.features, n_bins), _bins_frame(scores, features, n_bins), rows.height)
+
+
+def _rows_of(data: Any, features: Sequence[Feature]) -> pl.DataFrame:
+    frame = open_exactly(data, features).to_frame([feature.name for feature in features]).collect()
     if not frame.height:
         raise DataError("the data has no rows")
+    return frame
+
+
+def _bins_frame(frame: pl.DataFrame, features: Sequence[Feature], n_bins: int) -> pl.DataFrame:
     rows = [(*row, count / frame.height) for f in features for *row, count in _of_feature(frame, f, n_bins)]
-    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
 def open_exactly(data: Any, features: Sequence[Feature]) -> LocalSource:
@@ -118,45 +116,6 @@ def feature_values(frame: pl.DataFrame, feature: Feature) -> pl.Series:
     return frame.select(values.alias("value")).to_series()
 
 
-def read_baseline(baseline: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[DriftBin]]:
-    """Return the bins of a baseline, by feature number.
-
-    Raises
-    ------
-    ParameterError
-        If it is not a frame as `baseline_frame` returns it.
-    """
-    if not isinstance(baseline, pl.DataFrame) or dict(baseline.schema) != _SCHEMA:
-        raise ParameterError("baseline must be a frame that DatabaseModel.baseline returned")
-    keys = baseline.select("feature", "bin")
-    whole = keys.null_count().sum_horizontal().item() == 0 and keys.is_duplicated().sum() == 0
-    if not baseline.height or not whole or not baseline["share"].is_between(0, 1).fill_null(False).all():
-        raise ParameterError(
-            "baseline has no rows, a bin twice, or a bin without a share; take it anew by DatabaseModel.baseline"
-        )
-    number = {feature.name: i for i, feature in enumerate(features)}
-    bins: dict[int, list[DriftBin]] = {}
-    for name, bin_, lower, upper, category, share in baseline.rows():
-        if name not in number:
-            raise ParameterError(f"baseline has feature {shown(name)}, which is none of the model's")
-        feature = features[number[name]]
-        edges = [_physical(feature, text) for text in (lower, upper, category)]
-        bins.setdefault(number[name], []).append(DriftBin(bin_, edges[0], edges[1], edges[2], share))
-    return bins
-
-
-def _physical(feature: Feature, text: str | None) -> Physical | None:
-    try:
-        value = None if text is None else json.loads(text)
-    except ValueError:
-        value = text
-    if text is not None and not feature.type.accepts(value):
-        raise ParameterError(
-            f"baseline has {shown(text)}, which is no value of feature {shown(feature.name)}, {feature.type}"
-        )
-    return value
-
-
 # --- the query --------------------------------------------------------------------------------------------------------
 
 
@@ -170,7 +129,7 @@ def drift_query(
     ParameterError
         If the baseline is not of this model, or the query is larger than the database takes.
     """
-    bins = read_baseline(baseline, [column.feature for column in columns])
+    bins = bins_of(baseline, [column.feature for column in columns])
     stages = Stages(dialect, source, [], [columns[f].name for f in bins], where)
     text = _query_over(stages, bins, columns, dialect)
     if reason := exceeded_limit(text, [], dialect, in_one=False):

@@ -7,7 +7,6 @@ string within them (`_jinja_string`), and as a string of YAML (`_yaml_string`), 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.data.written_files import write_text
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.ensemble.model_file import dump_model
+from frameboost.ensemble.model_file import model_hash
 from frameboost.errors import ParameterError
 
 __all__ = ["DbtQuery", "Materialization", "check_dbt_names", "header", "write_dbt"]
@@ -39,16 +38,23 @@ def header(
         If ``trained`` is neither a date, a text of one line, nor None.
     """
     trees = counted(len(ensemble.trees), "tree")
-    digest = hashlib.sha256(dump_model(ensemble).encode("utf-8")).hexdigest()
     lines = [
         f"A gradient boosted model: {_in_comment(ensemble.loss.name)}, {trees}, as SQL for {dialect}.",
-        f"model    sha256 {digest}",
+        f"model    sha256 {model_hash(ensemble)}",
     ]
-    if trained is not None:
-        text = trained.isoformat() if isinstance(trained, dt.date) else trained
-        if not isinstance(text, str) or not text.isprintable():
-            raise ParameterError(f"trained must be a date or a line of text, not {shown(trained)}")
+    about = ensemble.metadata
+    named = {"name": about.name, "version": about.version}
+    if title := ", ".join(f"{what} {_in_comment(text)}" for what, text in named.items() if text is not None):
+        lines.append(f"called   {title}")
+    text = trained.isoformat() if isinstance(trained, dt.date) else about.training if trained is None else trained
+    if not isinstance(text, str) or not text.isprintable():
+        raise ParameterError(f"trained must be a date or a line of text, not {shown(trained)}")
+    if text:
         lines.append(f"trained  {text}")
+    if about.tags:
+        lines.append(
+            "tags     " + ", ".join(f"{_in_comment(k)}: {_in_comment(v)}" for k, v in sorted(about.tags.items()))
+        )
     lines.append("reads    column: type in training, column type here")
     offset = {} if ensemble.offset is None else dict.fromkeys(ensemble.offset.names, ensemble.offset.kind)
     for column in columns:

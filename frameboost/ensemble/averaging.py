@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from frameboost.ensemble.ensemble import Ensemble, TrainingRecord
+from frameboost.ensemble.metadata import Metadata
 from frameboost.schema.types import Feature
 from frameboost.trees.tree import ColumnTrees, TreeColumns, trees_on_grid
 
@@ -60,6 +61,8 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float]) -> Ensemble
         trees=trees,
         interval=None,
         training=TrainingRecord(),
+        metadata=Metadata(),
+        baseline=None,
     )
 
 

@@ -12,6 +12,8 @@ import polars as pl
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.data.feature_columns import find_features, find_numbers
 from frameboost.data.sources import Source
+from frameboost.ensemble.baseline import Baseline
+from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.joins.star_sources import TableJoin
@@ -98,6 +100,10 @@ class Ensemble:
         The columns that are added to the margins of a row; None if margins are base margins and trees alone.
     training
         How it was trained, which is no matter to what it predicts.
+    metadata
+        Its name, and when and on what it was trained.
+    baseline
+        The shares of training rows in bins of the features and of the predictions, where they were computed.
     """
 
     loss: Loss
@@ -111,6 +117,8 @@ class Ensemble:
     joins: tuple[TableJoin, ...] = ()
     offset: Offset | None = None
     training: TrainingRecord = field(default_factory=TrainingRecord, compare=False)
+    metadata: Metadata = field(default_factory=Metadata, compare=False)
+    baseline: Baseline | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         trees, features = counted(len(self.trees), "tree"), counted(len(self.features), "feature")
@@ -271,5 +279,14 @@ class Ensemble:
 
     def rounds(self, start: int, stop: int) -> Ensemble:
         """Return the ensemble of the rounds from ``start`` up to, not including, ``stop``; they count from 0."""
+        if (start, stop) == (0, self.n_rounds) and self.interval is None:
+            return self
         n, training = self.trees_per_round, self.training.of_rounds(start, stop, self.n_rounds)
-        return replace(self, trees=self.trees[start * n : stop * n], interval=None, training=training)
+        return self.changed(trees=self.trees[start * n : stop * n], interval=None, training=training)
+
+    def changed(self, **fields: Any) -> Ensemble:
+        """Return the ensemble with other values of some fields, whose predictions are others.
+
+        So it has no version and no baseline.
+        """
+        return replace(self, metadata=self.metadata.of_another_model(), baseline=None, **fields)

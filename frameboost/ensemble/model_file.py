@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from hashlib import sha256
 from operator import lt
 from typing import Any, cast
 
@@ -30,7 +31,9 @@ from frameboost.checks.json_files import (
     to_text,
     to_ubjson,
 )
+from frameboost.ensemble.baseline import baseline_fields, read_baseline
 from frameboost.ensemble.ensemble import Ensemble, Labels, TrainingRecord
+from frameboost.ensemble.metadata import Metadata, metadata_fields, read_metadata
 from frameboost.ensemble.tree_file import read_float, read_tree_arrays, read_trees, tree_arrays, tree_fields, writable
 from frameboost.errors import FrameboostError, ModelFileError, ParameterError
 from frameboost.expressions.expression import Expression
@@ -53,7 +56,9 @@ from frameboost.trees.tree import (
     on_leaf_grid,
 )
 
-__all__ = ["BINARY_START", "FORMAT", "VERSION", "dump_binary", "dump_model", "read_model", "with_training"]
+__all__ = [
+    "BINARY_START", "FORMAT", "VERSION", "dump_binary", "dump_file", "dump_model", "model_hash", "read_model",
+]  # fmt: skip
 
 FORMAT = "frameboost"
 VERSION = 1
@@ -73,7 +78,9 @@ _FIELDS_BUT_TREES = (
     "interval",
     "joins",
     "offset",
+    "metadata",
     "training",
+    "baseline",
     "features",
 )
 _FIELDS = (*_FIELDS_BUT_TREES, "trees")
@@ -95,16 +102,31 @@ def dump_model(ensemble: Ensemble) -> str:
     return _text(ensemble, trees)
 
 
-def with_training(text: str, record: TrainingRecord) -> str:
-    """Return the text of a model file with the line of its training record, if it has one."""
-    fields = _training_fields(record)
-    return text.replace(_FEATURES, f'\n"training": {to_text(fields)},{_FEATURES}', 1) if fields else text
+def model_hash(ensemble: Ensemble) -> str:
+    """Return the SHA-256 of the text of a model file: the same for models that are equal."""
+    return sha256(dump_model(ensemble).encode("utf-8")).hexdigest()
+
+
+def dump_file(ensemble: Ensemble) -> str:
+    """Return the text of a model file with the lines of what does not make models different."""
+    return _with_records(dump_model(ensemble), ensemble)
+
+
+def _with_records(text: str, ensemble: Ensemble) -> str:
+    """Return the text of a model file with a line for each of its records: how it was trained, and on what."""
+    records = {
+        "metadata": metadata_fields(ensemble.metadata),
+        "training": _training_fields(ensemble.training),
+        "baseline": {} if ensemble.baseline is None else baseline_fields(ensemble.baseline),
+    }
+    lines = "".join(f"\n{to_text(key)}: {to_text(fields)}," for key, fields in records.items() if fields)
+    return text.replace(_FEATURES, lines + _FEATURES, 1)
 
 
 def dump_binary(ensemble: Ensemble) -> bytes:
     """Return the binary form of a model file."""
     trees = tree_arrays(TreeColumns.of(ensemble.trees), ensemble.loss.n_outputs)
-    return to_ubjson({_TEXT: with_training(_text(ensemble), ensemble.training), _TREES: trees})
+    return to_ubjson({_TEXT: _with_records(_text(ensemble), ensemble), _TREES: trees})
 
 
 def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
@@ -182,9 +204,12 @@ def read_model(data: bytes) -> Ensemble:
     joins = _read_joins(read_list(document, "joins")) if "joins" in document else ()
     offset = _offset(document["offset"], loss, names) if "offset" in document else None
     training = _read_training(document["training"]) if "training" in document else TrainingRecord()
+    metadata = read_metadata(document["metadata"]) if "metadata" in document else Metadata()
+    baseline = read_baseline(document["baseline"], features, loss.n_outputs) if "baseline" in document else None
     return Ensemble(
-        loss, parameters, features, base_margins, trees, calibration, labels, interval, joins, offset, training
-    )
+        loss, parameters, features, base_margins, trees, calibration, labels, interval, joins, offset, training,
+        metadata, baseline,
+    )  # fmt: skip
 
 
 def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:

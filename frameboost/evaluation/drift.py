@@ -11,14 +11,8 @@ import polars as pl
 
 from frameboost.binning.codes import code_expr
 from frameboost.checks.messages import listed, shown
-from frameboost.database.drift import (
-    MISSING,
-    SMALLEST_SHARE,
-    DriftBin,
-    feature_values,
-    open_exactly,
-    read_baseline,
-)
+from frameboost.database.drift import SMALLEST_SHARE, feature_values, open_exactly
+from frameboost.ensemble.baseline import MISSING, DriftBin, bins_of
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.types import Feature, column
@@ -79,7 +73,7 @@ def drift_frame(ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str
     ParameterError
         If the baseline is not of this model, or ``every`` is no period.
     """
-    bins = read_baseline(baseline, ensemble.features)
+    bins = bins_of(baseline, ensemble.features)
     features = [ensemble.features[number] for number in bins]
     source = open_exactly(data, features)
     if time not in source.names():

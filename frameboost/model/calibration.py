@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ def calibrated_ensemble(predictor: Predictor, data: Any, target: str, weight: st
     rows.check_classes(2, target)
     rises = bool(ensemble.parameters.get("monotone_constraints"))
     link = calibration_link(rows.predictions, rows.labels, rows.weights, method, rises=rises)
-    return replace(ensemble, calibration=link)
+    return ensemble.changed(calibration=link)
 
 
 def calibration_link(

@@ -9,21 +9,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
 import duckdb
 import polars as pl
 
-from frameboost.checks.arguments import anything, checked, column, columns, flag, name_of, slice_of_rounds, word
+from frameboost.checks.arguments import anything, checked, column, columns, flag, name_of, slice_of_rounds, whole, word
 from frameboost.compile.sql.forms import QueryArguments, with_query_options
+from frameboost.data.fingerprints import hash_of_rows
 from frameboost.data.written_files import write_bytes, write_text
 from frameboost.database.database_model import DatabaseModel, database_model
+from frameboost.database.drift import model_baseline
 from frameboost.database.registration import register
 from frameboost.database.star import Tables
+from frameboost.ensemble.baseline import Baseline
 from frameboost.ensemble.ensemble import Ensemble, TrainingRecord
-from frameboost.ensemble.model_file import dump_binary, dump_model, with_training
+from frameboost.ensemble.metadata import Metadata, check_tags, check_word
+from frameboost.ensemble.model_file import dump_binary, dump_file, dump_model, model_hash
 from frameboost.errors import ParameterError
 from frameboost.evaluation.evaluation import Evaluation, evaluate_model
 from frameboost.interop.to_xgboost import to_xgboost
@@ -276,6 +279,49 @@ class Model:
         0.0
         """
         return self._ensemble.training.best_score
+
+    @property
+    def metadata(self) -> Metadata:
+        """What tells the model from others: name, version and tags, when, on how many rows and by what it was trained.
+
+        `save` writes it, on a line of its own that `to_json` and `sha256` leave out, as it differs from run to run.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=1)
+        >>> model.metadata.rows, model.metadata.library, model.metadata.trained.tzname()
+        (2, 'frameboost 0.1.0', 'UTC')
+        """
+        return self._ensemble.metadata
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the text of `to_json`, which SQL files and reports have too.
+
+        Models that predict the same because they are equal have one hash, whatever their `metadata` and `baseline`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 8]}), "y", n_estimators=1)
+        >>> len(model.sha256), model.with_metadata(name="twins").sha256 == model.sha256
+        (64, True)
+        """
+        return self._digest
+
+    @property
+    def baseline(self) -> Baseline | None:
+        """The shares of rows in bins of each feature and of the predictions, of `with_baseline`; None without it.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> print(fb.fit(df, "y", n_estimators=1).baseline)
+        None
+        """
+        return self._ensemble.baseline
 
     @property
     def trees(self) -> pl.DataFrame:
@@ -911,6 +957,89 @@ class Model:
             groups=groups, training=training, dialect=dialect, title=title, base_margin=base_margin, time=time,
         )  # fmt: skip
 
+    # --- the same model with more about it ----------------------------------------------------------------------------
+
+    @checked(name=check_word, version=check_word, tags=anything)
+    def with_metadata(
+        self,
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        data: Any = None,
+    ) -> Model:
+        """Return the model with a name, a version, tags and a hash of its data; what is not passed stays as it is.
+
+        The model equals this one and has the same `sha256`. Other models made of it, such as slices, calibrated and
+        conformed ones, keep all but the version. Name and version are in what ``repr`` returns, in SQL files and
+        reports, and on request beside each score.
+
+        Parameters
+        ----------
+        name, version
+            Lines of text.
+        tags
+            Texts by name, which replace all tags.
+        data
+            The rows of training, as for `predict`; the metadata then has the SHA-256 of the names, types and values of
+            their columns, in order. Those of nested types are left out. 200,000 rows of 20 columns take some 60 ms.
+
+        Raises
+        ------
+        ParameterError
+            If one of them is not such a text.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1).with_metadata(name="price", version="3", tags={"team": "sales"})
+        >>> model
+        Model: reg:squarederror, 1 tree (depth 1, 2 leaves), 1 feature
+          price, version 3
+          x  int64
+        >>> model.metadata.tags
+        {'team': 'sales'}
+        """
+        if tags is not None:
+            check_tags(tags)
+        digest = None if data is None else hash_of_rows(data)
+        fields = {"name": name, "version": version, "tags": None if tags is None else dict(tags), "data": digest}
+        known: dict[str, Any] = {key: value for key, value in fields.items() if value is not None}
+        return Model(replace(self._ensemble, metadata=replace(self._ensemble.metadata, **known)))
+
+    @checked(bins=whole(2, 100))
+    def with_baseline(self, data: Any, bins: int = 10) -> Model:
+        """Return the model with the shares of rows in bins of each feature and of the predictions.
+
+        They become part of the model file, and are what `DatabaseModel.drift_query` compares a table with. The model
+        equals this one and has the same `sha256`. Other models made of it have no baseline, but for `conform`.
+
+        Parameters
+        ----------
+        data
+            As for `predict`, with the types of training and at least one row: the rows of training, or some ten
+            thousand of them, of which an index of drift is uncertain by 0.001.
+        bins
+            As for `DatabaseModel.baseline`.
+
+        Raises
+        ------
+        DataError
+            As `predict`; if the data has no rows.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0).with_baseline(df, bins=2)
+        >>> model.baseline.features.drop("category").rows()
+        [('x', -1, None, None, 0.0), ('x', 0, None, '3', 0.5), ('x', 1, '3', None, 0.5)]
+        >>> model.baseline.scores.drop("category").rows()[1:]
+        [('prediction', 0, None, '4.0', 0.5), ('prediction', 1, '4.0', None, 0.5)]
+        """
+        return Model(replace(self._ensemble, baseline=model_baseline(self._predictor, data, bins)))
+
     # --- other models made of this one --------------------------------------------------------------------------------
 
     @checked(rounds=slice_of_rounds)
@@ -1013,7 +1142,8 @@ class Model:
         """
         predictor = self._predictor.started_from(base_margin)
         interval = conformed_ensemble(predictor, data, target, coverage, groups).interval
-        return Model(replace(self._ensemble, interval=interval))
+        metadata = self._ensemble.metadata.of_another_model()
+        return Model(replace(self._ensemble, interval=interval, metadata=metadata))
 
     @checked()
     def refit(
@@ -1082,9 +1212,9 @@ class Model:
         return hash(self._digest)
 
     @cached_property
-    def _digest(self) -> bytes:
-        """The SHA-256 of the model file, which is cached, as the text of a large model is megabytes."""
-        return sha256(self.to_json().encode("utf-8")).digest()
+    def _digest(self) -> str:
+        """The hash, which is cached, as the text of a large model is megabytes."""
+        return model_hash(self._ensemble)
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy or pickle does not contain what is computed anew, such as the predictor's compiled trees.
@@ -1095,7 +1225,8 @@ class Model:
     def to_json(self) -> str:
         """Return the text of the model file (``docs/model-file.md``); equal models have equal texts.
 
-        It has all that scores. `save` adds how it was trained: `history`, `best_iteration`, `leaderboard`.
+        It has all that scores. `save` adds how it was trained: `history`, `best_iteration`, `leaderboard`, `metadata`
+        and `baseline`.
 
         Examples
         --------
@@ -1127,7 +1258,7 @@ class Model:
         if Path(path).suffix == ".ubj":
             write_bytes(path, dump_binary(self._ensemble))
         else:
-            write_text(path, with_training(self.to_json(), self._ensemble.training))
+            write_text(path, dump_file(self._ensemble))
 
     @checked()
     def to_xgboost(self, path: str | Path) -> None:

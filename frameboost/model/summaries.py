@@ -140,6 +140,7 @@ def summary(ensemble: Ensemble) -> str:
     interval, offset = interval_text(ensemble), ensemble.offset
     more = [] if offset is None else [f"  {offset.kind}: {', '.join(map(shortened, offset.names))}"]
     more += [] if interval is None else [f"  interval: {interval}"]
+    more += [f"  {shortened(title)}"] if (title := ensemble.metadata.title) else []
     return printable("\n".join([head, *more, *lines]))
 
 
@@ -213,6 +214,10 @@ def html_summary(
         rows.insert(2, ("interval", _escaped(interval, 200)))
     if hint:
         rows.insert(1, ("", _escaped(hint, 200)))
+    if title := ensemble.metadata.title:
+        rows.insert(0, ("name", _escaped(title, 200)))
+    if training := ensemble.metadata.training:
+        rows.append(("trained", _escaped(training, 200)))
     if line := _history(history, best_round):
         rows.append(("history", line))
     cell = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none"

@@ -42,7 +42,8 @@ _FEW_ROWS = 30  # of a period, whose metric is uncertain
 def drift(material: Material) -> Section:
     """Return the section of the drift since training."""
     parts = _unseen(material)
-    parts += _of_leaves(material) if material.training_rows is None else _of_features(material)
+    has_none = material.training_rows is None and material.model.baseline is None
+    parts += _of_leaves(material) if has_none else _of_features(material)
     return Section("drift", "Drift since training", parts)
 
 

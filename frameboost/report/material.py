@@ -149,7 +149,7 @@ class Material:
 
     @cached_property
     def baseline(self) -> pl.DataFrame | None:
-        """The bins of the features in training and their shares, None without the training rows.
+        """The bins of the features in training and their shares, None where neither rows nor the model have them.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class Material:
             If a feature has another type than in training, so that its bins are not known.
         """
         if self.training_rows is None:
-            return None
+            return None if self.model.baseline is None else self.model.baseline.features
         return self.model.database().baseline(
             self.training_rows.frame if isinstance(self.training_rows, FrameSource) else self.training_rows.relation
         )

@@ -6,7 +6,6 @@ of drift and of time have files of their own; the others are here, in the order 
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -372,18 +371,29 @@ def _sql(material: Material) -> Section:
 def _parameters(material: Material) -> Section:
     """Return what tells this model from another: the hash of its file, its parameters and features."""
     model = material.model
-    digest = hashlib.sha256(model.to_json().encode("utf-8")).hexdigest()
     usual = Parameters().shaping() | {"max_delta_step": 0.0}  # as `fit` fills it in
     changed = {name: value for name, value in model.parameters.items() if value != usual.get(name)}
     rest = {name: value for name, value in model.parameters.items() if name not in changed}
     parts = [
-        paragraph("SHA-256 of the model file: ", code(digest)),
+        facts(_metadata(model)),
         Raw("<h3>Parameters other than by default</h3>"),
         _values(changed) if changed else note("None that the model file holds."),
     ]
     if rest:
         parts += [Raw("<h3>By default</h3>"), _values(rest, kind="usual")]
     return Section("parameters", "Parameters and hash", [*parts, *_features(material)])
+
+
+def _metadata(model: Model) -> list[tuple[Any, Any]]:
+    """Return what the model is called, its hash, and when and on what it was trained."""
+    about = model.metadata
+    known = {
+        "name": about.title, "SHA-256 of the model": code(model.sha256), "trained": about.training,
+        "SHA-256 of the query": about.query and code(about.query),
+        "SHA-256 of the data": about.data and code(about.data),
+        **{f"tag {name}": text for name, text in about.tags.items()},
+    }  # fmt: skip
+    return [(shortened(name), text) for name, text in known.items() if text]
 
 
 def _values(values: Mapping[str, Any], kind: str = "") -> Raw:

@@ -15,6 +15,7 @@ from frameboost.data.sources import Source
 from frameboost.engines.choose import choose_engine, open_engine
 from frameboost.engines.contract import EngineRequest, RefitEngine
 from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters, shrinkage_of
@@ -73,10 +74,12 @@ def refitted(
         starts = zip(loss.margins, ensemble.base_margins, strict=True)
         rows.start_margins({name: plus(Expression(repr(base), ()), added.get(name)) for name, base in starts})
         trees = _Refitter(rows, ensemble, decay_rate, is_weighted=weight is not None).run()
+        trained = Metadata.of_training(rows.n_rows)
     base_margins, on_grid = on_leaf_grid(ensemble.base_margins, trees)
     return replace(
-        ensemble, base_margins=base_margins, trees=on_grid, interval=None, training=ensemble.training.without_rounds()
-    )
+        ensemble, base_margins=base_margins, trees=on_grid, interval=None, training=ensemble.training.without_rounds(),
+        metadata=replace(trained, name=ensemble.metadata.name, tags=ensemble.metadata.tags), baseline=None,
+    )  # fmt: skip
 
 
 def _why_not(ensemble: Ensemble) -> str | None:

@@ -14,11 +14,14 @@ import polars as pl
 from frameboost.api import fit, plan_with
 from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.checks.messages import shown
+from frameboost.data.fingerprints import hash_of_query
 from frameboost.data.held_out import LastRows, fold_parts
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, LocalSource
+from frameboost.database.drift import model_baseline
 from frameboost.ensemble.averaging import average
 from frameboost.ensemble.ensemble import Ensemble, Labels
+from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.fold_models import for_several_fits
@@ -28,6 +31,7 @@ from frameboost.metrics.metric import metrics_of
 from frameboost.model.conformal import rows_needed
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters
+from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores, require_numba
 from frameboost.schema.types import column
@@ -41,6 +45,8 @@ _BINARY = "binary:logistic"
 # Up to so many values several fits run side by side.
 _MAX_VALUES_AT_ONCE = 2**22
 _LAST_ROWS = "last 20%"
+# At least so many rows, where there are, are those of the model's baseline: an index of drift is uncertain by 0.001.
+_ROWS_OF_BASELINE = 10_000
 _CHECKPOINT_EVERY = inspect.signature(fit).parameters["checkpoint_every"].default
 # Engines and arguments that leaves with slopes go with and don't go with; ``linear_tree`` is for all fits, or none.
 _WITH_SLOPES = ("auto", "numba", "polars", "duckdb")
@@ -111,7 +117,7 @@ def auto(
     Returns
     -------
     Model
-        `Model.leaderboard` has what was tried.
+        `Model.leaderboard` has what was tried, `Model.baseline` the shares of some ten thousand rows.
 
     Raises
     ------
@@ -182,7 +188,10 @@ def auto(
     board = _leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
     hint = f"target {shown(target)} is 0 or 1, taken for two classes; objective='reg:squarederror' predicts a number"
     joins = recorded_joins(planned.data, ensemble.read_names)
-    ensemble = replace(ensemble, labels=planned.labels, interval=interval, joins=joins)
+    metadata = replace(Metadata.of_training(n_rows), query=hash_of_query(data))
+    ensemble = replace(ensemble, labels=planned.labels, interval=interval, joins=joins, metadata=metadata)
+    some = rows.to_frame(ensemble.read_names).gather_every(max(1, n_rows // _ROWS_OF_BASELINE))
+    ensemble = replace(ensemble, baseline=model_baseline(Predictor(ensemble), some.collect(), 10))
     return Model(ensemble, leaderboard=board, hint=hint if is_assumed else "")
 
 

@@ -30,7 +30,7 @@ from tests.support.cases import cases
 def test_training_gives_the_model_of_python(here, capsys, data):
     line = f"train {data} --target arr_delay --features carrier,dep_delay --n-estimators 4 --max-depth 3 -o m.json"
     assert main(line.split()) == 0
-    assert Path("m.json").read_bytes() == Path("delay.json").read_bytes()
+    assert fb.load("m.json") == fb.load("delay.json")
     *facts, seconds, file = capsys.readouterr().out.splitlines()
     assert facts == [
         "objective  reg:squarederror, as target 'arr_delay' is numeric",
@@ -105,7 +105,7 @@ def test_train_goes_on_from_a_checkpoint(here, capsys):
         assert main([*line.split(), "--n-estimators", str(number)]) == 0
         _, *lines = Path("fit.json").read_text().splitlines()
         assert [len(json.loads(each)["rounds"]) for each in lines] == writes
-    assert Path("m.json").read_bytes() == Path("delay.json").read_bytes()
+    assert fb.load("m.json") == fb.load("delay.json")
     assert main([*line.split(), "--n-estimators", "4", "--subsample", "0.5"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
 

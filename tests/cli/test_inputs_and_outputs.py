@@ -52,7 +52,7 @@ def test_training_from_standard_input_gives_the_model_of_python(here, capsys, mo
     give(monkeypatch, written("csv"))
     line = "train - --target arr_delay --features carrier,dep_delay --n-estimators 4 --max-depth 3 -o m.json"
     assert call(line) == 0
-    assert Path("m.json").read_bytes() == Path("delay.json").read_bytes()
+    assert fb.load("m.json") == fb.load("delay.json")
     assert "400 to train on" in capsys.readouterr().out
 
 

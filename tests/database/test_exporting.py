@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.ensemble.model_file import dump_file
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.custom import foreign_loss
 from frameboost.schema.types import Feature, FeatureType
@@ -85,13 +86,11 @@ def test_the_head_says_what_the_file_is(tmp_path):
         '--          "s": string, TEXT',
     ]
     assert "\n".join(lines[6:]) == model.query("orders", "postgres", keep=["id"]) + ";"
-    model.save(tmp_path / "m.json")
-    assert hashlib.sha256((tmp_path / "m.json").read_bytes()).hexdigest() in lines[1]
     assert path.read_bytes().endswith(b";\n") and b"\r" not in path.read_bytes()
 
 
 @cases("trained, lines", [
-    (None, []), (dt.date(2026, 11, 21), ["-- trained  2026-11-21"]),
+    (dt.date(2026, 11, 21), ["-- trained  2026-11-21"]),
     (dt.datetime(2026, 11, 21, 7, 30, tzinfo=dt.UTC), ["-- trained  2026-11-21T07:30:00+00:00"]),
     ("*/ DROP TABLE t; --", ["-- trained  */ DROP TABLE t; --"]),
 ])  # fmt: skip
@@ -99,6 +98,19 @@ def test_when_it_was_trained(tmp_path, trained, lines):
     model, _ = small()
     model.database().to_sql(tmp_path / "m.sql", "t", trained=trained)
     assert [line for line in (tmp_path / "m.sql").read_text().splitlines() if line.startswith("-- trained")] == lines
+
+
+def test_the_head_has_the_metadata(tmp_path):
+    model, _ = small()
+    called = model.with_metadata(name="ü ${HOME}; --", version="v'3", tags={"team": 'a"b', "cost": "&1"})
+    called.database("postgres").to_sql(tmp_path / "m.sql", "orders", keep=["id"])
+    lines = (tmp_path / "m.sql").read_text().splitlines()
+    moment = called.metadata.trained.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert lines[2:5] == [
+        r'-- called   name "\u00fc \u0024\u007bHOME\u007d\u003b --", version "v\u00273"',
+        f"-- trained  {moment} on 6 rows by frameboost {fb.__version__}",
+        r'-- tags     "cost": "\u00261", "team": "a\u0022b"',
+    ]
 
 
 @cases("trained", [2026, 1.5, b"x", ["a"], "a\nb", "a\rb", "a\u2028b", "a\x85b", "\0", "a\tb", True])
@@ -197,7 +209,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
     with ThreadPoolExecutor(1) as pool:
         read = pool.submit(pipe.read_text)
         model.save(pipe)
-        assert read.result() == model.to_json()
+        assert read.result() == dump_file(model.ensemble)
     assert pipe.is_fifo()
     assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
 

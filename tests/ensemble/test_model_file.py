@@ -94,7 +94,7 @@ def test_a_failed_save_leaves_the_old_file(models, tmp_path, monkeypatch):
     path = tmp_path / "m.json"
     models[0].save(path)
     before = path.read_bytes()
-    monkeypatch.setattr(fb.Model, "to_json", lambda self: "half\udc00")  # can't be encoded
+    monkeypatch.setattr("frameboost.model.model.dump_file", lambda ensemble: "half\udc00")  # can't be encoded
     with pytest.raises(UnicodeEncodeError):
         models[1].save(path)
     assert path.read_bytes() == before

@@ -38,6 +38,7 @@ def test_work_is_counted_until_the_kernel_is_worth_compiling_or_is_compiled(monk
 # Numba says which kernels it compiles: those that no cache has.
 _FIRST_FIT = """
 import json, sys
+from pathlib import Path
 import polars as pl
 import frameboost as fb
 from numba.core import event
@@ -52,7 +53,7 @@ class Listener(event.Listener):
 event.register("numba:compile", Listener())
 rows = pl.read_parquet(sys.argv[1])
 model = fb.fit(rows, "y", engine=sys.argv[2], n_estimators=int(sys.argv[3]), verbose=False)
-model.save(sys.argv[4])
+Path(sys.argv[4]).write_text(model.to_json())
 print(json.dumps(compiled))
 """
 
