@@ -33,22 +33,35 @@ from frameboost.compile.sql.sql_model import OffsetColumn, SqlModel
 from frameboost.compile.sql.stages import TableSource
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.written_files import write_text
-from frameboost.database.drift import baseline_frame, drift_query
+from frameboost.database.dbt_files import (
+    DbtColumn,
+    DbtModel,
+    DbtQuery,
+    Materialization,
+    check_dbt_names,
+    relation,
+    values_test,
+)
+from frameboost.database.drift import baseline_frame, drift_query, drift_tests
 from frameboost.database.explanations import explanation_query
-from frameboost.database.files import DbtQuery, Materialization, check_dbt_names, header, write_dbt
+from frameboost.database.files import header
 from frameboost.database.star import StarTables, Tables, star_tables
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.metadata import metadata_fields
+from frameboost.ensemble.model_file import model_hash
 from frameboost.errors import ParameterError
 from frameboost.losses.loss import EXPOSURE
 from frameboost.losses.outputs import OutputName, ScoreName, leaf_output
-from frameboost.schema.types import Feature
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import refuse_linear
 
 __all__ = ["DatabaseModel", "database_model", "read_columns", "source_model"]
 
 _FORM = word(*FORMS)
+# The population stability index above which a dbt test fails.
+_DRIFTED = 0.25
 # What drivers take for parameters in any text, in strings as well, and how it is escaped. `sqlalchemy.text` takes the
 # backslash off each ``\:word`` that no colon follows. So all colons get one, but for those of a cast behind a quote or
 # a bracket.
@@ -463,17 +476,30 @@ class DatabaseModel:
             )
         write_text(path, text)
 
-    @checked(name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"))
+    @checked(
+        name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"),
+        contract=anything,
+    )  # fmt: skip
     def to_dbt(
         self, folder: str | Path, name: str, source: str, *, keep: Sequence[str] | None = None,
         output: ScoreName = "mean", form: Form = "auto", trained: dt.date | str | None = None,
         materialized: str | None = None, unique_key: str | Sequence[str] | None = None, where: str | None = None,
+        contract: bool | Mapping[str, str] = False, baseline: pl.DataFrame | None = None,
     ) -> list[Path]:  # fmt: skip
         """Write the model into a dbt project, and return the paths of the files.
 
-        ``models/<name>.sql`` scores the dbt model ``source``, ``models/<name>.yml`` describes it, and
-        ``macros/<name>.sql`` has ``<name>_query(relation)``, the query over any relation, and, where the model is one
-        expression, ``<name>()``. Files of these names are replaced.
+        - ``models/<name>.sql`` scores ``source``. Its ``meta`` has the model's hash (`frameboost.Model.sha256`) and
+          metadata.
+        - ``models/<name>.yml`` describes it, with the types of predictions and a test that none is NULL.
+        - ``macros/<name>.sql`` has ``<name>_query(relation)``, the query over any relation, and, where the model is one
+          expression, ``<name>()``.
+        - ``tests/<name>_values.sql`` returns predictions that the model can't have, such as probabilities above 1,
+          where there are such.
+        - ``tests/<name>_drift.sql`` returns the features of ``source`` that differ from ``baseline``.
+
+        Files that `to_dbt` wrote before are replaced, wherever in the project they have been moved to, and those that
+        the model has no more are removed. The description is merged with the one that is there: columns, tests,
+        comments and keys that people have added stay, and so do descriptions that they have changed.
 
         A model that is more than one query of the database may be is a chain of dbt models, of which ``<name>`` is the
         last: ``<name>_part_1`` scores the source with some of the trees, ``<name>_part_2`` adds others. There are no
@@ -482,9 +508,12 @@ class DatabaseModel:
         Parameters
         ----------
         folder
-            The project's folder.
-        name, source
-            The names of the new dbt model and of the one to score: letters, digits and underscores.
+            The project's folder, with ``dbt_project.yml``, which says where models, macros and tests are. To read YAML
+            takes ruamel.yaml: ``pip install 'frameboost[dbt]'``. A folder without it has dbt's default folders.
+        name
+            The name of the new dbt model: letters, digits and underscores.
+        source
+            What is scored: a dbt model, ``"stg_orders"``, or a source and its table, ``"raw.orders"``.
         keep, output, form
             As in `query`.
         trained
@@ -497,12 +526,21 @@ class DatabaseModel:
             Of ``"incremental"``, one or both. ``unique_key``: the columns of the rows' key; a later run replaces
             the rows that it scores again. ``where``: a condition on the rows that a later run scores, SQL that may have
             Jinja in it: ``"loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})"``.
+        contract
+            Whether dbt enforces the names and types of all columns (``contract: {enforced: true}``). Types of
+            predictions and features are the model's; a dict has those of other columns in ``keep``:
+            ``{"id": "BIGINT"}``.
+        baseline
+            For the test of drift: the frame that `baseline` returned, by default that of the model
+            (`frameboost.Model.with_baseline`); without one there is no such test. It fails for features whose
+            population stability index is above 0.25, and for all of them where ``source`` has no rows.
 
         Raises
         ------
         ParameterError
-            As `query`; if dbt does not take a name; if a chain is to be ephemeral; if an incremental model has neither
-            ``unique_key`` nor ``where``, so that each run would append all rows.
+            As `query`; if dbt does not take a name, or the project has it already and `to_dbt` did not write it; if a
+            chain is to be ephemeral; if an incremental model has neither ``unique_key`` nor ``where``, so that each run
+            would append all rows; if a contract lacks the type of a column. Nothing is written then.
 
         Examples
         --------
@@ -513,19 +551,20 @@ class DatabaseModel:
         >>> [f"{path.parent.name}/{path.name}" for path in paths]
         ['models/scored_orders.sql', 'models/scored_orders.yml', 'macros/scored_orders.sql']
         """
-        for argument, text in {"name": name, "source": source, "materialized": materialized or "view"}.items():
-            check_dbt_names(argument, text)
+        check_dbt_names("name", name)
+        check_dbt_names("materialized", materialized or "view")
+        rows = relation("source", source)
         chosen = Materialization.checked(materialized, unique_key, where, keep)
         # Placeholders for the relations, which dbt fills in: of the rows, and of the dimensions.
         stand_in = secrets.token_hex(16)
         joined = {secrets.token_hex(16): table for table in (self.star.table_names if self.star else ())}
-        check_dbt_names("tables", *joined.values())
+        refs = {self.dialect.quote(token): relation("tables", table) for token, table in joined.items()}
         star = None if self.star is None else self.star.called({table: name for name, table in joined.items()})
+        model = replace(self, star=star)
         condition = f"{secrets.token_hex(16)} IS NULL"  # replaced by the condition on the rows of later runs
-        refs = {self.dialect.quote(token): table for token, table in joined.items()}
         query = DbtQuery("", self.dialect.quote(stand_in), refs, condition)
         options, head = QueryOptions(keep, where=condition, output=output, form=form), self._header(trained, output)
-        scoring = replace(self, star=star)._scoring(Destination(), stand_in, options)
+        scoring = model._scoring(Destination(), stand_in, options)
         text, too_much = scoring.fitting()
         too_much = too_much or exceeded_limit(head + text, [], self.dialect, in_one=False, of_view=True)
         if too_much and (not text or materialized == "view"):
@@ -538,8 +577,24 @@ class DatabaseModel:
                 expression = None if output == "leaf" else self._expression(output)
             except ParameterError:  # several values, or too large for one expression: only the query is written
                 expression = None
-        columns = dict.fromkeys(scoring.model.value_columns("prediction"), f"{output} of the model")
-        return write_dbt(folder, source, head, queries, expression, columns, made, self.dialect)
+        tests = {}
+        if test := values_test(scoring.model, options.name, self.ensemble.loss, output):
+            tests["values"] = test, relation("name", name)
+        if baseline is None and self.ensemble.baseline is not None:
+            baseline = self.ensemble.baseline.features
+        if baseline is not None:
+            texts = drift_tests(model._source(stand_in), baseline, self.columns, self.dialect, _DRIFTED)
+            ends = ["drift"] if len(texts) == 1 else [f"drift_{number}" for number in range(1, len(texts) + 1)]
+            tests |= {
+                end: (replace(query, text=text, condition=""), rows) for end, text in zip(ends, texts, strict=True)
+            }
+        meta = {"sha256": model_hash(self.ensemble), **metadata_fields(self.ensemble.metadata)}
+        if trained is not None:
+            meta["trained"] = str(trained)
+        columns = self._dbt_columns(scoring.model, options, contract, source)
+        has_contract = contract is not False
+        written = DbtModel(queries, rows, head, expression, columns, made, meta, tests, self.dialect, has_contract)
+        return written.write(folder)
 
     def _dbt_chain(
         self, name: str, scoring: ScoringQuery, query: DbtQuery, made: Materialization, n_bytes: int, why: str
@@ -557,9 +612,50 @@ class DatabaseModel:
         of_all_rows = replace(scoring, options=replace(options, where=None))
         *parts, last = of_all_rows.chain(most - n_bytes, lambda number: self.dialect.quote(f"{token}_{number}"))
         names = {f"{token}_{number}": f"{name}_part_{number}" for number in range(1, len(parts) + 1)}
-        refs = {**query.refs, **{self.dialect.quote(called): part for called, part in names.items()}}
+        refs = {**query.refs, **{self.dialect.quote(called): relation("name", part) for called, part in names.items()}}
         texts = zip([*names.values(), name], [*parts, f"{last}\nWHERE {query.condition}"], strict=True)
         return {each: replace(query, text=text, refs=refs) for each, text in texts}
+
+    def _dbt_columns(
+        self, model: SqlModel, options: QueryOptions, contract: bool | Mapping[str, str], source: str
+    ) -> dict[str, DbtColumn]:
+        """Return the columns that a description has: those of the values, and with a contract all others before them.
+
+        Raises
+        ------
+        ParameterError
+            If the contract lacks the type of a column.
+        """
+        types = contract if isinstance(contract, Mapping) else {}
+        if not isinstance(contract, bool | Mapping) or not all(isinstance(t, str) and t for t in types.values()):
+            raise ParameterError(
+                "contract must be True or False, or a dict of the types of columns in keep ({'id': 'BIGINT'}), not "
+                f"{shown(contract)}"
+            )
+        columns = {}
+        if contract is not False:
+            if options.keep is None:
+                raise ParameterError("contract needs keep, the columns to return: their names are part of it")
+            if others := [name for name in types if name not in options.keep]:
+                raise ParameterError(f"contract has a type of {listed(others)}, which keep does not have")
+            read = {column.name: column.feature.type for column in read_columns(self, options.output)}
+            for name in options.keep:
+                quoted = self.dialect.quote(name)
+                known = types.get(name) or (self.dialect.type_of(read[quoted]) if quoted in read else None)
+                if known is None:
+                    raise ParameterError(
+                        f"contract needs the type of column {shown(name)}, which is none of the model's: "
+                        f"contract={{{shown(name)}: 'BIGINT'}}, with the type that it has in {self.dialect.name}"
+                    )
+                columns[name] = DbtColumn(f"column of {source}", known)
+        of_values = {True: "int64", False: "float64"}[model.output.is_class]
+        if model.output.labels:
+            is_text = all(isinstance(label, str) for label in model.output.labels.values())
+            of_values = "string" if is_text else "boolean"
+        type_ = self.dialect.type_of(FeatureType(of_values))
+        is_filled = self.ensemble.offset is None  # where that is NULL, so is the prediction
+        described = DbtColumn(f"{options.output} of the model", type_, is_filled)
+        return {**columns, **dict.fromkeys(model.value_columns(options.name), described)}
 
     # --- what several of these need -----------------------------------------------------------------------------------
 

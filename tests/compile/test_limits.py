@@ -258,7 +258,8 @@ def rendered(folder: Path, name: str = "a", *, is_incremental: bool = False) -> 
         "config": lambda **how: seen.update(how) or "", "ref": lambda name: name, "this": "a",
         "is_incremental": lambda: is_incremental,
     }  # fmt: skip
-    return seen, environment.from_string((folder / "models" / f"{name}.sql").read_text(encoding="utf-8")).render()
+    text = environment.from_string((folder / "models" / f"{name}.sql").read_text(encoding="utf-8")).render()
+    return {key: value for key, value in seen.items() if key != "meta"}, text
 
 
 def config_of(folder: Path) -> dict:
