@@ -253,9 +253,12 @@ class DbtModel:
         files[path] = text
         if len(self.queries) == 1:
             files[project.place(MACRO, name, [name, f"{name}_query"])] = self._macros()
+        # What follows a resource waits for its tests. So a test of the source is one of the scores too: else it would
+        # keep them from being made.
+        start = f"{WRITTEN}\n-- depends_on: {{{{ {relation('name', name)} }}}}\n{_in_jinja(self.head)}"
         for end, (query, table) in self.tests.items():
             test = f"{name}_{end}"
-            files[project.place(TEST, test, [test])] = f"{WRITTEN}\n{_in_jinja(self.head)}{query.over(table)}\n"
+            files[project.place(TEST, test, [test])] = f"{start}{query.over(table)}\n"
         of_before = {MODEL: rf"{name}_part_\d+", MACRO: name, TEST: rf"{name}_{_TESTS}"}
         stale = [path for kind, stems in of_before.items() for path in project.written(kind, re.compile(stems))]
         for path, text in files.items():

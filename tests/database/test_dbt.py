@@ -2,8 +2,10 @@
 
 import datetime as dt
 import hashlib
+import json
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -15,11 +17,15 @@ import pytest
 import frameboost as fb
 from frameboost.database.dbt_project import WRITTEN
 from frameboost.ensemble.metadata import metadata_fields
+from frameboost.joins.star import Star
 from frameboost.losses.custom import foreign_loss
+from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
+from tests.support.dbt import run_dbt
 from tests.support.exported import named, scored, small, table_of, with_categories
 from tests.support.hostile import HOSTILE_NAMES
 from tests.support.models import model_of_parts
+from tests.support.warehouses import databases, open_warehouse
 
 TEMPLATES = [
     "{{ x }}", "{% raw %}", "{# c #}", "{{", "{{{", "{{{{ a }}}}", "{%", "{%-", "{#", "#}", "%}", "}}", "{{-", "{",
@@ -584,3 +590,136 @@ def test_a_description_of_ours_that_nobody_has_changed_becomes_the_new_one(tmp_p
         new.to_dbt(tmp_path, "scored", "orders", keep=["id"])
         merged = (tmp_path / "models" / "scored.yml").read_text()
         assert merged.startswith(text.rstrip()[:-10]) and '  - name: "scored"\n    description: "A gradient' in merged
+
+
+# --- dbt --------------------------------------------------------------------------------------------------------------
+
+LABELS = ["it's %s", 'a"b', "{{ 1 + 1 }}", "a: 日本", "a\nDROP TABLE t; --", "yes"]
+PROJECT = {
+    "dbt_project.yml": "name: shop\nprofile: shop\nmodel-paths: [models]\ntest-paths: [checks]\n",
+    "models/staging/_sources.yml": "sources:\n  - name: raw\n    schema: \"{{ env_var('RAW') }}\"\n    tables:\n"
+    "      - name: orders\n      - name: dear-orders\n      - name: none\n      - name: kinds\n",
+    "models/staging/stg_orders.sql": "select * from {{ source('raw', 'orders') }}\n",
+    "models/marts/late.sql": "select id, {{ days() }} as days from {{ ref('stg_orders') }}\n",
+}
+
+
+@cache
+def shop_models() -> tuple[pl.DataFrame, pl.DataFrame, Star, dict[str, fb.Model]]:
+    """Return rows, those of a dimension, both joined, and models."""
+    rng, n = np.random.default_rng(3), 300
+    rows = pl.DataFrame({
+        "kind": (["a", "it's {{ x }}", None, "c"] * n)[:n], "price": rng.normal(size=n), "label": (LABELS * n)[:n],
+    })  # fmt: skip
+    price, is_a = pl.col("price"), (pl.col("kind") == "a").fill_null(value=False)
+    rows = rows.with_columns(days=price * 3 + is_a, is_late=price > 0)
+    kinds, features = pl.DataFrame({"kind": ["a", "c"], "size": [1, 2]}), ["kind", "price"]
+    star = fb.join(rows, kinds, on="kind", prefix="kind.", name="raw.kinds")
+    return rows, kinds, star, {
+        "labels": fb.fit(rows, "label", features=features, n_estimators=2).with_baseline(rows),
+        "days": fb.fit(rows, "days", features=features, n_estimators=40),
+        "late_orders": fb.fit(rows, "is_late", features=features, n_estimators=3).with_baseline(rows),
+        "by_kind": fb.fit(star, "days", features=["price", "kind.size"], n_estimators=3),
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("database", databases("duckdb", "postgres"))
+def test_dbt_builds_and_tests_the_project_and_generates_its_docs(database, tmp_path):
+    rows, kinds, star, models = shop_models()
+    how = {"keep": ["id"], "contract": {"id": "BIGINT"}}
+    of = {name: model.database(database) for name, model in models.items()}
+    shop = tmp_path / "shop"
+    write(shop, PROJECT)
+    of["labels"].to_dbt(shop, "labels", "raw.orders", output="probability", materialized="table", **how)
+    of["labels"].to_dbt(shop, "classes", "stg_orders", output="class", **how)
+    of["days"].to_dbt(shop, "days", "stg_orders", keep=["id"])
+    small_steps = models["days"].database(database, limits={"text": 20_000})
+    steps = small_steps.to_dbt(shop, "days_in_steps", "stg_orders", materialized="incremental", unique_key="id", **how)
+    assert len(steps) > 3
+    of["late_orders"].to_dbt(shop, "late_orders", "stg_orders")
+    of["late_orders"].to_dbt(shop, "of_dear_orders", "raw.dear-orders", keep=["id", "price"], contract={"id": "BIGINT"})
+    of["late_orders"].to_dbt(shop, "of_none", "raw.none", keep=["id"])
+    of["by_kind"].to_dbt(shop, "by_kind", "raw.orders", keep=["id"])
+
+    query, environment = load_shop(database, shop, {
+        "orders": rows, "dear-orders": rows.with_columns(pl.col("price") + 3), "none": rows.clear(), "kinds": kinds,
+    })  # fmt: skip
+    more = ["run --select days_in_steps", "docs generate"] if database == "duckdb" else []
+    build, *others = run_dbt(shop, "build", *more, **environment)
+    assert [done["error"] for done in (build, *others)] == [None] * (1 + len(more))
+    nodes = build["nodes"]
+    assert {node: message for node, (status, message) in nodes.items() if status not in ("success", "pass")} == {
+        "test.shop.of_dear_orders_drift": "Got 1 result, configured to fail if != 0",
+        "test.shop.of_none_drift": "Got 2 results, configured to fail if != 0",
+    }
+    written = {f"test.shop.{name}" for name in ("labels_drift", "labels_values", "classes_values")}
+    assert {*written, "model.shop.late", "model.shop.days_in_steps_part_1"} <= nodes.keys()
+    assert sum(node.startswith("test.shop.not_null_labels") for node in nodes) == len(LABELS)
+
+    def found(model: str) -> np.ndarray:
+        table = pl.DataFrame(query(f"SELECT * FROM {model} ORDER BY id"), orient="row")
+        return table[:, 1:].to_numpy().squeeze()
+
+    np.testing.assert_allclose(found("labels"), models["labels"].predict(rows, "probability").to_numpy(), rtol=1e-14)
+    assert found("classes").tolist() == models["labels"].predict(rows, "class").to_list()
+    expected = models["days"].predict(rows).to_list()
+    assert found("days").tolist() == found("days_in_steps").tolist() == found("late").tolist() == expected
+    assert found("by_kind").tolist() == models["by_kind"].predict(star).to_list()
+
+    nodes = json.loads((shop / "target" / "manifest.json").read_text())["nodes"]
+    scores = nodes["model.shop.labels"]
+    assert scores["config"]["contract"]["enforced"] is True
+    assert scores["meta"]["frameboost"]["sha256"] == models["labels"].sha256
+    assert scores["depends_on"]["nodes"] == ["source.shop.raw.orders"]
+    assert scores["description"].startswith("A gradient boosted model")
+    if not more:
+        return
+    catalog = json.loads((shop / "target" / "catalog.json").read_text())["nodes"]["model.shop.labels"]["columns"]
+    assert list(catalog) == ["id", *(f"prediction_{label}" for label in models["labels"].classes)]
+    assert {column["type"].lower() for column in catalog.values()} == {"bigint", "double", "double precision"} & {
+        "bigint", of["labels"].dialect.type_of(FeatureType("float64")).lower(),
+    }  # fmt: skip
+
+
+def load_shop(database: str, shop: Path, tables: dict[str, pl.DataFrame]):
+    """Return a function that runs a query in the database of the project, and the environment for dbt.
+
+    The tables have a column ``id``.
+    """
+    tables = {name: frame.with_row_index("id").cast({"id": pl.Int64}) for name, frame in tables.items()}
+    if database == "duckdb":
+        path = shop / "shop.duckdb"
+        with duckdb.connect(path) as con:
+            con.execute("CREATE SCHEMA raw")
+            for name, frame in tables.items():
+                con.register("arrived", frame)
+                con.execute(f'CREATE TABLE raw."{name}" AS FROM arrived')
+        profile = {"type": "duckdb", "path": str(path), "schema": "main"}
+
+        def query(sql: str) -> list[tuple]:
+            with duckdb.connect(path, read_only=True) as con:
+                return con.execute(sql).fetchall()
+    else:
+        server = open_warehouse("postgres")
+        server.run("DROP SCHEMA IF EXISTS raw CASCADE; DROP SCHEMA IF EXISTS dbt CASCADE; CREATE SCHEMA raw")
+        types = {pl.Int64: "BIGINT", pl.Float64: "DOUBLE PRECISION", pl.String: "TEXT", pl.Boolean: "BOOLEAN"}
+        for name, frame in tables.items():
+            columns = ", ".join(f'"{column}" {types[kind.base_type()]}' for column, kind in frame.schema.items())
+            server.run(f'CREATE TABLE raw."{name}" ({columns})')
+            places = ", ".join(["%s"] * frame.width)
+            with server.con.cursor() as cursor:
+                cursor.executemany(f'INSERT INTO raw."{name}" VALUES ({places})', frame.rows())
+        uri = server.server.get_uri()
+        profile = {
+            "type": "postgres", "host": uri.partition("host=")[2], "port": 5432, "user": "postgres",
+            "password": "", "dbname": "postgres", "schema": "dbt",
+        }  # fmt: skip
+
+        def query(sql: str) -> list[tuple]:
+            with server.con.transaction():
+                server.run("SET LOCAL search_path TO dbt")
+                return server.rows(sql)
+
+    write(shop, {"profiles.yml": json.dumps({"shop": {"target": "t", "outputs": {"t": {**profile, "threads": 2}}}})})
+    return query, {"RAW": "raw"}

@@ -25,7 +25,7 @@ for command in json.loads(sys.argv[1]):
     results = getattr(done.result, "results", None) or []
     found.append({
         "error": done.exception and str(done.exception),
-        "nodes": {r.node.name: [str(r.status), r.message] for r in results if hasattr(r, "node")},
+        "nodes": {r.node.unique_id: [str(r.status), r.message] for r in results if hasattr(r, "node")},
     })
 json.dump(found, open(sys.argv[2], "w"))
 """
@@ -44,7 +44,7 @@ def _python() -> Path:
 
 
 def run_dbt(project: Path, *commands: str, **environment: str) -> list[dict[str, Any]]:
-    """Return of each command of dbt its error and the status and message of each node.
+    """Return of each command of dbt its error and the status and message of each node by its id.
 
     What is deprecated is an error.
     """
