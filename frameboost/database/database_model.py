@@ -7,12 +7,13 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
 import polars as pl
 
-from frameboost.checks.arguments import anything, checked, column, condition_on_rows, name_of, table, whole, word
+from frameboost.checks.arguments import anything, checked, column, condition_on_rows, flag, name_of, table, whole, word
 from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.compile.sql.conditions import FeatureColumn, find_columns
 from frameboost.compile.sql.forms import (
@@ -42,6 +43,7 @@ from frameboost.database.dbt_files import (
     relation,
     values_test,
 )
+from frameboost.database.deployment import deploy_statements, path_of, point_statements, script
 from frameboost.database.drift import baseline_frame, drift_query, drift_tests
 from frameboost.database.explanations import explanation_query
 from frameboost.database.files import header
@@ -62,6 +64,8 @@ __all__ = ["DatabaseModel", "database_model", "read_columns", "source_model"]
 _FORM = word(*FORMS)
 # The population stability index above which a dbt test fails.
 _DRIFTED = 0.25
+# Of a hash, in the names of deployments.
+_DIGITS = 8
 # What drivers take for parameters in any text, in strings as well, and how it is escaped. `sqlalchemy.text` takes the
 # backslash off each ``\:word`` that no colon follows. So all colons get one, but for those of a cast behind a quote or
 # a bracket.
@@ -179,17 +183,28 @@ class DatabaseModel:
         """
         return self._for_driver(self._statement(Destination(), table, QueryOptions(**options)))
 
-    @checked(view=name_of("the name of a view"), form=_FORM, where=condition_on_rows)
+    @checked(view=name_of("the name of a view"), replace=flag, form=_FORM, where=condition_on_rows)
     @with_query_options
-    def create_view_sql(self, view: str, table: str, **options: Unpack[QueryArguments]) -> str:
+    def create_view_sql(
+        self, view: str, table: str, *, replace: bool = False, **options: Unpack[QueryArguments]
+    ) -> str:  # fmt: skip
         """Return a statement that makes a view of a table with predictions; the other arguments are those of `query`.
 
         Some databases take less text for a view than for a query (``docs/dialects.md``).
 
+        Parameters
+        ----------
+        view, table
+            The names of the view and of the table to score.
+        replace
+            Whether to replace a view of that name, so that grants and other views that read it stay. PostgreSQL and
+            Redshift keep the columns of the view: new ones come last in PostgreSQL, and Redshift takes none.
+
         Raises
         ------
         ParameterError
-            As `query`; if no form of the query fits into a view, with the sizes.
+            As `query`; if no form of the query fits into a view, with the sizes; if a view is replaced by more than one
+            statement (SQLite, Databricks), as those of `deploy_statements` are.
 
         Examples
         --------
@@ -202,13 +217,32 @@ class DatabaseModel:
          + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END) AS "prediction"
         FROM "orders"
         """
-        destination = Destination("view", self.dialect.quote_path(view))
+        if replace and len(self.dialect.statements.replace_view) > 1:
+            raise ParameterError(
+                f"{self.dialect.name} has no statement that replaces a view and keeps what belongs to it; take "
+                "deploy_statements, which returns several"
+            )
+        destination = Destination("view", self.dialect.quote_path(view), replace)
         return self._for_driver(self._statement(destination, table, QueryOptions(**options)))
 
-    @checked(target=table, form=_FORM, where=condition_on_rows)
+    @checked(target=table, replace=flag, form=_FORM, where=condition_on_rows)
     @with_query_options
-    def create_table_sql(self, target: str, table: str, **options: Unpack[QueryArguments]) -> str:
+    def create_table_sql(
+        self, target: str, table: str, *, replace: bool = False, **options: Unpack[QueryArguments]
+    ) -> str:  # fmt: skip
         """Return a statement that makes a table of rows with predictions; the other arguments are those of `query`.
+
+        Parameters
+        ----------
+        target, table
+            The names of the new table and of the table to score.
+        replace
+            Whether to replace a table of that name, in databases that have a statement for it.
+
+        Raises
+        ------
+        ParameterError
+            As `query`; if the database has no statement that replaces a table.
 
         Examples
         --------
@@ -221,12 +255,21 @@ class DatabaseModel:
         INTO [scored]
         FROM [orders]
         """
-        destination = Destination("table", self.dialect.quote_path(target))
+        if replace and self.dialect.statements.replace_table is None:
+            raise ParameterError(
+                f"{self.dialect.name} has no statement that replaces a table by the rows of a query; drop it before, "
+                "or take deploy_statements(..., kind='table'), which makes a table for each model"
+            )
+        destination = Destination("table", self.dialect.quote_path(target), replace)
         return self._for_driver(self._statement(destination, table, QueryOptions(**options)))
 
     @checked(column=column)
-    def update_sql(self, table: str, column: str, *, where: str | None = None, output: OutputName = "mean") -> str:
+    def update_sql(
+        self, table: str, column: str, *, where: str | None = None, output: OutputName = "mean", stamp: bool = False
+    ) -> str:  # fmt: skip
         """Return an UPDATE that writes predictions into a column of the table; other arguments are those of `query`.
+
+        ``stamp=True`` writes the columns ``model_hash``, ``model_version`` and ``scored_at`` too.
 
         Raises
         ------
@@ -251,13 +294,110 @@ class DatabaseModel:
                 "take create_table_sql, or tables='joined' where the table has these columns"
             )
         condition = where if where is not None or not self.dialect.statements.update_needs_where else "1 = 1"
+        values = {column: self._expression(output), **(self._stamp() if stamp else {})}
+        if len(values) < 1 + 3 * stamp:
+            raise ParameterError(f"column {shown(column)} is one of those that stamp writes; name another one")
+        more = [f"{self.dialect.quote(name)} = {value}" for name, value in values.items() if name != column]
         text = self.dialect.statements.update.format(
-            name=self.dialect.quote_path(table), column=self.dialect.quote(column), value=self._expression(output),
-            where=f"\nWHERE {condition}" if condition else "",
+            name=self.dialect.quote_path(table), column=self.dialect.quote(column),
+            value=", ".join([values[column], *more]), where=f"\nWHERE {condition}" if condition else "",
         )  # fmt: skip
         if reason := exceeded_limit(text, [], self.dialect, in_one=False):
             raise ParameterError(f"the model does not fit into the statement: {reason}")
         return self._for_driver(text)
+
+    # --- deployments --------------------------------------------------------------------------------------------------
+
+    @checked(
+        view=name_of("the name of a view"), label=anything, kind=word("view", "table"), form=_FORM,
+        where=condition_on_rows,
+    )  # fmt: skip
+    @with_query_options
+    def deploy_statements(
+        self, view: str, table: str, *, label: str | None = None, kind: Literal["view", "table"] = "view",
+        **options: Unpack[QueryArguments],
+    ) -> list[str]:  # fmt: skip
+        """Return the statements that let a view return the scores of this model; other arguments are those of `query`.
+
+        They make a view or a table of this model, named ``<view>__<label>``, and then let ``view`` read that. So grants
+        on ``view``, and other views over it, stay when one model follows another, and `rollback_statements` goes back
+        without scoring anew. A model that is too large for one view becomes several, named ``..._part_1`` and so on.
+        What is there of the label is replaced if it is a view, and an error if it is a table.
+
+        The statements are in a transaction where the database has one for them (PostgreSQL, Redshift, SQLite, DuckDB,
+        SQL Server). Elsewhere ``view`` is changed last, so that an error before leaves it as it was. PostgreSQL and
+        Redshift change a view only to one with the same columns first.
+
+        Parameters
+        ----------
+        view
+            The view that others read; it is made if it is not there. It may be qualified (``"sales.scored"``).
+        table
+            The table to score.
+        label
+            Letters, digits and underscores that tell deployments apart; by default the first eight digits of the
+            model's `frameboost.Model.sha256`.
+        kind
+            ``"view"``: scores are computed when they are read; ``"table"``: now.
+
+        Raises
+        ------
+        ParameterError
+            As `query`; if the model does not fit into views, or a name is too long.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> for statement in model.database("postgres").deploy_statements("scored", "orders", label="v3", keep=["id"]):
+        ...     print(statement)
+        BEGIN
+        CREATE OR REPLACE VIEW "scored__v3" AS
+        SELECT "id", (4.0::float8
+         + CASE WHEN "x" < 3 THEN -4.0::float8 ELSE 4.0::float8 END) AS "prediction"
+        FROM "orders"
+        SELECT * FROM "scored__v3"
+        WHERE 1 = 0
+        CREATE OR REPLACE VIEW "scored" AS
+        SELECT * FROM "scored__v3"
+        COMMIT
+        """
+        return list(map(self._for_driver, self._deployed(view, table, label, kind, QueryOptions(**options))))
+
+    def _deployed(
+        self, view: str, table: str, label: str | None, kind: Literal["view", "table"], options: QueryOptions
+    ) -> list[str]:  # fmt: skip
+        label = self._label(label)
+        destination = Destination(kind, path_of(view, label, self.dialect), replace=kind == "view")
+        scoring, named = self._scoring(destination, table, options), partial(path_of, view, label, self.dialect)
+        return deploy_statements(scoring, self.dialect.quote_path(view), named)
+
+    @checked(view=name_of("the name of a view"), label=anything)
+    def rollback_statements(self, view: str, *, label: str | None = None) -> list[str]:
+        """Return the statements that let a view return the scores of this model again, which was deployed before.
+
+        They fail before they change ``view`` where what `deploy_statements` made is not there.
+
+        Parameters
+        ----------
+        view, label
+            As for `deploy_statements`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> database = fb.fit(df, "y", n_estimators=1).database("snowflake")
+        >>> for statement in database.rollback_statements("sales.scored", label="v2"):
+        ...     print(statement)
+        SELECT * FROM "sales"."scored__v2"
+        WHERE 1 = 0
+        CREATE OR REPLACE VIEW "sales"."scored" COPY GRANTS AS
+        SELECT * FROM "sales"."scored__v2"
+        """
+        name = path_of(view, self._label(label), self.dialect)
+        return list(map(self._for_driver, point_statements(self.dialect.quote_path(view), name, self.dialect)))
 
     # --- as a table of trees ------------------------------------------------------------------------------------------
 
@@ -417,12 +557,13 @@ class DatabaseModel:
     # --- files --------------------------------------------------------------------------------------------------------
 
     @checked(
-        trained=anything, statement=word("query", "view", "table"), target=table, form=_FORM, where=condition_on_rows
-    )
+        trained=anything, statement=word("query", "view", "table", "deploy"), target=table, form=_FORM,
+        where=condition_on_rows,
+    )  # fmt: skip
     @with_query_options
     def to_sql(
         self, path: str | Path, table: str, *, trained: dt.date | str | None = None,
-        statement: Literal["query", "view", "table"] = "query", target: str | None = None,
+        statement: Literal["query", "view", "table", "deploy"] = "query", target: str | None = None,
         **options: Unpack[QueryArguments],
     ) -> None:  # fmt: skip
         """Write a SQL file that scores a table, for those without Python.
@@ -438,8 +579,8 @@ class DatabaseModel:
             When the model was trained, a date or a line of text; by default as the metadata have it.
         statement, target
             ``"query"``: the query. ``"view"`` and ``"table"``: the statement that makes a view or a table named
-            ``target``.
-        table, keep, where, output, name, form, trees, rows
+            ``target``. ``"deploy"``: those of `deploy_statements`, of the view ``target``.
+        table, keep, where, output, name, form, trees, rows, stamp
             As in `query`.
 
         Examples
@@ -461,20 +602,22 @@ class DatabaseModel:
         """
         if (statement == "query") != (target is None):
             raise ParameterError(
-                "statement must be 'query', or 'view' or 'table' with target, the name of what is made, "
+                "statement must be 'query', or 'view', 'table' or 'deploy' with target, the name of what is made, "
                 f"not {shown(statement)} with {shown(target)}"
             )
-        destination = Destination() if target is None else Destination(statement, self.dialect.quote_path(target))
         query = QueryOptions(**options)
-        text = self._statement(destination, table, query)
-        text = f"{self._header(trained, query.output)}{text};\n"
-        clients = self.dialect.names.clients
-        if clients is not None and (replaced := re.search(clients, text)):
+        if statement == "deploy":
+            statements = self._deployed(str(target), table, None, "view", query)
+        else:
+            quoted = "" if target is None else self.dialect.quote_path(target)
+            statements = [self._statement(Destination(statement, quoted), table, query)]
+        head, clients = self._header(trained, query.output), self.dialect.names.clients
+        if clients is not None and (replaced := re.search(clients, ";\n".join([head, *statements]))):
             raise ParameterError(
                 f"the file would hold {shown(replaced[0])}, in a name or in where, which clients of "
                 f"{self.dialect.name} replace; rename the column there, or run what query returns"
             )
-        write_text(path, text)
+        write_text(path, head + script(statements, self.dialect))
 
     @checked(
         name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"),
@@ -688,8 +831,9 @@ class DatabaseModel:
         if isinstance(options.where, Mapping):
             text, known = row_condition(options.where, self.columns)
             model, options = replace(model, known=known), replace(options, where=text or None)
+        stamp = self._stamp() if options.stamp else {}
         if options.form != "by_key":
-            return ScoringQuery(model, self._source(table, others), options, destination)
+            return ScoringQuery(model, self._source(table, others), options, destination, stamp=stamp)
         if self.star is None:
             raise ParameterError(
                 "form='by_key' scores trees where dimensions are joined, and this query joins none; it is for a model "
@@ -699,7 +843,19 @@ class DatabaseModel:
             raise ParameterError("form='by_key' needs keep, the columns to return besides the prediction")
         model, star = self.star.score_by_key(model)
         source = star.source(self.dialect.quote_path(table), others)
-        return ScoringQuery(model, source, replace(options, form="auto"), destination)
+        return ScoringQuery(model, source, replace(options, form="auto"), destination, stamp=stamp)
+
+    def _stamp(self) -> dict[str, str]:
+        """Return the columns that say which model a score is of, and when it was computed."""
+        version, dialect = self.ensemble.metadata.version, self.dialect
+        return {
+            "model_hash": dialect.cast(dialect.string(model_hash(self.ensemble)), "string"),
+            "model_version": dialect.cast("NULL" if version is None else dialect.string(version), "string"),
+            "scored_at": dialect.expressions.now,
+        }
+
+    def _label(self, label: str | None) -> str:
+        return model_hash(self.ensemble)[:_DIGITS] if label is None else label
 
     def _source(self, table: str, others: Sequence[str] = ()) -> TableSource:
         """Return what a query reads: a table, or it joined to those that have features or ``others`` of its columns."""
