@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from contextvars import ContextVar
 from functools import wraps
+from math import isfinite
 from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import duckdb
@@ -28,9 +29,9 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 
 __all__ = [
-    "BY_NAME", "EXPLAINERS", "Check", "anything", "checked", "column", "columns", "condition_on_rows", "flag",
-    "in_call", "instance_of", "is_iterable", "is_text", "name_of", "names", "not_negative", "number", "once_in_call",
-    "slice_of_rounds", "table", "until_call_returns", "when_call_returns", "whole", "word",
+    "BY_NAME", "EXPLAINERS", "Check", "anything", "checked", "column", "columns", "condition_on_rows", "finite_numbers",
+    "flag", "in_call", "instance_of", "is_iterable", "is_text", "name_of", "names", "not_negative", "number",
+    "once_in_call", "slice_of_rounds", "table", "until_call_returns", "when_call_returns", "whole", "word",
 ]  # fmt: skip
 
 # PATH_MAX of Linux. The operating system's error for a longer path would have all of it in its message.
@@ -215,6 +216,14 @@ def not_negative(argument: str, value: object) -> None:
         raise ParameterError(f"{argument} must be a finite number of at least 0, not {shown(value)}")
 
 
+def finite_numbers(argument: str, value: object) -> None:
+    """Require a list of at least one finite number."""
+    items = [] if isinstance(value, str) or not is_iterable(value) else list(value)
+    are_numbers = (isinstance(x, int | float | np.number) and not isinstance(x, bool) and isfinite(x) for x in items)
+    if not items or not all(are_numbers):
+        raise ParameterError(f"{argument} must be a list of finite numbers, not {shown(value)}")
+
+
 def slice_of_rounds(argument: str, value: object) -> None:
     """Require a slice of integers with step 1."""
     bounds = (value.start, value.stop, value.step) if isinstance(value, slice) else (0.5,)
@@ -302,7 +311,6 @@ BY_NAME: Mapping[str, Check] = {
     "where": condition,
     "unique_key": columns,
     "name": column,
-    "stamp": flag,
     "trees": table,
     "rows": rows,
     # explaining and watching

@@ -31,10 +31,10 @@ from frameboost.engines.choose import rows_of
 from frameboost.engines.contract import RowsInMemory
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.evaluation.metrics_by_group import evaluation_metrics, metric_values, scored_columns, store_predictions
+from frameboost.evaluation.metrics_by_group import metric_values, scored_columns, store_predictions
 from frameboost.losses.loss import RunningSum
 from frameboost.metrics.draws import adds_up, can_be_drawn, of_draws, row_counts
-from frameboost.metrics.metric import AnyMetric, Metric, define_terms, evaluate
+from frameboost.metrics.metric import AnyMetric, Metric, define_terms, evaluate, evaluation_metrics
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import column
 from frameboost.training.data_checks import (

@@ -19,11 +19,11 @@ from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import ParameterError, printable
 from frameboost.evaluation.calibration_curve import calibration_curve
 from frameboost.evaluation.confusion import confusion_matrix
-from frameboost.evaluation.metrics_by_group import evaluated_metrics, evaluation_metrics, group_columns
+from frameboost.evaluation.metrics_by_group import evaluated_metrics, group_columns
 from frameboost.evaluation.scored_rows import scores_for_ranking
 from frameboost.evaluation.threshold_curves import precision_recall_curve, roc_curve
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.metrics.metric import why_not_finite
+from frameboost.metrics.metric import evaluation_metrics, why_not_finite
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.interrupts import closed_after
 from frameboost.schema.types import column

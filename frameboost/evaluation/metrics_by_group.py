@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import duckdb
 import polars as pl
@@ -16,20 +14,17 @@ from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, free_name, read_relation
 from frameboost.database.database_model import source_model
 from frameboost.engines.choose import rows_of
-from frameboost.engines.contract import FixedRows, Rows
+from frameboost.engines.contract import FixedRows
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.losses.loss import Loss
-from frameboost.metrics.metric import AnyMetric, Metric, define_predictions, evaluate, get_metrics
-from frameboost.parameters.parameters import Parameters
+from frameboost.metrics.metric import AnyMetric, define_predictions, evaluate, r_squared
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.interrupts import closed_after
 from frameboost.training.data_checks import check_evaluated, check_queries
 
 __all__ = [
     "evaluated_metrics",
-    "evaluation_metrics",
     "group_columns",
     "metric_values",
     "scored_columns",
@@ -37,33 +32,6 @@ __all__ = [
 ]  # fmt: skip
 
 _MAX_GROUPS = 10_000
-_ONE_PREDICTION = ("rmse", "mae")
-
-
-def evaluation_metrics(loss: Loss, parameters: Mapping[str, Any], wanted: Any) -> list[AnyMetric]:
-    """Return the metrics that a user wants, by default all that fit the loss, its own first."""
-    known = Parameters().as_dict() | {name: value for name, value in parameters.items() if value is not None}
-    if loss.classes and loss.definition is not None:  # of another library: what its classes are scored by
-        loss = replace(loss, name="multi:softprob" if loss.has_margin_of_each_class else "binary:logistic")
-    if wanted is not None:
-        return get_metrics(wanted, loss, known)
-    if loss.has_margin_of_each_class:
-        names: tuple[str, ...] = ("mlogloss", "merror", "auc", "aucpr")
-    elif loss.classes:
-        names = (*(["logloss"] if loss.has_probabilities else []), "error", "auc", "aucpr")
-    elif "qid" in loss.roles:
-        names = (loss.metric, "ndcg@5", "ndcg@10")
-    elif loss.family == "survival":
-        names = (loss.metric, *(["interval-regression-accuracy"] if "upper" in loss.roles else []))
-    else:
-        names = (loss.metric, *_ONE_PREDICTION)
-    found: list[AnyMetric] = []
-    for name in dict.fromkeys(names):
-        try:
-            found += get_metrics(name, loss, known)
-        except ParameterError:  # which does not fit the loss, such as rmse of several quantiles
-            continue
-    return found
 
 
 def group_columns(source: LocalSource, by: str | Sequence[str] | None) -> list[str]:
@@ -120,7 +88,7 @@ def metric_values(rows: FixedRows, ensemble: Ensemble, metrics: Sequence[AnyMetr
     store_predictions(rows, ensemble)
     values = {metric.name: evaluate(metric, rows) for metric in metrics}
     if r2 and "rmse" in values and len(ensemble.loss.labels) == 1:
-        values["r2"] = _r2(rows)
+        values["r2"] = evaluate(r_squared(), rows)
     return values
 
 
@@ -135,16 +103,6 @@ def store_predictions(rows: FixedRows, ensemble: Ensemble) -> None:
     define_predictions(rows, loss)
     if loss.link_terms:
         rows.store_terms()
-
-
-def _r2(rows: Rows) -> float:
-    """Return the coefficient of determination: 1 − Σ w(y − p)² / Σ w(y − ȳ)²; NaN where all labels are equal."""
-    columns = ("label", "weight", "prediction")
-    mean = Metric("mean", "SUM(weight * label) / SUM(weight)", columns=columns).evaluate(rows)
-    wrong = Metric("wrong", "SUM(weight * (label - prediction) * (label - prediction))", columns=columns)
-    spread = Metric("spread", f"SUM(weight * (label - ({mean!r})) * (label - ({mean!r})))", columns=columns)
-    total = spread.evaluate(rows)
-    return 1.0 - wrong.evaluate(rows) / total if total else math.nan
 
 
 # --- the rows with their margins --------------------------------------------------------------------------------------

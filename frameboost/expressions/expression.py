@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 __all__ = [
-    "DUCKDB_WRITER", "Expression", "Folder", "SqlWriter", "case_parts", "float_literal", "split_aggregates", "value_of",
+    "DUCKDB_WRITER", "Expression", "Folder", "InSql", "SqlWriter", "case_parts", "float_literal", "split_aggregates",
+    "value_of",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -158,7 +159,7 @@ class Expression:
 
     def to_sql(self, columns: Mapping[str, str], writer: SqlWriter = DUCKDB_WRITER) -> str:
         """Return the expression as SQL, by default DuckDB's, every name replaced by its SQL in ``columns``."""
-        return self.fold(_InSql(columns, writer))
+        return self.fold(InSql(columns, writer))
 
     def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
         """Return the expression for polars, every name replaced by that of ``columns`` (by default its column)."""
@@ -333,20 +334,23 @@ _ALIKE: Mapping[str, Callable[..., Any]] = {
 }
 
 
-class _InSql:
-    """Writes an expression as SQL."""
+class InSql:
+    """Writes an expression as SQL (see `Folder`)."""
 
     def __init__(self, columns: Mapping[str, str], writer: SqlWriter) -> None:
         self._columns = columns
         self._writer = writer
 
     def column(self, name: str) -> str:
+        """Return the SQL of a column."""
         return self._columns[name]
 
     def number(self, value: float) -> str:
+        """Return a literal."""
         return self._writer.number(value)
 
     def apply(self, function: str, *arguments: str) -> str:
+        """Return a call or an operation."""
         match function:
             case "NEG":
                 return f"(-{arguments[0]})"

@@ -28,7 +28,7 @@ def can_be_drawn(metric: Metric | CurveMetric) -> bool:
 
 def adds_up(metric: Metric | CurveMetric) -> bool:
     """Whether a metric is made of sums, averages and counts over rows."""
-    return isinstance(metric, CurveMetric) or {f for f, _ in metric._parts[0].values()} <= {"sum", "avg", "count"}
+    return isinstance(metric, CurveMetric) or {f for f, _ in metric.parts[0].values()} <= {"sum", "avg", "count"}
 
 
 def row_counts(drawn: Iterable[npt.NDArray[np.int64]], units: npt.NDArray[np.int64], n_units: int) -> Floats:
@@ -65,18 +65,18 @@ def of_draws(metric: Metric | CurveMetric, rows: RowsInMemory, counts: Floats) -
 def _of_sums(metric: Metric, rows: RowsInMemory, counts: Floats) -> Floats:
     values = _aggregated(metric, rows)
     sums = pl.DataFrame(counts @ values.fill_null(0.0).to_numpy(), schema=values.columns)
-    averages = [name for name, (function, _) in metric._parts[0].items() if function == "avg"]
+    averages = [name for name, (function, _) in metric.parts[0].items() if function == "avg"]
     return _around(metric, sums.with_columns(pl.col(name) / pl.col(f"{name}_count") for name in averages)).to_numpy()
 
 
 def _aggregated(metric: Metric, rows: RowsInMemory) -> pl.DataFrame:
     """Return what a metric aggregates, a column for each aggregate."""
-    return rows.by_row({name: expression for name, (_, expression) in metric._parts[0].items()})
+    return rows.by_row({name: expression for name, (_, expression) in metric.parts[0].items()})
 
 
 def _around(metric: Metric, aggregates: pl.DataFrame) -> pl.Series:
     """Return a metric of each line of its aggregates."""
-    return aggregates.select(metric._parts[1].to_polars().cast(pl.Float64).alias(metric.name)).to_series()
+    return aggregates.select(metric.parts[1].to_polars().cast(pl.Float64).alias(metric.name)).to_series()
 
 
 def _areas(metric: CurveMetric, rows: RowsInMemory, counts: Floats) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from frameboost.expressions.expression import Expression, value_of
 from frameboost.expressions.grid import Aggregate, Scalar, exact_sum, grid_offset, rounded
 from frameboost.losses.built_in import DEFAULT_TRUNCATION, aft_terms, discount, ideal_terms, log_gamma
 from frameboost.losses.loss import Loss, OverQuery, RankingPairs, Ratio, RunningSum, Term, prediction_names
+from frameboost.parameters.parameters import Parameters
 
 __all__ = [
     "METRICS",
@@ -28,10 +29,12 @@ __all__ = [
     "define_predictions",
     "define_terms",
     "evaluate",
+    "evaluation_metrics",
     "get_metrics",
     "is_ranking",
     "larger_is_better",
     "metrics_of",
+    "r_squared",
     "ranking_metric",
     "why_not_finite",
 ]
@@ -84,7 +87,7 @@ class Metric:
             raise ParameterError(f"a metric's sql must be a string, not {shown(self.sql)}")
         self._split  # noqa: B018  # raises if it is no aggregate
         if self.columns:
-            self._parts  # noqa: B018  # raises if a name is unknown
+            self.parts  # noqa: B018  # raises if a name is unknown
 
     def over(self, columns: tuple[str, ...]) -> Metric:
         """Return the metric over these columns; a name that is none of them is an error."""
@@ -107,7 +110,7 @@ class Metric:
         return aggregates, whole
 
     @cached_property
-    def _parts(self) -> tuple[dict[str, tuple[str, Expression]], Expression]:
+    def parts(self) -> tuple[dict[str, tuple[str, Expression]], Expression]:
         """`_split` with the arguments parsed, and with a count beside each average."""
         aggregates, outer = self._split
         inside = f"in metric {shown(self.name)}, what is aggregated,"
@@ -123,7 +126,7 @@ class Metric:
 
     def evaluate(self, rows: Rows) -> float:
         """Return the metric over the rows at their current margins; its sums are exact."""
-        aggregates, outer = self._parts
+        aggregates, outer = self.parts
         plain = {n: Aggregate(f, e) for n, (f, e) in aggregates.items() if f in ("min", "max")}
         sums = {n: e for n, (f, e) in aggregates.items() if f in ("sum", "avg")}
         values = {n: v if v is not None else math.nan for n, v in rows.aggregate(plain).items()} if plain else {}
@@ -373,6 +376,7 @@ def _distribution(name: str, at: float | None, loss: Loss, parameters: Mapping[s
     return Metric(name, _mean(_NEGATIVE_LOG_LIKELIHOODS[name]), terms=dict(loss.terms))
 
 
+_ONE_PREDICTION = ("rmse", "mae")
 _BINARY = ("binary:logistic", "binary:logitraw", "binary:hinge", "reg:logistic")
 METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], AnyMetric]] = {
     **dict.fromkeys(_OF_ONE_PREDICTION, _elementwise),
@@ -444,6 +448,42 @@ def get_metrics(eval_metric: Any, loss: Loss, parameters: Mapping[str, Any]) -> 
         if names.count(name) > 1:
             raise ParameterError(f"eval_metric has {shown(name)} {names.count(name)} times")
     return metrics
+
+
+def evaluation_metrics(loss: Loss, parameters: Mapping[str, Any], wanted: Any) -> list[AnyMetric]:
+    """Return the metrics that a user wants, by default all that fit the loss, its own first."""
+    known = Parameters().as_dict() | {name: value for name, value in parameters.items() if value is not None}
+    if loss.classes and loss.definition is not None:  # of another library: what its classes are scored by
+        loss = replace(loss, name="multi:softprob" if loss.has_margin_of_each_class else "binary:logistic")
+    if wanted is not None:
+        return get_metrics(wanted, loss, known)
+    if loss.has_margin_of_each_class:
+        names: tuple[str, ...] = ("mlogloss", "merror", "auc", "aucpr")
+    elif loss.classes:
+        names = (*(["logloss"] if loss.has_probabilities else []), "error", "auc", "aucpr")
+    elif "qid" in loss.roles:
+        names = (loss.metric, "ndcg@5", "ndcg@10")
+    elif loss.family == "survival":
+        names = (loss.metric, *(["interval-regression-accuracy"] if "upper" in loss.roles else []))
+    else:
+        names = (loss.metric, *_ONE_PREDICTION)
+    found: list[AnyMetric] = []
+    for name in dict.fromkeys(names):
+        try:
+            found += get_metrics(name, loss, known)
+        except ParameterError:  # which does not fit the loss, such as rmse of several quantiles
+            continue
+    return found
+
+
+def r_squared() -> Metric:
+    """Return the coefficient of determination: 1 − Σ w(y − p)² / Σ w(y − ȳ)²; none where all labels are equal."""
+    columns = ("label", "weight", "prediction", "mean_label")
+    wrong, spread = (f"SUM(weight * (label - {of}) * (label - {of}))" for of in ("prediction", "mean_label"))
+    weight = Expression("weight", columns)
+    mean: Term = Ratio(Expression("weight * label", columns), weight)
+    text = f"CASE WHEN {spread} > 0 THEN 1 - {wrong} / {spread} END"
+    return Metric("r2", text, maximize=True, columns=columns, terms={"mean_label": mean})
 
 
 def metrics_of(eval_metric: Any) -> list[Any]:

@@ -22,11 +22,11 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.evaluation.bootstrap import metric_intervals
 from frameboost.evaluation.evaluation import Evaluation
-from frameboost.evaluation.metrics_by_group import evaluation_metrics, metric_values, scored_columns
+from frameboost.evaluation.metrics_by_group import metric_values, scored_columns
 from frameboost.evaluation.scored_rows import ScoredRows, score_rows, scores_for_ranking
 from frameboost.expressions.draws import draw_key
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.metrics.metric import AnyMetric
+from frameboost.metrics.metric import AnyMetric, evaluation_metrics
 from frameboost.model.model import Model, predictor_of
 from frameboost.plots.inputs import sampled
 from frameboost.prediction.predictor import Predictor

@@ -193,5 +193,5 @@ def test_metrics_have_programs(name):
     loss = get_loss("multi:softprob" if name == "mlogloss" else "reg:squarederror", parameters)
     (metric,) = get_metrics(name, loss, parameters)
     assert isinstance(metric, Metric)
-    sums = [expression for _, expression in metric._parts[0].values()]
+    sums = [expression for _, expression in metric.parts[0].values()]
     assert compile_program(sums, {}, {"weight": 1.0}) is not None

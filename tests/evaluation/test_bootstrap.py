@@ -8,9 +8,9 @@ import frameboost as fb
 from frameboost.data.sources import FrameSource
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.evaluation.bootstrap import metric_intervals
-from frameboost.evaluation.metrics_by_group import evaluation_metrics, metric_values, scored_columns
+from frameboost.evaluation.metrics_by_group import metric_values, scored_columns
 from frameboost.metrics.draws import can_be_drawn, of_draws
-from frameboost.metrics.metric import define_predictions, define_terms
+from frameboost.metrics.metric import define_predictions, define_terms, evaluation_metrics
 from frameboost.prediction.predictor import Predictor
 from tests.support.cases import cases
 

@@ -41,6 +41,8 @@ class Stages:
         A condition on the rows, as SQL; the first stage has it.
     named
         Returns the name of a stage, quoted, by its number from 1 on; by default names that no column has.
+    after
+        The stages that come before, the last of which has the columns; ``table`` and ``where`` are theirs then.
 
     Attributes
     ----------
@@ -67,11 +69,12 @@ class Stages:
 
     def __init__(
         self, dialect: Dialect, table: TableSource, keep: Sequence[str] | None, reads: Sequence[str],
-        where: str | None, named: Callable[[int], str] | None = None,
+        where: str | None, named: Callable[[int], str] | None = None, after: Stages | None = None,
     ) -> None:  # fmt: skip
         self._dialect, self._table, self._where = dialect, table, where
         self.keep = None if keep is None else [dialect.quote(name) for name in keep]
-        names = [*([] if self.keep is None else self.keep), *reads, table.sql]
+        # The condition too: in ClickHouse names in it mean what the SELECT calls so.
+        names = [*([] if self.keep is None else self.keep), *reads, table.sql, where or ""]
         # With SELECT * only the columns that are read are known: so the prefix is one that few have.
         self._prefix, stage = (_unlike(names, first) for first in ("v_" if keep is not None else "fb_v_", "stage_"))
         self._stage = named or (lambda number: f"{stage}{number}")
@@ -82,6 +85,10 @@ class Stages:
         self._fenced: set[int] = set()
         self._called: dict[str, str] = {}
         self._order = ""
+        if after is not None:
+            self._prefix, self._stage, self._count = after._prefix, after._stage, after._count
+            self.selects, self._fenced = [*after.selects], {*after._fenced}
+        self._kept = list(keep or ())
 
     @property
     def can_add(self) -> bool:
@@ -132,6 +139,22 @@ class Stages:
         self.selects.append(f"SELECT {', '.join(columns)}\n{self.source()}")
         return names
 
+    def rename_all(self, values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Add a stage of what is kept and of values, computed once; return the columns of both by their names.
+
+        All have new names, as some that a table has are lost in stages. Later stages read these, and keep none.
+        """
+        old = self.keep or []
+        kept = dict(zip(self._kept, self.reserve(len(old)), strict=True))
+        names = dict(zip(values, self.reserve(len(values)), strict=True))
+        columns = [f"{column} AS {name}" for column, name in zip(old, kept.values(), strict=True)]
+        columns += [f"{value} AS {names[key]}" for key, value in values.items()]
+        self.check(len(columns))
+        self._fenced.add(len(self.selects))
+        self.reduce(f"SELECT {', '.join(columns)}\n{self.source()}{self._order}", [*kept.values(), *names.values()], [])
+        self.keep, self._called, self._order = [], {}, ""
+        return kept, names
+
     def reserve(self, count: int) -> list[str]:
         """Return names for columns that `replace` will add."""
         self._count += count
@@ -153,12 +176,13 @@ class Stages:
         self.replace(f"SELECT {', '.join(columns)}\n{self.source()}\nORDER BY {key}", [number])
         self._order = f"\nORDER BY {number}"
 
-    def aggregate(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Add a stage of one row of aggregates, and return their names."""
+    def aggregate(self, values: Mapping[str, str], by: Sequence[str] = ()) -> dict[str, str]:
+        """Add a stage of one row of aggregates, or of one for each value of columns, and return their names."""
         names = dict(zip(values, self.reserve(len(values)), strict=True))
-        self.check(len(values))
-        columns = [f"{value} AS {names[key]}" for key, value in values.items()]
-        self.replace(f"SELECT {', '.join(columns)}\n{self.source()}", list(names.values()))
+        self.check(len(by) + len(values))
+        columns = [*by, *(f"{value} AS {names[key]}" for key, value in values.items())]
+        groups = f"\nGROUP BY {', '.join(by)}" if by else ""
+        self.reduce(f"SELECT {', '.join(columns)}\n{self.source()}{groups}", by, list(names.values()))
         return names
 
     def replace(self, query: str, names: Sequence[str]) -> None:
