@@ -311,6 +311,7 @@ BY_NAME: Mapping[str, Check] = {
     "where": condition,
     "unique_key": columns,
     "name": column,
+    "stamp": flag,
     "trees": table,
     "rows": rows,
     # explaining and watching

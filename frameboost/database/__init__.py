@@ -3,8 +3,10 @@
 - `database_model`: the object that `Model.database` returns
 - `star`: the tables that the queries of a model of a star join to the rows
 - `explanations`: contributions of features, reason codes
+- `deployment`: views and tables of models under one lasting name
 - `drift`: a baseline of training rows, and the query that compares a table with it
 - `evaluation`: metrics, calibration, gain and confusion of a table with labels, and two models on the same rows
-- `files`: SQL files, and files of a dbt project
+- `files`: the comment at the head of SQL files
+- `dbt_files`, `dbt_project`: a model's files in a dbt project, and what the project has already
 - `registration`, `udf`: a model as a function of a DuckDB connection
 """

@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -20,6 +21,7 @@ from frameboost.checks.arguments import (
     columns,
     condition_on_rows,
     finite_numbers,
+    flag,
     name_of,
     table,
     whole,
@@ -45,19 +47,31 @@ from frameboost.compile.sql.sql_model import OffsetColumn, SqlModel
 from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.written_files import write_text
-from frameboost.database.drift import baseline_frame, drift_query
+from frameboost.database.dbt_files import (
+    DbtColumn,
+    DbtModel,
+    DbtQuery,
+    Materialization,
+    check_dbt_names,
+    relation,
+    values_test,
+)
+from frameboost.database.deployment import deploy_statements, path_of, point_statements, script
+from frameboost.database.drift import baseline_frame, drift_query, drift_tests
 from frameboost.database.evaluation import KINDS, TENTHS, End, LabelledTable, comparison_query, evaluation_query
 from frameboost.database.explanations import explanation_query
-from frameboost.database.files import DbtQuery, Materialization, check_dbt_names, header, write_dbt
+from frameboost.database.files import header
 from frameboost.database.star import StarTables, Tables, star_tables
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.ensemble import Ensemble
+from frameboost.ensemble.metadata import metadata_fields
+from frameboost.ensemble.model_file import model_hash
 from frameboost.errors import ParameterError
 from frameboost.losses.loss import EXPOSURE
 from frameboost.losses.outputs import OutputName, ScoreName, leaf_output
 from frameboost.metrics.metric import Metric
-from frameboost.schema.types import Feature
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import refuse_linear
 
 __all__ = ["DatabaseModel", "database_model", "read_columns", "source_model"]
@@ -65,6 +79,10 @@ __all__ = ["DatabaseModel", "database_model", "read_columns", "source_model"]
 _FORM = word(*FORMS)
 _BY: Check = columns
 EvaluationKind = Literal["metrics", "calibration", "gain", "confusion", "thresholds"]
+# The population stability index above which a dbt test fails.
+_DRIFTED = 0.25
+# Of a hash, in the names of deployments.
+_DIGITS = 8
 # What drivers take for parameters in any text, in strings as well, and how it is escaped. `sqlalchemy.text` takes the
 # backslash off each ``\:word`` that no colon follows. So all colons get one, but for those of a cast behind a quote or
 # a bracket.
@@ -182,17 +200,28 @@ class DatabaseModel:
         """
         return self._for_driver(self._statement(Destination(), table, QueryOptions(**options)))
 
-    @checked(view=name_of("the name of a view"), form=_FORM, where=condition_on_rows)
+    @checked(view=name_of("the name of a view"), replace=flag, form=_FORM, where=condition_on_rows)
     @with_query_options
-    def create_view_sql(self, view: str, table: str, **options: Unpack[QueryArguments]) -> str:
+    def create_view_sql(
+        self, view: str, table: str, *, replace: bool = False, **options: Unpack[QueryArguments]
+    ) -> str:  # fmt: skip
         """Return a statement that makes a view of a table with predictions; the other arguments are those of `query`.
 
         Some databases take less text for a view than for a query (``docs/dialects.md``).
 
+        Parameters
+        ----------
+        view, table
+            The names of the view and of the table to score.
+        replace
+            Whether to replace a view of that name, so that grants and other views that read it stay. PostgreSQL and
+            Redshift keep the columns of the view: new ones come last in PostgreSQL, and Redshift takes none.
+
         Raises
         ------
         ParameterError
-            As `query`; if no form of the query fits into a view, with the sizes.
+            As `query`; if no form of the query fits into a view, with the sizes; if a view is replaced by more than one
+            statement (SQLite, Databricks), as those of `deploy_statements` are.
 
         Examples
         --------
@@ -205,13 +234,32 @@ class DatabaseModel:
          + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END) AS "prediction"
         FROM "orders"
         """
-        destination = Destination("view", self.dialect.quote_path(view))
+        if replace and len(self.dialect.statements.replace_view) > 1:
+            raise ParameterError(
+                f"{self.dialect.name} has no statement that replaces a view and keeps what belongs to it; take "
+                "deploy_statements, which returns several"
+            )
+        destination = Destination("view", self.dialect.quote_path(view), replace)
         return self._for_driver(self._statement(destination, table, QueryOptions(**options)))
 
-    @checked(target=table, form=_FORM, where=condition_on_rows)
+    @checked(target=table, replace=flag, form=_FORM, where=condition_on_rows)
     @with_query_options
-    def create_table_sql(self, target: str, table: str, **options: Unpack[QueryArguments]) -> str:
+    def create_table_sql(
+        self, target: str, table: str, *, replace: bool = False, **options: Unpack[QueryArguments]
+    ) -> str:  # fmt: skip
         """Return a statement that makes a table of rows with predictions; the other arguments are those of `query`.
+
+        Parameters
+        ----------
+        target, table
+            The names of the new table and of the table to score.
+        replace
+            Whether to replace a table of that name, in databases that have a statement for it.
+
+        Raises
+        ------
+        ParameterError
+            As `query`; if the database has no statement that replaces a table.
 
         Examples
         --------
@@ -224,12 +272,21 @@ class DatabaseModel:
         INTO [scored]
         FROM [orders]
         """
-        destination = Destination("table", self.dialect.quote_path(target))
+        if replace and self.dialect.statements.replace_table is None:
+            raise ParameterError(
+                f"{self.dialect.name} has no statement that replaces a table by the rows of a query; drop it before, "
+                "or take deploy_statements(..., kind='table'), which makes a table for each model"
+            )
+        destination = Destination("table", self.dialect.quote_path(target), replace)
         return self._for_driver(self._statement(destination, table, QueryOptions(**options)))
 
     @checked(column=column)
-    def update_sql(self, table: str, column: str, *, where: str | None = None, output: OutputName = "mean") -> str:
+    def update_sql(
+        self, table: str, column: str, *, where: str | None = None, output: OutputName = "mean", stamp: bool = False
+    ) -> str:  # fmt: skip
         """Return an UPDATE that writes predictions into a column of the table; other arguments are those of `query`.
+
+        ``stamp=True`` writes the columns ``model_hash``, ``model_version`` and ``scored_at`` too.
 
         Raises
         ------
@@ -254,13 +311,110 @@ class DatabaseModel:
                 "take create_table_sql, or tables='joined' where the table has these columns"
             )
         condition = where if where is not None or not self.dialect.statements.update_needs_where else "1 = 1"
+        values = {column: self._expression(output), **(self._stamp() if stamp else {})}
+        if len(values) < 1 + 3 * stamp:
+            raise ParameterError(f"column {shown(column)} is one of those that stamp writes; name another one")
+        more = [f"{self.dialect.quote(name)} = {value}" for name, value in values.items() if name != column]
         text = self.dialect.statements.update.format(
-            name=self.dialect.quote_path(table), column=self.dialect.quote(column), value=self._expression(output),
-            where=f"\nWHERE {condition}" if condition else "",
+            name=self.dialect.quote_path(table), column=self.dialect.quote(column),
+            value=", ".join([values[column], *more]), where=f"\nWHERE {condition}" if condition else "",
         )  # fmt: skip
         if reason := exceeded_limit(text, [], self.dialect, in_one=False):
             raise ParameterError(f"the model does not fit into the statement: {reason}")
         return self._for_driver(text)
+
+    # --- deployments --------------------------------------------------------------------------------------------------
+
+    @checked(
+        view=name_of("the name of a view"), label=anything, kind=word("view", "table"), form=_FORM,
+        where=condition_on_rows,
+    )  # fmt: skip
+    @with_query_options
+    def deploy_statements(
+        self, view: str, table: str, *, label: str | None = None, kind: Literal["view", "table"] = "view",
+        **options: Unpack[QueryArguments],
+    ) -> list[str]:  # fmt: skip
+        """Return the statements that let a view return the scores of this model; other arguments are those of `query`.
+
+        They make a view or a table of this model, named ``<view>__<label>``, and then let ``view`` read that. So grants
+        on ``view``, and other views over it, stay when one model follows another, and `rollback_statements` goes back
+        without scoring anew. A model that is too large for one view becomes several, named ``..._part_1`` and so on.
+        What is there of the label is replaced if it is a view, and an error if it is a table.
+
+        The statements are in a transaction where the database has one for them (PostgreSQL, Redshift, SQLite, DuckDB,
+        SQL Server). Elsewhere ``view`` is changed last, so that an error before leaves it as it was. PostgreSQL and
+        Redshift change a view only to one with the same columns first.
+
+        Parameters
+        ----------
+        view
+            The view that others read; it is made if it is not there. It may be qualified (``"sales.scored"``).
+        table
+            The table to score.
+        label
+            Letters, digits and underscores that tell deployments apart; by default the first eight digits of the
+            model's `frameboost.Model.sha256`.
+        kind
+            ``"view"``: scores are computed when they are read; ``"table"``: now.
+
+        Raises
+        ------
+        ParameterError
+            As `query`; if the model does not fit into views, or a name is too long.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> for statement in model.database("postgres").deploy_statements("scored", "orders", label="v3", keep=["id"]):
+        ...     print(statement)
+        BEGIN
+        CREATE OR REPLACE VIEW "scored__v3" AS
+        SELECT "id", (4.0::float8
+         + CASE WHEN "x" < 3 THEN -4.0::float8 ELSE 4.0::float8 END) AS "prediction"
+        FROM "orders"
+        SELECT * FROM "scored__v3"
+        WHERE 1 = 0
+        CREATE OR REPLACE VIEW "scored" AS
+        SELECT * FROM "scored__v3"
+        COMMIT
+        """
+        return list(map(self._for_driver, self._deployed(view, table, label, kind, QueryOptions(**options))))
+
+    def _deployed(
+        self, view: str, table: str, label: str | None, kind: Literal["view", "table"], options: QueryOptions
+    ) -> list[str]:  # fmt: skip
+        label = self._label(label)
+        destination = Destination(kind, path_of(view, label, self.dialect), replace=kind == "view")
+        scoring, named = self._scoring(destination, table, options), partial(path_of, view, label, self.dialect)
+        return deploy_statements(scoring, self.dialect.quote_path(view), named)
+
+    @checked(view=name_of("the name of a view"), label=anything)
+    def rollback_statements(self, view: str, *, label: str | None = None) -> list[str]:
+        """Return the statements that let a view return the scores of this model again, which was deployed before.
+
+        They fail before they change ``view`` where what `deploy_statements` made is not there.
+
+        Parameters
+        ----------
+        view, label
+            As for `deploy_statements`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> database = fb.fit(df, "y", n_estimators=1).database("snowflake")
+        >>> for statement in database.rollback_statements("sales.scored", label="v2"):
+        ...     print(statement)
+        SELECT * FROM "sales"."scored__v2"
+        WHERE 1 = 0
+        CREATE OR REPLACE VIEW "sales"."scored" COPY GRANTS AS
+        SELECT * FROM "sales"."scored__v2"
+        """
+        name = path_of(view, self._label(label), self.dialect)
+        return list(map(self._for_driver, point_statements(self.dialect.quote_path(view), name, self.dialect)))
 
     # --- as a table of trees ------------------------------------------------------------------------------------------
 
@@ -549,7 +703,7 @@ class DatabaseModel:
         def second(kept: Mapping[str, str], keep: Sequence[str], stages: Stages, end: End) -> str:
             over = model.renamed({column: kept[name] for column, name in reads.items()})
             source = TableSource("", "")
-            return ScoringQuery(over, source, replace(options, keep=keep), Destination(), end, stages).text()
+            return ScoringQuery(over, source, replace(options, keep=keep), Destination(), end, after=stages).text()
 
         return self._for_driver(comparison_query(mine, second, list(reads.values()), theirs, eval_metric))
 
@@ -595,12 +749,13 @@ class DatabaseModel:
     # --- files --------------------------------------------------------------------------------------------------------
 
     @checked(
-        trained=anything, statement=word("query", "view", "table"), target=table, form=_FORM, where=condition_on_rows
-    )
+        trained=anything, statement=word("query", "view", "table", "deploy"), target=table, form=_FORM,
+        where=condition_on_rows,
+    )  # fmt: skip
     @with_query_options
     def to_sql(
         self, path: str | Path, table: str, *, trained: dt.date | str | None = None,
-        statement: Literal["query", "view", "table"] = "query", target: str | None = None,
+        statement: Literal["query", "view", "table", "deploy"] = "query", target: str | None = None,
         **options: Unpack[QueryArguments],
     ) -> None:  # fmt: skip
         """Write a SQL file that scores a table, for those without Python.
@@ -616,8 +771,8 @@ class DatabaseModel:
             When the model was trained, a date or a line of text; by default as the metadata have it.
         statement, target
             ``"query"``: the query. ``"view"`` and ``"table"``: the statement that makes a view or a table named
-            ``target``.
-        table, keep, where, output, name, form, trees, rows
+            ``target``. ``"deploy"``: those of `deploy_statements`, of the view ``target``.
+        table, keep, where, output, name, form, trees, rows, stamp
             As in `query`.
 
         Examples
@@ -639,32 +794,47 @@ class DatabaseModel:
         """
         if (statement == "query") != (target is None):
             raise ParameterError(
-                "statement must be 'query', or 'view' or 'table' with target, the name of what is made, "
+                "statement must be 'query', or 'view', 'table' or 'deploy' with target, the name of what is made, "
                 f"not {shown(statement)} with {shown(target)}"
             )
-        destination = Destination() if target is None else Destination(statement, self.dialect.quote_path(target))
         query = QueryOptions(**options)
-        text = self._statement(destination, table, query)
-        text = f"{self._header(trained, query.output)}{text};\n"
-        clients = self.dialect.names.clients
-        if clients is not None and (replaced := re.search(clients, text)):
+        if statement == "deploy":
+            statements = self._deployed(str(target), table, None, "view", query)
+        else:
+            quoted = "" if target is None else self.dialect.quote_path(target)
+            statements = [self._statement(Destination(statement, quoted), table, query)]
+        head, clients = self._header(trained, query.output), self.dialect.names.clients
+        if clients is not None and (replaced := re.search(clients, ";\n".join([head, *statements]))):
             raise ParameterError(
                 f"the file would hold {shown(replaced[0])}, in a name or in where, which clients of "
                 f"{self.dialect.name} replace; rename the column there, or run what query returns"
             )
-        write_text(path, text)
+        write_text(path, head + script(statements, self.dialect))
 
-    @checked(name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"))
+    @checked(
+        name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"),
+        contract=anything,
+    )  # fmt: skip
     def to_dbt(
         self, folder: str | Path, name: str, source: str, *, keep: Sequence[str] | None = None,
         output: ScoreName = "mean", form: Form = "auto", trained: dt.date | str | None = None,
         materialized: str | None = None, unique_key: str | Sequence[str] | None = None, where: str | None = None,
+        contract: bool | Mapping[str, str] = False, baseline: pl.DataFrame | None = None,
     ) -> list[Path]:  # fmt: skip
         """Write the model into a dbt project, and return the paths of the files.
 
-        ``models/<name>.sql`` scores the dbt model ``source``, ``models/<name>.yml`` describes it, and
-        ``macros/<name>.sql`` has ``<name>_query(relation)``, the query over any relation, and, where the model is one
-        expression, ``<name>()``. Files of these names are replaced.
+        - ``models/<name>.sql`` scores ``source``. Its ``meta`` has the model's hash (`frameboost.Model.sha256`) and
+          metadata.
+        - ``models/<name>.yml`` describes it, with the types of predictions and a test that none is NULL.
+        - ``macros/<name>.sql`` has ``<name>_query(relation)``, the query over any relation, and, where the model is one
+          expression, ``<name>()``.
+        - ``tests/<name>_values.sql`` returns predictions that the model can't have, such as probabilities above 1,
+          where there are such.
+        - ``tests/<name>_drift.sql`` returns the features of ``source`` that differ from ``baseline``.
+
+        Files that `to_dbt` wrote before are replaced, wherever in the project they have been moved to, and those that
+        the model has no more are removed. The description is merged with the one that is there: columns, tests,
+        comments and keys that people have added stay, and so do descriptions that they have changed.
 
         A model that is more than one query of the database may be is a chain of dbt models, of which ``<name>`` is the
         last: ``<name>_part_1`` scores the source with some of the trees, ``<name>_part_2`` adds others. There are no
@@ -673,9 +843,12 @@ class DatabaseModel:
         Parameters
         ----------
         folder
-            The project's folder.
-        name, source
-            The names of the new dbt model and of the one to score: letters, digits and underscores.
+            The project's folder, with ``dbt_project.yml``, which says where models, macros and tests are. To read YAML
+            takes ruamel.yaml: ``pip install 'frameboost[dbt]'``. A folder without it has dbt's default folders.
+        name
+            The name of the new dbt model: letters, digits and underscores.
+        source
+            What is scored: a dbt model, ``"stg_orders"``, or a source and its table, ``"raw.orders"``.
         keep, output, form
             As in `query`.
         trained
@@ -688,12 +861,21 @@ class DatabaseModel:
             Of ``"incremental"``, one or both. ``unique_key``: the columns of the rows' key; a later run replaces
             the rows that it scores again. ``where``: a condition on the rows that a later run scores, SQL that may have
             Jinja in it: ``"loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})"``.
+        contract
+            Whether dbt enforces the names and types of all columns (``contract: {enforced: true}``). Types of
+            predictions and features are the model's; a dict has those of other columns in ``keep``:
+            ``{"id": "BIGINT"}``.
+        baseline
+            For the test of drift: the frame that `baseline` returned, by default that of the model
+            (`frameboost.Model.with_baseline`); without one there is no such test. It fails for features whose
+            population stability index is above 0.25, and for all of them where ``source`` has no rows.
 
         Raises
         ------
         ParameterError
-            As `query`; if dbt does not take a name; if a chain is to be ephemeral; if an incremental model has neither
-            ``unique_key`` nor ``where``, so that each run would append all rows.
+            As `query`; if dbt does not take a name, or the project has it already and `to_dbt` did not write it; if a
+            chain is to be ephemeral; if an incremental model has neither ``unique_key`` nor ``where``, so that each run
+            would append all rows; if a contract lacks the type of a column. Nothing is written then.
 
         Examples
         --------
@@ -704,19 +886,20 @@ class DatabaseModel:
         >>> [f"{path.parent.name}/{path.name}" for path in paths]
         ['models/scored_orders.sql', 'models/scored_orders.yml', 'macros/scored_orders.sql']
         """
-        for argument, text in {"name": name, "source": source, "materialized": materialized or "view"}.items():
-            check_dbt_names(argument, text)
+        check_dbt_names("name", name)
+        check_dbt_names("materialized", materialized or "view")
+        rows = relation("source", source)
         chosen = Materialization.checked(materialized, unique_key, where, keep)
         # Placeholders for the relations, which dbt fills in: of the rows, and of the dimensions.
         stand_in = secrets.token_hex(16)
         joined = {secrets.token_hex(16): table for table in (self.star.table_names if self.star else ())}
-        check_dbt_names("tables", *joined.values())
+        refs = {self.dialect.quote(token): relation("tables", table) for token, table in joined.items()}
         star = None if self.star is None else self.star.called({table: name for name, table in joined.items()})
+        model = replace(self, star=star)
         condition = f"{secrets.token_hex(16)} IS NULL"  # replaced by the condition on the rows of later runs
-        refs = {self.dialect.quote(token): table for token, table in joined.items()}
         query = DbtQuery("", self.dialect.quote(stand_in), refs, condition)
         options, head = QueryOptions(keep, where=condition, output=output, form=form), self._header(trained, output)
-        scoring = replace(self, star=star)._scoring(Destination(), stand_in, options)
+        scoring = model._scoring(Destination(), stand_in, options)
         text, too_much = scoring.fitting()
         too_much = too_much or exceeded_limit(head + text, [], self.dialect, in_one=False, of_view=True)
         if too_much and (not text or materialized == "view"):
@@ -729,8 +912,24 @@ class DatabaseModel:
                 expression = None if output == "leaf" else self._expression(output)
             except ParameterError:  # several values, or too large for one expression: only the query is written
                 expression = None
-        columns = dict.fromkeys(scoring.model.value_columns("prediction"), f"{output} of the model")
-        return write_dbt(folder, source, head, queries, expression, columns, made, self.dialect)
+        tests = {}
+        if test := values_test(scoring.model, options.name, self.ensemble.loss, output):
+            tests["values"] = test, relation("name", name)
+        if baseline is None and self.ensemble.baseline is not None:
+            baseline = self.ensemble.baseline.features
+        if baseline is not None:
+            texts = drift_tests(model._source(stand_in), baseline, self.columns, self.dialect, _DRIFTED)
+            ends = ["drift"] if len(texts) == 1 else [f"drift_{number}" for number in range(1, len(texts) + 1)]
+            tests |= {
+                end: (replace(query, text=text, condition=""), rows) for end, text in zip(ends, texts, strict=True)
+            }
+        meta = {"sha256": model_hash(self.ensemble), **metadata_fields(self.ensemble.metadata)}
+        if trained is not None:
+            meta["trained"] = str(trained)
+        columns = self._dbt_columns(scoring.model, options, contract, source)
+        has_contract = contract is not False
+        written = DbtModel(queries, rows, head, expression, columns, made, meta, tests, self.dialect, has_contract)
+        return written.write(folder)
 
     def _dbt_chain(
         self, name: str, scoring: ScoringQuery, query: DbtQuery, made: Materialization, n_bytes: int, why: str
@@ -748,9 +947,50 @@ class DatabaseModel:
         of_all_rows = replace(scoring, options=replace(options, where=None))
         *parts, last = of_all_rows.chain(most - n_bytes, lambda number: self.dialect.quote(f"{token}_{number}"))
         names = {f"{token}_{number}": f"{name}_part_{number}" for number in range(1, len(parts) + 1)}
-        refs = {**query.refs, **{self.dialect.quote(called): part for called, part in names.items()}}
+        refs = {**query.refs, **{self.dialect.quote(called): relation("name", part) for called, part in names.items()}}
         texts = zip([*names.values(), name], [*parts, f"{last}\nWHERE {query.condition}"], strict=True)
         return {each: replace(query, text=text, refs=refs) for each, text in texts}
+
+    def _dbt_columns(
+        self, model: SqlModel, options: QueryOptions, contract: bool | Mapping[str, str], source: str
+    ) -> dict[str, DbtColumn]:
+        """Return the columns that a description has: those of the values, and with a contract all others before them.
+
+        Raises
+        ------
+        ParameterError
+            If the contract lacks the type of a column.
+        """
+        types = contract if isinstance(contract, Mapping) else {}
+        if not isinstance(contract, bool | Mapping) or not all(isinstance(t, str) and t for t in types.values()):
+            raise ParameterError(
+                "contract must be True or False, or a dict of the types of columns in keep ({'id': 'BIGINT'}), not "
+                f"{shown(contract)}"
+            )
+        columns = {}
+        if contract is not False:
+            if options.keep is None:
+                raise ParameterError("contract needs keep, the columns to return: their names are part of it")
+            if others := [name for name in types if name not in options.keep]:
+                raise ParameterError(f"contract has a type of {listed(others)}, which keep does not have")
+            read = {column.name: column.feature.type for column in read_columns(self, options.output)}
+            for name in options.keep:
+                quoted = self.dialect.quote(name)
+                known = types.get(name) or (self.dialect.type_of(read[quoted]) if quoted in read else None)
+                if known is None:
+                    raise ParameterError(
+                        f"contract needs the type of column {shown(name)}, which is none of the model's: "
+                        f"contract={{{shown(name)}: 'BIGINT'}}, with the type that it has in {self.dialect.name}"
+                    )
+                columns[name] = DbtColumn(f"column of {source}", known)
+        of_values = {True: "int64", False: "float64"}[model.output.is_class]
+        if model.output.labels:
+            is_text = all(isinstance(label, str) for label in model.output.labels.values())
+            of_values = "string" if is_text else "boolean"
+        type_ = self.dialect.type_of(FeatureType(of_values))
+        is_filled = self.ensemble.offset is None  # where that is NULL, so is the prediction
+        described = DbtColumn(f"{options.output} of the model", type_, is_filled)
+        return {**columns, **dict.fromkeys(model.value_columns(options.name), described)}
 
     # --- what several of these need -----------------------------------------------------------------------------------
 
@@ -783,8 +1023,9 @@ class DatabaseModel:
         if isinstance(options.where, Mapping):
             text, known = row_condition(options.where, self.columns)
             model, options = replace(model, known=known), replace(options, where=text or None)
+        stamp = self._stamp() if options.stamp else {}
         if options.form != "by_key":
-            return ScoringQuery(model, self._source(table, others), options, destination)
+            return ScoringQuery(model, self._source(table, others), options, destination, stamp=stamp)
         if self.star is None:
             raise ParameterError(
                 "form='by_key' scores trees where dimensions are joined, and this query joins none; it is for a model "
@@ -794,7 +1035,19 @@ class DatabaseModel:
             raise ParameterError("form='by_key' needs keep, the columns to return besides the prediction")
         model, star = self.star.score_by_key(model)
         source = star.source(self.dialect.quote_path(table), others)
-        return ScoringQuery(model, source, replace(options, form="auto"), destination)
+        return ScoringQuery(model, source, replace(options, form="auto"), destination, stamp=stamp)
+
+    def _stamp(self) -> dict[str, str]:
+        """Return the columns that say which model a score is of, and when it was computed."""
+        version, dialect = self.ensemble.metadata.version, self.dialect
+        return {
+            "model_hash": dialect.cast(dialect.string(model_hash(self.ensemble)), "string"),
+            "model_version": dialect.cast("NULL" if version is None else dialect.string(version), "string"),
+            "scored_at": dialect.expressions.now,
+        }
+
+    def _label(self, label: str | None) -> str:
+        return model_hash(self.ensemble)[:_DIGITS] if label is None else label
 
     def _source(self, table: str, others: Sequence[str] = ()) -> TableSource:
         """Return what a query reads: a table, or it joined to those that have features or ``others`` of its columns."""

@@ -30,7 +30,10 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import Feature, column, not_zero, physical_expr
 
-__all__ = ["SMALLEST_SHARE", "baseline_frame", "drift_query", "feature_values", "model_baseline", "open_exactly"]
+__all__ = [
+    "SMALLEST_SHARE", "baseline_frame", "drift_query", "drift_tests", "feature_values", "model_baseline",
+    "open_exactly",
+]  # fmt: skip
 
 # The smallest share of a bin: the logarithm of an empty one would be infinite.
 SMALLEST_SHARE = 1e-4
@@ -120,9 +123,10 @@ def feature_values(frame: pl.DataFrame, feature: Feature) -> pl.Series:
 
 
 def drift_query(
-    source: TableSource, baseline: pl.DataFrame, where: str | None, columns: Sequence[FeatureColumn], dialect: Dialect
-) -> str:
-    """Return the SELECT that `DatabaseModel.drift_query` describes.
+    source: TableSource, baseline: pl.DataFrame, where: str | None, columns: Sequence[FeatureColumn], dialect: Dialect,
+    above: float | None = None,
+) -> str:  # fmt: skip
+    """Return the SELECT that `DatabaseModel.drift_query` describes, or one of ``feature`` and ``psi`` above a number.
 
     Raises
     ------
@@ -131,15 +135,38 @@ def drift_query(
     """
     bins = bins_of(baseline, [column.feature for column in columns])
     stages = Stages(dialect, source, [], [columns[f].name for f in bins], where)
-    text = _query_over(stages, bins, columns, dialect)
+    text = _query_over(stages, bins, columns, dialect, above)
     if reason := exceeded_limit(text, [], dialect, in_one=False):
         raise ParameterError(f"the query does not fit: {reason}; give the rows of some features of the baseline")
     return text
 
 
+def drift_tests(
+    source: TableSource, baseline: pl.DataFrame, columns: Sequence[FeatureColumn], dialect: Dialect, above: float
+) -> list[str]:
+    """Return queries of the features whose index is above a number: one, or several of some features each.
+
+    Raises
+    ------
+    ParameterError
+        If the baseline is not of this model, or the query of one feature is larger than the database takes.
+    """
+    names = list(bins_of(baseline, [column.feature for column in columns]))
+    try:
+        return [drift_query(source, baseline, None, columns, dialect, above)]
+    except ParameterError:
+        if len(names) == 1:
+            raise
+    first = [columns[number].feature.name for number in names[: len(names) // 2]]
+    is_first = pl.col("feature").is_in(first)
+    halves = [baseline.filter(is_first), baseline.filter(~is_first)]
+    return [query for half in halves for query in drift_tests(source, half, columns, dialect, above)]
+
+
 def _query_over(
-    stages: Stages, bins: Mapping[int, Sequence[DriftBin]], columns: Sequence[FeatureColumn], dialect: Dialect
-) -> str:
+    stages: Stages, bins: Mapping[int, Sequence[DriftBin]], columns: Sequence[FeatureColumn], dialect: Dialect,
+    above: float | None,
+) -> str:  # fmt: skip
     """Return the query, which reads the rows once."""
     every_bin = [(f, bin_) for f, of_feature in bins.items() for bin_ in of_feature]
     counts = {"all": dialect.statements.count[0]}
@@ -168,6 +195,11 @@ def _query_over(
     psi = f"({a} - {e}) * {dialect.call('LN', [f'({a}) / ({e})'])}"
     shown = [quote(name) for name in ("feature", "bin", "label", "training_share", "share")]
     number = quote("feature_number")
+    if above is not None:  # without ORDER BY, which not every database has in the subquery that a test is
+        feature, limit = quote("feature"), dialect.number(above)
+        indexes = f"SELECT {number}, {feature}, SUM({psi}) AS {quote('psi')}\n{stages.source()}"
+        stages.replace(f"{indexes}\nGROUP BY {number}, {feature}", [])
+        return stages.finish(f"SELECT {feature}, {quote('psi')}\n{stages.source()}\nWHERE {quote('psi')} > {limit}")
     return stages.finish(
         f"SELECT {', '.join(shown)}, SUM({psi}) OVER (PARTITION BY {number}) AS {quote('psi')}\n"
         f"{stages.source()}\nORDER BY {quote('psi')} DESC, {number} ASC, {quote('bin')} ASC"

@@ -64,6 +64,8 @@ BIGQUERY = Dialect(
         value_of_group="ANY_VALUE({x})",
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/dml-syntax
         update_needs_where=True,
+        # No DDL of permanent tables in a transaction. https://docs.cloud.google.com/bigquery/docs/transactions
+        replace_table="CREATE OR REPLACE TABLE {name} AS\n{query}",
     ),
     # 1 MB of query, 256 K characters of view, 10,000 columns; depth is our own caution. https://docs.cloud.google.com/bigquery/quotas
     limits=Limits(text=10**6, view=256_000, depth=500, columns=10_000),

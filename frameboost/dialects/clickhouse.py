@@ -57,6 +57,8 @@ CLICKHOUSE = Dialect(
         branch="if({c}, {t}, {e})",
         # Items are counted from 1. https://clickhouse.com/docs/sql-reference/data-types/array
         array="[{v}]", lookup="[{v}][1 + {i}]",
+        # https://clickhouse.com/docs/sql-reference/functions/date-time-functions#now64
+        now="now64(3, 'UTC')",
     ),
     statements=Statements(
         # https://clickhouse.com/docs/sql-reference/statements/select
@@ -72,6 +74,8 @@ CLICKHOUSE = Dialect(
         # A table has an engine. https://clickhouse.com/docs/sql-reference/statements/create/table
         define_table="CREATE TABLE {name} (\n  {columns}\n) ENGINE = MergeTree ORDER BY tuple()",
         create_table="CREATE TABLE {name} ENGINE = MergeTree ORDER BY tuple() AS\n{query}",
+        # At once, where the database is Atomic. https://clickhouse.com/docs/sql-reference/statements/create/table
+        replace_table="CREATE OR REPLACE TABLE {name} ENGINE = MergeTree ORDER BY tuple() AS\n{query}",
         # A mutation, which needs WHERE. https://clickhouse.com/docs/sql-reference/statements/alter/update
         update="ALTER TABLE {name}\nUPDATE {column} = {value}{where}", update_needs_where=True,
     ),

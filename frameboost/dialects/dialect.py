@@ -259,6 +259,8 @@ class Expressions:
         How many constants that takes; None for any number.
     struct
         A record of the fields ``{v}``, each written as ``'name': value``; None where there is none or it is not used.
+    now
+        The time: of a type with a zone, or in UTC.
     lambda_
         ``{value}``, SQL over ``m``, for the only item of a list; None where a value can't be named in passing.
     """
@@ -286,6 +288,7 @@ class Expressions:
     lookup: str | None = None
     longest_lookup: int | None = None
     struct: str | None = None
+    now: str = "CURRENT_TIMESTAMP"
     lambda_: str | None = None
 
 
@@ -340,6 +343,14 @@ class Statements:
         A row of ``{v}`` for INSERT, where it is a separate SELECT; None where rows are listed after VALUES.
     create_view, create_table
         Statements of ``{name}`` and ``{query}``.
+    replace_view
+        Statements of these that make a view whether or not there is one, whose grants and dependants stay.
+    replace_table
+        A statement of these that does so with a table; None where there is none.
+    transaction
+        Statements that begin and end a transaction of statements like these; None where they are none of one.
+    batch_end
+        A line between the statements of a file, besides semicolons.
     selects_into
         Whether a table is made of a query by INTO in the query, instead.
     update, update_needs_where
@@ -365,6 +376,10 @@ class Statements:
     insert_row: str | None = None
     create_view: str = "CREATE VIEW {name} AS\n{query}"
     create_table: str = "CREATE TABLE {name} AS\n{query}"
+    replace_view: tuple[str, ...] = ("CREATE OR REPLACE VIEW {name} AS\n{query}",)
+    replace_table: str | None = None
+    transaction: tuple[str, str] | None = None
+    batch_end: str = ""
     selects_into: bool = False
     update: str = "UPDATE {name}\nSET {column} = {value}{where}"
     update_needs_where: bool = False

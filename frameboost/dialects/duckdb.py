@@ -84,6 +84,10 @@ DUCKDB = _DuckDB(
         except_unknown="COLUMNS(lambda c: lower(c) NOT IN ({strings}))",
         # Insertion order is preserved. https://duckdb.org/docs/stable/sql/dialect/order_preservation
         keeps_order=True,
+        # https://duckdb.org/docs/stable/sql/statements/create_table
+        replace_table="CREATE OR REPLACE TABLE {name} AS\n{query}",
+        # https://duckdb.org/docs/stable/sql/statements/transactions
+        transaction=("BEGIN TRANSACTION", "COMMIT"),
     ),
     limits=Limits(
         # max_expression_depth. https://duckdb.org/docs/stable/configuration/overview

@@ -63,6 +63,8 @@ MYSQL = Dialect(
         time_with_zone="DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP({x}) SECOND)",
         # Overflow is an error. https://dev.mysql.com/doc/refman/8.0/en/out-of-range-and-overflow.html
         exp=guarded_exp("709e0", "-708e0"),
+        # CURRENT_TIMESTAMP is of the session's zone. https://dev.mysql.com/doc/refman/8.0/en/date-and-time-functions.html
+        now="UTC_TIMESTAMP()",
     ),
     statements=Statements(
         keeps_order=True,
@@ -92,4 +94,6 @@ MARIADB = MYSQL.child(
         "equal_texts": "JSON_UNQUOTE(JSON_QUOTE(CONVERT({x} USING utf8mb4))) = {y}"
         " AND CAST(CONVERT({x} USING utf8mb4) AS BINARY) = CAST(CONVERT({y} USING utf8mb4) AS BINARY)",
     },
+    # https://mariadb.com/docs/server/reference/sql-statements/data-definition/create/create-table
+    statements={"replace_table": "CREATE OR REPLACE TABLE {name} AS\n{query}"},
 )

@@ -66,6 +66,8 @@ POSTGRES = Dialect(
         value_of_group="(array_agg({x}) FILTER (WHERE {c}))[1]",
         # https://www.postgresql.org/docs/current/sql-createindex.html
         create_index=INDEX,
+        # A replaced view keeps its grants and dependants; columns may be added behind its own. https://www.postgresql.org/docs/current/sql-createview.html
+        transaction=("BEGIN", "COMMIT"),
     ),
     limits=Limits(
         # No number in the documentation: our own caution, of text and depth (docs/vendors.md).
@@ -108,6 +110,8 @@ REDSHIFT = POSTGRES.child(
         "text_is_value": False, "equal_texts": None,
         # No arrays in columns. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-datatypes.html
         "array": None, "lookup": None,
+        # UTC; CURRENT_TIMESTAMP is of the leader node only. https://docs.aws.amazon.com/redshift/latest/dg/r_GETDATE.html
+        "now": "GETDATE()",
     },
     statements={
         # No keyword against folding a CTE is documented. https://docs.aws.amazon.com/redshift/latest/dg/r_WITH_clause.html

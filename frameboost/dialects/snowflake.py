@@ -63,6 +63,10 @@ SNOWFLAKE = Dialect(
         row_number="ROW_NUMBER() OVER (ORDER BY 1)",
         # VALUES takes constants, and few functions of them. https://docs.snowflake.com/en/sql-reference/constructs/values
         insert_row="SELECT {v}",
+        # https://docs.snowflake.com/en/sql-reference/sql/create-view
+        replace_view=("CREATE OR REPLACE VIEW {name} COPY GRANTS AS\n{query}",),
+        # https://docs.snowflake.com/en/sql-reference/sql/create-table
+        replace_table="CREATE OR REPLACE TABLE {name} COPY GRANTS AS\n{query}",
     ),
     limits=Limits(
         # 1 MB recommended. https://docs.snowflake.com/en/user-guide/query-size-limits

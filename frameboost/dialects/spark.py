@@ -67,8 +67,14 @@ DATABRICKS = SPARK.child(
     # Parameters of the editor and of notebooks are replaced everywhere. https://docs.databricks.com/aws/en/sql/user/queries/query-parameters
     names={"replaced": ("${", "{{")},
     literals={"escapes": {**SPARK.literals.escapes, "$": "' || char(36) || '", "{{": "{' || '{"}},
-    # https://docs.databricks.com/aws/en/sql/language-manual/sql-ref-syntax-qry-star
-    statements={"except_columns": "* EXCEPT ({v})"},
+    statements={
+        # https://docs.databricks.com/aws/en/sql/language-manual/sql-ref-syntax-qry-star
+        "except_columns": "* EXCEPT ({v})",
+        # OR REPLACE drops a view's privileges, ALTER keeps them. https://docs.databricks.com/aws/en/sql/language-manual/sql-ref-syntax-ddl-create-view
+        "replace_view": ("CREATE VIEW IF NOT EXISTS {name} AS\n{query}", "ALTER VIEW {name} AS\n{query}"),
+        # Keeps privileges. https://docs.databricks.com/aws/en/sql/language-manual/sql-ref-syntax-ddl-create-table-using
+        "replace_table": "CREATE OR REPLACE TABLE {name} AS\n{query}",
+    },
     # Of the statement API, whatever Spark's is taken to be. https://docs.databricks.com/api/workspace/statementexecution/executestatement
     limits={"text": 16 * 2**20},
 )

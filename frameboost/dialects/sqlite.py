@@ -95,6 +95,8 @@ SQLITE = _SQLite(
         fenced_stage=MATERIALIZED,
         # The schema precedes the index. https://www.sqlite.org/lang_createindex.html
         create_index=INDEX, index_in_schema=True,
+        # Neither OR REPLACE nor grants; views find what they read by name. https://www.sqlite.org/lang_createview.html
+        replace_view=("DROP VIEW IF EXISTS {name}", "CREATE VIEW {name} AS\n{query}"), transaction=("BEGIN", "COMMIT"),
     ),
     limits=Limits(
         # SQLITE_MAX_SQL_LENGTH, SQLITE_MAX_EXPR_DEPTH and the parser's stack. https://www.sqlite.org/limits.html

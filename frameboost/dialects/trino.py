@@ -10,6 +10,7 @@ from frameboost.dialects.dialect import (
     Limits,
     Literals,
     Names,
+    Statements,
     wide,
 )
 
@@ -46,7 +47,11 @@ TRINO = Dialect(
         array="ARRAY[{v}]", lookup="ARRAY[{v}][1 + {i}]",
         # In versions before 446, and in Presto. https://github.com/trinodb/trino/issues/16033
         longest_lookup=254,
+        # Hive's tables and Athena's views have no times with a zone. https://trino.io/docs/current/connector/hive.html
+        now="CAST(CURRENT_TIMESTAMP AT TIME ZONE 'UTC' AS TIMESTAMP)",
     ),
+    # In Iceberg, Delta Lake and memory. https://trino.io/docs/current/sql/create-table-as.html
+    statements=Statements(replace_table="CREATE OR REPLACE TABLE {name} AS\n{query}"),
     # query.max-length; depth is our own caution. https://trino.io/docs/current/admin/properties-query-management.html
     limits=Limits(text=10**6, depth=500),
 )  # fmt: skip
@@ -56,6 +61,8 @@ PRESTO = TRINO.child(
     # Times have milliseconds, and without a zone they are the session's. https://prestodb.io/docs/current/language/types.html
     literals={"digits": 3},
     types={"timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE"},
+    # https://prestodb.io/docs/current/sql/create-table-as.html
+    statements={"replace_table": None},
 )
 
 ATHENA = TRINO.child(
@@ -63,7 +70,7 @@ ATHENA = TRINO.child(
     # 255 bytes in Glue. https://docs.aws.amazon.com/athena/latest/ug/tables-databases-columns-names.html
     names={"longest": 255, "in_bytes": True},
     # A table is made with a path in S3. https://docs.aws.amazon.com/athena/latest/ug/ctas-considerations-limitations.html
-    statements={"define_table": None},
+    statements={"define_table": None, "replace_table": None},
     limits={
         # https://docs.aws.amazon.com/athena/latest/ug/service-limits.html
         "text": 262_144,

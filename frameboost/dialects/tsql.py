@@ -60,6 +60,8 @@ TSQL = Dialect(
         functions={"LN": "LOG"},
         # Overflow is an error. https://learn.microsoft.com/en-us/sql/t-sql/statements/set-arithabort-transact-sql
         exp=guarded_exp("709e0", "-708e0"),
+        # CURRENT_TIMESTAMP is a local time. https://learn.microsoft.com/en-us/sql/t-sql/functions/sysutcdatetime-transact-sql
+        now="SYSUTCDATETIME()",
     ),
     statements=Statements(
         # COUNT and SUM of integers are int. https://learn.microsoft.com/en-us/sql/t-sql/functions/count-big-transact-sql
@@ -72,6 +74,12 @@ TSQL = Dialect(
         create_index=INDEX,
         # No CREATE TABLE AS. https://learn.microsoft.com/en-us/sql/t-sql/queries/select-into-clause-transact-sql
         selects_into=True,
+        # Keeps permissions. https://learn.microsoft.com/en-us/sql/t-sql/statements/create-view-transact-sql
+        replace_view=("CREATE OR ALTER VIEW {name} AS\n{query}",),
+        # Some errors end a statement only, unless XACT_ABORT. https://learn.microsoft.com/en-us/sql/t-sql/statements/set-xact-abort-transact-sql
+        transaction=("SET XACT_ABORT ON; BEGIN TRANSACTION", "COMMIT TRANSACTION"),
+        # CREATE VIEW must be the only statement of a batch. https://learn.microsoft.com/en-us/sql/t-sql/language-elements/sql-server-utilities-statements-go
+        batch_end="GO",
     ),
     limits=Limits(
         # 65,536 packets of 4 KB; columns of a SELECT. https://learn.microsoft.com/en-us/sql/sql-server/maximum-capacity-specifications-for-sql-server
@@ -100,9 +108,10 @@ FABRIC = TSQL.child(
         "uint8": "SMALLINT", "timestamp": "DATETIME2(6)", "timestamptz": "DATETIME2(6)", "string": "VARCHAR(8000)",
     },
     # https://learn.microsoft.com/en-us/fabric/data-warehouse/collation
-    expressions={"text": "CAST({x} AS VARBINARY(8000))"},
+    expressions={"text": "CAST({x} AS VARBINARY(8000))", "now": "CAST(SYSUTCDATETIME() AS DATETIME2(6))"},
     # CREATE TABLE AS, and no indexes. https://learn.microsoft.com/en-us/fabric/data-warehouse/tables
-    statements={"selects_into": False, "create_index": None},
+    # Views are not among what a transaction may make. https://learn.microsoft.com/en-us/fabric/data-warehouse/transactions
+    statements={"selects_into": False, "create_index": None, "transaction": None},
     # 1,024 columns in a table; the text is our own caution. https://learn.microsoft.com/en-us/fabric/data-warehouse/tables
     limits={"text": 16 * 2**20, "columns": 1024},
 )  # fmt: skip

@@ -35,6 +35,7 @@ __all__ = [
     "leaf_output",
     "output_of",
     "score_of",
+    "value_range",
 ]
 
 
@@ -162,6 +163,20 @@ def output_of(
     if name == "interval" and not loss.classes:
         raise ParameterError("the model has no prediction interval; make one with model.conform(data, target)")
     raise ParameterError(f"output must be one of {listed(_outputs_of(loss, interval))}, not {shown(name)}")
+
+
+def value_range(loss: Loss, name: str) -> tuple[float, float]:
+    """Return the bounds, which are reached, of an output's numbers; infinite where they are not known.
+
+    >>> from frameboost.losses.built_in import get_loss
+    >>> loss = get_loss("binary:logistic", {"scale_pos_weight": 1.0})
+    >>> value_range(loss, "mean"), value_range(loss, "margin")
+    ((0.0, 1.0), (-inf, inf))
+    """
+    shares = name == "mean" and loss.has_probabilities and len(loss.links) == loss.n_outputs > 1
+    if name == "probability" or shares:
+        return (0.0, 1.0)
+    return loss.score_range if name in ("mean", "interval") else (-math.inf, math.inf)
 
 
 def _outputs_of(loss: Loss, interval: Interval | None) -> tuple[str, ...]:

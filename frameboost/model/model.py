@@ -599,6 +599,9 @@ class Model:
         rows
             About how many rows there are to score, by which ``form="auto"`` chooses in DuckDB; or the connection that
             has the table, whose planner has an estimate. By default some hundred thousand, and never ``"sorted"``.
+        stamp
+            Whether columns say which model a score is of, and when it was computed: ``model_hash`` (`sha256`),
+            ``model_version`` (that of `with_metadata`, or NULL) and ``scored_at``, in a view the time of the query.
 
         Raises
         ------

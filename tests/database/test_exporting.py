@@ -1,18 +1,15 @@
-"""Export of models: SQL files, dbt projects, XGBoost's files, and functions of a DuckDB connection."""
+"""Export of models: SQL files, and functions of a DuckDB connection."""
 
 import datetime as dt
 import hashlib
 import json
 import os
 import random
-import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 
 import duckdb
-import jinja2
 import numpy as np
 import polars as pl
 import pytest
@@ -23,50 +20,12 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.custom import foreign_loss
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
-from tests.support.hostile import HOSTILE_NAMES
+from tests.support.exported import named, scored, small, table_of
 from tests.support.models import model_of_parts
 from tests.support.random_models import NAMES, TYPES, frame_of, random_model, random_values, to_duckdb
 from tests.support.warehouses import databases, open_warehouse
 
-TEMPLATES = [
-    "{{ x }}", "{% raw %}", "{# c #}", "{{", "{{{", "{{{{ a }}}}", "{%", "{%-", "{#", "#}", "%}", "}}", "{{-", "{",
-    "{ {", "{% endmacro %}", "{% endraw %}", '{{ "{" }}', "{{ ref('a') }}", "# for", "\\{{",
-]  # fmt: skip
 ESCAPING = ["x\nDROP TABLE t; --", "*/ SELECT 1; /*", "a\r\nb", "\u2028", "\x85", "日本 😀", "\\", ";"]
-
-
-@cache
-def small(**parameters) -> tuple[fb.Model, pl.DataFrame]:
-    frame = pl.DataFrame({"x": [1, 2, 3, 4, None, 6], "s": ["a", "b", "a", None, "b", "c"],
-                          "y": [0.0, 0.0, 8.0, 8.0, 3.0, 1.0]})  # fmt: skip
-    return fb.fit(frame, "y", n_estimators=3, max_depth=2, min_child_weight=0, **parameters), frame
-
-
-def named(names: list[str], seed: str = "names") -> tuple[fb.Model, pl.DataFrame]:
-    """Return a model with features of those names, int32 and string by turns, and rows to score."""
-    rng = random.Random(seed)
-    kinds = [FeatureType(("int32", "string")[i % 2]) for i in range(len(names))]
-    model = random_model(kinds, names, rng, n_trees=15, depth=4)
-    return model, frame_of(model, {name: random_values(k, 40, rng) for k, name in zip(kinds, names, strict=True)})
-
-
-def with_categories(categories: list[str]) -> tuple[fb.Model, pl.DataFrame]:
-    """Return a model that tells each of the categories from all others."""
-    frame = pl.DataFrame({"s": categories * 4, "y": [float(i) for i in range(len(categories))] * 4})
-    model = fb.fit(frame, "y", n_estimators=2, max_depth=8, max_leaves=100, min_child_weight=0)
-    assert model.predict(frame).n_unique() > len(set(categories)) // 2
-    return model, frame
-
-
-def table_of(con: duckdb.DuckDBPyConnection, frame: pl.DataFrame, name: str = "t") -> None:
-    con.register("arrived", frame.with_row_index("id"))
-    con.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM arrived")
-
-
-def scored(con: duckdb.DuckDBPyConnection, sql: str) -> list:
-    rows = sorted(con.execute(sql).fetchall())
-    assert [row[0] for row in rows] == list(range(len(rows)))
-    return [row[1] for row in rows]
 
 
 # --- SQL files --------------------------------------------------------------------------------------------------------
@@ -212,230 +171,6 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
         assert read.result() == dump_file(model.ensemble)
     assert pipe.is_fifo()
     assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
-
-
-# --- dbt --------------------------------------------------------------------------------------------------------------
-
-
-class Project:
-    """As much of dbt as renders a model: config(), ref(), and the macros of the project."""
-
-    def __init__(self, folder: Path, tables: dict[str, str]) -> None:
-        self.folder, self.config = folder, {}
-        self.environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
-        self.environment.globals |= {"config": self._config, "ref": lambda name: tables[name]}
-        for path in sorted((folder / "macros").iterdir()):
-            module = self.environment.from_string(path.read_bytes().decode()).module
-            self.environment.globals |= {k: v for k, v in vars(module).items() if not k.startswith("_")}
-
-    def _config(self, **how: object) -> str:
-        self.config = how
-        return ""
-
-    def render(self, text: str) -> str:
-        return self.environment.from_string(text).render()
-
-    def model(self, name: str) -> str:
-        return self.render((self.folder / "models" / f"{name}.sql").read_bytes().decode())
-
-
-@pytest.mark.parametrize("form", ["case", "staged"])
-@pytest.mark.parametrize("what", ["names", "categories"])
-def test_nothing_in_a_model_is_a_template(tmp_path, what, form):
-    model, frame = (named if what == "names" else with_categories)(TEMPLATES)
-    con = duckdb.connect()
-    table_of(con, frame, "source_rows")
-    how = {"keep": ["id"], "form": form, "materialized": "table", "trained": "{{ x }}"}
-    written = [str(path.relative_to(tmp_path)) for path in model.database().to_dbt(tmp_path, "scored", "orders", **how)]
-    assert written == ["models/scored.sql", "models/scored.yml", "macros/scored.sql"]
-    project = Project(tmp_path, {"orders": "main.source_rows"})
-    expected = model.predict(frame).to_list()
-    query = project.model("scored")
-    assert project.config == {"materialized": "table"}
-    assert scored(con, query) == expected
-    assert "-- trained  {{ x }}\n" in query
-    assert f"sha256 {hashlib.sha256(model.to_json().encode()).hexdigest()}\n" in query
-    by_macro = project.render("{{ scored_query('source_rows') }}")
-    assert by_macro == model.query("source_rows", keep=["id"], form=form).replace('"source_rows"', "source_rows")
-    assert scored(con, by_macro) == expected
-    assert project.render("{{ scored() }}") == model.sql()
-    assert scored(con, project.render("SELECT id, {{ scored() }} FROM source_rows")) == expected
-
-
-@cases("categories", [["a", '"frameboost-scored-relation"', "b"], ["a", "a\nb", "a\r\nb", "a\rb"]])
-def test_a_category_like_the_placeholder_of_the_table_and_carriage_returns_stay(tmp_path, categories):
-    model, frame = with_categories(categories)
-    con = duckdb.connect()
-    table_of(con, frame, "source_rows")
-    model.database().to_dbt(tmp_path, "scored", "orders", keep=["id"])
-    project = Project(tmp_path, {"orders": "main.source_rows"})
-    assert scored(con, project.model("scored")) == model.predict(frame).to_list()
-
-
-def test_models_of_several_values_have_no_expression(tmp_path):
-    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0] * 5, "y": [0, 1, 2] * 5})
-    model = fb.fit(frame, "y", objective="multi:softprob", n_estimators=2)
-    con = duckdb.connect()
-    table_of(con, frame, "t")
-    model.database().to_dbt(tmp_path, "probabilities", "orders", keep=["id"], output="probability")
-    model.database().to_dbt(tmp_path, "leaves", "orders", keep=["id"], output="leaf")
-    model.database(columns={"x": "x"}).to_dbt(tmp_path, "classes", "orders", keep=["id"], output="class")
-    project = Project(tmp_path, {"orders": "t"})
-    rows = sorted(con.execute(project.model("probabilities")).fetchall())
-    np.testing.assert_allclose([row[1:] for row in rows], model.predict(frame, "probability").to_numpy(), rtol=1e-15)
-    rows = sorted(con.execute(project.model("leaves")).fetchall())
-    assert [list(row[1:]) for row in rows] == model.predict(frame, "leaf").to_numpy().tolist()
-    assert scored(con, project.model("classes")) == model.predict(frame, "class").to_list()
-    assert "leaves" not in project.environment.globals
-    assert project.render("{{ classes() }}") == model.sql("class")
-
-
-def test_the_description_line_by_line(tmp_path):
-    model, _ = small()
-    model.database().to_dbt(tmp_path, "scored", "orders", trained=dt.date(2026, 11, 21))
-    digest = hashlib.sha256(model.to_json().encode()).hexdigest()
-    about = f'A gradient boosted model: \\"reg:squarederror\\", 3 trees, as SQL for duckdb. model    sha256 {digest}'
-    assert (tmp_path / "models" / "scored.yml").read_text().splitlines() == [
-        "version: 2",
-        "models:",
-        '  - name: "scored"',
-        f'    description: "{about}"',
-        "    columns:",
-        '      - name: "prediction"',
-        "        quote: true",
-        '        description: "mean of the model"',
-    ]
-
-
-def test_the_description_is_no_template_either(tmp_path):
-    model, _ = small()
-    loss = foreign_loss("{{ 1 + 1 }}", ["margin"])
-    ensemble = model.ensemble
-    other = model_of_parts(loss, {}, ensemble.features, ensemble.base_margins, ensemble.trees)
-    other.database().to_dbt(tmp_path, "scored", "orders")
-    text = (tmp_path / "models" / "scored.yml").read_text()
-    (about,) = re.findall(r"^    description: (.*)$", text, re.MULTILINE)
-    # dbt renders descriptions.
-    rendered = jinja2.Template(pytest.importorskip("yaml").safe_load(about)).render()
-    assert r'"\u007b\u007b 1 + 1 \u007d\u007d"' in rendered
-
-
-def test_labels_are_columns_that_the_description_quotes_as_dbt_does(tmp_path):
-    yaml = pytest.importorskip("yaml")
-    labels = [*HOSTILE_NAMES]
-    frame = pl.DataFrame({"x": [float(i) for i in range(len(labels))] * 3, "y": labels * 3})
-    model = fb.fit(frame, "y", n_estimators=1, max_depth=1)
-    con = duckdb.connect()
-    table_of(con, frame, "t")
-    model.database().to_dbt(tmp_path, "on", "orders", keep=["id"], output="probability")  # ``on`` is true in YAML 1.1
-    project = Project(tmp_path, {"orders": "t"})
-    con.execute(f"CREATE TABLE scored AS {project.model('on')}")
-    model.database().to_dbt(tmp_path, "classes", "orders", keep=["id"], output="class")
-    assert scored(con, Project(tmp_path, {"orders": "t"}).model("classes")) == model.predict(frame, "class").to_list()
-    (described,) = yaml.safe_load((tmp_path / "models" / "on.yml").read_text(encoding="utf-8"))["models"]
-    assert described["name"] == "on"
-    assert len(described["columns"]) == len(labels)
-    for column, label in zip(described["columns"], model.classes, strict=True):
-        assert column["quote"] is True
-        name = project.render(column["name"])
-        # What the adapters' `quote` does with the column of a test: quotes around it, and nothing within.
-        [found] = con.sql(f'SELECT "{name}" FROM scored').columns
-        assert found == f"prediction_{label}"
-
-
-def incremental(folder: Path, **how) -> tuple[Project, fb.Model, pl.DataFrame]:
-    model, frame = small()
-    model.database().to_dbt(folder, "scored", "orders", materialized="incremental", **how)
-    return Project(folder, {"orders": "source_rows"}), model, frame
-
-
-def test_a_later_run_scores_the_rows_of_the_condition(tmp_path):
-    project, model, frame = incremental(tmp_path, keep=["id"], where="id > (SELECT MAX(id) FROM {{ this }})")
-    con = duckdb.connect()
-    table_of(con, frame, "source_rows")
-    project.environment.globals |= {"this": "target", "is_incremental": lambda: False}
-    con.execute(f"CREATE TABLE target AS {project.model('scored')}")
-    assert project.config == {"materialized": "incremental"}
-    assert scored(con, "FROM target") == model.predict(frame).to_list()
-    project.environment.globals["is_incremental"] = lambda: True
-    con.execute("DELETE FROM target WHERE id > 2")
-    con.execute(f"INSERT INTO target {project.model('scored')}")
-    assert scored(con, "FROM target") == model.predict(frame).to_list()
-    assert "WHERE" not in project.render("{{ scored_query('source_rows') }}").partition("FROM source_rows")[2]
-
-
-@cases("key", [name for name in HOSTILE_NAMES if not set(name).isdisjoint("{}%#'\"\\\n")])
-def test_a_unique_key_is_quoted_for_jinja_and_sql(key, tmp_path):
-    keys = key if HOSTILE_NAMES.index(key) % 4 == 0 else [key, "b"]
-    project, *_ = incremental(tmp_path, keep=[key, "b"], unique_key=keys)
-    project.environment.globals["is_incremental"] = lambda: False
-    project.model("scored")
-    quoted = '"' + key.replace('"', '""') + '"'
-    assert project.config == {
-        "materialized": "incremental", "unique_key": quoted if keys is key else [quoted, '"b"'],
-    }  # fmt: skip
-
-
-def test_an_adapter_that_appends_is_told_to_merge(tmp_path):
-    model, _ = small()
-    for dialect, merges in (("spark", True), ("trino", True), ("athena", True), ("databricks", False)):
-        how = {"keep": ["id"], "materialized": "incremental", "unique_key": "id"}
-        model.database(dialect).to_dbt(tmp_path, "scored", "orders", **how)
-        text = (tmp_path / "models" / "scored.sql").read_text().partition("\n")[0]
-        assert ('incremental_strategy="merge"' in text) == merges
-
-
-@cases(
-    ["how", "sentence"],
-    [
-        ({"materialized": "incremental"}, r"would append all rows at each run; name .* unique_key='id', or the rows"),
-        ({"materialized": "incremental", "unique_key": "no", "keep": ["id"]}, "unique_key has 'no', which keep must"),
-        ({"materialized": "incremental", "unique_key": 5}, "unique_key must be a column name"),
-        ({"materialized": "incremental", "unique_key": ["a", 5]}, "unique_key must be a column name"),
-        ({"materialized": "incremental", "where": 5}, "where must be"),
-        ({"unique_key": "id"}, "unique_key and where are of materialized='incremental'"),
-        ({"materialized": "table", "where": "x > 1"}, "unique_key and where are of materialized='incremental'"),
-        ({"materialized": "snapshot"}, "materialized='snapshot' is not for a dbt model; take 'view'"),
-        ({"materialized": "seed"}, "materialized='seed' is not for a dbt model"),
-    ],
-)
-def test_an_incremental_model_says_which_rows(how, sentence, tmp_path):
-    model, _ = small()
-    with pytest.raises(fb.ParameterError, match=sentence):
-        model.database().to_dbt(tmp_path, "a", "b", **how)
-    assert list(tmp_path.iterdir()) == []
-
-
-@cases("name", ["", "a b", "1a", "a-b", "a.b", "é", "a\n", "{{ x }}", "a;b", None, 3])
-def test_names_that_dbt_does_not_take(tmp_path, name):
-    model, _ = small()
-    for argument, given in (("name", (name, "b")), ("source", ("a", name))):
-        with pytest.raises(fb.ParameterError) as error:
-            model.database().to_dbt(tmp_path, *given)
-        sentence = f"{argument} must be a name as dbt's are, of letters, digits and underscores, not {name!r}"
-        assert str(error.value) == sentence
-    if name is not None:
-        with pytest.raises(fb.ParameterError):
-            model.database().to_dbt(tmp_path, "a", "b", materialized=name)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["not", "if", "ref", "config", "none", "true"])
-def test_names_that_jinja_and_dbt_have_taken(tmp_path, name):
-    model, _ = small()
-    with pytest.raises(fb.ParameterError):
-        model.database().to_dbt(tmp_path, name, "orders")
-
-
-def test_a_model_that_cannot_be_written_leaves_no_file(tmp_path):
-    model, _ = small()
-    for how in ({"dialect": "klingon"}, {"columns": {"q": "r"}}):
-        with pytest.raises(fb.ParameterError):
-            model.database(**how)
-    for how in ({"output": "odds"}, {"form": "short"}, {"keep": "id"}):
-        with pytest.raises(fb.ParameterError):
-            model.database().to_dbt(tmp_path, "a", "b", **how)
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- views, tables, columns -------------------------------------------------------------------------------------------

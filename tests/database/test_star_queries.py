@@ -143,7 +143,7 @@ def test_a_dbt_model_refers_to_every_table(tmp_path, star, model):
         for name, columns in {"stg_facts": FACTS, "stg_ships": SHIPS_COLUMNS, "yards": YARDS}.items():
             con.register(name, frame(columns))
         assert [row[1] for row in con.sql(rendered).fetchall()] == model.predict(star).to_list()
-    with pytest.raises(fb.ParameterError, match=r"^tables must be a name as dbt.s are, of letters"):
+    with pytest.raises(fb.ParameterError, match=r"^tables must be the name of a dbt model, of letters"):
         model.database(tables={SHIPS: "ship s"}).to_dbt(tmp_path, "scored", "stg_facts")
 
 

@@ -18,7 +18,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
 
 import duckdb
@@ -70,6 +70,7 @@ class QueryOptions:
     form: Form = "auto"
     trees: str | None = None
     rows: Rows | None = None
+    stamp: bool = False
 
 
 class QueryArguments(TypedDict, total=False):
@@ -82,6 +83,7 @@ class QueryArguments(TypedDict, total=False):
     form: Form
     trees: str | None
     rows: Rows | None
+    stamp: bool
 
 
 P = ParamSpec("P")
@@ -94,9 +96,9 @@ def with_query_options(method: Callable[P, R]) -> Callable[P, R]:
     declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     options = [
         inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
+            option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=types[option.name]
         )
-        for field in fields(QueryOptions)
+        for option in fields(QueryOptions)
     ]
     method.__signature__ = signature.replace(parameters=[*declared, *options])  # type: ignore[attr-defined]
     method.__annotations__ = {p.name: p.annotation for p in (*declared, *options) if p.annotation is not p.empty}
@@ -106,21 +108,33 @@ def with_query_options(method: Callable[P, R]) -> Callable[P, R]:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the result of a scoring query goes: a view or a table of a quoted name, or (by default) to the caller."""
+    """Where the result of a scoring query goes: a view or a table of a quoted name, or (by default) to the caller.
+
+    ``replace``: whether a view or a table of that name may be there.
+    """
 
     kind: Literal["query", "view", "table"] = "query"
     name: str = ""
+    replace: bool = False
 
     def into(self, dialect: Dialect) -> str:
         """Return the clause before FROM that makes a table of the query, in databases that have SELECT … INTO."""
         return f"INTO {self.name}\n" if self.kind == "table" and dialect.statements.selects_into else ""
 
-    def statement(self, query: str, dialect: Dialect) -> str:
-        """Return the whole statement for a query that has the clause."""
+    def statements(self, query: str, dialect: Dialect) -> list[str]:
+        """Return the whole statements for a query that has the clause, of which most databases take one."""
         if self.kind == "query" or self.into(dialect):
-            return query
-        template = dialect.statements.create_view if self.kind == "view" else dialect.statements.create_table
-        return template.format(name=self.name, query=query)
+            return [query]
+        known = dialect.statements
+        if self.kind == "table":
+            templates = [known.replace_table if self.replace and known.replace_table else known.create_table]
+        else:
+            templates = list(known.replace_view) if self.replace else [known.create_view]
+        return [template.format(name=self.name, query=query) for template in templates]
+
+    def longest(self, query: str, dialect: Dialect) -> str:
+        """Return the longest of these statements."""
+        return max(self.statements(query, dialect), key=len)
 
 
 # --- the choice of a form ---------------------------------------------------------------------------------------------
@@ -130,8 +144,8 @@ class Destination:
 class ScoringQuery:
     """The query that scores a source of rows, or the statement that makes a view or a table of it.
 
-    ``end`` returns the query of the stages and the values by name, where it does not end in the scores. ``after`` is
-    that of `Stages`.
+    ``end`` returns the query of the stages and the values by name, where it does not end in the scores. ``stamp`` are
+    values by name that follow the scores. ``after`` is that of `Stages`.
     """
 
     model: SqlModel
@@ -139,6 +153,7 @@ class ScoringQuery:
     options: QueryOptions
     destination: Destination
     end: Callable[[Stages, Mapping[str, str]], str] | None = None
+    stamp: Mapping[str, str] = field(default_factory=dict)
     after: Stages | None = None
 
     def text(self) -> str:
@@ -149,13 +164,13 @@ class ScoringQuery:
         ParameterError
             As `fitting`; if no form fits, with the numbers.
         """
-        statement, too_large = self.fitting()
+        query, too_large = self.fitting()
         if too_large:
             raise ParameterError(too_large)
-        return statement
+        return self.destination.longest(query, self.model.dialect)
 
     def fitting(self) -> tuple[str, str]:
-        """Return the query and nothing, or why none fits into the limits of the database, and what does.
+        """Return the query and nothing, or why no statement of one fits into the limits of the database, and what does.
 
         Raises
         ------
@@ -180,20 +195,20 @@ class ScoringQuery:
             if query is None:
                 reason = "the output has a margin in it several times, which takes form='staged'"
                 continue
-            statement = self.destination.statement(query, dialect)
+            statement = self.destination.longest(query, dialect)
             reason = exceeded_limit(statement, trees, dialect, in_one=in_one, of_view=is_view)
             if not reason:
-                return statement, ""
+                return query, ""
             fits_otherwise |= is_view and not exceeded_limit(statement, trees, dialect, in_one=in_one)
             if _is_too_long(statement, dialect, of_view=is_view):
                 break  # stages are longer still
         if trees_table is not None and form in ("auto", "table") and not model.is_linear:
             stages = self._stages()
             query = self._ended(stages, values_over_table(model, stages, trees_table, self.options.name))
-            statement = self.destination.statement(query, dialect)
+            statement = self.destination.longest(query, dialect)
             reason = exceeded_limit(statement, [], dialect, in_one=False, of_view=is_view)
             if not reason:
-                return statement, ""
+                return query, ""
             return "", f"the model does not fit into one {noun}, not even as form='table': {reason}"
         advice = self._advice(fits_a_table=fits_otherwise)
         return "", f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {advice}"
@@ -204,13 +219,13 @@ class ScoringQuery:
         if keep is None or self.end is not None:
             return
         names: set[str] = set()
-        for number, name in enumerate((*keep, *self.model.value_columns(self.options.name))):
+        for number, name in enumerate((*keep, *self.stamp, *self.model.value_columns(self.options.name))):
             known = name.lower() if any_case else name
             if known in names:
                 raise ParameterError(
                     f"the query would have column {shown(name)} twice; leave it out of keep, or change name"
                 )
-            if number < len(keep):  # labels with one name have a clearer error in the outputs
+            if number < len(keep) + len(self.stamp):  # labels with one name have a clearer error in the outputs
                 names.add(known)
 
     def _n_rows(self) -> int | None:
@@ -255,7 +270,7 @@ class ScoringQuery:
         """Return the query that ends in these values."""
         if self.end is not None:
             return self.end(stages, values)
-        return stages.select(values, self.destination.into(self.model.dialect))
+        return stages.select({**values, **self.stamp}, self.destination.into(self.model.dialect))
 
     def _without_table(self, form: str) -> Iterator[tuple[str | None, Sequence[Sequence[Tree]], bool]]:
         """Yield the queries that have the trees in them, the trees, and whether each margin is one expression."""

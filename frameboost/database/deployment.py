@@ -1,0 +1,101 @@
+"""Deployments of models under one lasting name: each has a view or a table of its own, which a view of that name reads.
+
+So what reads the lasting view, and who may, stays as it is when a model is replaced, and to go back is to let it read
+the former model's again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from frameboost.checks.messages import shown
+from frameboost.compile.sql.forms import Destination, ScoringQuery
+from frameboost.dialects.dialect import Dialect
+from frameboost.errors import ParameterError
+
+__all__ = ["deploy_statements", "path_of", "point_statements", "script"]
+
+_LABEL = re.compile(r"[A-Za-z0-9_]+")
+# What the statement that makes a view has besides its name and the query, at most.
+_ROOM = 100
+
+
+def path_of(view: str, label: str, dialect: Dialect, part: int | None = None) -> str:
+    """Return the quoted name of one model's view or table, or of a step of it, in the schema of the lasting view.
+
+    Raises
+    ------
+    ParameterError
+        If the label is not of letters, digits and underscores, or the name is longer than the database takes.
+    """
+    if not isinstance(label, str) or not _LABEL.fullmatch(label):
+        raise ParameterError(f"label must be of letters, digits and underscores, not {shown(label)}")
+    *schema, name = dialect.parts_of(view)
+    own = f"{name}__{label}" if part is None else f"{name}__{label}_part_{part}"
+    return ".".join(map(dialect.quote, [*schema, own]))
+
+
+def deploy_statements(scoring: ScoringQuery, view: str, named: Callable[[int], str]) -> list[str]:
+    """Return the statements that make what scores, under the name of its destination, and let the view read it.
+
+    Parameters
+    ----------
+    scoring
+        The query; its destination is the view or the table of this model.
+    view
+        The lasting view, quoted.
+    named
+        The quoted names of views that are steps, by number from 1 on, where one query is too large.
+
+    Raises
+    ------
+    ParameterError
+        If the model does not fit into a chain of views either.
+    """
+    dialect, destination = scoring.model.dialect, scoring.destination
+    query, too_large = scoring.fitting()
+    parts: Sequence[str] = []
+    if too_large:
+        *parts, query = _chain(scoring, named, too_large)
+    made = [Destination("view", named(number), replace=True) for number in range(1, len(parts) + 1)]
+    statements = [text for each, part in zip(made, parts, strict=True) for text in each.statements(part, dialect)]
+    statements += destination.statements(query, dialect)
+    return _in_transaction([*statements, *_point(view, destination.name, dialect)], dialect)
+
+
+def point_statements(view: str, name: str, dialect: Dialect) -> list[str]:
+    """Return the statements that let a view read another view or table; the names are quoted."""
+    return _in_transaction(_point(view, name, dialect), dialect)
+
+
+def _point(view: str, name: str, dialect: Dialect) -> list[str]:
+    # The first fails where there is no such name or right, before the view is touched: SQLite makes any view.
+    query = f"SELECT * FROM {name}"
+    return [f"{query}\nWHERE 1 = 0", *Destination("view", view, replace=True).statements(query, dialect)]
+
+
+def _in_transaction(statements: Sequence[str], dialect: Dialect) -> list[str]:
+    if dialect.statements.transaction is None:
+        return list(statements)
+    begin, commit = dialect.statements.transaction
+    return [begin, *statements, commit]
+
+
+def _chain(scoring: ScoringQuery, named: Callable[[int], str], why: str) -> list[str]:
+    """Return queries that fit into views, each over the one before."""
+    dialect, options, most = scoring.model.dialect, scoring.options, scoring.model.dialect.limits.of_view()
+    makes_by_into = bool(scoring.destination.into(dialect))
+    if options.form not in ("auto", "staged") or most is None or makes_by_into:
+        raise ParameterError(why)
+    if options.keep is None and dialect.statements.except_columns is None:
+        raise ParameterError(f"{why}; or name the columns to return in keep, for a chain of views")
+    room = most - _ROOM - len(max(scoring.destination.name, named(10**6), key=len).encode())
+    return replace(scoring, destination=Destination()).chain(room, named)
+
+
+def script(statements: Sequence[str], dialect: Dialect) -> str:
+    """Return the text of a file of statements."""
+    end = f"{dialect.statements.batch_end}\n" if dialect.statements.batch_end else ""
+    return "".join(f"{statement};\n{end}" for statement in statements)

@@ -1,0 +1,211 @@
+"""Models that follow each other under one view, in the databases: deployed, gone back from, replaced, stamped."""
+
+import datetime as dt
+import re
+
+import polars as pl
+import pytest
+import sqlglot
+
+import frameboost as fb
+from frameboost.dialects.built_in import DIALECTS, get_dialect
+from frameboost.schema.types import FeatureType
+from tests.support.warehouses import ALL_BUT_SPARK, Warehouse, databases, open_warehouse
+
+ROWS = pl.DataFrame({"x": [i % 7 for i in range(60)], "s": [None if i % 9 == 0 else "abc"[i % 3] for i in range(60)]})
+ROWS = ROWS.with_columns(y=pl.col("x") * 2.0, z=pl.col("x") * -1.0)
+FIRST, SECOND = (fb.fit(ROWS, target, features=["x", "s"], n_estimators=3) for target in ("y", "z"))
+KEPT = {"keep": ["id"]}
+
+
+@pytest.fixture(params=ALL_BUT_SPARK)
+def warehouse(request):
+    return filled(request.param)
+
+
+def filled(name: str) -> Warehouse:
+    warehouse = open_warehouse(name)
+    for view in ("reader", "scored", *(f"scored__{m.sha256[:8]}" for m in (FIRST, SECOND)), "scored__big"):
+        warehouse.run(f"DROP VIEW IF EXISTS {warehouse.dialect.quote(view)}")
+    warehouse.fill_features("rows", FIRST, {"x": ROWS["x"].to_list(), "s": ROWS["s"].to_list()})
+    if name == "sqlite":
+        warehouse.con.commit()  # what the driver has begun
+    return warehouse
+
+
+def run(warehouse: Warehouse, statements: list[str]) -> None:
+    """Run statements, and roll back after an error, as clients do."""
+    try:
+        for statement in statements:
+            warehouse.run(statement)
+    except Exception:
+        if warehouse.dialect.statements.transaction:
+            warehouse.run("ROLLBACK")
+        raise
+
+
+def scores(warehouse: Warehouse, view: str) -> list[float]:
+    return [score for _, score in sorted(warehouse.rows(f"SELECT * FROM {warehouse.dialect.quote(view)}"))]
+
+
+def predicted(model: fb.Model) -> list[float]:
+    return model.predict(ROWS).to_list()
+
+
+def test_one_model_follows_another_and_goes_back(warehouse):
+    first, second = (model.database(warehouse.name) for model in (FIRST, SECOND))
+    quote = warehouse.dialect.quote
+    for _ in range(2):
+        run(warehouse, first.deploy_statements("scored", "rows", **KEPT))
+        assert scores(warehouse, "scored") == predicted(FIRST)
+    reader = f"SELECT {quote('id')}, {quote('prediction')} FROM {quote('scored')}"
+    warehouse.run(f"CREATE VIEW {quote('reader')} AS {reader}")
+    run(warehouse, second.deploy_statements("scored", "rows", **KEPT))
+    read = "reader" if warehouse.name != "datafusion" else "scored"  # whose views keep the plans of those they read
+    assert scores(warehouse, "scored") == scores(warehouse, read) == predicted(SECOND)
+    assert scores(warehouse, f"scored__{FIRST.sha256[:8]}") == predicted(FIRST)
+    run(warehouse, first.rollback_statements("scored"))
+    assert scores(warehouse, "scored") == scores(warehouse, read) == predicted(FIRST)
+    for wrong in (
+        first.rollback_statements("scored", label="none"),
+        second.deploy_statements("scored", "no_table", label="none", **KEPT),
+        second.deploy_statements("scored", "rows", label="none", keep=["no_column"]),
+    ):
+        with pytest.raises(Exception, match=r"(?i)no such|not exist|n't exist|not found|unknown|no field"):
+            run(warehouse, wrong)
+        assert scores(warehouse, "scored") == predicted(FIRST)
+
+
+def test_a_model_of_several_views_and_one_of_a_table(warehouse):
+    quote, name = warehouse.dialect.quote, warehouse.name
+    large = fb.fit(ROWS, "y", features=["x", "s"], n_estimators=60)
+    database = large.database(name, limits={"view": 6000, "text": 6000})
+    statements = database.deploy_statements("scored", "rows", label="big", **KEPT)
+    made = [text for text in statements if text.startswith("CREATE")]
+    parts = len({part for text in made for part in re.findall(r"scored__big_part_\d+", text)})
+    assert parts > 1
+    assert max(len(text.encode()) for text in statements) <= 6000
+    run(warehouse, statements)
+    assert scores(warehouse, "scored") == predicted(large)
+    table = quote("scored__at")
+    warehouse.run(f"DROP TABLE IF EXISTS {table}" if name != "postgres" else f"DROP TABLE IF EXISTS {table} CASCADE")
+    as_table = SECOND.database(name).deploy_statements("scored", "rows", label="at", kind="table", **KEPT)
+    run(warehouse, as_table)
+    assert scores(warehouse, "scored") == predicted(SECOND)
+    run(warehouse, database.rollback_statements("scored", label="big"))
+    with pytest.raises(Exception, match=r"(?i)exists"):
+        run(warehouse, as_table)
+    assert scores(warehouse, "scored") == predicted(large)
+    run(warehouse, SECOND.database(name).rollback_statements("scored", label="at"))
+    assert scores(warehouse, "scored") == predicted(SECOND)
+    for view in ("scored", "scored__big", *(f"scored__big_part_{number}" for number in range(parts, 0, -1))):
+        warehouse.run(f"DROP VIEW {quote(view)}")
+    warehouse.run(f"DROP TABLE {table}")
+
+
+def test_scores_are_stamped(warehouse):
+    quote, name = warehouse.dialect.quote, warehouse.name
+    called = FIRST.with_metadata(version="it's 3")
+    started = dt.datetime.now(dt.UTC).replace(microsecond=0, tzinfo=None)
+    expected = [(number, score, FIRST.sha256, "it's 3") for number, score in enumerate(predicted(FIRST))]
+
+    def check(rows: list[tuple], version: str | None) -> None:
+        assert [row[:4] for row in sorted(rows)] == [(*row[:3], version) for row in expected]
+        for at in {row[4] for row in rows}:
+            moment = dt.datetime.fromisoformat(at) if isinstance(at, str) else at
+            moment = moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+            assert abs((moment - started).total_seconds()) < 300
+
+    database = called.database(name)
+    check(warehouse.rows(database.query("rows", stamp=True, **KEPT)), "it's 3")
+    check(warehouse.rows(database.query("rows", stamp=True, form="staged", **KEPT)), "it's 3")
+    check(warehouse.rows(FIRST.query("rows", name, stamp=True, **KEPT)), None)
+    warehouse.run(f"DROP TABLE IF EXISTS {quote('stamped')}")
+    warehouse.run(database.create_table_sql("stamped", "rows", stamp=True, **KEPT))
+    check(warehouse.rows(f"SELECT * FROM {quote('stamped')}"), "it's 3")
+    if warehouse.dialect.statements.replace_table:
+        warehouse.run(FIRST.database(name).create_table_sql("stamped", "rows", replace=True, stamp=True, **KEPT))
+        check(warehouse.rows(f"SELECT * FROM {quote('stamped')}"), None)
+    if name != "sqlite":
+        for model in (SECOND, FIRST):
+            warehouse.run(model.database(name).create_view_sql("scored", "rows", replace=True, **KEPT))
+            assert scores(warehouse, "scored") == predicted(model)
+
+
+@pytest.mark.parametrize("database", databases("duckdb", "postgres", "sqlite", "mariadb"))
+def test_an_update_is_stamped(database):
+    warehouse = filled(database)
+    quote = warehouse.dialect.quote
+    called = SECOND.with_metadata(version="3").database(database)
+    warehouse.run(f"DROP TABLE IF EXISTS {quote('written')}")
+    warehouse.run(f"CREATE TABLE {quote('written')} AS SELECT * FROM {quote('rows')}")
+    for column, kind in {"score": "float64", "model_hash": "string", "model_version": "string",
+                         "scored_at": "timestamp[us]"}.items():  # fmt: skip
+        warehouse.run(
+            f"ALTER TABLE {quote('written')} ADD {quote(column)} {warehouse.dialect.type_of(FeatureType(kind))}"
+        )
+    warehouse.run(called.update_sql("written", "score", stamp=True))
+    columns = ", ".join(map(quote, ("id", "score", "model_hash", "model_version")))
+    written = sorted(warehouse.rows(f"SELECT {columns} FROM {quote('written')} WHERE {quote('scored_at')} IS NOT NULL"))
+    assert written == [(i, score, SECOND.sha256, "3") for i, score in enumerate(predicted(SECOND))]
+    with pytest.raises(fb.ParameterError, match="'scored_at' is one of those that stamp writes"):
+        called.update_sql("written", "scored_at", stamp=True)
+
+
+@pytest.mark.parametrize("database", databases("postgres"))
+def test_grants_stay_and_columns_must(database):
+    postgres = filled(database)
+    postgres.run("DROP ROLE IF EXISTS analyst")
+    postgres.run("CREATE ROLE analyst")
+    run(postgres, FIRST.database(database).deploy_statements("public.scored", "rows", **KEPT))
+    postgres.run("GRANT SELECT ON scored TO analyst")
+    run(postgres, SECOND.database(database).deploy_statements("public.scored", "rows", **KEPT))
+    postgres.run("SET ROLE analyst")
+    try:
+        assert scores(postgres, "scored") == predicted(SECOND)
+    finally:
+        postgres.run("RESET ROLE")
+    with pytest.raises(Exception, match="cannot drop columns from view"):
+        run(postgres, SECOND.database(database).deploy_statements("scored", "rows", label="none", keep=[]))
+    assert postgres.rows("SELECT to_regclass('scored__none')") == [(None,)]
+    run(postgres, FIRST.database(database).deploy_statements("scored", "rows", label="more", stamp=True, **KEPT))
+    assert [row[2] for row in postgres.rows("SELECT * FROM scored")] == [FIRST.sha256] * ROWS.height
+    postgres.run("DROP VIEW scored, scored__more; DROP OWNED BY analyst; DROP ROLE analyst")
+
+
+def test_the_statements_are_sql_of_each_database(tmp_path):
+    for name in DIALECTS:
+        dialect, database = get_dialect(name), SECOND.database(name)
+        statements = database.deploy_statements("sales.scored", "rows", stamp=True, **KEPT)
+        for statement in [*statements, *database.rollback_statements("sales.scored")]:
+            assert sqlglot.parse(statement, dialect=dialect.parser)
+        for make, template in (
+            (database.create_view_sql, dialect.statements.replace_view),
+            (database.create_table_sql, [dialect.statements.replace_table] * bool(dialect.statements.replace_table)),
+        ):
+            if len(template) == 1:
+                assert re.match("CREATE OR (REPLACE|ALTER) (VIEW|TABLE) ", make("v", "rows", replace=True, **KEPT))
+            else:
+                with pytest.raises(fb.ParameterError, match=f"{name} has no statement that replaces .* deploy_statem"):
+                    make("v", "rows", replace=True, **KEPT)
+        path = tmp_path / f"{name}.sql"
+        database.to_sql(path, "rows", statement="deploy", target="sales.scored", stamp=True, **KEPT)
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith("-- A gradient boosted model")
+        assert text.endswith(";\nGO\n" if name in ("tsql", "fabric") else ";\n")
+        assert all(statement in text for statement in statements)
+
+
+def test_what_can_not_be_deployed_is_said():
+    database = FIRST.database("postgres")
+    for wrong, message in (
+        ({"label": "a-b"}, "label must be of letters, digits and underscores, not 'a-b'"),
+        ({"label": ""}, "label must be of letters"), ({"kind": "seed"}, "kind must be"),
+        ({"keep": ["model_hash"], "stamp": True}, "column 'model_hash' twice"),
+    ):  # fmt: skip
+        with pytest.raises(fb.ParameterError, match=message):
+            database.deploy_statements("scored", "rows", **{**KEPT, **wrong})
+    with pytest.raises(fb.ParameterError, match="has 64 bytes, and names in postgres have at most 63"):
+        database.deploy_statements("s" * 54, "rows", **KEPT)
+    with pytest.raises(fb.ParameterError, match="in keep, for a chain of views"):
+        FIRST.database("postgres", limits={"view": 500}).deploy_statements("scored", "rows")
