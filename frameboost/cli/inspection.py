@@ -83,6 +83,12 @@ def _head(model: Model) -> str:
         lines.append(f"calibrated   {shortened(calibration.text, _LONGEST)}")
     if (interval := interval_text(model.ensemble)) is not None:
         lines.append(f"interval     {shortened(interval, _LONGEST)}")
+    if title := model.metadata.title:
+        lines.append(f"called       {shortened(title, _LONGEST)}")
+    if training := model.metadata.training:
+        lines.append(f"trained      {training}")
+    lines += [f"tag          {shortened(f'{name}={text}', _LONGEST)}" for name, text in model.metadata.tags.items()]
+    lines.append(f"sha256       {model.sha256}")
     return "\n".join([first, *lines])
 
 

@@ -199,6 +199,8 @@ def add_sql(commands: Commands) -> None:
     query.add_argument(
         "--statements", action="store_true", help="the statements that make and fill the table of trees, first"
     )
+    add_options(query, Model.query, "stamp")
+    query.add_argument("--replace", action="store_true", help="replace a view or a table of that name")
     how = query.add_mutually_exclusive_group()
     how.add_argument("--view", metavar="NAME", help="a statement that makes a view of it")
     how.add_argument("--create-table", metavar="NAME", help="a statement that makes a table of it")
@@ -214,6 +216,10 @@ def _sql(options: argparse.Namespace) -> None:
                 raise UsageError(f"--{name.replace('_', '-')} needs --table, the table to score")
         if options.trees is not None and not options.statements:
             raise UsageError("--trees needs --table, the table to score, or --statements")
+    if options.stamp and options.table is None:
+        raise UsageError("--stamp needs --table, the table to score")
+    if options.replace and options.view is None and options.create_table is None:
+        raise UsageError("--replace needs --view or --create-table, the name of what is replaced")
     for option, others in _CONFLICTS.items():
         for name in others:
             if getattr(options, option) is not None and getattr(options, name) is not None:
@@ -233,12 +239,13 @@ def _text(database: DatabaseModel, options: argparse.Namespace) -> tuple[str, bo
     if options.table is None:
         return ("", True) if options.statements else (database.sql(options.output), False)
     if options.update is not None:
-        return database.update_sql(options.table, options.update, where=options.where, output=options.output), True
+        written = {"where": options.where, "output": options.output, "stamp": options.stamp}
+        return database.update_sql(options.table, options.update, **written), True
     query = arguments(options, DatabaseModel.query)
     if options.view is not None:
-        return database.create_view_sql(options.view, **query), True
+        return database.create_view_sql(options.view, replace=options.replace, **query), True
     if options.create_table is not None:
-        return database.create_table_sql(options.create_table, **query), True
+        return database.create_table_sql(options.create_table, replace=options.replace, **query), True
     return database.query(**query), False
 
 

@@ -96,6 +96,18 @@ def _chain(scoring: ScoringQuery, named: Callable[[int], str], why: str) -> list
 
 
 def script(statements: Sequence[str], dialect: Dialect) -> str:
-    """Return the text of a file of statements."""
+    """Return the text of a file of statements.
+
+    Raises
+    ------
+    ParameterError
+        If clients that run the file would replace something in it.
+    """
+    clients = dialect.names.clients
+    if clients is not None and (replaced := re.search(clients, ";\n".join(statements))):
+        raise ParameterError(
+            f"the file would hold {shown(replaced[0])}, in a name or in where, which clients of {dialect.name} "
+            "replace; rename the column there, or run what query returns"
+        )
     end = f"{dialect.statements.batch_end}\n" if dialect.statements.batch_end else ""
     return "".join(f"{statement};\n{end}" for statement in statements)

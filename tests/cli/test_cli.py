@@ -323,12 +323,17 @@ def test_output_replaces_the_target_of_a_link_but_no_device(here):
 
 def test_show(here, capsys):
     df = pl.DataFrame({"x": [1, 2, 3, None], "c": ["a", "b", "a", "b"], "y": [0.0, 4.0, 8.0, 8.0]})
-    fb.fit(df, "y", n_estimators=2, learning_rate=1, reg_lambda=0).save("m.json")
+    model = fb.fit(df, "y", n_estimators=2, learning_rate=1, reg_lambda=0)
+    model.with_metadata(name="small", version="2", tags={"team": "ops"}).save("m.json")
     assert call("show m.json --trees 1 --importance weight") == 0
-    expected = """\
+    expected = f"""\
 Model: reg:squarederror, 2 trees (depth 2, 4 leaves), 2 features
 rounds       2
 base margin  5
+called       small, version 2
+trained      {model.metadata.moment} on 4 rows by frameboost {fb.__version__}
+tag          team=ops
+sha256       {model.sha256}
 
 parameters other than by default
   learning_rate  1.0
@@ -362,6 +367,35 @@ def test_show_writes_floats_short_and_asks_for_what_is_missing(here, capsys):
     *_, tree = capsys.readouterr().out.partition("tree 0\n")
     inside = ["      yes: 4.25", "      no or missing: 3.25"]
     assert tree.splitlines() == ['  "x" IS NOT NULL?', '    yes: "x" < 0.2?', *inside, "    no: -3.75"]
+
+
+def test_a_model_is_tagged_and_deployed_and_gone_back_to(here, capsys):
+    line = (
+        "tag delay.json --name delay --version 3 --tag team=ops --tag note=a=b --baseline flights.parquet -o named.json"
+    )
+    assert call(line) == 0
+    named, model = fb.load("named.json"), fb.load("delay.json")
+    assert (named.metadata.title, named.metadata.tags) == ("delay, version 3", {"team": "ops", "note": "a=b"})
+    assert named.baseline.features.equals(model.database().baseline(pl.read_parquet("flights.parquet")))
+    database = named.database("postgres", columns={"carrier": "line"})
+    how = "--dialect postgres --view s.scored --label v3"
+    line = f"deploy named.json {how} --table flights --column-map carrier=line --keep id --where id>3 --stamp"
+    assert call(line) == 0
+    head, begin, text = capsys.readouterr().out.partition("BEGIN;\n")
+    statements = database.deploy_statements("s.scored", "flights", label="v3", keep=["id"], where="id>3", stamp=True)
+    assert begin + text == "".join(f"{statement};\n" for statement in statements)
+    assert '-- called   name "delay", version "3"' in head.splitlines()
+    assert call(f"rollback named.json {how} -o back.sql") == 0
+    back = "".join(f"{statement};\n" for statement in database.rollback_statements("s.scored", label="v3"))
+    assert Path("back.sql").read_text().endswith(back)
+    assert "tag needs --name, --version, --tag or --baseline" in refused(capsys, "tag delay.json -o x.json", 2)
+    assert "must be like team=ops" in refused(capsys, "tag delay.json --tag team -o x.json", 2)
+    assert call("sql named.json --dialect snowflake --table t --view v --keep id --replace --stamp") == 0
+    written = capsys.readouterr().out
+    made = named.database("snowflake").create_view_sql("v", "t", keep=["id"], replace=True, stamp=True)
+    assert written == f"{made};\n"
+    assert "--replace needs --view" in refused(capsys, "sql named.json --table t --replace", 2)
+    assert "--stamp needs --table" in refused(capsys, "sql named.json --stamp", 2)
 
 
 def test_convert(here, capsys):
@@ -570,7 +604,7 @@ def test_the_commands_of_the_documentation_run(tmp_path, monkeypatch):
     xgboost.train({}, xgboost.DMatrix(x, label=y), 2).save_model(tmp_path / "booster.ubj")
     monkeypatch.chdir(tmp_path)
     lines = "".join(BLOCKS).replace("\\\n", "").splitlines()
-    assert len(lines) == 32
+    assert len(lines) == 35
     pytest.importorskip("shtab")
     for line in lines:
         program, *words = shlex.split(line)

@@ -228,7 +228,22 @@ def test_conform_writes_a_model_with_intervals_that_evaluate_judges(here, capsys
     assert "prediction intervals are for a regression of one target" in message
 
 
-COMMANDS = ("train", "score", "evaluate", "compare", "explain", "plot", "report", "conform", "sql", "show", "convert")
+COMMANDS = (
+    "train",
+    "score",
+    "evaluate",
+    "compare",
+    "explain",
+    "plot",
+    "report",
+    "conform",
+    "sql",
+    "show",
+    "convert",
+    "tag",
+    "deploy",
+    "rollback",
+)
 
 
 @pytest.mark.slow
@@ -246,7 +261,7 @@ def test_the_examples_of_help_run(tmp_path, monkeypatch, capsys):
         assert call(examples[0]) == 0, examples
         out, err = capsys.readouterr()
         assert err == ""
-        assert out or command in ("score", "plot", "report", "conform", "sql", "convert")
+        assert out or command in ("score", "plot", "report", "conform", "sql", "convert", "tag", "deploy", "rollback")
     assert main(["completion", "--help"]) == 0
     assert "example:\n  frameboost completion bash > frameboost.bash" in capsys.readouterr().out
 
