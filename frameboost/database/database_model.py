@@ -838,7 +838,7 @@ class DatabaseModel:
         ----------
         folder
             The project's folder, with ``dbt_project.yml``, which says where models, macros and tests are. To read YAML
-            takes ruamel.yaml: ``pip install 'frameboost[dbt]'``. A folder without it has dbt's default folders.
+            takes PyYAML: ``pip install 'frameboost[dbt]'``. A folder without it has dbt's default folders.
         name
             The name of the new dbt model: letters, digits and underscores.
         source

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -211,8 +210,10 @@ def _read_text(path: Path) -> str:
 # --- YAML -------------------------------------------------------------------------------------------------------------
 
 
-def yaml_text(value: Any, indent: str = "", first: str | None = None) -> str:
+def yaml_text(value: Any, indent: str = "", first: str | None = None, offset: int = 2) -> str:
     r"""Return entries, lists and values as lines of YAML.
+
+    ``offset``: how far a list is behind its key.
 
     >>> print(yaml_text({"models": [{"name": "on", "quote": True, "columns": [{"name": "é"}]}, "a b"]}), end="")
     models:
@@ -227,14 +228,14 @@ def yaml_text(value: Any, indent: str = "", first: str | None = None) -> str:
         for key, inner in value.items():
             start = indent if first is None else first
             first = None
-            if isinstance(inner, (Mapping, list, tuple)):
-                lines.append(f"{start}{key}:\n{yaml_text(inner, indent + '  ')}")
+            if isinstance(inner, (list, tuple)):
+                lines.append(f"{start}{key}:\n{yaml_text(inner, indent + ' ' * offset, offset=offset)}")
             else:
                 lines.append(f"{start}{key}: {yaml_text(inner)}")
         return "".join(lines)
     if isinstance(value, (list, tuple)):
-        return "".join(yaml_text(each, f"{indent}  ", f"{indent}- ") for each in value)
-    text = in_quotes(value, lambda c: True) if isinstance(value, str) else str(value).lower()
+        return "".join(yaml_text(each, f"{indent}  ", f"{indent}- ", offset) for each in value)
+    text = in_quotes(value, lambda c: True) if isinstance(value, str) else _shown(value)
     return f"{first or ''}{text}\n"
 
 
@@ -259,123 +260,177 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def _read_yaml(path: Path) -> dict[str, Any]:
+    """Return the entries of a file."""
+    yaml = _yaml()
+    try:
+        read = yaml.safe_load(_read_text(path))
+    except yaml.YAMLError as error:
+        raise _unreadable(path, error) from None
+    if not isinstance(read, dict | None):
+        raise ParameterError(f"{path} has no entries by key, as dbt's files have")
+    return read or {}
+
+
 def _yaml() -> Any:
     try:
-        from ruamel.yaml import YAML
+        import yaml
     except ImportError:
-        raise ParameterError(
-            "to read the YAML of a dbt project takes ruamel.yaml: pip install 'frameboost[dbt]'"
-        ) from None
-    yaml = YAML()  # with comments
-    yaml.preserve_quotes = True
-    yaml.width = 1_000_000
+        raise ParameterError("to read the YAML of a dbt project takes PyYAML: pip install 'frameboost[dbt]'") from None
     return yaml
 
 
-def _read_yaml(path: Path, text: str | None = None) -> Any:
-    """Return the entries of a file, with its comments."""
-    yaml = _yaml()
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        read = yaml.load(_read_text(path) if text is None else text)
-    except YAMLError as error:
-        raise ParameterError(f"{path} can't be read as YAML: {' '.join(str(error).split())}") from None
-    if read is None:
-        return {}
-    if not isinstance(read, Mapping):
-        raise ParameterError(f"{path} has no entries by key, as dbt's files have")
-    return read
+def _unreadable(path: Path, error: object) -> ParameterError:
+    return ParameterError(f"{path} can't be read as YAML: {' '.join(str(error).split())}")
 
 
 # Descriptions that to_dbt writes; others are somebody's own.
 _OURS = re.compile(r"A gradient boosted model: .*|\w+ of the model|column of \S+|a step of \w+")
+_GENERATED = {"name", "quote", "data_type", "description", "data_tests"}
 
 
 def merged(path: Path, text: str, models: Sequence[Properties]) -> str:
-    """Return a description with our entries in it, and all that is there besides.
+    """Return a description with our entries in it, of which all other lines are as they were.
 
-    An entry of ours that is there already keeps the order, the comments and all keys that are not ours, its tests and a
-    description of somebody's own. Columns and steps that the model has no more go, unless somebody has added to them.
+    An entry of ours that is there already keeps its order and all keys that are not ours, its tests and a description
+    of somebody's own. Columns and steps that the model has no more go, unless somebody has added to them.
 
     Raises
     ------
     ParameterError
-        If the file has anything else than a list as ``models`` or ``columns``.
+        If it is no YAML, or has entries that are not lines of their own.
     """
     line_end, text = "\r\n" if "\r\n" in text else "\n", text.replace("\r\n", "\n")
-    read = _read_yaml(path, text)
-    if not read:  # comments
-        return f"{text.rstrip()}\n{yaml_text({'version': 2, 'models': models})}".replace("\n", line_end)
-    before = yaml_text(_plain(read))
-    entries = _entries(read, "models", path)
-    parts = re.compile(rf"{re.escape(models[0]['name'])}_part_\d+")
-    _drop(entries, lambda name: parts.fullmatch(name) is not None, [each["name"] for each in models])
-    for ours in models:
-        theirs = _merge_entry(entries, ours)
-        if "columns" in ours:
-            columns = _entries(theirs, "columns", path)
-            _drop(columns, lambda name: True, [each["name"] for each in ours["columns"]])
-            for column in ours["columns"]:
-                _merge_entry(columns, column)
-    if yaml_text(_plain(read)) == before:
-        return text.replace("\n", line_end)
-    from ruamel.yaml.util import load_yaml_guess_indent
-
-    yaml, out = _yaml(), StringIO()
-    _, sequence, offset = load_yaml_guess_indent(text)
-    yaml.indent(mapping=2, sequence=sequence or 4, offset=2 if offset is None else offset)
-    yaml.explicit_start = re.search(r"^---", text, re.MULTILINE) is not None
-    yaml.dump(read, out)
-    return out.getvalue().replace("\n", line_end)
+    return _Merge(path, text).of(models).replace("\n", line_end)
 
 
-def _entries(entry: Any, key: str, path: Path) -> Any:
-    """Return the list of a key, which is made if it is not there."""
-    if entry.get(key) is None:
-        entry[key] = _for_ruamel([])
-    if not isinstance(entry[key], list) or not all(isinstance(each, Mapping) for each in entry[key]):
-        raise ParameterError(f"{path} has {key} that is no list of entries; dbt can't read it either")
-    return entry[key]
+class _Merge:
+    """Changes to a text of YAML, at the places where its parser, which is dbt's, says that values are."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path, self._text, self._yaml = path, text, _yaml()
+        self._inserted: list[tuple[int, int, str]] = []  # from, to, text
+        self._dropped: list[tuple[int, int, str]] = []
+
+    def of(self, models: Sequence[Properties]) -> str:
+        """Return the text with these entries in it."""
+        yaml = self._yaml
+        try:
+            root = yaml.compose(self._text, Loader=yaml.SafeLoader)
+            aliases = [token for token in yaml.scan(self._text) if isinstance(token, yaml.AliasToken)]
+        except yaml.YAMLError as error:
+            raise _unreadable(self._path, error) from None
+        if root is None:  # comments
+            return f"{self._text.rstrip()}\n{yaml_text({'version': 2, 'models': models})}"
+        if not isinstance(root, yaml.MappingNode) or root.flow_style:
+            raise ParameterError(f"{self._path} has no entries by key in lines of their own, as dbt's files have")
+        if aliases:  # the parser has the place of what they stand for
+            raise ParameterError(f"{self._path} has {shown(f'*{aliases[0].value}')}; write out what that stands for")
+        parts = re.compile(rf"{re.escape(models[0]['name'])}_part_\d+")
+        self._merge_list(root, "models", models, lambda name: parts.fullmatch(name) is not None)
+        text = self._text
+        # From the end; of changes at one place the last first, and what is dropped before what is inserted there.
+        changes = [*enumerate([*self._inserted, *self._dropped])]
+        for _, (start, end, new) in sorted(changes, key=lambda change: (change[1][0], change[0]), reverse=True):
+            text = text[:start] + new + text[end:]
+        return text
+
+    def _merge_list(self, entry: Any, key: str, ours: Sequence[Properties], may_go: Callable[[str], bool]) -> None:
+        """Merge the entries of a key: change those that are there, add others at the end, and drop old ones of ours."""
+        there, indent = _value(entry, key), entry.start_mark.column
+        if there is None:
+            self._add_after(entry, {key: ours}, indent)
+            return
+        if _is_empty(there):
+            lines, colon = yaml_text(ours, " " * (indent + 2)), len(self._text[: there.start_mark.index].rstrip())
+            self._inserted.append((colon, there.end_mark.index, f"\n{lines.rstrip()}"))
+            return
+        are_lines = isinstance(there, self._yaml.SequenceNode) and not there.flow_style
+        if not are_lines or any(not isinstance(e, self._yaml.MappingNode) or e.flow_style for e in there.value):
+            raise ParameterError(
+                f"{self._path} has {key} that is no list of entries in lines of their own; write it so"
+            )
+        dash, names = there.start_mark.column, {each["name"]: each for each in ours}
+        kept, new = [], dict(names)
+        for each in there.value:
+            name = _text(_value(each, "name"))
+            if name in names:
+                new.pop(name, None)
+                self._merge_entry(each, names[name])
+            elif name is not None and may_go(name) and _is_generated(each):
+                start = self._text.rfind("\n", 0, each.start_mark.index) + 1
+                self._dropped.append((start, self._end(each) + 1, ""))
+                continue
+            kept.append(each)
+        if new:
+            lines = yaml_text([*new.values()], " " * dash, offset=dash - indent)
+            if kept:
+                at = self._end(kept[-1])
+                self._inserted.append((at, at, f"\n{lines.rstrip()}"))
+            else:
+                at = self._text.rfind("\n", 0, there.start_mark.index) + 1
+                self._inserted.append((at, at, lines))
+
+    def _merge_entry(self, theirs: Any, ours: Properties) -> None:
+        added = {}
+        for key, value in ours.items():
+            node = _value(theirs, key)
+            if key == "data_tests":  # theirs
+                continue
+            if node is None:
+                added[key] = value
+            elif key == "columns":
+                self._merge_list(theirs, key, value, lambda name: True)
+            elif _text(node) != _shown(value) and (key != "description" or _is_our_description(node)):
+                space = " " if node.start_mark.index == node.end_mark.index else ""
+                new = f"{space}{yaml_text(value).rstrip()}"
+                self._inserted.append((node.start_mark.index, node.end_mark.index, new))
+        if added:
+            self._add_after(_value(theirs, "name"), added, theirs.start_mark.column)
+
+    def _add_after(self, node: Any, added: Properties, indent: int) -> None:
+        """Insert keys in the lines after a value."""
+        at = self._end(node)
+        self._inserted.append((at, at, f"\n{yaml_text(added, ' ' * indent).rstrip()}"))
+
+    def _end(self, node: Any) -> int:
+        """Return where the last line of a value ends, with the comment that is in it."""
+        end = len(self._text[: _last(node).end_mark.index].rstrip())
+        at = self._text.find("\n", end)
+        return len(self._text) if at < 0 else at
 
 
-def _merge_entry(entries: Any, ours: Properties) -> Any:
-    """Return the entry of a name, with our values of the keys that are ours: new, or the one that is there."""
-    theirs = next((each for each in entries if each.get("name") == ours["name"]), None)
-    if theirs is None:
-        entries.append(_for_ruamel(ours))
-        return entries[-1]
-    for key, value in ours.items():
-        is_own = key == "description" and theirs.get(key) is not None and not _OURS.fullmatch(str(theirs[key]).strip())
-        if not (is_own or isinstance(value, (list, tuple)) or theirs.get(key) == value):
-            theirs[key] = _for_ruamel(value)
-    return theirs
+def _value(entry: Any, key: str) -> Any:
+    return next((value for name, value in entry.value if name.value == key), None)
 
 
-def _drop(entries: Any, may_go: Callable[[str], bool], kept: Sequence[str]) -> None:
-    """Remove entries that are all ours, but for those of the names that are kept."""
-    for index in reversed(range(len(entries))):
-        entry = entries[index]
-        name, tests = entry.get("name"), entry.get("data_tests", ["not_null"])
-        is_ours = _OURS.fullmatch(str(entry.get("description"))) and tests == ["not_null"]
-        only = {"name", "quote", "data_type", "description", "data_tests"}
-        if is_ours and set(entry) <= only and isinstance(name, str) and may_go(name) and name not in kept:
-            del entries[index]
+def _last(node: Any) -> Any:
+    """Return the last scalar of a value, or a value in brackets: what ends where its mark says."""
+    while getattr(node, "flow_style", None) is False and node.value:
+        node = node.value[-1]
+        node = node[1] if isinstance(node, tuple) else node
+    return node
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+def _text(node: Any) -> str | None:
+    return node.value if node is not None and isinstance(node.value, str) else None
 
 
-def _for_ruamel(value: Any) -> Any:
-    """Return entries as ruamel.yaml writes them as we do, with strings in double quotes."""
-    from ruamel.yaml.comments import CommentedMap, CommentedSeq
-    from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+def _is_our_description(node: Any) -> bool:
+    return _OURS.fullmatch((_text(node) or "").strip()) is not None
 
-    if isinstance(value, Mapping):
-        return CommentedMap((key, _for_ruamel(inner)) for key, inner in value.items())
-    if isinstance(value, (list, tuple)):
-        return CommentedSeq(map(_for_ruamel, value))
-    return DoubleQuotedScalarString(value) if isinstance(value, str) else value
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else str(value).lower()
+
+
+def _is_empty(node: Any) -> bool:
+    return not node.value or (node.tag.endswith(":null") and isinstance(node.value, str))
+
+
+def _is_generated(entry: Any) -> bool:
+    """Whether all of an entry is as we wrote it."""
+    tests = _value(entry, "data_tests")
+    is_test = tests is None or (isinstance(tests.value, list) and [_text(test) for test in tests.value] == ["not_null"])
+    is_ours = is_test and _is_our_description(_value(entry, "description"))
+    return is_ours and {key.value for key, _ in entry.value} <= _GENERATED

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.database.dbt_project import WRITTEN
+from frameboost.database.dbt_project import WRITTEN, merged
 from frameboost.ensemble.metadata import metadata_fields
 from frameboost.joins.star import Star
 from frameboost.losses.custom import foreign_loss
@@ -488,8 +488,8 @@ def test_a_folder_within_a_project_is_not_the_project(tmp_path, monkeypatch):
     shop(tmp_path)
     with pytest.raises(fb.ParameterError, match="is within a dbt project; give its folder, "):
         small()[0].database().to_dbt(tmp_path / "transform", "scored", "orders")
-    monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
-    with pytest.raises(fb.ParameterError, match=r"takes ruamel.yaml: pip install 'frameboost\[dbt\]'"):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(fb.ParameterError, match=r"takes PyYAML: pip install 'frameboost\[dbt\]'"):
         small()[0].database().to_dbt(tmp_path, "scored", "orders")
     assert list(every_file(tmp_path)) == ["dbt_project.yml"]
     small()[0].database().to_dbt(tmp_path.parent / "none", "scored", "orders")  # has no YAML to read
@@ -580,16 +580,50 @@ def test_a_description_of_ours_that_nobody_has_changed_becomes_the_new_one(tmp_p
     for folder, databases_ in {"one": [old, new], "other": [new]}.items():
         for database in databases_:
             database.to_dbt(tmp_path / folder, "scored", "orders", keep=["id"], output="probability")
-    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe", pure=True)
-    one, other = (yaml.load(tmp_path / folder / "models" / "scored.yml") for folder in ("one", "other"))
-    columns = {folder: {column["name"]: column for column in each["models"][0].pop("columns")} for folder, each in
-               {"one": one, "other": other}.items()}  # fmt: skip
-    assert (one, columns["one"]) == (other, columns["other"])
-    for text in ("# soon\n", "models:\n  - name: other\nversion: 2\n"):
-        write(tmp_path, {"models/scored.yml": text, "models/scored.sql": WRITTEN})
-        new.to_dbt(tmp_path, "scored", "orders", keep=["id"])
-        merged = (tmp_path / "models" / "scored.yml").read_text()
-        assert merged.startswith(text.rstrip()[:-10]) and '  - name: "scored"\n    description: "A gradient' in merged
+    yaml = pytest.importorskip("yaml")
+    texts = {each: (tmp_path / each / "models" / "scored.yml").read_text(encoding="utf-8") for each in ("one", "other")}
+    read = {each: yaml.safe_load(text) for each, text in texts.items()}
+    columns = {each: read[each]["models"][0].pop("columns") for each in read}
+    assert read["one"] == read["other"]
+    assert sorted(columns["one"], key=repr) == sorted(columns["other"], key=repr)
+
+
+ENTRY = {"name": "scored", "description": "A gradient boosted model: x", "columns": [{"name": "p", "quote": True}]}
+
+
+@cases(
+    ["text", "expected"],
+    [
+        ("# soon\n", "# soon\n{new}"),
+        ("version: 2\nmodels: # none yet", "version: 2\nmodels:\n{new} # none yet"),
+        ("models: []\nversion: 2", "models:\n{new}\nversion: 2"),
+        ("seeds: []\n# end", "seeds: []\nmodels:\n{new}\n# end"),
+        ("models:\n- name: a\n  docs: {x: [1]}\n\n# end\n", "models:\n- name: a\n  docs: {x: [1]}\n{new}\n\n# end\n"),
+        ("models:\n    -   name: scored  # c\n        columns: ~ # none\n        tests: [a]",
+         'models:\n    -   name: scored  # c\n        description: "A gradient boosted model: x"\n'
+         '        columns:\n          - name: "p"\n            quote: true # none\n        tests: [a]'),
+        ("models:\n- name: scored\n  description: |\n    me\n  columns:\n  - x: 1\n    name: p\n    quote: no\n",
+         "models:\n- name: scored\n  description: |\n    me\n  columns:\n  - x: 1\n    name: p\n    quote: true\n"),
+    ],
+)  # fmt: skip
+def test_an_entry_is_added_to_the_lines_that_are_there(text, expected):
+    yaml = pytest.importorskip("yaml")
+    found = merged(Path("x.yml"), text, [ENTRY])
+    entry = yaml.safe_load(found)["models"]
+    assert next(each for each in entry if each["name"] == "scored")["columns"][0]["quote"] is True
+    if "{new}" not in expected:
+        assert found == expected
+    else:
+        before, _, after = expected.partition("{new}")
+        assert found.startswith(before) and found.endswith(after) and found.count("scored") == 1
+    assert merged(Path("x.yml"), found, [ENTRY]) == found
+
+
+@cases("text", ["{models: []}", "models: [{name: scored}]", "models:\n- scored", "models: a", "- a", "a: [",
+                "a: 1\n---\nb: 1", "models:\n- name: scored\n  columns: {p: 1}", "a: &b 1\nmodels: [*b]"])  # fmt: skip
+def test_a_description_that_is_not_in_lines_is_not_merged(text):
+    with pytest.raises(fb.ParameterError, match=r"^x.yml (has|can't be read)"):
+        merged(Path("x.yml"), text, [ENTRY])
 
 
 # --- dbt --------------------------------------------------------------------------------------------------------------
