@@ -813,7 +813,7 @@ class DatabaseModel:
         self, folder: str | Path, name: str, source: str, *, keep: Sequence[str] | None = None,
         output: ScoreName = "mean", form: Form = "auto", trained: dt.date | str | None = None,
         materialized: str | None = None, unique_key: str | Sequence[str] | None = None, where: str | None = None,
-        contract: bool | Mapping[str, str] = False, baseline: pl.DataFrame | None = None,
+        contract: bool | Mapping[str, str] = False, baseline: pl.DataFrame | None = None, stamp: bool = False,
     ) -> list[Path]:  # fmt: skip
         """Write the model into a dbt project, and return the paths of the files.
 
@@ -843,7 +843,7 @@ class DatabaseModel:
             The name of the new dbt model: letters, digits and underscores.
         source
             What is scored: a dbt model, ``"stg_orders"``, or a source and its table, ``"raw.orders"``.
-        keep, output, form
+        keep, output, form, stamp
             As in `query`.
         trained
             As in `to_sql`.
@@ -857,8 +857,8 @@ class DatabaseModel:
             Jinja in it: ``"loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})"``.
         contract
             Whether dbt enforces the names and types of all columns (``contract: {enforced: true}``). Types of
-            predictions and features are the model's; a dict has those of other columns in ``keep``:
-            ``{"id": "BIGINT"}``.
+            predictions and features are the model's; a dict has those of other columns in ``keep``, and of
+            ``scored_at``: ``{"id": "BIGINT"}``.
         baseline
             For the test of drift: the frame that `baseline` returned, by default that of the model
             (`frameboost.Model.with_baseline`); without one there is no such test. It fails for features whose
@@ -892,7 +892,8 @@ class DatabaseModel:
         model = replace(self, star=star)
         condition = f"{secrets.token_hex(16)} IS NULL"  # replaced by the condition on the rows of later runs
         query = DbtQuery("", self.dialect.quote(stand_in), refs, condition)
-        options, head = QueryOptions(keep, where=condition, output=output, form=form), self._header(trained, output)
+        options = QueryOptions(keep, where=condition, output=output, form=form, stamp=stamp)
+        head = self._header(trained, output)
         scoring = model._scoring(Destination(), stand_in, options)
         text, too_much = scoring.fitting()
         too_much = too_much or exceeded_limit(head + text, [], self.dialect, in_one=False, of_view=True)
@@ -961,30 +962,37 @@ class DatabaseModel:
                 "contract must be True or False, or a dict of the types of columns in keep ({'id': 'BIGINT'}), not "
                 f"{shown(contract)}"
             )
-        columns = {}
+        kept: Mapping[str, str] = {}
         if contract is not False:
             if options.keep is None:
                 raise ParameterError("contract needs keep, the columns to return: their names are part of it")
-            if others := [name for name in types if name not in options.keep]:
-                raise ParameterError(f"contract has a type of {listed(others)}, which keep does not have")
-            read = {column.name: column.feature.type for column in read_columns(self, options.output)}
-            for name in options.keep:
-                quoted = self.dialect.quote(name)
-                known = types.get(name) or (self.dialect.type_of(read[quoted]) if quoted in read else None)
-                if known is None:
-                    raise ParameterError(
-                        f"contract needs the type of column {shown(name)}, which is none of the model's: "
-                        f"contract={{{shown(name)}: 'BIGINT'}}, with the type that it has in {self.dialect.name}"
-                    )
-                columns[name] = DbtColumn(f"column of {source}", known)
-        of_values = {True: "int64", False: "float64"}[model.output.is_class]
+            kept = dict.fromkeys(options.keep, f"column of {source}")
+        text, moment = self.dialect.type_of(FeatureType("string")), types.get("scored_at")
+        stamps = dict.fromkeys(self._stamp() if options.stamp else (), "stamp of the model")
+        if others := [name for name in types if name not in {**kept, **stamps}]:
+            raise ParameterError(f"contract has a type of {listed(others)}, which keep does not have")
+        read = {column.name: column.feature.type for column in read_columns(self, options.output)}
+        columns = {}
+        for name, about in {**kept, **stamps}.items():
+            quoted = self.dialect.quote(name)
+            known = types.get(name) or (self.dialect.type_of(read[quoted]) if quoted in read else None)
+            if name in stamps:
+                known = moment if name == "scored_at" else text
+            if known is None and contract is not False:
+                raise ParameterError(
+                    f"contract needs the type of column {shown(name)}, which the model does not know: "
+                    f"contract={{{shown(name)}: 'BIGINT'}}, with the type that it has in {self.dialect.name}"
+                )
+            columns[name] = DbtColumn(about, known)
+        of_values = "int64" if model.output.is_class else "float64"
         if model.output.labels:
             is_text = all(isinstance(label, str) for label in model.output.labels.values())
             of_values = "string" if is_text else "boolean"
         type_ = self.dialect.type_of(FeatureType(of_values))
         is_filled = self.ensemble.offset is None  # where that is NULL, so is the prediction
         described = DbtColumn(f"{options.output} of the model", type_, is_filled)
-        return {**columns, **dict.fromkeys(model.value_columns(options.name), described)}
+        values = dict.fromkeys(model.value_columns(options.name), described)
+        return {**{name: columns[name] for name in kept}, **values, **{name: columns[name] for name in stamps}}
 
     # --- what several of these need -----------------------------------------------------------------------------------
 

@@ -310,6 +310,7 @@ def test_a_contract_has_the_types_of_all_columns(tmp_path):
     ["how", "sentence"],
     [
         ({"contract": True, "keep": ["id"]}, r"contract needs the type of column 'id', .* contract={'id': 'BIGINT'}, "),
+        ({"contract": {"id": "INT"}, "keep": ["id"], "stamp": True}, "contract needs the type of column 'scored_at', "),
         ({"contract": True}, "contract needs keep"),
         ({"contract": {"id": "INT", "no": "INT"}, "keep": ["id"]}, "contract has a type of 'no', which keep does not"),
         ({"contract": {"id": 5}, "keep": ["id"]}, "contract must be True or False, or a dict of the types"),
@@ -669,7 +670,9 @@ def test_dbt_builds_and_tests_the_project_and_generates_its_docs(database, tmp_p
     of["labels"].to_dbt(shop, "classes", "stg_orders", output="class", **how)
     of["days"].to_dbt(shop, "days", "stg_orders", keep=["id"])
     small_steps = models["days"].database(database, limits={"text": 20_000})
-    steps = small_steps.to_dbt(shop, "days_in_steps", "stg_orders", materialized="incremental", unique_key="id", **how)
+    stamped = {"keep": ["id"], "contract": {"id": "BIGINT", "scored_at": "TIMESTAMP WITH TIME ZONE"}, "stamp": True}
+    how_often = {"materialized": "incremental", "unique_key": "id"}
+    steps = small_steps.to_dbt(shop, "days_in_steps", "stg_orders", **how_often, **stamped)
     assert len(steps) > 3
     of["late_orders"].to_dbt(shop, "late_orders", "stg_orders")
     of["late_orders"].to_dbt(shop, "of_dear_orders", "raw.dear-orders", keep=["id", "price"], contract={"id": "BIGINT"})
@@ -698,7 +701,10 @@ def test_dbt_builds_and_tests_the_project_and_generates_its_docs(database, tmp_p
     np.testing.assert_allclose(found("labels"), models["labels"].predict(rows, "probability").to_numpy(), rtol=1e-14)
     assert found("classes").tolist() == models["labels"].predict(rows, "class").to_list()
     expected = models["days"].predict(rows).to_list()
-    assert found("days").tolist() == found("days_in_steps").tolist() == found("late").tolist() == expected
+    assert found("days").tolist() == found("late").tolist() == expected
+    in_steps = query("SELECT prediction, model_hash, scored_at FROM days_in_steps ORDER BY id")
+    assert [(score, model) for score, model, _ in in_steps] == [(score, models["days"].sha256) for score in expected]
+    assert len({moment for *_, moment in in_steps}) == 1
     assert found("by_kind").tolist() == models["by_kind"].predict(star).to_list()
 
     nodes = json.loads((shop / "target" / "manifest.json").read_text())["nodes"]
