@@ -323,6 +323,79 @@ class DatabaseModel:
             raise ParameterError(f"the model does not fit into the statement: {reason}")
         return self._for_driver(text)
 
+    @checked(name=table, replace=flag)
+    def create_function_sql(self, name: str, *, output: OutputName = "mean", replace: bool = False) -> str:
+        """Return a statement that makes a function of the model, whose parameters are the columns that it reads.
+
+        They are the features in their order, then the columns of the offset, of their types in training.
+        `frameboost.Model.register` makes a function of a DuckDB connection, and looks after those that are there.
+
+        Parameters
+        ----------
+        name
+            The function's name, which may be qualified where functions are in schemas. SQL Server calls it by its
+            schema only (``"dbo.score"``).
+        output
+            As in `sql`; one value.
+        replace
+            Whether to replace a function of that name and those parameters.
+
+        Raises
+        ------
+        ParameterError
+            As `sql`; if the database has no scalar functions in SQL, or none that return several values; of a star, if
+            the columns are not those of one table.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> print(model.database("bigquery").create_function_sql("sales.score"))
+        CREATE FUNCTION `sales`.`score`(`x` INT64)
+        RETURNS FLOAT64
+        AS (
+        (4.0
+         + CASE WHEN `x` < 3 THEN -4.0 ELSE 4.0 END)
+        )
+        """
+        known, dialect = self.dialect.statements, self.dialect
+        if known.create_function is None:
+            raise ParameterError(f"{dialect.name} has no functions that are SQL of one row; take sql or query")
+        if self.star is not None:
+            raise ParameterError(
+                f"a function reads the columns of one row, and the model those of {listed(self.star.table_names)} too; "
+                "take tables='joined'"
+            )
+        if replace and known.replace_function is None:
+            raise ParameterError(f"{dialect.name} has no statement that replaces a function; drop it before")
+        of_output = self._sql_model(output).output
+        if len(of_output.values) > 1 and "{returns}" in known.create_function:
+            raise ParameterError(
+                f"output {shown(output)} has {len(of_output.values)} values, and a function in {dialect.name} returns "
+                "one; take query"
+            )
+        read = read_columns(self, output)
+        tokens = {column.feature.name: secrets.token_hex(16) for column in read}
+        value = self._over_columns(tokens)._expression(output)
+        declared, used = known.parameter
+        parameters = []
+        for number, each in enumerate(read, 1):
+            how = {"name": each.name, "n": number, "type": dialect.type_of(each.feature.type)}
+            parameters.append(declared.format(**how))
+            value = value.replace(dialect.quote(tokens[each.feature.name]), used.format(**how))
+        label = next(iter(of_output.labels.values()), None)
+        kind = "float64" if not of_output.is_class else "int64" if label is None else "string"
+        text = known.create_function.format(
+            name=dialect.quote_path(name), parameters=", ".join(parameters), value=value,
+            returns=dialect.types.columns["boolean" if isinstance(label, bool) else kind],
+            text=dialect.string(value) if "{text}" in known.create_function else "",
+            replace=known.replace_function if replace else "",
+        )  # fmt: skip
+        if reason := exceeded_limit(text, [], dialect, in_one=False):
+            raise ParameterError(f"the model does not fit into a function: {reason}")
+        return self._for_driver(text)
+
     # --- deployments --------------------------------------------------------------------------------------------------
 
     @checked(
@@ -1010,6 +1083,12 @@ class DatabaseModel:
         if of_output.lookup is None:
             return model
         return model.with_lookup(self._column_beside(of_output.lookup.feature))
+
+    def _over_columns(self, names: Mapping[str, str]) -> DatabaseModel:
+        """Return the model over columns of other names; those of all columns that it reads."""
+        features = {feature.name: names[feature.name] for feature in self.ensemble.features}
+        columns = find_columns(self.ensemble.features, self.dialect, features)
+        return replace(self, columns=columns, column_names=names)
 
     def _expression(self, output: str) -> str:
         model = self._sql_model(output).simplified

@@ -64,6 +64,8 @@ BIGQUERY = Dialect(
         value_of_group="ANY_VALUE({x})",
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/dml-syntax
         update_needs_where=True,
+        # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-definition-language#create_function_statement
+        create_function="CREATE {replace}FUNCTION {name}({parameters})\nRETURNS {returns}\nAS (\n{value}\n)",
         # No DDL of permanent tables in a transaction. https://docs.cloud.google.com/bigquery/docs/transactions
         replace_table="CREATE OR REPLACE TABLE {name} AS\n{query}",
     ),

@@ -76,6 +76,8 @@ CLICKHOUSE = Dialect(
         create_table="CREATE TABLE {name} ENGINE = MergeTree ORDER BY tuple() AS\n{query}",
         # At once, where the database is Atomic. https://clickhouse.com/docs/sql-reference/statements/create/table
         replace_table="CREATE OR REPLACE TABLE {name} ENGINE = MergeTree ORDER BY tuple() AS\n{query}",
+        # Without types, and in no database. https://clickhouse.com/docs/sql-reference/statements/create/function
+        create_function="CREATE {replace}FUNCTION {name} AS ({parameters}) -> {value}", parameter=("{name}", "{name}"),
         # A mutation, which needs WHERE. https://clickhouse.com/docs/sql-reference/statements/alter/update
         update="ALTER TABLE {name}\nUPDATE {column} = {value}{where}", update_needs_where=True,
     ),

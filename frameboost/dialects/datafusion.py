@@ -53,7 +53,7 @@ DATAFUSION = POSTGRES.child(
         # "Unsupported logical plan: CreateIndex" (measured, 55).
         "create_index": None,
         # https://datafusion.apache.org/user-guide/sql/ddl.html
-        "replace_table": "CREATE OR REPLACE TABLE {name} AS\n{query}", "transaction": None,
+        "replace_table": "CREATE OR REPLACE TABLE {name} AS\n{query}", "transaction": None, "create_function": None,
     },
     limits={
         # 45 parentheses or CASEs nest, 49 do not (measured, 55): recursion_limit is 50. https://docs.rs/datafusion-common/latest/datafusion_common/config/struct.SqlParserOptions.html

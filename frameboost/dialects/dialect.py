@@ -347,6 +347,13 @@ class Statements:
         Statements of these that make a view whether or not there is one, whose grants and dependants stay.
     replace_table
         A statement of these that does so with a table; None where there is none.
+    create_function
+        A statement of ``{name}``, ``{parameters}``, the type that it ``{returns}``, and ``{value}`` (``{text}`` as a
+        string), with ``{replace}`` for `replace_function`; None where there are no scalar functions in SQL.
+    parameter
+        A parameter in that statement, of ``{name}``, its number ``{n}`` and ``{type}``, and in the value.
+    replace_function
+        What lets the statement replace a function; None where another statement must drop it.
     transaction
         Statements that begin and end a transaction of statements like these; None where they are none of one.
     batch_end
@@ -378,6 +385,9 @@ class Statements:
     create_table: str = "CREATE TABLE {name} AS\n{query}"
     replace_view: tuple[str, ...] = ("CREATE OR REPLACE VIEW {name} AS\n{query}",)
     replace_table: str | None = None
+    create_function: str | None = None
+    parameter: tuple[str, str] = ("{name} {type}", "{name}")
+    replace_function: str | None = "OR REPLACE "
     transaction: tuple[str, str] | None = None
     batch_end: str = ""
     selects_into: bool = False

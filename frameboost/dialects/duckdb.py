@@ -86,6 +86,8 @@ DUCKDB = _DuckDB(
         keeps_order=True,
         # https://duckdb.org/docs/stable/sql/statements/create_table
         replace_table="CREATE OR REPLACE TABLE {name} AS\n{query}",
+        # Without types. https://duckdb.org/docs/stable/sql/statements/create_macro
+        create_function="CREATE {replace}MACRO {name}({parameters}) AS\n{value}", parameter=("{name}", "{name}"),
         # https://duckdb.org/docs/stable/sql/statements/transactions
         transaction=("BEGIN TRANSACTION", "COMMIT"),
     ),

@@ -72,6 +72,10 @@ MYSQL = Dialect(
         fenced_stage="{name} AS (\nSELECT {select}\nLIMIT 18446744073709551615\n)",
         # https://dev.mysql.com/doc/refman/8.0/en/create-index.html
         create_index=INDEX,
+        # No OR REPLACE. https://dev.mysql.com/doc/refman/8.0/en/create-procedure.html
+        create_function="CREATE {replace}FUNCTION {name}({parameters})\nRETURNS {returns} DETERMINISTIC NO SQL\n"
+        "RETURN {value}",
+        replace_function=None,
     ),
     limits=Limits(
         # max_allowed_packet of the mysql client and MariaDB's server. https://dev.mysql.com/doc/refman/8.0/en/server-system-variables.html
@@ -95,5 +99,9 @@ MARIADB = MYSQL.child(
         " AND CAST(CONVERT({x} USING utf8mb4) AS BINARY) = CAST(CONVERT({y} USING utf8mb4) AS BINARY)",
     },
     # https://mariadb.com/docs/server/reference/sql-statements/data-definition/create/create-table
-    statements={"replace_table": "CREATE OR REPLACE TABLE {name} AS\n{query}"},
+    statements={
+        "replace_table": "CREATE OR REPLACE TABLE {name} AS\n{query}",
+        # https://mariadb.com/docs/server/reference/sql-statements/data-definition/create/create-function
+        "replace_function": "OR REPLACE ",
+    },
 )

@@ -68,6 +68,9 @@ POSTGRES = Dialect(
         create_index=INDEX,
         # A replaced view keeps its grants and dependants; columns may be added behind its own. https://www.postgresql.org/docs/current/sql-createview.html
         transaction=("BEGIN", "COMMIT"),
+        # RETURN is of 14. https://www.postgresql.org/docs/current/sql-createfunction.html
+        create_function="CREATE {replace}FUNCTION {name}({parameters})\nRETURNS {returns}\n"
+        "LANGUAGE sql IMMUTABLE PARALLEL SAFE\nRETURN {value}",
     ),
     limits=Limits(
         # No number in the documentation: our own caution, of text and depth (docs/vendors.md).
@@ -118,6 +121,8 @@ REDSHIFT = POSTGRES.child(
         "fenced_stage": PLAIN_STAGE,
         # No indexes. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-features.html
         "create_index": None, "keeps_order": False, "value_of_group": None,
+        # Parameters are numbers, 32 at most, in a text between dollars. https://docs.aws.amazon.com/redshift/latest/dg/r_CREATE_FUNCTION.html
+        "create_function": None,
     },
     limits={
         # 16 MB for one statement. https://docs.aws.amazon.com/redshift/latest/dg/c_redshift-sql.html

@@ -65,6 +65,8 @@ SNOWFLAKE = Dialect(
         insert_row="SELECT {v}",
         # https://docs.snowflake.com/en/sql-reference/sql/create-view
         replace_view=("CREATE OR REPLACE VIEW {name} COPY GRANTS AS\n{query}",),
+        # https://docs.snowflake.com/en/sql-reference/sql/create-function
+        create_function="CREATE {replace}FUNCTION {name}({parameters})\nRETURNS {returns}\nIMMUTABLE\nAS {text}",
         # https://docs.snowflake.com/en/sql-reference/sql/create-table
         replace_table="CREATE OR REPLACE TABLE {name} COPY GRANTS AS\n{query}",
     ),

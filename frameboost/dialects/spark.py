@@ -57,7 +57,11 @@ SPARK = Dialect(
         array="array({v})", lookup="array({v})[{i}]",
     ),
     # A window needs ORDER BY. https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select-window.html
-    statements=Statements(row_number="ROW_NUMBER() OVER (ORDER BY 1)"),
+    statements=Statements(
+        row_number="ROW_NUMBER() OVER (ORDER BY 1)",
+        # Of 4.0. https://spark.apache.org/docs/latest/sql-ref-syntax-ddl-create-sql-function.html
+        create_function="CREATE {replace}FUNCTION {name}({parameters})\nRETURNS {returns}\nRETURN {value}",
+    ),
     # No number in the documentation: our own caution (docs/vendors.md).
     limits=Limits(text=16 * 2**20, depth=500, elements=200_000),
 )  # fmt: skip

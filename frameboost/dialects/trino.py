@@ -50,8 +50,12 @@ TRINO = Dialect(
         # Hive's tables and Athena's views have no times with a zone. https://trino.io/docs/current/connector/hive.html
         now="CAST(CURRENT_TIMESTAMP AT TIME ZONE 'UTC' AS TIMESTAMP)",
     ),
-    # In Iceberg, Delta Lake and memory. https://trino.io/docs/current/sql/create-table-as.html
-    statements=Statements(replace_table="CREATE OR REPLACE TABLE {name} AS\n{query}"),
+    statements=Statements(
+        # In Iceberg, Delta Lake and memory. https://trino.io/docs/current/sql/create-table-as.html
+        replace_table="CREATE OR REPLACE TABLE {name} AS\n{query}",
+        # In Hive and memory. https://trino.io/docs/current/sql/create-function.html
+        create_function="CREATE {replace}FUNCTION {name}({parameters})\nRETURNS {returns}\nRETURN {value}",
+    ),
     # query.max-length; depth is our own caution. https://trino.io/docs/current/admin/properties-query-management.html
     limits=Limits(text=10**6, depth=500),
 )  # fmt: skip
@@ -62,7 +66,7 @@ PRESTO = TRINO.child(
     literals={"digits": 3},
     types={"timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE"},
     # https://prestodb.io/docs/current/sql/create-table-as.html
-    statements={"replace_table": None},
+    statements={"replace_table": None, "create_function": None},
 )
 
 ATHENA = TRINO.child(
@@ -70,7 +74,7 @@ ATHENA = TRINO.child(
     # 255 bytes in Glue. https://docs.aws.amazon.com/athena/latest/ug/tables-databases-columns-names.html
     names={"longest": 255, "in_bytes": True},
     # A table is made with a path in S3. https://docs.aws.amazon.com/athena/latest/ug/ctas-considerations-limitations.html
-    statements={"define_table": None, "replace_table": None},
+    statements={"define_table": None, "replace_table": None, "create_function": None},
     limits={
         # https://docs.aws.amazon.com/athena/latest/ug/service-limits.html
         "text": 262_144,

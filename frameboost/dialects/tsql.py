@@ -76,6 +76,10 @@ TSQL = Dialect(
         selects_into=True,
         # Keeps permissions. https://learn.microsoft.com/en-us/sql/t-sql/statements/create-view-transact-sql
         replace_view=("CREATE OR ALTER VIEW {name} AS\n{query}",),
+        # Names of parameters are no quoted names. https://learn.microsoft.com/en-us/sql/t-sql/statements/create-function-transact-sql
+        create_function="CREATE {replace}FUNCTION {name}({parameters})\nRETURNS {returns}\nWITH SCHEMABINDING\nAS\n"
+        "BEGIN\nRETURN {value}\nEND",
+        parameter=("@p{n} {type}", "@p{n}"), replace_function="OR ALTER ",
         # Some errors end a statement only, unless XACT_ABORT. https://learn.microsoft.com/en-us/sql/t-sql/statements/set-xact-abort-transact-sql
         transaction=("SET XACT_ABORT ON; BEGIN TRANSACTION", "COMMIT TRANSACTION"),
         # CREATE VIEW must be the only statement of a batch. https://learn.microsoft.com/en-us/sql/t-sql/language-elements/sql-server-utilities-statements-go
@@ -111,7 +115,7 @@ FABRIC = TSQL.child(
     expressions={"text": "CAST({x} AS VARBINARY(8000))", "now": "CAST(SYSUTCDATETIME() AS DATETIME2(6))"},
     # CREATE TABLE AS, and no indexes. https://learn.microsoft.com/en-us/fabric/data-warehouse/tables
     # Views are not among what a transaction may make. https://learn.microsoft.com/en-us/fabric/data-warehouse/transactions
-    statements={"selects_into": False, "create_index": None, "transaction": None},
+    statements={"selects_into": False, "create_index": None, "transaction": None, "create_function": None},
     # 1,024 columns in a table; the text is our own caution. https://learn.microsoft.com/en-us/fabric/data-warehouse/tables
     limits={"text": 16 * 2**20, "columns": 1024},
 )  # fmt: skip

@@ -154,6 +154,7 @@ def calls(model: fb.Model, folder: Path, **how):
         "create_view_sql": lambda: database.create_view_sql("v", "t", keep=["id"]),
         "create_table_sql": lambda: database.create_table_sql("w", "t", keep=["id"]),
         "update_sql": lambda: database.update_sql("t", "score"),
+        "create_function_sql": lambda: database.create_function_sql("f"),
         "explain_query": lambda: database.explain_query("t"),
         "drift_query": lambda: database.drift_query("t", watched),
         "to_sql": lambda: database.to_sql(folder / "q.sql", "t"),

@@ -173,6 +173,57 @@ def test_grants_stay_and_columns_must(database):
     postgres.run("DROP VIEW scored, scored__more; DROP OWNED BY analyst; DROP ROLE analyst")
 
 
+@pytest.mark.parametrize("database", databases("duckdb", "postgres", "clickhouse", "mariadb", "spark"))
+def test_functions_return_the_scores(database):
+    warehouse = open_warehouse(database)
+    quote, name = warehouse.dialect.quote, "fb_score"
+    hostile = {"x": 'x"; --', "s": "it's {value}", "years": "$$ ?"}
+    frame = ROWS.with_columns(years=pl.col("x") / 4 + 1, late=pl.col("x") > 3).rename(hostile)
+    features = {"features": [hostile["x"], hostile["s"]], "n_estimators": 3}
+    labelled = frame.with_columns(late=pl.when(pl.col("late")).then(pl.lit("l'{a}$$")).otherwise(pl.lit("on time")))
+    for model, output in (
+        (fb.fit(frame, "y", **features), "mean"),
+        (fb.fit(frame, "y", exposure=hostile["years"], objective="count:poisson", **features), "mean"),
+        (fb.fit(labelled, "late", **features), "class"), (fb.fit(frame, "late", **features), "class"),
+    ):  # fmt: skip
+        made, read = model.database(database), model.ensemble.read_features
+        warehouse.fill_held("rows", {f.name: (f.type, frame[f.name].to_list()) for f in read})
+        signature = f"({', '.join(warehouse.dialect.type_of(f.type) for f in read)})" if database == "postgres" else ""
+        drop = f"DROP {'MACRO' if database == 'duckdb' else 'FUNCTION'} IF EXISTS {name}{signature}"
+        warehouse.run(drop)
+        warehouse.run(made.create_function_sql(name, output=output))
+        warehouse.run(made.create_function_sql(name, output=output, replace=True))
+        called = f"{name}({', '.join(quote(f.name) for f in read)})"
+        rows = sorted(warehouse.rows(f"SELECT {quote('id')}, {called} FROM {quote('rows')}"))
+        expected = sorted(warehouse.rows(made.query("rows", keep=["id"], output=output)))
+        assert [tuple(row) for row in rows] == [tuple(row) for row in expected]
+        warehouse.run(drop)
+
+
+def test_functions_are_sql_of_each_database_or_refused():
+    of_classes = fb.fit(ROWS.with_columns(k=pl.col("x") % 3), "k", objective="multi:softprob", n_estimators=1)
+    refused = {"sqlite", "datafusion", "redshift", "oracle", "presto", "athena", "fabric"}
+    for name in DIALECTS:
+        database = FIRST.database(name)
+        if name in refused:
+            with pytest.raises(fb.ParameterError, match=f"{name} has no functions that are SQL of one row"):
+                database.create_function_sql("s.score")
+            continue
+        text = database.create_function_sql("s.score")
+        assert sqlglot.parse(text, dialect=get_dialect(name).parser)
+        if name == "mysql":
+            with pytest.raises(fb.ParameterError, match="mysql has no statement that replaces a function"):
+                database.create_function_sql("score", replace=True)
+        else:
+            assert re.match(
+                "CREATE OR (REPLACE|ALTER) (FUNCTION|MACRO)", database.create_function_sql("f", replace=True)
+            )
+        if name not in ("duckdb", "clickhouse"):
+            with pytest.raises(fb.ParameterError, match=r"has 3 values, and a function in .* returns one"):
+                of_classes.database(name).create_function_sql("score")
+    assert "(@p1 BIGINT, @p2 NVARCHAR(4000))" in FIRST.database("tsql").create_function_sql("dbo.score")
+
+
 def test_the_statements_are_sql_of_each_database(tmp_path):
     for name in DIALECTS:
         dialect, database = get_dialect(name), SECOND.database(name)
