@@ -956,6 +956,8 @@ class DatabaseModel:
         check_dbt_names("name", name)
         check_dbt_names("materialized", materialized or "view")
         rows = relation("source", source)
+        if source == name:
+            raise ParameterError(f"name and source are both {shown(name)}, and a dbt model can't read itself")
         chosen = Materialization.checked(materialized, unique_key, where, keep)
         # Placeholders for the relations, which dbt fills in: of the rows, and of the dimensions.
         stand_in = secrets.token_hex(16)

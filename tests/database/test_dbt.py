@@ -266,6 +266,8 @@ def test_names_that_jinja_and_dbt_have_taken(tmp_path, name):
 
 def test_a_model_that_cannot_be_written_leaves_no_file(tmp_path):
     model, _ = small()
+    with pytest.raises(fb.ParameterError, match="name and source are both 'a', and a dbt model can't read itself"):
+        model.database().to_dbt(tmp_path, "a", "a")
     for how in ({"dialect": "klingon"}, {"columns": {"q": "r"}}):
         with pytest.raises(fb.ParameterError):
             model.database(**how)

@@ -15,6 +15,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.compile.sql.stages import TableSource
+from frameboost.database.drift import drift_tests
 from frameboost.losses.built_in import get_loss
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import Tree
@@ -351,8 +353,29 @@ def test_an_empty_table_is_an_alarm(warehouse, bins):
         assert share == 0
         assert float(psi) == pytest.approx(index(of_training, [0.0] * len(of_training)), rel=1e-11)
         assert float(psi) > 4.5
-    # The test of docs/how-to/dbt.md, which dbt fails if it returns rows.
-    assert len(warehouse.rows(f"SELECT DISTINCT feature, psi FROM ({query}) AS bins WHERE psi > 0.25")) == len(KINDS)
+
+
+@cases("limits", [{}, {"columns": 12}])
+def test_a_test_has_the_features_above_a_number_and_is_a_subquery(warehouse, limits):
+    model = model_of(*KINDS.items())
+    training = warehouse.fill_features("t", model, TRAINING)
+    baseline = model.database().baseline(frame_of(model, training), bins=4)
+    database = model.database(warehouse.name, limits=limits)
+    quote, today = warehouse.dialect.quote, {**TODAY, "int64": TRAINING["int64"][: len(TODAY["date"])]}
+    warehouse.fill_features("t", model, today)
+    query = model.database(warehouse.name).drift_query("t", baseline)
+    indexes = {row[0]: float(row[5]) for row in warehouse.rows(query)}
+    for above in (0.25, 0.9, sorted(indexes.values())[1]):
+        tests = drift_tests(database._source("t"), baseline, database.columns, database.dialect, above)
+        assert (len(tests) > 1) == bool(limits)
+        rows = [row for test in tests
+                for row in warehouse.rows(f"SELECT {quote('feature')}, {quote('psi')} FROM ({test}) q")]  # fmt: skip
+        clearly = above * (1 + 1e-11)
+        expected = {name: index for name, index in indexes.items() if index > clearly}
+        assert {name: float(psi) for name, psi in rows if psi > clearly} == pytest.approx(expected, rel=1e-11)
+    none = TableSource(f"(SELECT * FROM {quote('t')} WHERE 1 = 0) none_", "none_")
+    tests = drift_tests(none, baseline, database.columns, database.dialect, 4.5)
+    assert sorted(row[0] for test in tests for row in warehouse.rows(test)) == sorted(KINDS)
 
 
 @cases("missing", [0.0, 0.5, 1.0])
