@@ -137,9 +137,11 @@ def names(argument: str, value: object) -> None:
 
 
 def names_by_feature(argument: str, value: object) -> None:
-    """Require a mapping of names to names."""
-    if not isinstance(value, Mapping):
-        raise ParameterError(f"{argument} must be a dict of the columns' names by feature, not {shown(value)}")
+    """Require a mapping of names to names, or a function of a name."""
+    if not isinstance(value, Mapping) and not callable(value):
+        raise ParameterError(
+            f"{argument} must be a dict of the columns' names by feature, or a function of a name, not {shown(value)}"
+        )
 
 
 def values_by_column(argument: str, value: object) -> None:

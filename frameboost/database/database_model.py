@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -74,9 +75,10 @@ from frameboost.metrics.metric import Metric
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import refuse_linear
 
-__all__ = ["DatabaseModel", "database_model", "read_columns", "source_model"]
+__all__ = ["ColumnNames", "DatabaseModel", "database_model", "read_columns", "source_model"]
 
 _FORM = word(*FORMS)
+ColumnNames = Mapping[str, str] | Callable[[str], str]
 _BY: Check = columns
 EvaluationKind = Literal["metrics", "calibration", "gain", "confusion", "thresholds"]
 # The population stability index above which a dbt test fails.
@@ -93,7 +95,7 @@ _ESCAPES = {
 
 
 def database_model(
-    ensemble: Ensemble, database: str, columns: Mapping[str, str] | None = None,
+    ensemble: Ensemble, database: str, columns: ColumnNames | None = None,
     base_margin: str | Sequence[str] | None = None, limits: Mapping[str, int | None] | None = None,
     tables: Tables | None = None, paramstyle: str | None = None,
 ) -> DatabaseModel:  # fmt: skip
@@ -104,17 +106,30 @@ def database_model(
     dialect = get_dialect(database, limits)
     if tables is not None and not ensemble.joins:
         raise ParameterError("tables is for a model that was trained on a star of tables, as fb.join makes it")
+    if callable(columns):
+        if ensemble.joins and tables != "joined":
+            raise ParameterError("columns must be a dict for a model of a star, unless tables='joined'")
+        columns = {name: columns(name) for name in _read_names(ensemble)}
+        for other, times in Counter(columns.values()).most_common(1):
+            if times > 1:
+                same = [name for name, called in columns.items() if called == other]
+                raise ParameterError(f"columns gives {listed(same)} the same name, {shown(other)}")
     star = star_tables(ensemble, dialect, columns, tables) if ensemble.joins else None
     names = columns if star is None else star.names_in_join
     features = names
     if isinstance(names, Mapping):  # without columns that are no features and are read besides
-        lookup = None if ensemble.interval is None else ensemble.interval.groups
-        besides = {*([] if lookup is None else [lookup.column]), *ensemble.read_names} - {*ensemble.feature_names}
+        besides = {*_read_names(ensemble)} - {*ensemble.feature_names}
         features = {feature: name for feature, name in names.items() if feature not in besides}
     read = find_columns(ensemble.features, dialect, features)
     model = DatabaseModel(ensemble, dialect, read, dict(names or {}), star, paramstyle)
     model._offset_columns()  # raises
     return model
+
+
+def _read_names(ensemble: Ensemble) -> list[str]:
+    """Return the names of all columns that some output reads."""
+    lookup = None if ensemble.interval is None else ensemble.interval.groups
+    return list(dict.fromkeys([*ensemble.read_names, *([] if lookup is None else [lookup.column])]))
 
 
 def source_model(ensemble: Ensemble) -> DatabaseModel:

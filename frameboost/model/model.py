@@ -19,7 +19,7 @@ from frameboost.checks.arguments import anything, checked, column, columns, flag
 from frameboost.compile.sql.forms import QueryArguments, with_query_options
 from frameboost.data.fingerprints import hash_of_rows
 from frameboost.data.written_files import write_bytes, write_text
-from frameboost.database.database_model import DatabaseModel, database_model
+from frameboost.database.database_model import ColumnNames, DatabaseModel, database_model
 from frameboost.database.drift import model_baseline
 from frameboost.database.registration import register
 from frameboost.database.star import Tables
@@ -458,7 +458,7 @@ class Model:
         self,
         dialect: str = "duckdb",
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: ColumnNames | None = None,
         base_margin: str | Sequence[str] | None = None,
         limits: Mapping[str, int | None] | None = None,
         tables: Tables | None = None,
@@ -473,7 +473,8 @@ class Model:
             ``snowflake``, ``bigquery``, ``redshift``, ``trino``, ``presto``, ``athena``, ``mysql``, ``mariadb``,
             ``tsql``, ``fabric`` or ``oracle`` (``docs/dialects.md``).
         columns
-            The names of columns that differ from those of training, by feature; of the offset too.
+            The names of columns that differ from those of training, by feature; of the offset too. Or a function that
+            returns the name of each column, such as ``str.upper``.
         base_margin
             Columns of base margins by other names than in training, as in `predict`; ``columns`` renames them too.
         limits
@@ -514,7 +515,7 @@ class Model:
         output: OutputName = "mean",
         dialect: str = "duckdb",
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: ColumnNames | None = None,
         base_margin: str | Sequence[str] | None = None,
         limits: Mapping[str, int | None] | None = None,
     ) -> str:
@@ -559,7 +560,7 @@ class Model:
         table: str,
         dialect: str = "duckdb",
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: ColumnNames | None = None,
         base_margin: str | Sequence[str] | None = None,
         limits: Mapping[str, int | None] | None = None,
         tables: Tables | None = None,

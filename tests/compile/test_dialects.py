@@ -658,7 +658,7 @@ def test_mistakes_in_columns_are_refused():
     features = [Feature(name, FeatureType("float64")) for name in ("x0", "x1")]
     model = made(features, [grown((0, 1.0, "left", 0.5, (1, 2.0, "left", 0.5, -0.5)))])
     for columns, message in [
-        (["x0"], r"columns must be a dict of the columns' names by feature, not \['x0'\]"),
+        (["x0"], r"columns must be a dict of the columns' names by feature, or a function of a name, not \['x0'\]"),
         ({"z": "x0"}, "columns names 'z', which is no feature of the model"),
         ({"x0": 3}, "columns must give feature 'x0' the name of a column, not 3"),
         ({"x0": "X1"}, "features 'X1' and 'x1' differ only in case, which duckdb can't tell apart"),

@@ -76,12 +76,36 @@ def test_model_sql_and_query_are_those_of_the_database_model():
     assert fitted().query("s.t", "postgres", **options, **how) == database.query("s.t", **options)
 
 
+def test_columns_are_named_by_a_function():
+    rows = FRAME.with_columns(years=pl.lit(2.0), area=pl.lit("a"))
+    model = fb.fit(rows, "y", features=["x"], exposure="years", objective="count:poisson", n_estimators=2)
+    sure = model.conform(pl.concat([rows] * 20), "y", coverage=0.5, groups="area")
+    con = duckdb.connect()
+    con.register("rows", rows.rename(str.upper).with_row_index("id"))
+    con.execute('CREATE TABLE "upper" AS FROM rows')
+    for dialect in ("postgres", "snowflake"):
+        names = {name: name.upper() for name in ("x", "years", "area")}
+        for output in ("mean", "interval"):
+            by_function = sure.query("t", dialect, columns=str.upper, output=output, keep=["ID"])
+            assert by_function == sure.query("t", dialect, columns=names, output=output, keep=["ID"])
+            assert '"X"' in by_function and '"YEARS"' in by_function
+    found = con.sql(sure.database(columns=lambda name: name.upper()).query("upper", keep=["id"])).order("id").fetchall()
+    assert [score for _, score in found] == sure.predict(rows).to_list()
+    with pytest.raises(fb.ParameterError, match="columns must give feature 'x' the name of a column, not 1"):
+        sure.database(columns=len)
+    with pytest.raises(fb.ParameterError, match="columns gives 'x', 'X' the same name, 'X'"):
+        fb.fit(FRAME.with_columns(X="x"), "y", features=["x", "X"], n_estimators=1).database("tsql", columns=str.upper)
+
+
 def test_wrong_arguments_are_refused_when_the_database_model_is_made():
     twins = fb.fit(FRAME.with_columns(X="x"), "y", features=["x", "X"], n_estimators=1)
     for call, said in (
         (lambda: fitted().database("excel"), "dialect must be one of 'duckdb', 'postgres', "),
         (lambda: fitted().database(columns={"z": "x"}), "columns names 'z', which is no feature of the model"),
-        (lambda: fitted().database(columns=3), "columns must be a dict of the columns' names by feature, not 3"),
+        (
+            lambda: fitted().database(columns=3),
+            "columns must be a dict of the columns' names by feature, or a function of a name, not 3",
+        ),
         (lambda: fitted().database(base_margin=["a", "b"]), "base_margin must name a column for each of 1 margins"),
         (lambda: fitted().database(limits={"txt": 1}), "limits names 'txt', which is no limit; did you mean 'text'?"),
         (twins.database, "features 'x' and 'X' differ only in case, which duckdb can't tell apart"),
