@@ -43,9 +43,10 @@ def test_the_public_names():
         "with_metadata",
     ]  # fmt: skip
     assert OF_DATABASE == [
-        "baseline", "compare_query", "create_function_sql", "create_table_sql", "create_view_sql", "deploy_statements",
-        "drift_query", "evaluate_query", "explain_query", "query", "rollback_statements", "sql", "table_frame",
-        "table_statements", "to_dbt", "to_sql", "update_sql",
+        "append_history_sql", "baseline", "compare_query", "create_function_sql", "create_history_sql",
+        "create_table_sql", "create_view_sql", "deploy_statements", "drift_query", "evaluate_query", "explain_query",
+        "monitor_query", "query", "rollback_statements", "sql", "table_frame", "table_statements", "to_dbt", "to_sql",
+        "update_sql",
     ]  # fmt: skip
     assert list(fb.DatabaseModel.__dataclass_fields__) == [
         "ensemble", "dialect", "columns", "column_names", "star", "paramstyle",

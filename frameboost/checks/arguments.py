@@ -320,6 +320,7 @@ BY_NAME: Mapping[str, Check] = {
     "approx": flag,
     "grid": anything,
     "baseline": anything,
+    "labelled": number(0, 1),
     # files
     "path": path,
     "folder": path,

@@ -6,6 +6,7 @@
 - `deployment`: views and tables of models under one lasting name
 - `drift`: a baseline of training rows, and the query that compares a table with it
 - `evaluation`: metrics, calibration, gain and confusion of a table with labels, and two models on the same rows
+- `monitoring`: measures of a table by window of time, and the statements of a history of them
 - `files`: the comment at the head of SQL files
 - `dbt_files`, `dbt_project`: a model's files in a dbt project, and what the project has already
 - `registration`, `udf`: a model as a function of a DuckDB connection

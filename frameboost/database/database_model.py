@@ -62,9 +62,20 @@ from frameboost.database.drift import baseline_frame, drift_query, drift_tests
 from frameboost.database.evaluation import KINDS, TENTHS, End, LabelledTable, comparison_query, evaluation_query
 from frameboost.database.explanations import explanation_query
 from frameboost.database.files import header
+from frameboost.database.monitoring import (
+    UNITS,
+    History,
+    Watch,
+    append_statement,
+    check_times,
+    create_statement,
+    measures_of,
+    monitor_query,
+)
 from frameboost.database.star import StarTables, Tables, star_tables
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
+from frameboost.ensemble.baseline import Baseline, bins_of
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.metadata import metadata_fields
 from frameboost.ensemble.model_file import model_hash
@@ -80,6 +91,9 @@ __all__ = ["ColumnNames", "DatabaseModel", "database_model", "read_columns", "so
 _FORM = word(*FORMS)
 ColumnNames = Mapping[str, str] | Callable[[str], str]
 _BY: Check = columns
+_TABLE: Check = table
+WindowUnit = Literal["hour", "day", "week", "month"]
+Measured = Literal["rows", "missing", "unseen", "drift", "score_drift", "coverage", "metric"]
 EvaluationKind = Literal["metrics", "calibration", "gain", "confusion", "thresholds"]
 # The population stability index above which a dbt test fails.
 _DRIFTED = 0.25
@@ -818,21 +832,222 @@ class DatabaseModel:
         return model
 
     def _labelled(
-        self, table: str, target: str | Sequence[str], by: str | Sequence[str] | None, weight: str | None,
+        self, table: str, target: str | Sequence[str] | None, by: str | Sequence[str] | None, weight: str | None,
         label_upper_bound: str | None, where: str | Mapping[str, Any] | None, form: Form, trees: str | None,
+        also: str = "",
     ) -> LabelledTable:  # fmt: skip
-        """Return the rows of a table that a query judges the model on."""
-        targets = [target] if isinstance(target, str) else list(target)
+        """Return the rows of a table that a query judges the model on; ``also`` is another condition on them."""
+        targets = [target] if isinstance(target, str) else list(target or ())
         several = {f"label_{k}": name for k, name in enumerate(targets)}
         roles = {"label": targets[0]} if len(targets) == 1 else several
-        roles |= {role: name for role, name in {"weight": weight, "upper": label_upper_bound}.items() if name}
+        if targets:
+            roles |= {role: name for role, name in {"weight": weight, "upper": label_upper_bound}.items() if name}
+        else:
+            roles = {}
 
         def scored(keep: Sequence[str], end: End) -> str:
             options = QueryOptions(list(keep), where=where, output="margin", form=form, trees=trees)
-            return replace(self._scoring(Destination(), table, options), end=end).text()
+            scoring = self._scoring(Destination(), table, options)
+            if also:
+                condition = f"({scoring.options.where}) AND {also}" if scoring.options.where else also
+                scoring = replace(scoring, options=replace(scoring.options, where=condition))
+            return replace(scoring, end=end).text()
 
         groups = [by] if isinstance(by, str) else list(by or ())
-        return LabelledTable(self.ensemble, self.dialect, scored, roles, groups)
+        return LabelledTable(self.ensemble, self.dialect, scored, roles, groups, self.column_names)
+
+    # --- monitoring ---------------------------------------------------------------------------------------------------
+
+    @checked(
+        window=word(*UNITS), by=_BY, where=condition_on_rows, measures=anything, last=whole(1, 1000), until=anything,
+        form=_FORM,
+    )  # fmt: skip
+    def monitor_query(
+        self, table: str, *, time: str | None = None, window: WindowUnit = "day", last: int | None = None,
+        until: dt.datetime | None = None, by: str | Sequence[str] | None = None,
+        target: str | Sequence[str] | None = None, weight: str | None = None, label_upper_bound: str | None = None,
+        where: str | Mapping[str, Any] | None = None, baseline: pl.DataFrame | Baseline | None = None,
+        measures: Sequence[Measured] | None = None, eval_metric: str | Metric | Iterable[str | Metric] | None = None,
+        labelled: float = 0.9, form: Form = "auto", trees: str | None = None,
+    ) -> str:  # fmt: skip
+        """Return a SELECT that watches the model: measures of a table's rows, by window of time and group.
+
+        The rows are scored once. Each measure is a row: ``window_start`` (with ``time``), the columns of ``by`` as
+        text, ``measure``, ``name`` and ``value``:
+
+        =============== ============================ ===================================================================
+        ``measure``     ``name``                     ``value``
+        =============== ============================ ===================================================================
+        ``rows``        ``all``                      the number of rows
+        ``rows``        ``labelled``, ``invalid``    of these with a label, and with one that `evaluate_query` counts so
+        ``missing``     a feature                    the share of rows in which it is missing
+        ``unseen``      a feature of categories      the share of rows with a category that training had not
+        ``drift``       a feature                    the population stability index, as in `drift_query`
+        ``score_drift`` ``prediction``               the same of the predictions, of several ``prediction_0`` and so on
+        ``coverage``    ``interval``                 the share of labels in the model's prediction intervals
+        ``metric``      a metric                     its value, as in `evaluate_query`
+        =============== ============================ ===================================================================
+
+        Where there are no rows, ``rows`` is 0, each index is above 4.5 and the shares of missing and of unseen values
+        are 1, so that tests for thresholds fail. This is so of a table without rows; of windows and groups without
+        rows if ``last`` tells which windows there are.
+
+        Parameters
+        ----------
+        table, where, form, trees
+            As in `query`.
+        time, window
+            A column of dates or timestamps, and what it is cut into: ``"hour"``, ``"day"``, ``"week"`` (from Monday) or
+            ``"month"``. A time with a zone is that of the session, or of UTC.
+        last, until
+            The number of windows before ``until``, by default now; the one that this time is in is not over, and not
+            among them. Only their rows are read. Of each group with rows in some of them there are all of them. By
+            default there are all windows with rows.
+        by
+            A column, or several, as in `evaluate_query`.
+        target, weight, label_upper_bound, eval_metric
+            As in `evaluate_query`; without ``target`` there are no measures of labels.
+        baseline
+            What drift is measured from: by default the model's (`frameboost.Model.with_baseline`), without which there
+            is no drift; or a frame that `baseline` returned, of features only.
+        measures
+            Which measures to return, by default all.
+        labelled
+            The share of rows that must have a label; where fewer have, ``coverage`` and ``metric`` are NULL.
+
+        Raises
+        ------
+        ParameterError
+            If ``last`` or ``until`` is without ``time``; if there is nothing to measure; as `evaluate_query`.
+
+        Examples
+        --------
+        >>> import duckdb, polars as pl, frameboost as fb, datetime as dt
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "y": [0.0, 2.0, 8.0, 9.0] * 5})
+        >>> database = fb.fit(df, "y", n_estimators=1).with_baseline(df).database()
+        >>> con = duckdb.connect()
+        >>> con.from_arrow(df.with_columns(at=dt.date(2026, 3, 2)).to_struct()).create("orders")
+        >>> query = database.monitor_query("orders", time="at", last=2, until=dt.datetime(2026, 3, 4), target="y",
+        ...                                eval_metric="mae")
+        >>> measured = con.sql(query).filter("measure <> 'missing'")
+        >>> measured.select("strftime(window_start, '%d'), measure, name, round(value, 3)").fetchall()
+        [('02', 'rows', 'all', 20.0), ('02', 'rows', 'labelled', 20.0), ('02', 'rows', 'invalid', 0.0),
+         ('02', 'drift', 'x', 0.0), ('02', 'score_drift', 'prediction', 0.0), ('02', 'metric', 'mae', 2.727),
+         ('03', 'rows', 'all', 0.0), ('03', 'rows', 'labelled', 0.0), ('03', 'rows', 'invalid', 0.0),
+         ('03', 'drift', 'x', 7.821), ('03', 'score_drift', 'prediction', 8.515), ('03', 'metric', 'mae', None)]
+        """
+        watch = self._watch(
+            table, target, weight, label_upper_bound, where, time, window, last, until, by, baseline, measures,
+            eval_metric, labelled, form, trees,
+        )  # fmt: skip
+        return self._for_driver(monitor_query(watch))
+
+    @checked(history=_TABLE, by=_BY)
+    def create_history_sql(self, history: str, *, by: str | Sequence[str] | None = None) -> str:
+        """Return a statement that makes the table which `append_history_sql` appends to.
+
+        Its columns are ``model_hash``, ``window_start``, those of ``by``, ``measure``, ``name`` and ``value``.
+
+        Parameters
+        ----------
+        history
+            The table's name, which may be qualified.
+        by
+            As in `monitor_query`.
+
+        Raises
+        ------
+        ParameterError
+            If the database makes no table by a statement alone (Athena); if a column of ``by`` has the name of another.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> print(fb.fit(df, "y", n_estimators=1).database("snowflake").create_history_sql("watch.orders", by="region"))
+        CREATE TABLE "watch"."orders" (
+          "model_hash" VARCHAR,
+          "window_start" TIMESTAMP_NTZ,
+          "region" VARCHAR,
+          "measure" VARCHAR,
+          "name" VARCHAR,
+          "value" FLOAT
+        )
+        """
+        groups = [by] if isinstance(by, str) else list(by or ())
+        return self._for_driver(create_statement(self.dialect.quote_path(history), groups, self.dialect))
+
+    @checked(
+        history=_TABLE, window=word(*UNITS), by=_BY, where=condition_on_rows, measures=anything, last=whole(1, 1000),
+        until=anything, form=_FORM,
+    )  # fmt: skip
+    def append_history_sql(
+        self, history: str, table: str, *, time: str, window: WindowUnit = "day", last: int = 7,
+        until: dt.datetime | None = None, by: str | Sequence[str] | None = None,
+        target: str | Sequence[str] | None = None, weight: str | None = None, label_upper_bound: str | None = None,
+        where: str | Mapping[str, Any] | None = None, baseline: pl.DataFrame | Baseline | None = None,
+        measures: Sequence[Measured] | None = None, eval_metric: str | Metric | Iterable[str | Metric] | None = None,
+        labelled: float = 0.9, form: Form = "auto", trees: str | None = None,
+    ) -> str:  # fmt: skip
+        """Return a statement that appends the measures of the last windows to a table, to be run by a scheduler.
+
+        Of each window, group, measure and name of this model a row is appended once: when its value is there, which of
+        metrics is when enough rows have a label. So it may run as often as it likes, and with ``last`` as long as
+        labels take to come it misses none.
+
+        Parameters
+        ----------
+        history
+            The table that `create_history_sql` makes.
+        last
+            How many windows to look at, up to the last one that is over.
+        table, time, window, until, by, target, weight, label_upper_bound, where, baseline, measures, eval_metric
+            As in `monitor_query`.
+        labelled, form, trees
+            As in `monitor_query`.
+
+        Examples
+        --------
+        >>> import duckdb, polars as pl, frameboost as fb, datetime as dt
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> database = fb.fit(df, "y", n_estimators=1).with_baseline(df).database()
+        >>> con = duckdb.connect()
+        >>> con.from_arrow(df.with_columns(at=dt.date(2026, 3, 2)).to_struct()).create("orders")
+        >>> _ = con.execute(database.create_history_sql("watch"))
+        >>> append = database.append_history_sql("watch", "orders", time="at", until=dt.datetime(2026, 3, 3))
+        >>> [con.execute(append).fetchall() for _ in range(2)]
+        [[(28,)], [(0,)]]
+        """
+        watch = self._watch(
+            table, target, weight, label_upper_bound, where, time, window, last, until, by, baseline, measures,
+            eval_metric, labelled, form, trees,
+        )  # fmt: skip
+        to = History(self.dialect.quote_path(history), model_hash(self.ensemble))
+        return self._for_driver(append_statement(watch, to))
+
+    def _watch(
+        self, table: str, target: str | Sequence[str] | None, weight: str | None, label_upper_bound: str | None,
+        where: str | Mapping[str, Any] | None, time: str | None, window: str, last: int | None,
+        until: dt.datetime | None, by: str | Sequence[str] | None, baseline: pl.DataFrame | Baseline | None,
+        measures: Sequence[str] | None, eval_metric: Any, labelled: float, form: Form, trees: str | None,
+    ) -> Watch:  # fmt: skip
+        """Return what is watched of a table's rows."""
+        check_times(time, last, until)
+        bins = self.ensemble.baseline if baseline is None else baseline
+        features, scores = (bins.features, bins.scores) if isinstance(bins, Baseline) else (bins, None)
+        if features is not None:
+            bins_of(features, self.ensemble.features)  # raises
+        interval = self.ensemble.interval
+        lookup = None if interval is None or interval.groups is None else interval.groups.feature
+        rows = (table, target, by, weight, label_upper_bound, where, form, trees)
+        labels = self._labelled(*rows)
+        watch = Watch(
+            labels, self.columns, None if lookup is None else self._column_beside(lookup), features, scores,
+            measures_of(measures), labels.metrics(eval_metric) if labels.roles else [], float(labelled), time, window,
+            last, until,
+        )  # fmt: skip
+        condition = watch.condition()
+        return replace(watch, table=self._labelled(*rows, condition)) if condition else watch
 
     # --- files --------------------------------------------------------------------------------------------------------
 

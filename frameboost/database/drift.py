@@ -31,8 +31,8 @@ from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import Feature, column, not_zero, physical_expr
 
 __all__ = [
-    "SMALLEST_SHARE", "baseline_frame", "drift_query", "drift_tests", "feature_values", "model_baseline",
-    "open_exactly",
+    "SMALLEST_SHARE", "baseline_frame", "bin_condition", "drift_of_bin", "drift_query", "drift_tests",
+    "feature_values", "model_baseline", "open_exactly",
 ]  # fmt: skip
 
 # The smallest share of a bin: the logarithm of an empty one would be infinite.
@@ -50,7 +50,7 @@ def model_baseline(predictor: Predictor, data: Any, n_bins: int) -> Baseline:
     """Return the bins of the features and of the predictions, as `frameboost.Model.with_baseline` describes them."""
     ensemble = predictor.ensemble
     rows = _rows_of(data, ensemble.read_features)
-    predicted, features = predictor.predict(rows, "mean"), score_features(ensemble.n_outputs)
+    predicted, features = predictor.predict(rows, "mean"), score_features(ensemble.loss.n_predictions)
     if isinstance(predicted.dtype, pl.Array):
         scores = pl.DataFrame([predicted.arr.get(i).alias(f.name) for i, f in enumerate(features)])
     else:
@@ -171,7 +171,7 @@ def _query_over(
     every_bin = [(f, bin_) for f, of_feature in bins.items() for bin_ in of_feature]
     counts = {"all": dialect.statements.count[0]}
     for index, (f, bin_) in enumerate(every_bin):
-        condition = _condition(columns[f], bin_, bins[f], dialect)
+        condition = bin_condition(columns[f], bin_, bins[f], dialect)
         counts[str(index)] = dialect.statements.count[1].format(c=condition)
     names = stages.aggregate(counts)
     quote, one, zero = dialect.quote, dialect.number(1.0), dialect.number(0.0)
@@ -190,9 +190,7 @@ def _query_over(
         f"{stages.source('a')}\nCROSS JOIN (\n{listed}\n) {dialect.statements.alias}b",
         [],
     )
-    low = dialect.number(SMALLEST_SHARE)
-    a, e = (f"CASE WHEN {x} < {low} THEN {low} ELSE {x} END" for x in (share, before))
-    psi = f"({a} - {e}) * {dialect.call('LN', [f'({a}) / ({e})'])}"
+    psi = drift_of_bin(share, before, dialect)
     shown = [quote(name) for name in ("feature", "bin", "label", "training_share", "share")]
     number = quote("feature_number")
     if above is not None:  # without ORDER BY, which not every database has in the subquery that a test is
@@ -206,7 +204,14 @@ def _query_over(
     )
 
 
-def _condition(column: FeatureColumn, bin_: DriftBin, every: Sequence[DriftBin], dialect: Dialect) -> str:
+def drift_of_bin(share: str, before: str, dialect: Dialect) -> str:
+    """Return what a bin adds to the index, of its share now and before."""
+    low = dialect.number(SMALLEST_SHARE)
+    a, e = (f"CASE WHEN {x} < {low} THEN {low} ELSE {x} END" for x in (share, before))
+    return f"({a} - {e}) * {dialect.call('LN', [f'({a}) / ({e})'])}"
+
+
+def bin_condition(column: FeatureColumn, bin_: DriftBin, every: Sequence[DriftBin], dialect: Dialect) -> str:
     """Return the condition that a row is in the bin."""
     if bin_.number == MISSING:
         return column.is_missing()

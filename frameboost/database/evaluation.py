@@ -14,7 +14,7 @@ row of the same rank.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.conditions import FeatureColumn
@@ -36,7 +36,10 @@ from frameboost.metrics.metric import (
 )
 from frameboost.schema.types import Feature, FeatureType
 
-__all__ = ["KINDS", "TENTHS", "End", "LabelledTable", "comparison_query", "evaluation_query"]
+__all__ = [
+    "KINDS", "TENTHS", "End", "LabelledTable", "Measure", "Rows", "check_by", "comparison_query", "evaluation_query",
+    "long_rows", "long_stage",
+]  # fmt: skip
 
 KINDS = ("metrics", "calibration", "gain", "confusion", "thresholds")
 TENTHS = tuple(k / 10 for k in range(1, 10))
@@ -60,9 +63,11 @@ class LabelledTable:
     scored
         Returns the query that scores the rows with margins, keeps columns of these names, and has such an end.
     roles
-        The columns by their roles: ``label``, or ``label_0`` and so on, ``weight``, ``upper``.
+        The columns by their roles: ``label``, or ``label_0`` and so on, ``weight``, ``upper``; none without labels.
     by
         The columns of groups.
+    names
+        The names of columns that differ from the feature's name, by feature.
     """
 
     ensemble: Ensemble
@@ -70,8 +75,11 @@ class LabelledTable:
     scored: Callable[[Sequence[str], End], str]
     roles: Mapping[str, str]
     by: Sequence[str] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not self.roles:
+            return
         loss, n_targets = self.loss, sum(role.startswith("label") for role in self.roles)
         if n_targets != len(loss.labels):
             raise ParameterError(f"the model predicts {len(loss.labels)} targets, and target names {n_targets}")
@@ -196,12 +204,12 @@ class Rows:
         loss, dialect = table.loss, table.dialect
         known = dict(zip(loss.margins, margins.values(), strict=True))
         values = {role: _number(kept[name], dialect) for role, name in table.roles.items()}
-        if table.ensemble.labels:
+        if table.ensemble.labels and values:
             values["label"] = _code(kept[table.roles["label"]], table.roles["label"], table.ensemble, dialect)
-        known |= {"weight": dialect.number(1.0)} | stages.name(values)
+        known |= {"weight": dialect.number(1.0)} | (stages.name(values) if values else {})
         rows = Rows(loss, dialect, stages, known, [kept[name] for name in table.by])
-        rows.is_known = " AND ".join(f"{known[label]} IS NOT NULL" for label in loss.labels)
-        rows.is_valid = " AND ".join(rows._conditions(table))
+        rows.is_known = " AND ".join(f"{known[label]} IS NOT NULL" for label in loss.labels) if values else "1 = 0"
+        rows.is_valid = " AND ".join(rows._conditions(table)) if values else "1 = 1"
         for stage in loss.link_terms:
             rows.define(stage, often=True)
         links = loss.evaluated or loss.links
@@ -244,6 +252,12 @@ class Rows:
         texts = {name: self.sql(expression) for name, expression in expressions.items()}
         new = {name: text for name, text in texts.items() if text not in self.known.values()}
         self.known |= texts | (self.stages.name(new, often=often) if new else {})
+
+    def aggregated(self, aggregates: Mapping[str, str]) -> dict[str, str]:
+        """Add the stage of aggregates by group, each text once, and return their columns by name."""
+        once = {text: str(number) for number, text in enumerate(dict.fromkeys(aggregates.values()))}
+        columns = self.stages.aggregate({key: text for text, key in once.items()}, self.by)
+        return {name: columns[once[text]] for name, text in aggregates.items()}
 
     # --- windows ------------------------------------------------------------------------------------------------------
 
@@ -463,29 +477,29 @@ def evaluation_query(
 ) -> str:
     """Return the SELECT that `DatabaseModel.evaluate_query` describes."""
     if kind == "metrics":
-        _check_by(table, (*_COUNTS, "metric", "value"))
+        check_by(table.by, (*_COUNTS, "metric", "value"), table.dialect)
         metrics = table.metrics(eval_metric)
         return table.query(lambda rows: _metrics(table, rows, metrics))
     columns = _OF_TABLES[kind]
     if kind == "confusion":
         _require_classes(table, kind)
-        _check_by(table, columns)
+        check_by(table.by, columns, table.dialect)
         return table.query(lambda rows: _confusion(table, rows))
     scores = table.scores
     if kind != "calibration":
         _require_classes(table, kind)
     elif len(scores) > 1 and not table.loss.classes:
         raise ParameterError("kind='calibration' is for models of one output or of classes")
-    _check_by(table, columns if len(scores) == 1 else ("class", *columns))
+    check_by(table.by, columns if len(scores) == 1 else ("class", *columns), table.dialect)
     return table.query(lambda rows: _OF_SCORES[kind](_scores(table, rows, scores), columns, bins, thresholds))
 
 
-def _check_by(table: LabelledTable, taken: Sequence[str]) -> None:
+def check_by(by: Sequence[str], taken: Sequence[str], dialect: Dialect) -> None:
     """Raise `ParameterError` if the result would have two columns of one name."""
     names: list[str] = list(taken)
-    for name in table.by:
-        known = [other.lower() if table.dialect.names.any_case else other for other in names]
-        if (name.lower() if table.dialect.names.any_case else name) in known:
+    for name in by:
+        known = [other.lower() if dialect.names.any_case else other for other in names]
+        if (name.lower() if dialect.names.any_case else name) in known:
             raise ParameterError(
                 f"by column {shown(name)} has the name of another column of the result, which has "
                 f"{listed(taken, None)} besides; leave it out, or rename it in a view"
@@ -499,7 +513,7 @@ def _metrics(table: LabelledTable, rows: Rows, metrics: Sequence[AnyMetric]) -> 
     aggregates = rows.counts()
     for number, measure in enumerate(measures):
         aggregates |= {f"{number} {name}": text for name, text in measure.aggregates.items()}
-    columns = _aggregated(rows, aggregates)
+    columns = rows.aggregated(aggregates)
     values = {}
     for number, measure in enumerate(measures):
         of_measure = {name: columns[f"{number} {name}"] for name in measure.aggregates}
@@ -511,18 +525,11 @@ def _metrics(table: LabelledTable, rows: Rows, metrics: Sequence[AnyMetric]) -> 
     return long_rows(rows, table.by, counts, ["metric"], described, {"value": list(named.values())})
 
 
-def _aggregated(rows: Rows, aggregates: Mapping[str, str]) -> dict[str, str]:
-    """Add the stage of aggregates by group, each text once, and return their columns by name."""
-    once = {text: str(number) for number, text in enumerate(dict.fromkeys(aggregates.values()))}
-    columns = rows.stages.aggregate({key: text for text, key in once.items()}, rows.by)
-    return {name: columns[once[text]] for name, text in aggregates.items()}
-
-
 def long_rows(
     rows: Rows, by: Sequence[str], counts: Mapping[str, str], names: Sequence[str],
     described: Sequence[Sequence[str]], values: Mapping[str, Sequence[str]],
 ) -> str:  # fmt: skip
-    """Return the query that makes a row for each of ``described`` of each row of the last stage.
+    """Return the query that makes a row for each of ``described`` of each row of the last stage, in order.
 
     Parameters
     ----------
@@ -535,22 +542,40 @@ def long_rows(
     values
         By name, columns of the last stage, one for each row.
     """
-    dialect, stages = rows.dialect, rows.stages
+    texts, source, place = _long(rows, counts, names, described, values)
+    quoted = map(rows.dialect.quote, [*by, *counts, *names, *values])
+    columns = ", ".join(f"{text} AS {name}" for text, name in zip(texts, quoted, strict=True))
+    order = ", ".join(f"{column} ASC" for column in [*rows.by, place])
+    return rows.stages.finish(f"SELECT {columns}\n{source}\nORDER BY {order}")
+
+
+def long_stage(
+    rows: Rows, names: Sequence[str], described: Sequence[Sequence[str]], values: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Add a stage of the rows of `long_rows`, and return the columns of groups, of literals and of values."""
+    texts, source, _ = _long(rows, {}, names, described, values)
+    new = rows.stages.reserve(len(texts))
+    columns = ", ".join(f"{text} AS {name}" for text, name in zip(texts, new, strict=True))
+    rows.stages.reduce(f"SELECT {columns}\n{source}", new, [])
+    return new
+
+
+def _long(
+    rows: Rows, counts: Mapping[str, str], names: Sequence[str], described: Sequence[Sequence[str]],
+    values: Mapping[str, Sequence[str]],
+) -> tuple[list[str], str, str]:  # fmt: skip
+    """Return the columns of long rows, what they are read from, and the number of a row within its group."""
+    dialect = rows.dialect
     quote, place = dialect.quote, dialect.quote("place")
     constants = dialect.constant_rows(
         [[str(number), *row] for number, row in enumerate(described)], [place, *map(quote, names)]
     )
-    columns = [f"{column} AS {quote(name)}" for column, name in zip(rows.by, by, strict=True)]
-    columns += [f"{text} AS {quote(name)}" for name, text in counts.items()]
-    columns += [f"b.{quote(name)} AS {quote(name)}" for name in names]
-    for name, of_rows in values.items():
+    columns = [*rows.by, *counts.values(), *(f"b.{quote(name)}" for name in names)]
+    for of_rows in values.values():
         whens = " ".join(f"WHEN {number} THEN {column}" for number, column in enumerate(of_rows))
-        columns.append(f"CASE b.{place} {whens} END AS {quote(name)}")
-    order = ", ".join([*(f"{column} ASC" for column in rows.by), f"b.{place} ASC"])
-    return stages.finish(
-        f"SELECT {', '.join(columns)}\n{stages.source('a')}\n"
-        f"CROSS JOIN (\n{constants}\n) {dialect.statements.alias}b\nORDER BY {order}"
-    )
+        columns.append(f"CASE b.{place} {whens} END")
+    source = f"{rows.stages.source('a')}\nCROSS JOIN (\n{constants}\n) {dialect.statements.alias}b"
+    return columns, source, f"b.{place}"
 
 
 # --- tables of classes and scores -------------------------------------------------------------------------------------
@@ -765,7 +790,7 @@ def comparison_query(
     challenger
         The same table with the challenger.
     """
-    _check_by(first, (*_COUNTS, "metric", *_COMPARED))
+    check_by(first.by, (*_COUNTS, "metric", *_COMPARED), first.dialect)
     if {type(label) for label in first.ensemble.labels} != {type(label) for label in challenger.ensemble.labels}:
         raise ParameterError("the models have classes of different kinds (numbers, strings or Booleans)")
     pairs = _pairs(first, challenger, eval_metric)
@@ -855,7 +880,7 @@ def _compared(first: Rows, second: Rows, by: Sequence[str], pairs: Sequence[tupl
         aggregates |= {f"{number} {key}": f"SUM({loss})" for key, loss in losses.items()}
         aggregates |= {f"{number} values": f"COUNT({change})", f"{number} squares": f"SUM({change} * {change})"}
         aggregates |= {f"{number} {key} values": f"COUNT({loss})" for key, loss in losses.items()}
-    columns = _aggregated(first, aggregates)
+    columns = first.aggregated(aggregates)
     values: dict[str, list[str]] = {name: [] for name in _COMPARED}
     for number, pair in enumerate(pairs):
         of_pair = {key: columns[f"{number} {key}"] for key in ("a", "b", "values", "squares", "a values", "b values")}

@@ -12,6 +12,7 @@ from frameboost.dialects.dialect import (
     Literals,
     Names,
     Statements,
+    by_unit,
     guarded_exp,
     wide,
 )
@@ -56,6 +57,9 @@ BIGQUERY = Dialect(
         exp=guarded_exp("709.0", "-708.0"),
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
         array="[{v}]", lookup="[{v}][OFFSET({i})]",
+        # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/datetime_functions
+        window_start=by_unit("DATETIME_TRUNC({x}, {unit})", hour="HOUR", day="DAY", week="ISOWEEK", month="MONTH"),
+        window_before=by_unit("DATETIME_SUB({x}, INTERVAL {n} {unit})"),
     ),
     statements=Statements(
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax

@@ -11,6 +11,7 @@ from frameboost.dialects.dialect import (
     Literals,
     Names,
     Statements,
+    by_unit,
 )
 
 __all__ = ["CLICKHOUSE"]
@@ -59,6 +60,8 @@ CLICKHOUSE = Dialect(
         array="[{v}]", lookup="[{v}][1 + {i}]",
         # https://clickhouse.com/docs/sql-reference/functions/date-time-functions#now64
         now="now64(3, 'UTC')",
+        # https://clickhouse.com/docs/sql-reference/operators
+        window_before=by_unit("{x} - INTERVAL {n} {unit}"),
     ),
     statements=Statements(
         # https://clickhouse.com/docs/sql-reference/statements/select

@@ -26,7 +26,7 @@ from frameboost.schema.types import FeatureType, Physical
 
 __all__ = [
     "BACKSLASH_ESCAPES", "INDEX", "MATERIALIZED", "PLAIN_STAGE", "SIGNED_INTEGERS", "ColumnTypes", "Dialect",
-    "Expressions", "Limits", "Literals", "Names", "OutOfRange", "Statements", "guarded_exp", "wide",
+    "Expressions", "Limits", "Literals", "Names", "OutOfRange", "Statements", "by_unit", "guarded_exp", "wide",
 ]  # fmt: skip
 
 
@@ -209,6 +209,15 @@ def guarded_exp(high: str, low: str) -> str:
     return f"EXP(GREATEST(LEAST({{x}}, {high}), {low}))"
 
 
+def by_unit(template: str, **units: str) -> dict[str, str]:
+    """Return a template for each unit of time, by which ``{unit}`` in it is replaced; ``units`` are called otherwise.
+
+    >>> by_unit("TRUNC({x}, '{unit}')", hour="HH24", day="DD", week="IW", month="MM")["week"]
+    "TRUNC({x}, 'IW')"
+    """
+    return {unit: template.replace("{unit}", units.get(unit, unit)) for unit in ("hour", "day", "week", "month")}
+
+
 @dataclass(frozen=True)
 class Expressions:
     """Templates of expressions; ``{x}`` is a column or another expression.
@@ -261,6 +270,10 @@ class Expressions:
         A record of the fields ``{v}``, each written as ``'name': value``; None where there is none or it is not used.
     now
         The time: of a type with a zone, or in UTC.
+    window_start
+        By unit, an hour, a day, a week from Monday or a month, the beginning of the one that a timestamp is in.
+    window_before
+        By unit, the timestamp ``{n}`` units, an integer literal, before another one.
     lambda_
         ``{value}``, SQL over ``m``, for the only item of a list; None where a value can't be named in passing.
     """
@@ -289,6 +302,8 @@ class Expressions:
     longest_lookup: int | None = None
     struct: str | None = None
     now: str = "CURRENT_TIMESTAMP"
+    window_start: Mapping[str, str] = field(default_factory=lambda: by_unit("DATE_TRUNC('{unit}', {x})"))
+    window_before: Mapping[str, str] = field(default_factory=lambda: by_unit("{x} - INTERVAL '{n} {unit}'"))
     lambda_: str | None = None
 
 
@@ -360,6 +375,8 @@ class Statements:
         A line between the statements of a file, besides semicolons.
     selects_into
         Whether a table is made of a query by INTO in the query, instead.
+    insert, insert_before_stages
+        What makes a statement of a query that fills ``{columns}`` of ``{name}``, and whether it comes before WITH.
     update, update_needs_where
         A statement of ``{name}``, ``{column}``, ``{value}`` and ``{where}``, and whether one of all rows must say so.
     """
@@ -391,6 +408,8 @@ class Statements:
     transaction: tuple[str, str] | None = None
     batch_end: str = ""
     selects_into: bool = False
+    insert: str = "INSERT INTO {name} ({columns})\n"
+    insert_before_stages: bool = True
     update: str = "UPDATE {name}\nSET {column} = {value}{where}"
     update_needs_where: bool = False
 

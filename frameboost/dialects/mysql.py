@@ -12,6 +12,7 @@ from frameboost.dialects.dialect import (
     Literals,
     Names,
     Statements,
+    by_unit,
     guarded_exp,
 )
 
@@ -65,6 +66,13 @@ MYSQL = Dialect(
         exp=guarded_exp("709e0", "-708e0"),
         # CURRENT_TIMESTAMP is of the session's zone. https://dev.mysql.com/doc/refman/8.0/en/date-and-time-functions.html
         now="UTC_TIMESTAMP()",
+        # https://dev.mysql.com/doc/refman/8.0/en/date-and-time-functions.html
+        window_start={
+            "hour": "TIMESTAMP(DATE({x})) + INTERVAL HOUR({x}) HOUR", "day": "TIMESTAMP(DATE({x}))",
+            "week": "TIMESTAMP(DATE({x})) - INTERVAL WEEKDAY({x}) DAY",
+            "month": "TIMESTAMP(DATE({x})) - INTERVAL (DAYOFMONTH({x}) - 1) DAY",
+        },
+        window_before=by_unit("{x} - INTERVAL {n} {unit}"),
     ),
     statements=Statements(
         keeps_order=True,

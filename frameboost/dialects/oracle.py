@@ -12,6 +12,7 @@ from frameboost.dialects.dialect import (
     Literals,
     Names,
     Statements,
+    by_unit,
     wide,
 )
 
@@ -53,6 +54,13 @@ ORACLE = Dialect(
         is_true="{x} = 1", is_false="{x} = 0",
         # 1,000 expressions in 19c. https://docs.oracle.com/error-help/db/ora-01795
         longest_list=1000,
+        # The format IW is a week from Monday. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/ROUND-and-TRUNC-Date-Functions.html
+        window_start=by_unit("TRUNC({x}, '{unit}')", hour="HH24", day="DD", week="IW", month="MM"),
+        # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/NUMTODSINTERVAL.html
+        window_before={
+            "hour": "{x} - NUMTODSINTERVAL({n}, 'HOUR')", "day": "{x} - NUMTODSINTERVAL({n}, 'DAY')",
+            "week": "{x} - NUMTODSINTERVAL(7 * {n}, 'DAY')", "month": "ADD_MONTHS({x}, -{n})",
+        },
     ),
     statements=Statements(
         # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/SELECT.html

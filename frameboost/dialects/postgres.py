@@ -14,6 +14,7 @@ from frameboost.dialects.dialect import (
     Literals,
     Names,
     Statements,
+    by_unit,
     guarded_exp,
     wide,
 )
@@ -113,6 +114,8 @@ REDSHIFT = POSTGRES.child(
         "text_is_value": False, "equal_texts": None,
         # No arrays in columns. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-datatypes.html
         "array": None, "lookup": None,
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_DATEADD_function.html
+        "window_before": by_unit("DATEADD({unit}, -{n}, {x})"),
         # UTC; CURRENT_TIMESTAMP is of the leader node only. https://docs.aws.amazon.com/redshift/latest/dg/r_GETDATE.html
         "now": "GETDATE()",
     },

@@ -11,6 +11,7 @@ from frameboost.dialects.dialect import (
     Literals,
     Names,
     Statements,
+    by_unit,
     wide,
 )
 
@@ -55,6 +56,8 @@ SPARK = Dialect(
         uncompiled="aggregate(array({x}), 0D, (zero, value) -> zero)",
         # https://spark.apache.org/docs/latest/api/sql/index.html
         array="array({v})", lookup="array({v})[{i}]",
+        # https://spark.apache.org/docs/latest/sql-ref-literals.html
+        window_before=by_unit("{x} - INTERVAL {n} {unit}"),
     ),
     # A window needs ORDER BY. https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select-window.html
     statements=Statements(

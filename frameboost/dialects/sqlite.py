@@ -15,6 +15,7 @@ from frameboost.dialects.dialect import (
     Literals,
     Names,
     Statements,
+    by_unit,
 )
 
 __all__ = ["SQLITE"]
@@ -86,6 +87,16 @@ SQLITE = _SQLite(
         time="REPLACE({x}, 'T', ' ')", time_with_zone="REPLACE({x}, 'T', ' ')",
         # Of two or more arguments. https://www.sqlite.org/lang_corefunc.html
         functions={"GREATEST": "MAX", "LEAST": "MIN"},
+        # https://www.sqlite.org/lang_datefunc.html
+        window_start={
+            "hour": "strftime('%Y-%m-%d %H:00:00', {x})", "day": "strftime('%Y-%m-%d 00:00:00', {x})",
+            "week": "strftime('%Y-%m-%d 00:00:00', {x}, '-6 days', 'weekday 1')",
+            "month": "strftime('%Y-%m-01 00:00:00', {x})",
+        },
+        window_before={
+            **by_unit("strftime('%Y-%m-%d %H:%M:%S', {x}, '-{n} {unit}')"),
+            "week": "strftime('%Y-%m-%d %H:%M:%S', {x}, '-' || (7 * {n}) || ' day')",
+        },
     ),
     statements=Statements(
         # Measured, 3.40.1; the other one of a new table is called prediction:1.

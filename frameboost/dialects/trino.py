@@ -11,6 +11,7 @@ from frameboost.dialects.dialect import (
     Literals,
     Names,
     Statements,
+    by_unit,
     wide,
 )
 
@@ -47,6 +48,8 @@ TRINO = Dialect(
         array="ARRAY[{v}]", lookup="ARRAY[{v}][1 + {i}]",
         # In versions before 446, and in Presto. https://github.com/trinodb/trino/issues/16033
         longest_lookup=254,
+        # https://trino.io/docs/current/functions/datetime.html
+        window_before=by_unit("DATE_ADD('{unit}', -{n}, {x})"),
         # Hive's tables and Athena's views have no times with a zone. https://trino.io/docs/current/connector/hive.html
         now="CAST(CURRENT_TIMESTAMP AT TIME ZONE 'UTC' AS TIMESTAMP)",
     ),

@@ -12,11 +12,14 @@ from frameboost.dialects.dialect import (
     Literals,
     Names,
     Statements,
+    by_unit,
     guarded_exp,
     wide,
 )
 
 __all__ = ["FABRIC", "TSQL"]
+
+_MONDAY = "CAST('1900-01-01' AS DATETIME2(6))"
 
 TSQL = Dialect(
     name="tsql",
@@ -62,6 +65,12 @@ TSQL = Dialect(
         exp=guarded_exp("709e0", "-708e0"),
         # CURRENT_TIMESTAMP is a local time. https://learn.microsoft.com/en-us/sql/t-sql/functions/sysutcdatetime-transact-sql
         now="SYSUTCDATETIME()",
+        # 1 January 1900 was a Monday. https://learn.microsoft.com/en-us/sql/t-sql/functions/datediff-transact-sql
+        window_start={
+            **by_unit(f"DATEADD({{unit}}, DATEDIFF({{unit}}, {_MONDAY}, {{x}}), {_MONDAY})"),
+            "week": f"DATEADD(day, DATEDIFF(day, {_MONDAY}, {{x}}) / 7 * 7, {_MONDAY})",
+        },
+        window_before=by_unit("DATEADD({unit}, -{n}, {x})"),
     ),
     statements=Statements(
         # COUNT and SUM of integers are int. https://learn.microsoft.com/en-us/sql/t-sql/functions/count-big-transact-sql
@@ -74,6 +83,8 @@ TSQL = Dialect(
         create_index=INDEX,
         # No CREATE TABLE AS. https://learn.microsoft.com/en-us/sql/t-sql/queries/select-into-clause-transact-sql
         selects_into=True,
+        # https://learn.microsoft.com/en-us/sql/t-sql/queries/with-common-table-expression-transact-sql
+        insert_before_stages=False,
         # Keeps permissions. https://learn.microsoft.com/en-us/sql/t-sql/statements/create-view-transact-sql
         replace_view=("CREATE OR ALTER VIEW {name} AS\n{query}",),
         # Names of parameters are no quoted names. https://learn.microsoft.com/en-us/sql/t-sql/statements/create-function-transact-sql

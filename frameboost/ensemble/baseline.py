@@ -36,7 +36,7 @@ class Baseline:
     features
         A row for each bin of each feature, as `frameboost.DatabaseModel.baseline` returns them.
     scores
-        The same of the predictions: ``feature`` is ``"prediction"``, of several outputs ``"prediction_0"`` and so on.
+        The same of the predictions: ``feature`` is ``"prediction"``, of several numbers ``"prediction_0"`` and so on.
     rows
         The number of rows.
     """
@@ -57,9 +57,9 @@ class DriftBin:
     share: float
 
 
-def score_features(n_outputs: int) -> tuple[Feature, ...]:
+def score_features(n_predictions: int) -> tuple[Feature, ...]:
     """Return the predictions of a row as features, which their bins are of."""
-    names = ["prediction"] if n_outputs == 1 else [f"prediction_{number}" for number in range(n_outputs)]
+    names = ["prediction"] if n_predictions == 1 else [f"prediction_{number}" for number in range(n_predictions)]
     return tuple(Feature(name, FeatureType("float64")) for name in names)
 
 
@@ -111,7 +111,7 @@ def baseline_fields(baseline: Baseline) -> dict[str, Any]:
     return {"rows": baseline.rows, **{name: frame.to_dict(as_series=False) for name, frame in frames.items()}}
 
 
-def read_baseline(item: object, features: Sequence[Feature], n_outputs: int) -> Baseline:
+def read_baseline(item: object, features: Sequence[Feature], n_predictions: int) -> Baseline:
     """Return the baseline that a file has, or raise `ModelFileError`."""
     if not isinstance(item, dict):
         fail("damaged model", "baseline", "an object", item)
@@ -119,7 +119,7 @@ def read_baseline(item: object, features: Sequence[Feature], n_outputs: int) -> 
     rows = item.get("rows")
     if not isinstance(rows, int) or isinstance(rows, bool) or not 0 < rows < 2**63:
         fail(_AT_FAULT, "rows", "a number of rows", rows)
-    return Baseline(_frame(item, "features", features), _frame(item, "scores", score_features(n_outputs)), rows)
+    return Baseline(_frame(item, "features", features), _frame(item, "scores", score_features(n_predictions)), rows)
 
 
 def _frame(item: Mapping[str, Any], key: str, features: Sequence[Feature]) -> pl.DataFrame:

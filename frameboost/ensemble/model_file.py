@@ -205,7 +205,7 @@ def read_model(data: bytes) -> Ensemble:
     offset = _offset(document["offset"], loss, names) if "offset" in document else None
     training = _read_training(document["training"]) if "training" in document else TrainingRecord()
     metadata = read_metadata(document["metadata"]) if "metadata" in document else Metadata()
-    baseline = read_baseline(document["baseline"], features, loss.n_outputs) if "baseline" in document else None
+    baseline = read_baseline(document["baseline"], features, loss.n_predictions) if "baseline" in document else None
     return Ensemble(
         loss, parameters, features, base_margins, trees, calibration, labels, interval, joins, offset, training,
         metadata, baseline,

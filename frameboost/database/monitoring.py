@@ -1,0 +1,398 @@
+"""A model watched by a query: rows, missing and unseen values, drift, intervals and metrics, by window of time.
+
+The rows are scored once and counted by window and group, in one stage of aggregates; each measure is a number over
+these, and each number a row of the result. So a scheduled statement can append it to a table, whichever measures a
+later model has.
+
+Of a window without rows each share of a bin is 0, so that indexes of drift are far above any threshold, and each share
+of missing and of unseen values is 1: NULL would pass every test. That there are none is known of the windows that the
+query names, the last ones before a time; the other windows are those that rows have.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from frameboost.checks.messages import listed, shown
+from frameboost.compile.sql.conditions import FeatureColumn
+from frameboost.compile.sql.stages import Stages
+from frameboost.database.drift import bin_condition, drift_of_bin
+from frameboost.database.evaluation import LabelledTable, Measure, Rows, check_by, long_rows, long_stage
+from frameboost.dialects.dialect import Dialect
+from frameboost.ensemble.baseline import DriftBin, bins_of, score_features
+from frameboost.errors import ParameterError
+from frameboost.losses.outputs import ENDS
+from frameboost.metrics.metric import AnyMetric
+from frameboost.schema.types import FeatureType
+
+__all__ = [
+    "MEASURES", "UNITS", "History", "Watch", "append_statement", "check_times", "create_statement", "measures_of",
+    "monitor_query",
+]  # fmt: skip
+
+MEASURES = ("rows", "missing", "unseen", "drift", "score_drift", "coverage", "metric")
+UNITS = ("hour", "day", "week", "month")
+_TIME = FeatureType("timestamp[us]")
+_EPOCH = dt.datetime(1970, 1, 1)
+WINDOW = "window_start"
+_NAMED = ("measure", "name", "value")
+_NO_GROUP = "?"
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is watched of a table's rows.
+
+    Attributes
+    ----------
+    table
+        The rows and the model; without roles if there are no labels.
+    columns
+        The columns of the features that are watched.
+    lookup
+        The column by which the width of intervals is looked up; None if there is none.
+    features, scores
+        The bins of features and of predictions; None for no drift.
+    measures
+        Names of `MEASURES`.
+    metrics
+        The metrics; none without labels.
+    least_labelled
+        The share of rows that must have a label for a metric or a coverage to be there.
+    time, unit, last, until
+        The column of time, the unit of windows, how many of them there are before a time, and this time; None for no
+        windows, for all windows, and for the time at which the query runs.
+    """
+
+    table: LabelledTable
+    columns: Sequence[FeatureColumn]
+    lookup: FeatureColumn | None
+    features: pl.DataFrame | None
+    scores: pl.DataFrame | None
+    measures: Sequence[str]
+    metrics: Sequence[AnyMetric]
+    least_labelled: float
+    time: str | None
+    unit: str
+    last: int | None
+    until: dt.datetime | None
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose SQL."""
+        return self.table.dialect
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns of the result before the measures."""
+        return [*([] if self.time is None else [WINDOW]), *self.table.by]
+
+    def start_of_window(self, column: str) -> str:
+        """Return the beginning of the window that a time is in."""
+        dialect = self.dialect
+        start = dialect.expressions.window_start[self.unit].format(x=_timestamp(column, dialect))
+        return _timestamp(start, dialect)
+
+    def first_windows(self, number: int) -> str:
+        """Return the beginning of the window that is so many before the one of the last time; of that one for 0."""
+        dialect, now = self.dialect, self.dialect.expressions.now
+        if self.until is not None:
+            micros = (self.until - _EPOCH) // dt.timedelta(microseconds=1)
+            now = str(dialect.literal(_TIME, micros))
+        start = self.start_of_window(now)
+        if not number:
+            return start
+        return _timestamp(dialect.expressions.window_before[self.unit].format(x=start, n=number), dialect)
+
+    def condition(self) -> str:
+        """Return the condition that a row is in one of the last windows; nothing if all are taken."""
+        if self.time is None or self.last is None:
+            return ""
+        moment = _timestamp(self.dialect.quote(self.time), self.dialect)
+        return f"{moment} >= {self.first_windows(self.last)} AND {moment} < {self.first_windows(0)}"
+
+
+@dataclass(frozen=True)
+class History:
+    """A table that measures are appended to: its quoted name, and the hash of the model."""
+
+    name: str
+    model: str
+
+
+def _timestamp(value: str, dialect: Dialect) -> str:
+    """Return a value as a timestamp; where these are text it is one already."""
+    type_ = dialect.type_of(_TIME)
+    return value if type_ == dialect.type_of(FeatureType("string")) else f"CAST({value} AS {_nullable(type_, dialect)})"
+
+
+def _nullable(type_: str | None, dialect: Dialect) -> str:
+    return dialect.types.nullable.format(t=type_)
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+
+def monitor_query(watch: Watch) -> str:
+    """Return the SELECT that `DatabaseModel.monitor_query` describes."""
+    return _query(watch, lambda rows, of_all: long_rows(rows, watch.keys, {}, *of_all))
+
+
+def create_statement(name: str, by: Sequence[str], dialect: Dialect) -> str:
+    """Return the statement that makes the table of a history; its name is quoted.
+
+    Raises
+    ------
+    ParameterError
+        If the database makes no table by a statement alone.
+    """
+    columns, template = _columns([WINDOW, *by]), dialect.statements.define_table
+    if template is None:
+        raise ParameterError(
+            f"a table of {dialect.name} is made with a path, so no statement of a model can; make one of the columns "
+            f"{listed(columns, None)}"
+        )
+    check_by(by, [column for column in columns if column not in by], dialect)
+    types = dict.fromkeys(columns, dialect.types.columns["string"])
+    types |= {WINDOW: str(dialect.type_of(_TIME)), "value": dialect.types.columns["float64"]}
+    defined = [f"{dialect.quote(column)} {_nullable(kind, dialect)}" for column, kind in types.items()]
+    return template.format(name=name, columns=",\n  ".join(defined))
+
+
+def append_statement(watch: Watch, history: History) -> str:
+    """Return the statement that appends what the history does not have yet, of what is known."""
+    dialect = watch.dialect
+    quote, alias = dialect.quote, dialect.statements.alias
+    names = _columns(watch.keys)
+    insert = dialect.statements.insert.format(name=history.name, columns=", ".join(map(quote, names)))
+    into_final = "" if dialect.statements.insert_before_stages else insert
+
+    def end(rows: Rows, of_all: _OfAll) -> str:
+        stages, measured = rows.stages, long_stage(rows, *of_all)
+        model = dialect.cast(dialect.string(history.model), "string")
+        values = dict(zip([*watch.keys, *_NAMED], (f"m.{column}" for column in measured), strict=True))
+        pairs = [(f"h.{quote(name)}", values.get(name, model)) for name in names if name not in (WINDOW, "value")]
+        texts = (tuple(dialect.expressions.text.format(x=_known(side, dialect)) for side in pair) for pair in pairs)
+        conditions = [f"h.{quote(WINDOW)} = {values[WINDOW]}", *(f"{one} = {two}" for one, two in texts)]
+        listed_values = ", ".join(values.get(name, model) for name in names)
+        return stages.finish(
+            f"{into_final}SELECT {listed_values}\n{stages.source('m')}\n"
+            f"LEFT JOIN {history.name} {alias}h ON {' AND '.join(conditions)}\n"
+            f"WHERE h.{quote('measure')} IS NULL AND {values['value']} IS NOT NULL{dialect.statements.joins_to_nulls}"
+        )
+
+    query = _query(watch, end)
+    return query if into_final else insert + query
+
+
+def _known(text: str, dialect: Dialect) -> str:
+    return f"COALESCE({text}, {dialect.string(_NO_GROUP)})"
+
+
+def _columns(keys: Sequence[str]) -> list[str]:
+    """Return the columns of the table of a history."""
+    return ["model_hash", *keys, *_NAMED]
+
+
+# --- the query --------------------------------------------------------------------------------------------------------
+
+_OfAll = tuple[Sequence[str], Sequence[Sequence[str]], Mapping[str, Sequence[str]]]
+
+
+def _query(watch: Watch, final: Callable[[Rows, _OfAll], str]) -> str:
+    """Return the query that ends in the measures, each a column of a row for each window and group.
+
+    ``final`` returns the query that goes on with them, of the arguments of `long_rows`.
+    """
+    check_by(watch.table.by, ("model_hash", WINDOW, *_NAMED), watch.dialect)
+    others = [*(column.feature.name for column in watch.columns)]
+    if watch.lookup is not None:
+        others.append(watch.lookup.feature.name)
+    names = {feature: watch.table.names.get(feature, feature) for feature in others}
+    times = [] if watch.time is None else [watch.time]
+    keep = list(dict.fromkeys([*watch.table.kept, *names.values(), *times]))
+
+    def end(stages: Stages, values: Mapping[str, str]) -> str:
+        kept, margins = stages.rename_all(values)
+        rows = Rows.of(watch.table, stages, kept, margins)
+        columns = [replace(column, name=kept[names[column.feature.name]]) for column in watch.columns]
+        groups = {name: rows.dialect.cast(kept[name], "string") for name in watch.table.by}
+        if watch.time is not None:
+            groups = {WINDOW: watch.start_of_window(kept[watch.time]), **groups}
+        rows.by = list(stages.name(groups).values()) if groups else []
+        lookup = None if watch.lookup is None else replace(watch.lookup, name=kept[names[watch.lookup.feature.name]])
+        measures = _measures(watch, rows, columns, lookup)
+        return final(rows, measures)
+
+    return watch.table.scored(keep, end)
+
+
+def _measures(watch: Watch, rows: Rows, columns: Sequence[FeatureColumn], lookup: FeatureColumn | None) -> _OfAll:
+    """Add the stages of aggregates and of the measures over them; return the arguments of `long_rows`."""
+    dialect, stages, wanted = rows.dialect, rows.stages, watch.measures
+    count, one, zero = dialect.statements.count[1], dialect.number(1.0), dialect.number(0.0)
+    counts = {"all": dialect.statements.count[0], **rows.counts()}
+    is_watched = {name: name in wanted for name in MEASURES}
+    binned: dict[tuple[str, str], list[tuple[str, DriftBin]]] = {}
+
+    def add_bins(measure: str, columns: Sequence[FeatureColumn], frame: pl.DataFrame) -> None:
+        for number, bins in bins_of(frame, [column.feature for column in columns]).items():
+            of_feature = binned.setdefault((measure, columns[number].feature.name), [])
+            for bin_ in bins:
+                key = f"{measure} {number} {bin_.number}"
+                counts[key] = count.format(c=bin_condition(columns[number], bin_, bins, dialect))
+                of_feature.append((key, bin_))
+
+    if is_watched["drift"] and watch.features is not None:
+        add_bins("drift", columns, watch.features)
+    if is_watched["score_drift"] and watch.scores is not None:
+        add_bins("score_drift", _scores(watch, rows), watch.scores)
+    shares: dict[tuple[str, str], str] = {}
+    for number, column in enumerate(columns):
+        conditions = {"missing": column.is_missing(), "unseen": _is_unseen(column)}
+        for measure, condition in conditions.items():
+            if is_watched[measure] and condition:
+                shares[measure, column.feature.name] = f"{measure} {number}"
+                counts[f"{measure} {number}"] = count.format(c=condition)
+    measured = _of_labels(watch, rows, lookup)
+    for number, (_, of_labels) in enumerate(measured):
+        counts |= {f"label {number} {name}": text for name, text in of_labels.aggregates.items()}
+
+    named = rows.aggregated(counts)
+    if watch.last is not None:
+        named = _with_windows(watch, rows, named)
+    everyone = f"COALESCE({named['all']}, 0)"
+    parts = {
+        key: f"COALESCE({one} * {named[key]} / NULLIF({everyone}, 0), {zero})"
+        for of_feature in binned.values()
+        for key, _ in of_feature
+    }
+    part = stages.name(parts) if parts else {}
+    values: dict[tuple[str, str], str] = {}
+    if is_watched["rows"]:
+        values["rows", "all"] = dialect.cast(everyone, "float64")
+        if watch.table.roles:
+            for label, key in {"labelled": "rows", "invalid": "invalid"}.items():
+                values["rows", label] = dialect.cast(f"COALESCE({named[key]}, 0)", "float64")
+    for name, key in shares.items():
+        values[name] = f"COALESCE({one} * {named[key]} / NULLIF({everyone}, 0), {one})"
+    for name, of_feature in binned.items():
+        values[name] = dialect.sum([drift_of_bin(part[key], dialect.number(b.share), dialect) for key, b in of_feature])
+    labelled = f"{named['rows']} > 0 AND {one} * {named['rows']} >= {dialect.number(watch.least_labelled)} * {everyone}"
+    for number, (name, of_labels) in enumerate(measured):
+        of_measure = {key: named[f"label {number} {key}"] for key in of_labels.aggregates}
+        value = of_labels.value(of_measure, named["rows"])
+        values[name] = f"CASE WHEN {labelled} AND {named['invalid']} = 0 THEN {value} END"
+    if not values:
+        raise ParameterError("there is nothing to measure: the model has no baseline, and there is no target")
+    found = stages.name({f"{measure} {name}": text for (measure, name), text in values.items()})
+    described = [[dialect.string(measure), dialect.string(name)] for measure, name in values]
+    return ["measure", "name"], described, {"value": list(found.values())}
+
+
+def _is_unseen(column: FeatureColumn) -> str:
+    """Return the condition that a category is none of those of training; nothing of other features."""
+    feature = column.feature
+    if not feature.type.is_categorical or feature.type.family == "boolean" or not feature.categories:
+        return ""
+    return f"{column.is_present()} AND NOT ({column.is_one_of(list(feature.categories))})"
+
+
+def _scores(watch: Watch, rows: Rows) -> list[FeatureColumn]:
+    """Add stages of the predictions; return their columns."""
+    ensemble = watch.table.ensemble
+    output = ensemble.output("mean")
+    for stage in output.stages:
+        rows.define(stage, often=True)
+    names = [f"predicted_{number}" for number in range(len(output.values))]
+    rows.define(dict(zip(names, output.values, strict=True)))
+    features = score_features(ensemble.loss.n_predictions)
+    return [
+        FeatureColumn(feature, rows.dialect, rows.known[name]) for feature, name in zip(features, names, strict=True)
+    ]
+
+
+def _of_labels(
+    watch: Watch, rows: Rows, lookup: FeatureColumn | None
+) -> list[tuple[tuple[str, str], Measure]]:  # fmt: skip
+    """Add stages of what needs labels; return measures by their names."""
+    found: list[tuple[tuple[str, str], Measure]] = []
+    if not watch.table.roles:
+        return found
+    if "coverage" in watch.measures and watch.table.ensemble.interval is not None:
+        output = watch.table.ensemble.output("interval")
+        if output.lookup is not None and lookup is not None:
+            number = {"distance": lookup.number_of(output.lookup)}
+            rows.known[output.lookup.name] = rows.stages.name(number)["distance"]
+        for stage in output.stages:
+            rows.define(stage, often=True)
+        rows.define(dict(zip(ENDS, output.values, strict=True)))
+        lower, upper, label, weight = (rows.known[name] for name in (*ENDS, "label", "weight"))
+        zero = rows.dialect.number(0.0)
+        held = f"CASE WHEN {lower} <= {label} AND {label} <= {upper} THEN {weight} ELSE {zero} END"
+        columns = rows.columns_of({"held": rows.if_known(held), "weight": rows.if_known(weight)})
+        sums = {name: f"SUM({column})" for name, column in columns.items()}
+        share = Measure("coverage", sums, lambda named, rows: f"{named['held']} / NULLIF({named['weight']}, {zero})")
+        found.append((("coverage", "interval"), share))
+    if "metric" in watch.measures:
+        found += [(("metric", measure.name), measure) for measure in rows.measures(watch.metrics)]
+    return found
+
+
+def _with_windows(watch: Watch, rows: Rows, named: Mapping[str, str]) -> dict[str, str]:
+    """Add a stage in which the last windows are, also those without rows, of each group; return its columns."""
+    assert watch.last is not None
+    dialect, stages = rows.dialect, rows.stages
+    start, group = rows.by[0], rows.by[1:]
+    [one, window, *new] = stages.reserve(2 + len(group) + len(set(named.values())))
+    groups, columns = new[: len(group)], dict(zip(dict.fromkeys(named.values()), new[len(group) :], strict=True))
+    alias, before = dialect.statements.alias, stages.source().removeprefix("FROM ")
+    windows = dialect.constant_rows(
+        [["1", watch.first_windows(number)] for number in range(watch.last, 0, -1)], [one, window]
+    )
+    lines, conditions = [f"FROM (\n{windows}\n) {alias}w"], [f"a.{start} = w.{window}"]
+    if group:
+        every = ", ".join([f"1 AS {one}", *(f"{old} AS {new}" for old, new in zip(group, groups, strict=True))])
+        lines.append(f"LEFT JOIN (SELECT DISTINCT {every} FROM {before}) {alias}g ON g.{one} = w.{one}")
+        conditions += [
+            f"{_known(f'a.{old}', dialect)} = {_known(f'g.{new}', dialect)}"
+            for old, new in zip(group, groups, strict=True)
+        ]
+    lines.append(f"LEFT JOIN {before} {alias}a ON {' AND '.join(conditions)}")
+    listed_columns = [f"w.{window} AS {window}", *(f"g.{name} AS {name}" for name in groups)]
+    listed_columns += [f"a.{old} AS {column}" for old, column in columns.items()]
+    text = f"SELECT {', '.join(listed_columns)}\n" + "\n".join(lines) + dialect.statements.joins_to_nulls
+    stages.check(len(listed_columns))
+    rows.by = [window, *groups]
+    stages.reduce(text, rows.by, list(columns.values()))
+    return {name: columns[old] for name, old in named.items()}
+
+
+def check_times(time: str | None, last: int | None, until: object) -> None:
+    """Raise `ParameterError` if there are windows without a column of time, or their end is no time."""
+    if time is None and (last is not None or until is not None):
+        raise ParameterError("last and until are windows of time, which need time, the name of a column")
+    if until is not None and (not isinstance(until, dt.datetime) or until.tzinfo is not None):
+        raise ParameterError(f"until must be a datetime without a time zone, as in the table, not {shown(until)}")
+    if until is not None and last is None:
+        raise ParameterError("until is the end of the last windows, which needs last, their number")
+
+
+def measures_of(measures: Sequence[str] | None) -> list[str]:
+    """Return the measures that are named, by default all.
+
+    Raises
+    ------
+    ParameterError
+        If one is none.
+    """
+    if measures is None:
+        return list(MEASURES)
+    wrong = next((name for name in measures if name not in MEASURES), None)
+    if isinstance(measures, str) or wrong is not None or not measures:
+        raise ParameterError(f"measures must be a list of {listed(MEASURES, None)}, not {shown(measures)}")
+    return list(measures)
