@@ -318,6 +318,9 @@ BY_NAME: Mapping[str, Check] = {
     "rows": rows,
     # explaining and watching
     "approx": flag,
+    "top": anything,  # the query of reasons has the messages, which say how many features there are
+    "sign": anything,
+    "texts": anything,
     "grid": anything,
     "baseline": anything,
     "labelled": number(0, 1),

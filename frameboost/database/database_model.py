@@ -40,7 +40,7 @@ from frameboost.compile.sql.forms import (
     check_size,
     chosen_form,
     exceeded_limit,
-    with_query_options,
+    with_options,
 )
 from frameboost.compile.sql.node_lists import list_expression
 from frameboost.compile.sql.row_conditions import row_condition
@@ -60,7 +60,12 @@ from frameboost.database.dbt_files import (
 from frameboost.database.deployment import deploy_statements, path_of, point_statements, script
 from frameboost.database.drift import baseline_frame, drift_query, drift_tests
 from frameboost.database.evaluation import KINDS, TENTHS, End, LabelledTable, comparison_query, evaluation_query
-from frameboost.database.explanations import explanation_query
+from frameboost.database.explanations import (
+    Explained,
+    ExplanationArguments,
+    ExplanationOptions,
+    explanation_query,
+)
 from frameboost.database.files import header
 from frameboost.database.monitoring import (
     UNITS,
@@ -95,6 +100,7 @@ _TABLE: Check = table
 WindowUnit = Literal["hour", "day", "week", "month"]
 Measured = Literal["rows", "missing", "unseen", "drift", "score_drift", "coverage", "metric"]
 EvaluationKind = Literal["metrics", "calibration", "gain", "confusion", "thresholds"]
+_EXPLAINED: dict[str, Check] = {"output": anything, "approx": anything, "where": condition_on_rows}
 # The population stability index above which a dbt test fails.
 _DRIFTED = 0.25
 # Of a hash, in the names of deployments.
@@ -212,7 +218,7 @@ class DatabaseModel:
         return self._for_driver(list_expression(model, model.value))
 
     @checked(form=_FORM, where=condition_on_rows)
-    @with_query_options
+    @with_options(QueryOptions)
     def query(self, table: str, **options: Unpack[QueryArguments]) -> str:
         """Return a SELECT that scores a table; `frameboost.Model.query` describes the arguments.
 
@@ -230,7 +236,7 @@ class DatabaseModel:
         return self._for_driver(self._statement(Destination(), table, QueryOptions(**options)))
 
     @checked(view=name_of("the name of a view"), replace=flag, form=_FORM, where=condition_on_rows)
-    @with_query_options
+    @with_options(QueryOptions)
     def create_view_sql(
         self, view: str, table: str, *, replace: bool = False, **options: Unpack[QueryArguments]
     ) -> str:  # fmt: skip
@@ -272,7 +278,7 @@ class DatabaseModel:
         return self._for_driver(self._statement(destination, table, QueryOptions(**options)))
 
     @checked(target=table, replace=flag, form=_FORM, where=condition_on_rows)
-    @with_query_options
+    @with_options(QueryOptions)
     def create_table_sql(
         self, target: str, table: str, *, replace: bool = False, **options: Unpack[QueryArguments]
     ) -> str:  # fmt: skip
@@ -431,7 +437,7 @@ class DatabaseModel:
         view=name_of("the name of a view"), label=anything, kind=word("view", "table"), form=_FORM,
         where=condition_on_rows,
     )  # fmt: skip
-    @with_query_options
+    @with_options(QueryOptions)
     def deploy_statements(
         self, view: str, table: str, *, label: str | None = None, kind: Literal["view", "table"] = "view",
         **options: Unpack[QueryArguments],
@@ -564,13 +570,10 @@ class DatabaseModel:
 
     # --- explanations and drift ---------------------------------------------------------------------------------------
 
-    @checked(top=anything, output=anything)
-    def explain_query(
-        self, table: str, *, keep: Sequence[str] = (), top: int | None = None, output: int | str | None = None
-    ) -> str:
+    @checked(**_EXPLAINED)
+    @with_options(ExplanationOptions)
+    def explain_query(self, table: str, **options: Unpack[ExplanationArguments]) -> str:
         """Return a SELECT that explains a table's rows inside the database.
-
-        Contributions are those of `frameboost.Model.explain` with ``approx=True``, to the last bit.
 
         Parameters
         ----------
@@ -578,18 +581,32 @@ class DatabaseModel:
             The table's name, which may be qualified (``"sales.orders"``).
         keep
             Other columns to return; with ``top``, of types that GROUP BY takes.
+        where
+            A condition on the rows, as for `frameboost.Model.query`.
+        output
+            As for `frameboost.Model.explain`.
+        approx
+            By default the Shapley values of `frameboost.Model.explain`, up to rounding (some 1e-15 of the largest).
+            Their SQL is several times as long as the model's, most of all for deep trees, and is refused if it is more
+            than the database takes. True for Saabas' contributions, those of ``explain(approx=True)`` to the last bit:
+            shorter, but the largest one is another feature's in about a fifth of the rows. ``"auto"`` for Shapley
+            values if they fit, else Saabas' contributions below a comment that says so.
         top
             For reason codes: columns ``reason_1``, ``contribution_1``, ... up to ``top`` have the names and the
             contributions of the features with the largest absolute contributions; ties go to the first in the model's
             order. By default a column for each feature, and ``"bias"``.
-        output
-            As for `frameboost.Model.explain`.
+        sign
+            1 for reasons that raise the margin only, -1 for those that lower it: a row with fewer than ``top`` has NULL
+            in the others. By default both.
+        texts
+            Texts of reasons by feature; other features have their names.
 
         Raises
         ------
         ParameterError
             If two columns of the result would have one name (for contributions of all features, a feature named
-            ``"bias"``); if ``top`` is not between 1 and the number of features.
+            ``"bias"``); if ``top`` is not between 1 and the number of features; if the query is larger than the
+            database takes.
 
         Examples
         --------
@@ -601,13 +618,57 @@ class DatabaseModel:
         >>> con.sql(database.explain_query("orders")).columns
         ['x', 'z', 'bias']
         >>> con.sql(database.explain_query("orders", keep=["id"], top=1)).fetchall()
-        [(7, 'x', -6.0), (8, 'x', 3.0), (9, 'x', 3.0)]
+        [(7, 'x', -7.0), (8, 'x', 2.5), (9, 'x', 3.5)]
+        >>> lower = database.explain_query("orders", keep=["id"], top=1, sign=-1, texts={"x": "Few items"})
+        >>> con.sql(lower).fetchall()
+        [(7, 'Few items', -7.0), (8, 'z', -2.5), (9, None, None)]
         """
-        number = self.ensemble.margin_number(output)
-        base, trees, offsets = self.ensemble.base_margins[number], self.ensemble.trees_of(number), self._offsets()
-        offset = offsets[number] if offsets else None
-        source = self._source(table, keep)
-        query = explanation_query(source, keep, top, base, trees, self.columns, self.dialect, offset)
+        return self._explanation(Destination(), table, ExplanationOptions(**options))
+
+    @checked(view=name_of("the name of a view"), **_EXPLAINED)
+    @with_options(ExplanationOptions)
+    def explain_view_sql(self, view: str, table: str, **options: Unpack[ExplanationArguments]) -> str:
+        """Return a statement that makes a view of contributions; the other arguments are those of `explain_query`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> print(model.database().explain_view_sql("reasons", "orders", keep=["id"], approx=True))
+        CREATE VIEW "reasons" AS
+        SELECT "id", (0.0e0
+         + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END) AS "x", 4.0e0 AS "bias"
+        FROM "orders"
+        """
+        destination = Destination("view", self.dialect.quote_path(view))
+        return self._explanation(destination, table, ExplanationOptions(**options))
+
+    @checked(target=table, **_EXPLAINED)
+    @with_options(ExplanationOptions)
+    def explain_table_sql(self, target: str, table: str, **options: Unpack[ExplanationArguments]) -> str:
+        """Return a statement that makes a table of contributions; the other arguments are those of `explain_query`.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> print(model.database("tsql").explain_table_sql("reasons", "orders", keep=["id"], approx=True))
+        SELECT [id], (0.0e0
+         + CASE WHEN [x] < 3 THEN -4.0e0 ELSE 4.0e0 END) AS [x], 4.0e0 AS [bias]
+        INTO [reasons]
+        FROM [orders]
+        """
+        destination = Destination("table", self.dialect.quote_path(target))
+        return self._explanation(destination, table, ExplanationOptions(**options))
+
+    def _explanation(self, destination: Destination, table: str, options: ExplanationOptions) -> str:
+        number, offsets = self.ensemble.margin_number(options.output), self._offsets()
+        base, trees = self.ensemble.base_margins[number], self.ensemble.trees_of(number)
+        explained = Explained(base, trees, offsets[number] if offsets else None)
+        source = self._source(table, options.keep)
+        query = explanation_query(source, explained, self.columns, self.dialect, options, destination)
         return self._for_driver(query)
 
     @checked(bins=whole(2, 100))
@@ -1055,7 +1116,7 @@ class DatabaseModel:
         trained=anything, statement=word("query", "view", "table", "deploy"), target=table, form=_FORM,
         where=condition_on_rows,
     )  # fmt: skip
-    @with_query_options
+    @with_options(QueryOptions)
     def to_sql(
         self, path: str | Path, table: str, *, trained: dt.date | str | None = None,
         statement: Literal["query", "view", "table", "deploy"] = "query", target: str | None = None,

@@ -1,63 +1,147 @@
-"""Queries that explain predictions: a contribution of each feature as an expression (Saabas 2014), or reason codes.
+"""Queries that explain predictions: a contribution of each feature as an expression, or reason codes.
 
-A tree's contribution to one feature is itself a tree. At each split on that feature the mean of the leaves below
-changes by a step, and a leaf of the contribution holds the sum of these steps on its path. Subtrees with equal leaves
-are pruned. So contributions are compiled like a model. For ``x < 3 ? (y < 5 ? 0 : 2) : 5`` with equal covers of the
-leaves the means are 7/3 at the root and 1 below 3: x contributes ``x < 3 ? -4/3 : 8/3``, y ``x < 3 ? (y < 5 ? -1 : 1) :
-0``.
+Shapley values are those of `frameboost.compile.sql.shapley`. Of Saabas' contributions (2014) one of a tree is itself a
+tree: at each split on its feature the mean of the leaves below changes by a step, and a leaf of the contribution holds
+the sum of these steps on its path. Subtrees with equal leaves are pruned. So they are compiled like a model. For
+``x < 3 ? (y < 5 ? 0 : 2) : 5`` with equal covers of the leaves the means are 7/3 at the root and 1 below 3: x
+contributes ``x < 3 ? -4/3 : 8/3``, y ``x < 3 ? (y < 5 ? -1 : 1) : 0``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any, Literal, TypedDict
 
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import did_you_mean, shown
 from frameboost.compile.sql.case import TreeWriter
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
-from frameboost.compile.sql.forms import exceeded_limit, filled_columns
+from frameboost.compile.sql.forms import Destination, exceeded_limit, filled_columns
+from frameboost.compile.sql.row_conditions import row_condition
+from frameboost.compile.sql.shapley import shapley_sums
 from frameboost.compile.sql.sql_model import OffsetColumn
-from frameboost.compile.sql.stages import ROW, Stages, TableSource, grouped
+from frameboost.compile.sql.stages import ROW, Stages, TableSource, TooLargeError, grouped
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
+from frameboost.expressions.grid import bit_step
 from frameboost.prediction.contributions import BIAS, check_bias
-from frameboost.trees.node_means import LeafSlopes, means_on_grid
+from frameboost.trees.node_means import LeafSlopes, leaf_slopes, means_on_grid
 from frameboost.trees.tree import LEAF, LinearLeaf, Tree
 
-__all__ = ["explanation_query"]
+__all__ = ["Explained", "ExplanationArguments", "ExplanationOptions", "explanation_query"]
 
 _FEATURE = "feature_of_model"  # an alias like that of a row, `ROW`
+# What users are told of the other method.
+_DIFFERENCE = (
+    "these credit each split on a row's path with the change of the mean, and favour features that are split on late; "
+    "their largest one is another feature's in about a fifth of the rows"
+)
+_ORDER, _COMPARED = {1: "DESC", -1: "ASC"}, {1: ">", -1: "<"}
+# What nests, and what is in quotes; levels of a parser around an expression.
+_NESTED, _AROUND = re.compile(r"""[()]|\bCASE\b|\bEND\b|'(?:[^'\\]|\\.|'')*'|"[^"]*"|`[^`]*`|\[[^]]*\]"""), 5
+# Bits of a sum of Shapley values, by which they are compared: rounding errors are smaller, so equal ones stay equal.
+_COMPARED_BITS, _MANTISSA = 44, 52
+
+
+@dataclass(frozen=True)
+class ExplanationOptions:
+    """What a query of contributions takes; `frameboost.database.database_model.DatabaseModel` describes the fields."""
+
+    keep: Sequence[str] = ()
+    where: str | Mapping[str, Any] | None = None
+    output: int | str | None = None
+    approx: bool | Literal["auto"] = False
+    top: int | None = None
+    sign: Literal[-1, 1] | None = None
+    texts: Mapping[str, str] | None = None
+
+
+class ExplanationArguments(TypedDict, total=False):
+    """The fields of `ExplanationOptions` as keyword arguments, for type checkers and editors."""
+
+    keep: Sequence[str]
+    where: str | Mapping[str, Any] | None
+    output: int | str | None
+    approx: bool | Literal["auto"]
+    top: int | None
+    sign: Literal[-1, 1] | None
+    texts: Mapping[str, str] | None
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The margin that a query explains: its base, its trees, and what is added to it in each row."""
+
+    base_margin: float
+    trees: Sequence[Tree]
+    offset: OffsetColumn | None = None
 
 
 def explanation_query(
-    source: TableSource, keep: Sequence[str], top: int | None, base_margin: float, trees: Sequence[Tree],
-    columns: Sequence[FeatureColumn], dialect: Dialect, offset: OffsetColumn | None = None,
+    source: TableSource, explained: Explained, columns: Sequence[FeatureColumn], dialect: Dialect,
+    options: ExplanationOptions, destination: Destination,
 ) -> str:  # fmt: skip
-    """Return the SELECT that `DatabaseModel.explain_query` describes, over the trees of one output and its offset."""
-    features = [column.feature for column in columns]
-    used = sorted({feature for tree in trees for feature in tree.used_features()})
-    read = [*(columns[f].name for f in used), *([] if offset is None or top is not None else [offset.name])]
-    stages = Stages(dialect, source, keep, read, None)
-    steps, bias = _contribution_trees(len(features), base_margin, trees)
+    """Return the query that `DatabaseModel.explain_query` describes, or the statement that makes a view or a table."""
+    _check(options, columns)
+    query = _Query(source, explained, columns, dialect, options, destination)
+    too_large = ""
+    if options.approx is not True:
+        try:
+            return query.text(is_exact=True)
+        except TooLargeError as error:
+            too_large = f"the Shapley values do not fit into one query: {error}"
+        if options.approx is False:
+            raise ParameterError(
+                f"{too_large}; explain a slice of the model, or take approx=True, Saabas' contributions: {_DIFFERENCE}"
+            )
+    try:
+        text = query.text(is_exact=False)
+    except TooLargeError as error:
+        raise ParameterError(
+            f"the explanations do not fit into one query: {error}; explain a slice of the model"
+        ) from error
+    return text if options.approx is True else f"-- Saabas' contributions, as {too_large}.\n-- {_DIFFERENCE}.\n{text}"
+
+
+def _check(options: ExplanationOptions, columns: Sequence[FeatureColumn]) -> None:
+    """Raise `ParameterError` if an option is not what it may be, or two columns would have one name."""
+    features, top = [column.feature for column in columns], options.top
+    if not (isinstance(options.approx, bool) or options.approx == "auto"):
+        raise ParameterError(f"approx must be True, False or 'auto', not {shown(options.approx)}")
+    for name, value in (("sign", options.sign), ("texts", options.texts)):
+        if top is None and value is not None:
+            raise ParameterError(f"{name} is for reasons; pass top too, the number of reasons a row")
     if top is None:
         check_bias(features, ignore_case=True)
-        _check_distinct([*keep, *(feature.name for feature in features), BIAS])
-        mean = dialect.number(bias) if offset is None else f"({dialect.number(bias)} + {offset.value})"
-        return _fitting(_contributions_query(stages, mean, steps, columns, dialect), steps, dialect)
+        _check_distinct([*options.keep, *(feature.name for feature in features), BIAS])
+        return
     if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(features):
         raise ParameterError(
             f"top must be an integer from 1 to {len(features)}, the number of features, not {shown(top)}"
         )
-    _check_distinct([*keep, *(f"{name}_{k}" for k in range(1, top + 1) for name in ("reason", "contribution"))])
-    return _fitting(_reasons_query(stages, top, steps, columns, dialect), steps, dialect)
+    if options.sign is not None and (isinstance(options.sign, bool) or options.sign not in (-1, 1)):
+        raise ParameterError(
+            "sign must be 1, for reasons that raise the margin only, -1, for those that lower it, or None, not "
+            f"{shown(options.sign)}"
+        )
+    _check_texts(options.texts, [feature.name for feature in features])
+    _check_distinct([*options.keep, *(f"{name}_{k}" for k in range(1, top + 1) for name in ("reason", "contribution"))])
 
 
-def _fitting(text: str, steps: Sequence[Sequence[Tree]], dialect: Dialect) -> str:
-    """Return the query, or raise `ParameterError` if it is larger than the database takes."""
-    if reason := exceeded_limit(text, steps, dialect, in_one=True):
-        raise ParameterError(f"the explanations do not fit into one query: {reason}; explain a slice of the model")
-    return text
+def _check_texts(texts: object, names: Sequence[str]) -> None:
+    if texts is None:
+        return
+    if not isinstance(texts, Mapping):
+        raise ParameterError(f"texts must be a dict of texts by feature, not {shown(texts)}")
+    for name, text in texts.items():
+        if name not in names:
+            raise ParameterError(
+                f"texts names {shown(name)}, which is no feature of the model{did_you_mean(name, names)}"
+            )
+        if not isinstance(text, str):
+            raise ParameterError(f"texts must give feature {shown(name)} a string, not {shown(text)}")
 
 
 def _check_distinct(names: Sequence[str]) -> None:
@@ -67,17 +151,182 @@ def _check_distinct(names: Sequence[str]) -> None:
             raise ParameterError(f"the query would have column {shown(name)} twice; leave it out of keep")
 
 
+# --- the queries ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Query:
+    """The query of one margin's contributions."""
+
+    source: TableSource
+    explained: Explained
+    columns: Sequence[FeatureColumn]
+    dialect: Dialect
+    options: ExplanationOptions
+    destination: Destination
+
+    def text(self, *, is_exact: bool) -> str:
+        """Return the query or the statement, of Shapley values or of Saabas' contributions.
+
+        Raises
+        ------
+        TooLargeError
+            If it is larger than the database takes.
+        """
+        explained, options = self.explained, self.options
+        stages = self._stages()
+        new = stages.rename_lost() if is_exact or options.top is not None else {}
+        columns, offset = renamed(self.columns, new), explained.offset
+        if offset is not None:
+            offset = replace(offset, name=new.get(offset.name, offset.name))
+        bias, means, slopes = means_on_grid(explained.base_margin, explained.trees)
+        steps: list[list[Tree]] = []
+        if is_exact:
+            sums = _shapley_values(explained.trees, columns, stages, round_them=options.top is not None)
+        else:
+            steps = _contribution_trees(len(columns), explained.trees, means, slopes)
+            writer = _writer(list(chain.from_iterable(steps)), columns, stages)
+            # The steps are on a grid, so neither the order of additions nor the 0 in front changes a bit.
+            sums = {i: writer.margin(0.0, of_feature) for i, of_feature in enumerate(steps) if of_feature}
+        if options.top is None:
+            query = self._contributions(stages, sums, bias, offset)
+        else:
+            query = self._reasons(stages, options.top, sums)
+        statement = self.destination.longest(query, self.dialect)
+        is_view = self.destination.kind == "view"
+        reason = exceeded_limit(statement, steps, self.dialect, in_one=not is_exact, of_view=is_view)
+        most = self.dialect.limits.depth
+        if is_exact and not reason and most is not None and (depth := _AROUND + _nesting(statement)) > most:
+            reason = f"it is about {depth} levels deep, and an expression in {self.dialect.name} at most {most}"
+        if reason:
+            raise TooLargeError(reason)
+        return statement
+
+    def _stages(self) -> Stages:
+        where, offset = self.options.where, self.explained.offset
+        if isinstance(where, Mapping):
+            where = row_condition(where, self.columns)[0] or None
+        used = sorted({feature for tree in self.explained.trees for feature in tree.used_features()})
+        read = [self.columns[f].name for f in used]
+        if offset is not None and self.options.top is None:
+            read.append(offset.name)
+        return Stages(self.dialect, self.source, self.options.keep, read, where)
+
+    def _contributions(self, stages: Stages, sums: Mapping[int, str], bias: float, offset: OffsetColumn | None) -> str:
+        """Return a SELECT with a column for each feature, and one for the bias."""
+        number = self.dialect.number
+        mean = number(bias) if offset is None else f"({number(bias)} + {offset.value})"
+        zero = self.dialect.sum([number(0.0)])
+        values = {column.feature.name: sums.get(i, zero) for i, column in enumerate(self.columns)}
+        return stages.select({**values, BIAS: mean}, self.destination.into(self.dialect))
+
+    def _reasons(self, stages: Stages, top: int, sums: Mapping[int, str]) -> str:
+        """Return a SELECT with the ``top`` largest contributions and their features.
+
+        Each row becomes one row a feature; a window ranks these, and the first ones are pivoted back into columns. Up
+        to the window, which no optimizer merges, each contribution is named once. If later SELECTs compared the
+        contributions with each other instead, a database that substitutes expressions for names would multiply them.
+        """
+        dialect, sign, texts = self.dialect, self.options.sign, self.options.texts or {}
+        keep = stages.keep or []
+        row, number, feature, contribution, rank = stages.reserve(5)
+        values = dict(zip(sums, stages.reserve(len(sums)), strict=True))
+        worked_out = [
+            *(f"{sums[i]} AS {name}" for i, name in values.items()),
+            f"{dialect.statements.row_number} AS {row}",
+        ]
+        stages.check(len(keep) + len(worked_out))
+        stages.reduce(f"SELECT {', '.join([*keep, *worked_out])}\n{stages.source()}", keep, [*values.values(), row])
+        names = [column.feature.name for column in self.columns]
+        rows = [[str(i), dialect.string(texts.get(name, name))] for i, name in enumerate(names)]
+        value = dialect.number(0.0)
+        if values:
+            whens = " ".join(f"WHEN {i} THEN {ROW}.{name}" for i, name in values.items())
+            value = f"CASE {_FEATURE}.{number} {whens} ELSE {value} END"
+        selected = [
+            *(f"{ROW}.{name} AS {name}" for name in [*keep, row]),
+            *(f"{_FEATURE}.{name} AS {name}" for name in (number, feature)),
+        ]
+        stages.replace(
+            f"SELECT {', '.join(selected)}, {value} AS {contribution}\n{stages.source(ROW)}\n"
+            f"CROSS JOIN (\n{dialect.constant_rows(rows, [number, feature])}\n) {dialect.statements.alias}{_FEATURE}",
+            [row, number, feature, contribution],
+        )
+        by = f"{dialect.call('ABS', [contribution])} DESC" if sign is None else f"{contribution} {_ORDER[sign]}"
+        stages.replace(
+            f"SELECT {', '.join([*keep, row, feature, contribution])}, "
+            f"ROW_NUMBER() OVER (PARTITION BY {row} ORDER BY {by}, {number} ASC) AS {rank}\n{stages.source()}",
+            [row, feature, contribution, rank],
+        )
+        of_sign = "" if sign is None else f" AND {contribution} {_COMPARED[sign]} {dialect.number(0.0)}"
+        reasons = [
+            f"MAX(CASE WHEN {rank} = {k}{of_sign} THEN {value} END) AS {dialect.quote(f'{name}_{k}')}"
+            for k in range(1, top + 1)
+            for name, value in (("reason", feature), ("contribution", contribution))
+        ]
+        stages.check(len(keep) + len(reasons))
+        groups, of_row = grouped(keep, f"{rank} = 1", dialect)
+        order = f"\nORDER BY {row} ASC" if dialect.statements.keeps_order and self.destination.kind == "query" else ""
+        return stages.finish(
+            f"SELECT {', '.join([*stages.kept_columns(of_row), *reasons])}\n{self.destination.into(dialect)}"
+            f"{stages.source()}\nWHERE {rank} <= {top}\nGROUP BY {', '.join([row, *groups])}{order}"
+        )
+
+
+def _nesting(text: str) -> int:
+    """Return how deep parentheses and CASEs nest.
+
+    >>> _nesting("SELECT (CASE WHEN (a + 1) > 2 THEN 3 END + 1), '(((('")
+    3
+    """
+    depth = deepest = 0
+    for token in _NESTED.findall(text):
+        depth += {"(": 1, "CASE": 1, ")": -1, "END": -1}.get(token, 0)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _writer(trees: Sequence[Tree], columns: Sequence[FeatureColumn], stages: Stages) -> TreeWriter:
+    """Return a writer of trees over columns that a stage names where that is faster."""
+    dialect = columns[0].dialect
+    return TreeWriter(filled_columns(trees, columns, stages, integers=False), dialect)
+
+
+def _shapley_values(
+    trees: Sequence[Tree], columns: Sequence[FeatureColumn], stages: Stages, *, round_them: bool
+) -> dict[int, str]:
+    """Add stages, and return the Shapley value of each feature that trees split on.
+
+    ``round_them``: to a grid, on which values that are equal but for rounding errors are equal.
+    """
+    writer = _writer(trees, columns, stages)
+    sums, dialect = shapley_sums(trees, writer, stages), writer.dialect
+    largest = sum(max(tree.value) - min(tree.value) for tree in trees)
+    for tree in trees:
+        if slopes := leaf_slopes(tree):
+            largest += max(leaf.largest() for leaf in slopes.values())
+            for feature in sorted({term.feature for leaf in slopes.values() for term in leaf.terms}):
+                of_feature = _steps(tree, [0.0] * len(tree), slopes, feature)
+                sums.setdefault(feature, []).append(writer.tree(of_feature))
+    values = {feature: dialect.sum(texts) for feature, texts in sorted(sums.items())}
+    if not round_them or not largest:
+        return values
+    shift = dialect.number(1.5 * 2.0**_MANTISSA * bit_step(largest, _COMPARED_BITS))
+    return {feature: f"(({value} + {shift}) - {shift})" for feature, value in values.items()}
+
+
 # --- the trees of contributions ---------------------------------------------------------------------------------------
 
 
-def _contribution_trees(n_features: int, base_margin: float, trees: Sequence[Tree]) -> tuple[list[list[Tree]], float]:
-    """Return for each feature the trees whose sum is its contribution, and the bias."""
-    bias, means, slopes = means_on_grid(base_margin, trees)
+def _contribution_trees(
+    n_features: int, trees: Sequence[Tree], means: Sequence[Sequence[float]], slopes: Sequence[LeafSlopes]
+) -> list[list[Tree]]:
+    """Return for each feature the trees whose sum is its contribution."""
     steps: list[list[Tree]] = [[] for _ in range(n_features)]
     for tree, of_nodes, of_leaves in zip(trees, means, slopes, strict=True):
         for number in tree.used_features():
             steps[number].append(_steps(tree, of_nodes, of_leaves, number))
-    return steps, bias
+    return steps
 
 
 def _steps(tree: Tree, means: Sequence[float], slopes: LeafSlopes, number: int) -> Tree:
@@ -108,74 +357,4 @@ def _slope_of(leaf: LinearLeaf, value: float, number: int) -> LinearLeaf | None:
     constant = value + (leaf.constant if leaf.terms[0].feature == number else 0.0)
     return LinearLeaf(
         constant, tuple(term if term.feature == number else term._replace(slope=0.0) for term in leaf.terms)
-    )
-
-
-# --- the queries ------------------------------------------------------------------------------------------------------
-
-
-def _contributions_query(
-    stages: Stages,
-    bias: str,
-    steps: Sequence[Sequence[Tree]],
-    columns: Sequence[FeatureColumn],
-    dialect: Dialect,
-) -> str:
-    """Return a SELECT with a column a feature, and one for the bias, which is SQL."""
-    writer = TreeWriter(filled_columns(chain.from_iterable(steps), columns, stages, integers=False), dialect)
-    # The steps are on a grid, so neither the order of additions nor the 0 in front changes a bit.
-    values = {column.feature.name: writer.margin(0.0, trees) for column, trees in zip(columns, steps, strict=True)}
-    return stages.select({**values, BIAS: bias})
-
-
-def _reasons_query(
-    stages: Stages, top: int, steps: Sequence[Sequence[Tree]], columns: Sequence[FeatureColumn], dialect: Dialect
-) -> str:
-    """Return a SELECT with the ``top`` largest contributions and their features.
-
-    Each row becomes one row a feature; a window ranks these, and the first ones are pivoted back into columns. Up to
-    the window, which no optimizer merges, each contribution is named once. If later SELECTs compared the contributions
-    with each other instead, a database that substitutes expressions for names would multiply them.
-    """
-    columns = renamed(columns, stages.rename_lost())
-    writer = TreeWriter(filled_columns(chain.from_iterable(steps), columns, stages, integers=False), dialect)
-    sums = {i: writer.margin(0.0, trees) for i, trees in enumerate(steps) if trees}
-    keep = stages.keep or []
-    row, number, feature, contribution, rank = stages.reserve(5)
-    values = dict(zip(sums, stages.reserve(len(sums)), strict=True))
-    worked_out = [*(f"{sums[i]} AS {name}" for i, name in values.items()), f"{dialect.statements.row_number} AS {row}"]
-    stages.check(len(keep) + len(worked_out))
-    stages.reduce(f"SELECT {', '.join([*keep, *worked_out])}\n{stages.source()}", keep, [*values.values(), row])
-    names = [[str(i), dialect.string(column.feature.name)] for i, column in enumerate(columns)]
-    listed = dialect.constant_rows(names, [number, feature])
-    value = dialect.number(0.0)
-    if values:
-        whens = " ".join(f"WHEN {i} THEN {ROW}.{name}" for i, name in values.items())
-        value = f"CASE {_FEATURE}.{number} {whens} ELSE {value} END"
-    selected = [
-        *(f"{ROW}.{name} AS {name}" for name in [*keep, row]),
-        *(f"{_FEATURE}.{name} AS {name}" for name in (number, feature)),
-    ]
-    stages.replace(
-        f"SELECT {', '.join(selected)}, {value} AS {contribution}\n{stages.source(ROW)}\n"
-        f"CROSS JOIN (\n{listed}\n) {dialect.statements.alias}{_FEATURE}",
-        [row, number, feature, contribution],
-    )
-    size = dialect.call("ABS", [contribution])
-    stages.replace(
-        f"SELECT {', '.join([*keep, row, feature, contribution])}, "
-        f"ROW_NUMBER() OVER (PARTITION BY {row} ORDER BY {size} DESC, {number} ASC) AS {rank}\n{stages.source()}",
-        [row, feature, contribution, rank],
-    )
-    reasons = [
-        f"MAX(CASE WHEN {rank} = {k} THEN {value} END) AS {dialect.quote(f'{name}_{k}')}"
-        for k in range(1, top + 1)
-        for name, value in (("reason", feature), ("contribution", contribution))
-    ]
-    stages.check(len(keep) + len(reasons))
-    by, of_row = grouped(keep, f"{rank} = 1", dialect)
-    order = f"\nORDER BY {row} ASC" if dialect.statements.keeps_order else ""
-    return stages.finish(
-        f"SELECT {', '.join([*stages.kept_columns(of_row), *reasons])}\n{stages.source()}\nWHERE {rank} <= {top}\n"
-        f"GROUP BY {', '.join([row, *by])}{order}"
     )

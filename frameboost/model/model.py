@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column, columns, flag, name_of, slice_of_rounds, whole, word
-from frameboost.compile.sql.forms import QueryArguments, with_query_options
+from frameboost.compile.sql.forms import QueryArguments, QueryOptions, with_options
 from frameboost.data.fingerprints import hash_of_rows
 from frameboost.data.written_files import write_bytes, write_text
 from frameboost.database.database_model import ColumnNames, DatabaseModel, database_model
@@ -554,7 +554,7 @@ class Model:
         database = self.database(dialect, columns=columns, base_margin=base_margin, limits=limits, tables=star)
         return database.sql(output)
 
-    @with_query_options
+    @with_options(QueryOptions)
     def query(
         self,
         table: str,
@@ -720,8 +720,8 @@ class Model:
             As for `predict`.
         approx
             Saabas' contributions instead, as XGBoost's ``approx_contribs``: each split on a row's path contributes the
-            change of the mean to its feature. Cheaper, and computed in a database by `DatabaseModel.explain_query`,
-            but biased towards splits far from the root.
+            change of the mean to its feature. Cheaper, and shorter as SQL (`DatabaseModel.explain_query` writes
+            both), but biased towards splits far from the root.
         interactions
             Shapley interaction values instead, one for each pair of features, as XGBoost's ``pred_interactions``. The
             joint effect of two features is shared equally between (feature, other) and (other, feature). A feature with

@@ -126,8 +126,11 @@ def golden_statements(name: str) -> dict[str, str]:
         "table": simple.create_table_sql("scored", "orders", keep=["id"], where="id > 7", output="class"),
         "table, in stages": in_stages.create_table_sql("scored", "orders", keep=["id"]),
         "update": simple.update_sql("orders", "score"),
-        "contributions": simple.explain_query("orders", keep=["id"]),
-        "reasons": in_stages.explain_query("orders", keep=["id"], top=2, output=0),
+        "contributions": simple.explain_query("orders", keep=["id"], approx=True),
+        "reasons": in_stages.explain_query("orders", keep=["id"], top=2, output=0, approx=True),
+        "a table of reasons by Shapley values": database.explain_table_sql(
+            "reasons", "orders", keep=["id"], top=1, sign=1, texts={PLACE: PLACE}, where="id > 7"
+        ),
         "drift": database.drift_query("orders", golden_baseline(numbers)),
     }
     return statements
@@ -460,10 +463,14 @@ def test_no_query_is_longer_than_it_may_be(monkeypatch, size):
 
 
 def test_explanations_nest_no_deeper_than_they_may(monkeypatch):
-    assert 5 <= nesting(over(3, 14, kinds=("float64",)).database("tsql").explain_query("t", keep=["id"])) <= 10
+    assert (
+        5
+        <= nesting(over(3, 14, kinds=("float64",)).database("tsql").explain_query("t", keep=["id"], approx=True))
+        <= 10
+    )
     small(monkeypatch, limits=Limits(case_depth=4))
     with pytest.raises(ParameterError, match=r"its CASEs nest \d+ deep, and in small 4 deep at most; explain a slice"):
-        over(3, 9).database("small").explain_query("t", keep=["position"])
+        over(3, 9).database("small").explain_query("t", keep=["position"], approx=True)
 
 
 def test_columns_are_limited(monkeypatch):

@@ -147,7 +147,7 @@ def test_reasons_in_duckdb_are_those_of_explain():
     frame = frame_of(rows)
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
-    found = sorted(con.execute(model.database().explain_query("t", keep=["position"])).fetchall())
+    found = sorted(con.execute(model.database().explain_query("t", keep=["position"], approx=True)).fetchall())
     explained = model.explain(frame, approx=True)
     np.testing.assert_array_equal([row[1:] for row in found], explained.to_numpy())
     np.testing.assert_allclose(np.sum(explained.to_numpy(), axis=1), naive_margins(model, rows), atol=1e-12)

@@ -156,6 +156,8 @@ def calls(model: fb.Model, folder: Path, **how):
         "update_sql": lambda: database.update_sql("t", "score"),
         "create_function_sql": lambda: database.create_function_sql("f"),
         "explain_query": lambda: database.explain_query("t"),
+        "explain_view_sql": lambda: database.explain_view_sql("v", "t", approx="auto"),
+        "explain_table_sql": lambda: database.explain_table_sql("w", "t", approx=True),
         "drift_query": lambda: database.drift_query("t", watched),
         "to_sql": lambda: database.to_sql(folder / "q.sql", "t"),
         "to_sql, a view": lambda: database.to_sql(folder / "v.sql", "t", statement="view", target="v"),
@@ -194,7 +196,7 @@ def test_limits_are_lowered_and_raised(method, tmp_path):
     # ClickHouse's own: 262,144 bytes, and 50,000 elements
     large = over(110, 6)
     # The last two write a chain of views.
-    if method not in ("drift_query", "explain_query", "to_dbt", "deploy_statements"):
+    if not method.startswith(("drift_query", "explain_", "to_dbt", "deploy_statements")):
         with pytest.raises(fb.ParameterError, match="in clickhouse at most"):
             calls(large, tmp_path, dialect="clickhouse")[method]()
         calls(large, tmp_path, dialect="clickhouse", limits={"text": None, "elements": 10**6})[method]()

@@ -101,22 +101,25 @@ def test_sql_says_what_python_says_to_the_last_bit():
         frame = frame_of(model, columns)
         con.execute("DROP TABLE IF EXISTS t")
         to_duckdb(con, frame, "t")
-        query = model.database().explain_query("t", keep=["position"])
+        query = model.database().explain_query("t", keep=["position"], approx=True)
         found = con.sql(query).pl().sort("position").drop("position")
         assert found.equals(model.explain(frame, approx=True))
-        top = con.sql(model.database().explain_query("t", keep=["position"], top=1)).pl().sort("position")
+        top = con.sql(model.database().explain_query("t", keep=["position"], top=1, approx=True)).pl().sort("position")
         largest = model.explain(frame, approx=True).drop("bias").to_numpy()
         assert top["contribution_1"].abs().to_list() == np.abs(largest).max(axis=1).tolist()
 
 
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
-def test_databases_say_what_python_says_to_the_last_bit(name):
+def test_databases_say_what_python_says(name):
     warehouse = open_warehouse(name)
     model, _, columns = covered(3, ["int64", "string"])
     held = warehouse.fill_features("t", model, columns)
-    rows = sorted(warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"])))
-    expected = model.explain(frame_of(model, held), approx=True).to_numpy()
-    assert np.array([row[1:] for row in rows], np.float64).tolist() == expected.tolist()
+    for approx in (True, False):
+        rows = sorted(warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"], approx=approx)))
+        found = np.array([row[1:] for row in rows], np.float64)
+        expected = model.explain(frame_of(model, held), approx=approx).to_numpy()
+        # Steps and slopes are on a grid with approx=True.
+        np.testing.assert_allclose(found, expected, rtol=0.0 if approx else 1e-12, atol=0.0 if approx else 1e-12)
 
 
 @cases("shape", [{"max_depth": 3}, {"grow_policy": "symmetric", "max_depth": 3}, {"grow_policy": "lossguide"}])

@@ -53,8 +53,8 @@ def test_every_form_reads_the_columns(filled, form, tmp_path):
 @pytest.mark.slow
 def test_contributions_and_reasons_read_the_columns(filled):
     warehouse, model, _ = filled
-    rows = sorted(warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"])))
-    reasons = sorted(warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"], top=3)))
+    rows = sorted(warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"], approx=True)))
+    reasons = sorted(warehouse.rows(model.database(warehouse.name).explain_query("t", keep=["id"], top=3, approx=True)))
     names = [feature.name for feature in model.ensemble.features]
     for (i, *contributions), found in zip(rows, reasons, strict=True):
         by_size = sorted(zip(names, contributions, strict=False), key=lambda pair: -abs(pair[1]))
@@ -69,7 +69,7 @@ def test_the_columns_are_kept(filled, form, tmp_path):
     warehouse.load_trees("trees", model, tmp_path)
     keep = ["id", *(name for name in values if name != "f")]
     if form == "top":
-        query = model.database(warehouse.name).explain_query("t", keep=keep, top=1)
+        query = model.database(warehouse.name).explain_query("t", keep=keep, top=1, approx=True)
     else:
         query = model.query("t", warehouse.name, keep=keep, form=form, trees="trees" if form == "table" else None)
     expected = sorted(zip(range(40), *(values[name] for name in keep[1:]), strict=True), key=lambda row: row[0])

@@ -51,9 +51,9 @@ def test_contributions_and_reasons_of_many_features(name, model, data):
     # ClickHouse and Spark take their time.
     some, data = model[: {"clickhouse": 3, "spark": 1}.get(name, 8)], data[:N_ROWS]
     fill(warehouse, data, some)
-    found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"], top=3)))
+    found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"], top=3, approx=True)))
     assert [tuple(row) for row in found] == expected_reasons(some, data, 3)
-    found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"])))
+    found = sorted(warehouse.rows(some.database(name).explain_query("t", keep=["id"], approx=True)))
     assert [tuple(row[1:]) for row in found] == some.explain(data, approx=True).rows()
 
 
@@ -76,7 +76,7 @@ def test_all_features_are_reasons_of_a_single_row(name, model, data):
     warehouse = open_warehouse(name)
     some, data, top = model[:3], data[:1], N_FEATURES + 2
     fill(warehouse, data, some)
-    [found] = warehouse.rows(some.database(name).explain_query("t", keep=["id"], top=top))
+    [found] = warehouse.rows(some.database(name).explain_query("t", keep=["id"], top=top, approx=True))
     assert tuple(found) == expected_reasons(some, data, top)[0]
     assert ("never", 0.0) in zip(found[1::2], found[2::2], strict=True)
 
@@ -86,7 +86,7 @@ def test_a_model_without_splits_has_reasons_of_zero(name, data):
     warehouse = open_warehouse(name)
     nothing = fb.fit(data, "y", n_estimators=2, gamma=1e12)
     fill(warehouse, data[:2], nothing)
-    found = sorted(warehouse.rows(nothing.database(name).explain_query("t", keep=["id"], top=2)))
+    found = sorted(warehouse.rows(nothing.database(name).explain_query("t", keep=["id"], top=2, approx=True)))
     assert [tuple(row) for row in found] == [(i, "x0", 0.0, "x1", 0.0) for i in range(2)]
 
 
@@ -95,7 +95,7 @@ def test_reasons_come_in_the_order_of_the_rows(name, model, data):
     expected = [row[1:] for row in expected_reasons(model[:5], data, 2)]
     warehouse = open_warehouse(name)
     fill(warehouse, data, model)
-    found = warehouse.rows(model[:5].database(name).explain_query("t", keep=[], top=2))
+    found = warehouse.rows(model[:5].database(name).explain_query("t", keep=[], top=2, approx=True))
     assert [tuple(row) for row in found] == expected
 
 
@@ -105,7 +105,7 @@ def test_columns_that_cannot_be_grouped_by_are_kept(name, model, data):
     fill(warehouse, data[:3], some)
     warehouse.run("ALTER TABLE t ADD doc json; UPDATE t SET doc = json_build_object('id', id)")
     database = some.database(name)
-    found = sorted(warehouse.rows(database.explain_query("t", keep=["id", "doc"], top=1)))
+    found = sorted(warehouse.rows(database.explain_query("t", keep=["id", "doc"], top=1, approx=True)))
     assert [(i, doc, *reason) for i, doc, *reason in found] == [
         (i, {"id": i}, *reason) for i, *reason in expected_reasons(some, data[:3], 1)
     ]
@@ -136,7 +136,7 @@ def test_probabilities_of_many_classes(name, of_classes, data):
 def test_plans_are_not_much_longer_than_queries(name, model, of_classes, data):
     warehouse = open_warehouse(name)
     fill(warehouse, data[:5], model)
-    reasons = model.database("postgres").explain_query("t", keep=["id"], top=3)
+    reasons = model.database("postgres").explain_query("t", keep=["id"], top=3, approx=True)
     for query in (reasons, of_classes.query("t", "postgres", keep=["id"])):
         plan = warehouse.rows(f"EXPLAIN (VERBOSE) {query}")
         assert len(query) > 30_000
@@ -151,7 +151,7 @@ def test_columns_of_a_query_of_reasons_are_limited(name, data):
     model = fb.fit(wide, "y", n_estimators=1, min_child_weight=0)
     warehouse = open_warehouse(name)
     warehouse.fill_features("wide", model, wide.to_dict(as_series=False))
-    found = sorted(warehouse.rows(model.database(name).explain_query("wide", keep=["id"], top=200)))
+    found = sorted(warehouse.rows(model.database(name).explain_query("wide", keep=["id"], top=200, approx=True)))
     assert [tuple(row) for row in found] == expected_reasons(model, wide, 200)
     with pytest.raises(fb.ParameterError, match=r"would have 1,001 columns, and a SELECT in oracle has at most 1,000"):
-        model.database("oracle").explain_query("wide", keep=["id"], top=500)
+        model.database("oracle").explain_query("wide", keep=["id"], top=500, approx=True)

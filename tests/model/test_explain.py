@@ -195,11 +195,11 @@ def test_sql_says_what_python_says_to_the_last_bit(seed, type_names):
     con = duckdb.connect()
     to_duckdb(con, frame, "t")
     expected = model.explain(frame, approx=True)
-    found = con.sql(model.database().explain_query("t", keep=["position"])).order("position").pl()
+    found = con.sql(model.database().explain_query("t", keep=["position"], approx=True)).order("position").pl()
     assert found.columns == ["position", *names, "bias"]
     assert bits(found.drop("position")) == bits(expected)
     top = rng.randint(1, len(kinds))
-    query = model.database().explain_query("t", keep=["position"], top=top)
+    query = model.database().explain_query("t", keep=["position"], top=top, approx=True)
     found = con.sql(query).order("position").pl().drop("position")
     assert found.columns == [f"{name}_{k}" for k in range(1, top + 1) for name in ("reason", "contribution")]
     assert found.rows() == reasons(model, expected, top)
@@ -211,10 +211,13 @@ def test_ties_go_to_the_first_feature_and_nothing_contributes_nothing():
     model = fb.fit(frame, "y", **SHARP)
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS FROM frame")
-    assert con.sql(model.database().explain_query("t", keep=[], top=3)).fetchall() == [
+    assert con.sql(model.database().explain_query("t", keep=[], top=3, approx=True)).fetchall() == [
         ("b", -4.0, "z", 0.0, "a", 0.0), ("b", 4.0, "z", 0.0, "a", 0.0),
     ]  # fmt: skip
-    assert con.sql(model.database().explain_query("t")).fetchall() == [(0.0, -4.0, 0.0, 4.0), (0.0, 4.0, 0.0, 4.0)]
+    assert con.sql(model.database().explain_query("t", approx=True)).fetchall() == [
+        (0.0, -4.0, 0.0, 4.0),
+        (0.0, 4.0, 0.0, 4.0),
+    ]
 
 
 def test_the_users_default_order_changes_no_reason():
@@ -223,7 +226,7 @@ def test_the_users_default_order_changes_no_reason():
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS FROM frame")
     con.execute("SET default_order = 'DESC'")
-    found = con.sql(model.database().explain_query("t", top=1)).fetchall()
+    found = con.sql(model.database().explain_query("t", top=1, approx=True)).fetchall()
     assert found == [("x", -5.0), ("x", -3.0), ("x", 3.0), ("x", 5.0)]
 
 
@@ -232,12 +235,12 @@ def test_kept_columns_never_clash():
     model = fb.fit(frame, "y", features=["x", "CC_ranked"], **SHARP)
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS FROM frame")
-    query = model.database().explain_query("t", keep=["c_0", "CC_ranked", "x"], top=1)
+    query = model.database().explain_query("t", keep=["c_0", "CC_ranked", "x"], top=1, approx=True)
     assert con.sql(query).fetchall() == [(0, 1, 0, "x", -4.0), (1, 2, 1, "x", 4.0)]
     for keep, top, name in [(["X"], None, "X"), (["bias"], None, "bias"), (["y", "Y"], 1, "y"),
                             (["reason_1"], 1, "reason_1"), (["contribution_2"], 2, "contribution_2")]:  # fmt: skip
         with pytest.raises(fb.ParameterError, match=f"^the query would have column '{name}' twice; leave it out of"):
-            model.database().explain_query("t", keep=keep, top=top)
+            model.database().explain_query("t", keep=keep, top=top, approx=True)
 
 
 def test_wrong_parameters_of_a_query():
@@ -245,16 +248,16 @@ def test_wrong_parameters_of_a_query():
     model = fb.fit(frame, "y", **SHARP)
     assert model.explain(frame).columns == ["Bias", "bias"]  # polars tells them apart, SQL does not
     with pytest.raises(fb.ParameterError, match=r"^a feature is itself named 'Bias'"):
-        model.database().explain_query("t")
-    assert "reason_1" in model.database().explain_query("t", top=1)
+        model.database().explain_query("t", approx=True)
+    assert "reason_1" in model.database().explain_query("t", top=1, approx=True)
     for top in (0, 2, True, 1.0, "1"):
         with pytest.raises(fb.ParameterError, match=r"^top must be an integer from 1 to 1, the number of features"):
-            model.database().explain_query("t", top=top)
+            model.database().explain_query("t", top=top, approx=True)
     with pytest.raises(fb.ParameterError, match=r"^keep must be a list of column names, not the string 'y'$"):
-        model.database().explain_query("t", keep="y")
+        model.database().explain_query("t", keep="y", approx=True)
     frame = pl.DataFrame({"a": [1, 2], "A": [1, 2], "y": [0.0, 1.0]})
     with pytest.raises(fb.ParameterError, match="differ only in case"):
-        fb.fit(frame, "y", **SHARP).database().explain_query("t")
+        fb.fit(frame, "y", **SHARP).database().explain_query("t", approx=True)
 
 
 # --- partial dependence -----------------------------------------------------------------------------------------------
@@ -367,7 +370,7 @@ def test_each_class_is_explained_by_its_own_trees():
         for approx in (False, True):
             explained = model.explain(frame, approx=approx, output=k)
             np.testing.assert_allclose(explained.sum_horizontal(), margins[:, k], atol=1e-9)
-        in_sql = con.sql(model.database().explain_query("rows", output=k)).pl()
+        in_sql = con.sql(model.database().explain_query("rows", output=k, approx=True)).pl()
         np.testing.assert_array_equal(in_sql.to_numpy(), model.explain(frame, approx=True, output=k).to_numpy())
     pairs = model.explain(frame[:5], output=1, interactions=True)
     totals = pairs.group_by("row", maintain_order=True).agg(pl.sum("value"))

@@ -5,6 +5,7 @@
 - `row_conditions`: conditions on rows that are data, by which trees lose branches
 - `case`: a tree as CASE, an ensemble as a sum of them
 - `sql_model`: a model over the columns of a table, and its outputs over the margins
+- `shapley`: Shapley values of trees, over stages
 - `forms`: the query that scores a table; the choice of its form by the database's limits
 - `costs`: what the forms cost in DuckDB, by which one is chosen for a number of rows
 - `stages`: a query as a chain of common table expressions

@@ -42,7 +42,7 @@ from frameboost.trees.tree import LEAF, Tree, refuse_linear
 
 __all__ = [
     "FORMS", "Destination", "Form", "QueryArguments", "QueryOptions", "Rows", "ScoringQuery",
-    "check_size", "chosen_form", "exceeded_limit", "filled_columns", "with_query_options",
+    "check_size", "chosen_form", "exceeded_limit", "filled_columns", "with_options",
 ]  # fmt: skip
 
 Form = Literal["auto", "by_key", "case", "lists", "sorted", "staged", "table"]
@@ -90,20 +90,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def with_query_options(method: Callable[P, R]) -> Callable[P, R]:
-    """Show the fields of `QueryOptions` in the signature and the annotations of a method that takes them by name."""
-    signature, types = inspect.signature(method), get_type_hints(QueryOptions)
-    declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    options = [
-        inspect.Parameter(
-            option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=types[option.name]
-        )
-        for option in fields(QueryOptions)
-    ]
-    method.__signature__ = signature.replace(parameters=[*declared, *options])  # type: ignore[attr-defined]
-    method.__annotations__ = {p.name: p.annotation for p in (*declared, *options) if p.annotation is not p.empty}
-    method.__annotations__["return"] = signature.return_annotation
-    return method
+def with_options(kind: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Show the fields of a dataclass of options in the signature and the annotations of a method that takes them."""
+
+    def decorated(method: Callable[P, R]) -> Callable[P, R]:
+        signature, types = inspect.signature(method), get_type_hints(kind)
+        declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        options = [
+            inspect.Parameter(
+                option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=types[option.name]
+            )
+            for option in fields(kind)
+        ]
+        method.__signature__ = signature.replace(parameters=[*declared, *options])  # type: ignore[attr-defined]
+        method.__annotations__ = {p.name: p.annotation for p in (*declared, *options) if p.annotation is not p.empty}
+        method.__annotations__["return"] = signature.return_annotation
+        return method
+
+    return decorated
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
 
-__all__ = ["ROW", "Stages", "TableSource", "grouped"]
+__all__ = ["ROW", "Stages", "TableSource", "TooLargeError", "grouped"]
 
 # The alias of a stage where it is joined. In a view ClickHouse writes the database before a table's name, and an alias
 # hides a database of the same name: so it is one that no database has.
 ROW = "row_of_data"
+
+
+class TooLargeError(ParameterError):
+    """A query is larger than the database takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +128,24 @@ class Stages:
         ``often``: whether later stages use some of them more than once. Then the stage is fenced, where the database
         would otherwise substitute the expressions for their names.
         """
-        names = {}
-        for key in values:
-            self._count += 1
-            self._named.append(self._dialect.quote(f"{self._prefix}{self._count}"))
-            names[key] = self._named[-1]
-        before = self._named[: len(self._named) - len(values)]
-        columns = [] if self.keep is None else [*self.reads, *before]
-        columns += [f"{value} AS {names[key]}" for key, value in values.items()]
+        names = dict(zip(values, self.reserve(len(values)), strict=True))
+        self.add({names[key]: value for key, value in values.items()}, often=often)
+        return names
+
+    def add(self, values: Mapping[str, str], *, without: Collection[str] = (), often: bool = False) -> None:
+        """Add a stage that computes values under names of `reserve`; ``without`` are values that it does not pass on.
+
+        ``often`` is as for `name`.
+        """
+        passed_on = self._named if self.keep is None else [name for name in self._named if name not in without]
+        columns = [] if self.keep is None else [*self.reads, *passed_on]
+        columns += [f"{value} AS {name}" for name, value in values.items()]
         columns += [self._everything()] if self.keep is None else []  # last, as it may have a column of the name
         self.check(len(columns))
         if often:
             self._fenced.add(len(self.selects))
         self.selects.append(f"SELECT {', '.join(columns)}\n{self.source()}")
-        return names
+        self._named = [*passed_on, *values]
 
     def rename_all(self, values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """Add a stage of what is kept and of values, computed once; return the columns of both by their names.
@@ -239,7 +247,7 @@ class Stages:
             return final
         most = self._dialect.limits.stages
         if most is not None and len(stages) > most:
-            raise ParameterError(
+            raise TooLargeError(
                 f"the query would have {len(stages):,} stages, and {self._dialect.name} takes {most:,} at most"
             )
         return "WITH " + ",\n".join(map(self._written, range(len(stages)))) + f"\n{final}"
@@ -261,10 +269,10 @@ class Stages:
         return f"FROM {self._table.sql}" + (f"\nWHERE {self._where}" if self._where else "")
 
     def check(self, columns: int) -> None:
-        """Raise `ParameterError` if a SELECT may not have so many columns."""
+        """Raise `TooLargeError` if a SELECT may not have so many columns."""
         most = self._dialect.limits.columns
         if most is not None and columns > most:
-            raise ParameterError(
+            raise TooLargeError(
                 f"the query would have {columns:,} columns, and a SELECT in {self._dialect.name} has at most {most:,}"
             )
 

@@ -309,6 +309,57 @@ FROM stage_3
 WHERE `v_5` <= 2
 GROUP BY `v_1`, `id`;
 
+-- a table of reasons by Shapley values
+CREATE TABLE `reasons` AS
+WITH stage_1 AS (
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE 0.0D END AS `v_1`, CASE WHEN (NOT (`x` < DOUBLE('Infinity')) OR `x` IS NULL) AND (`x` IS NOT NULL AND NOT isnan(`x`)) THEN 0.5D ELSE 0.0D END AS `v_2`, CASE WHEN (NOT (`x` < DOUBLE('Infinity')) OR `x` IS NULL) AND (NOT (`x` IS NOT NULL AND NOT isnan(`x`)) OR `x` IS NULL) THEN 0.5D ELSE 0.0D END AS `v_3`, CASE WHEN `x` < 1e-300D THEN 0.5D ELSE 0.0D END AS `v_4`, CASE WHEN (NOT (`x` < 1e-300D) OR `x` IS NULL) AND (NOT (`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`)) OR `x` IS NULL) THEN 0.5D ELSE 0.0D END AS `v_5`, CASE WHEN (NOT (`x` < 1e-300D) OR `x` IS NULL) AND (`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`)) THEN 0.5D ELSE 0.0D END AS `v_6`, CASE WHEN `n` < -7 THEN 0.5D ELSE 0.0D END AS `v_7`, CASE WHEN (NOT (`n` < -7) OR `n` IS NULL) AND `n` IS NOT NULL THEN 0.5D ELSE 0.0D END AS `v_8`, CASE WHEN (NOT (`n` < -7) OR `n` IS NULL) AND (NOT (`n` IS NOT NULL) OR `n` IS NULL) THEN 0.5D ELSE 0.0D END AS `v_9`, CASE WHEN `x` < 3.0D THEN 0.5D ELSE 0.0D END AS `v_10`, CASE WHEN BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) AND BINARY(`it's "x\y] ``z`) IN (BINARY('back' || char(92) || 'slash'), BINARY('end ' || char(92) || '' || char(10) || 'of line'), BINARY('ﬁ ')) THEN 0.5D ELSE 0.0D END AS `v_11`, CASE WHEN BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) AND (NOT (BINARY(`it's "x\y] ``z`) IN (BINARY('back' || char(92) || 'slash'), BINARY('end ' || char(92) || '' || char(10) || 'of line'), BINARY('ﬁ '))) OR `it's "x\y] ``z` IS NULL) THEN 0.5D ELSE 0.0D END AS `v_12`, CASE WHEN BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) THEN 0.5D ELSE 0.0D END AS `v_13`
+FROM `orders`
+WHERE id > 7
+),
+stage_2 AS (
+SELECT `id`, (((CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.3125D ELSE -0.3125D END
+ + (((-0.166666666666667D) + `v_1`) + (((-0.333333333333333D) + 2.0D * `v_2`) + (0.333333333333333D + (-2.0D) * `v_3`)))
+ + (((-0.0416666666666667D) + 0.25D * `v_4`) + (((-0.0833333333333333D) + 0.5D * `v_5`) + ((-0.25D) + 1.5D * `v_6`)))
+ + (((-0.333333333333333D) + `v_10`) * ((0.1875D + `v_11`) + (0.5625D + 3.0D * `v_12`)) + (0.375D + `v_13`) * (1.33333333333333D + (-4.0D) * `v_10`))) + 12288.0D) - 12288.0D) AS `v_19`, ((CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END + 12288.0D) - 12288.0D) AS `v_20`, (((((-0.166666666666667D) + `v_7`) + ((0.166666666666667D - `v_8`) + ((-0.0833333333333333D) + 0.5D * `v_9`))) + 12288.0D) - 12288.0D) AS `v_21`, ((CASE WHEN `big` < CAST('18446744073709551615' AS DECIMAL(38, 0)) THEN 0.5D ELSE -0.5D END + 12288.0D) - 12288.0D) AS `v_22`, ((CASE WHEN `price` >= CAST('-1.005' AS DECIMAL(12, 3)) THEN -0.5D ELSE 0.5D END + 12288.0D) - 12288.0D) AS `v_23`, (((CASE WHEN `ok` THEN -0.5D ELSE 0.5D END
+ + CASE WHEN NOT `ok` THEN 0.5D ELSE -0.5D END
+ + CASE WHEN `ok` IS NOT NULL THEN -0.5D ELSE 0.5D END) + 12288.0D) - 12288.0D) AS `v_24`, ((CASE WHEN `day` < DATE '2024-02-29' THEN 0.5D ELSE -0.5D END + 12288.0D) - 12288.0D) AS `v_25`, ((CASE WHEN `at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5' THEN -0.5D ELSE 0.5D END + 12288.0D) - 12288.0D) AS `v_26`, ((CASE WHEN `seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00' THEN 0.5D ELSE -0.5D END + 12288.0D) - 12288.0D) AS `v_27`, (((((0.375D - `v_13`) + ((0.333333333333333D + `v_10`) * (((-0.1875D) + `v_11`) + ((-0.5625D) + 3.0D * `v_12`)) + ((-0.375D) + `v_13`) * (2.66666666666667D + (-4.0D) * `v_10`)))
+ + CASE WHEN BINARY(`it's "x\y] ``z`) = BINARY('A') THEN 0.5D ELSE -0.5D END) + 12288.0D) - 12288.0D) AS `v_28`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_14`
+FROM stage_1
+),
+stage_3 AS (
+SELECT row_of_data.`id` AS `id`, row_of_data.`v_14` AS `v_14`, feature_of_model.`v_15` AS `v_15`, feature_of_model.`v_16` AS `v_16`, CASE feature_of_model.`v_15` WHEN 0 THEN row_of_data.`v_19` WHEN 1 THEN row_of_data.`v_20` WHEN 2 THEN row_of_data.`v_21` WHEN 3 THEN row_of_data.`v_22` WHEN 4 THEN row_of_data.`v_23` WHEN 5 THEN row_of_data.`v_24` WHEN 6 THEN row_of_data.`v_25` WHEN 7 THEN row_of_data.`v_26` WHEN 8 THEN row_of_data.`v_27` WHEN 9 THEN row_of_data.`v_28` ELSE 0.0D END AS `v_17`
+FROM stage_2 AS row_of_data
+CROSS JOIN (
+SELECT 0 AS `v_15`, 'x' AS `v_16`
+UNION ALL
+SELECT 1, 'f'
+UNION ALL
+SELECT 2, 'n'
+UNION ALL
+SELECT 3, 'big'
+UNION ALL
+SELECT 4, 'price'
+UNION ALL
+SELECT 5, 'ok'
+UNION ALL
+SELECT 6, 'day'
+UNION ALL
+SELECT 7, 'at'
+UNION ALL
+SELECT 8, 'seen'
+UNION ALL
+SELECT 9, 'it' || char(39) || 's "x' || char(92) || 'y] `z'
+) AS feature_of_model
+),
+stage_4 AS (
+SELECT `id`, `v_14`, `v_16`, `v_17`, ROW_NUMBER() OVER (PARTITION BY `v_14` ORDER BY `v_17` DESC, `v_15` ASC) AS `v_18`
+FROM stage_3
+)
+SELECT `id`, MAX(CASE WHEN `v_18` = 1 AND `v_17` > 0.0D THEN `v_16` END) AS `reason_1`, MAX(CASE WHEN `v_18` = 1 AND `v_17` > 0.0D THEN `v_17` END) AS `contribution_1`
+FROM stage_4
+WHERE `v_18` <= 1
+GROUP BY `v_14`, `id`;
+
 -- drift
 WITH stage_1 AS (
 SELECT COUNT(*) AS `v_1`, SUM(CASE WHEN `x` IS NULL OR NOT (NOT isnan(`x`)) THEN 1 ELSE 0 END) AS `v_2`, SUM(CASE WHEN `x` < 0.1D AND `x` IS NOT NULL AND NOT isnan(`x`) THEN 1 ELSE 0 END) AS `v_3`, SUM(CASE WHEN `x` >= 0.1D AND `x` IS NOT NULL AND NOT isnan(`x`) THEN 1 ELSE 0 END) AS `v_4`, SUM(CASE WHEN `ok` IS NULL THEN 1 ELSE 0 END) AS `v_5`, SUM(CASE WHEN NOT `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_6`, SUM(CASE WHEN `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_7`, SUM(CASE WHEN `it's "x\y] ``z` IS NULL THEN 1 ELSE 0 END) AS `v_8`, SUM(CASE WHEN BINARY(`it's "x\y] ``z`) = BINARY('O' || char(39) || 'Hare "ORD"') THEN 1 ELSE 0 END) AS `v_9`, SUM(CASE WHEN BINARY(`it's "x\y] ``z`) = BINARY('') THEN 1 ELSE 0 END) AS `v_10`, SUM(CASE WHEN `it's "x\y] ``z` IS NOT NULL AND NOT (BINARY(`it's "x\y] ``z`) IN (BINARY('O' || char(39) || 'Hare "ORD"'), BINARY(''))) THEN 1 ELSE 0 END) AS `v_11`

@@ -308,6 +308,57 @@ FROM stage_3
 WHERE "v_5" <= 2
 GROUP BY "v_1", "id";
 
+-- a table of reasons by Shapley values
+CREATE TABLE "reasons" AS
+WITH stage_1 AS (
+SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", CASE WHEN "x" < 'inf'::FLOAT THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_1", CASE WHEN (NOT ("x" < 'inf'::FLOAT) OR "x" IS NULL) AND ("x" IS NOT NULL AND "x" <= 'inf'::FLOAT) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_2", CASE WHEN (NOT ("x" < 'inf'::FLOAT) OR "x" IS NULL) AND (NOT ("x" IS NOT NULL AND "x" <= 'inf'::FLOAT) OR "x" IS NULL) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_3", CASE WHEN "x" < '1e-300'::FLOAT THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_4", CASE WHEN (NOT ("x" < '1e-300'::FLOAT) OR "x" IS NULL) AND (NOT ("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT) OR "x" IS NULL) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_5", CASE WHEN (NOT ("x" < '1e-300'::FLOAT) OR "x" IS NULL) AND ("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_6", CASE WHEN "n" < -7 THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_7", CASE WHEN (NOT ("n" < -7) OR "n" IS NULL) AND "n" IS NOT NULL THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_8", CASE WHEN (NOT ("n" < -7) OR "n" IS NULL) AND (NOT ("n" IS NOT NULL) OR "n" IS NULL) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_9", CASE WHEN "x" < '3.0'::FLOAT THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_10", CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') AND COLLATE("it's ""x\y] `z", 'utf8') IN ('back\\slash', 'end \\\nof line', 'ﬁ ') THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_11", CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') AND (NOT (COLLATE("it's ""x\y] `z", 'utf8') IN ('back\\slash', 'end \\\nof line', 'ﬁ ')) OR "it's ""x\y] `z" IS NULL) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_12", CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_13"
+FROM "orders"
+WHERE id > 7
+),
+stage_2 AS (
+SELECT "id", ((((CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.3125'::FLOAT ELSE '-0.3125'::FLOAT END
+ + (('-0.166666666666667'::FLOAT + "v_1") + (('-0.333333333333333'::FLOAT + '2.0'::FLOAT * "v_2") + ('0.333333333333333'::FLOAT + '-2.0'::FLOAT * "v_3"))))
+ + ((('-0.0416666666666667'::FLOAT + '0.25'::FLOAT * "v_4") + (('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_5") + ('-0.25'::FLOAT + '1.5'::FLOAT * "v_6")))
+ + (('-0.333333333333333'::FLOAT + "v_10") * (('0.1875'::FLOAT + "v_11") + ('0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('0.375'::FLOAT + "v_13") * ('1.33333333333333'::FLOAT + '-4.0'::FLOAT * "v_10")))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_19", ((CASE WHEN "f" < '0.10000000149011612'::FLOAT THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_20", (((('-0.166666666666667'::FLOAT + "v_7") + (('0.166666666666667'::FLOAT - "v_8") + ('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_9"))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_21", ((CASE WHEN "big" < 18446744073709551615 THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_22", ((CASE WHEN "price" >= -1.005 THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_23", (((CASE WHEN "ok" THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END
+ + (CASE WHEN NOT "ok" THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END
+ + CASE WHEN "ok" IS NOT NULL THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END)) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_24", ((CASE WHEN "day" < TO_DATE('2024-02-29', 'YYYY-MM-DD') THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_25", ((CASE WHEN "at" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9') THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_26", ((CASE WHEN "seen" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM') THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_27", ((((('0.375'::FLOAT - "v_13") + (('0.333333333333333'::FLOAT + "v_10") * (('-0.1875'::FLOAT + "v_11") + ('-0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('-0.375'::FLOAT + "v_13") * ('2.66666666666667'::FLOAT + '-4.0'::FLOAT * "v_10")))
+ + CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') = 'A' THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_28", ROW_NUMBER() OVER (ORDER BY 1) AS "v_14"
+FROM stage_1
+),
+stage_3 AS (
+SELECT row_of_data."id" AS "id", row_of_data."v_14" AS "v_14", feature_of_model."v_15" AS "v_15", feature_of_model."v_16" AS "v_16", CASE feature_of_model."v_15" WHEN 0 THEN row_of_data."v_19" WHEN 1 THEN row_of_data."v_20" WHEN 2 THEN row_of_data."v_21" WHEN 3 THEN row_of_data."v_22" WHEN 4 THEN row_of_data."v_23" WHEN 5 THEN row_of_data."v_24" WHEN 6 THEN row_of_data."v_25" WHEN 7 THEN row_of_data."v_26" WHEN 8 THEN row_of_data."v_27" WHEN 9 THEN row_of_data."v_28" ELSE '0.0'::FLOAT END AS "v_17"
+FROM stage_2 AS row_of_data
+CROSS JOIN (
+SELECT 0 AS "v_15", 'x' AS "v_16"
+UNION ALL
+SELECT 1, 'f'
+UNION ALL
+SELECT 2, 'n'
+UNION ALL
+SELECT 3, 'big'
+UNION ALL
+SELECT 4, 'price'
+UNION ALL
+SELECT 5, 'ok'
+UNION ALL
+SELECT 6, 'day'
+UNION ALL
+SELECT 7, 'at'
+UNION ALL
+SELECT 8, 'seen'
+UNION ALL
+SELECT 9, 'it''s "x\\y] `z'
+) AS feature_of_model
+),
+stage_4 AS (
+SELECT "id", "v_14", "v_16", "v_17", ROW_NUMBER() OVER (PARTITION BY "v_14" ORDER BY "v_17" DESC, "v_15" ASC) AS "v_18"
+FROM stage_3
+)
+SELECT "id", MAX(CASE WHEN "v_18" = 1 AND "v_17" > '0.0'::FLOAT THEN "v_16" END) AS "reason_1", MAX(CASE WHEN "v_18" = 1 AND "v_17" > '0.0'::FLOAT THEN "v_17" END) AS "contribution_1"
+FROM stage_4
+WHERE "v_18" <= 1
+GROUP BY "v_14", "id";
+
 -- drift
 WITH stage_1 AS (
 SELECT COUNT(*) AS "v_1", SUM(CASE WHEN "x" IS NULL OR NOT ("x" <= 'inf'::FLOAT) THEN 1 ELSE 0 END) AS "v_2", SUM(CASE WHEN "x" < '0.1'::FLOAT AND "x" IS NOT NULL AND "x" <= 'inf'::FLOAT THEN 1 ELSE 0 END) AS "v_3", SUM(CASE WHEN "x" >= '0.1'::FLOAT AND "x" IS NOT NULL AND "x" <= 'inf'::FLOAT THEN 1 ELSE 0 END) AS "v_4", SUM(CASE WHEN "ok" IS NULL THEN 1 ELSE 0 END) AS "v_5", SUM(CASE WHEN NOT "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_6", SUM(CASE WHEN "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_7", SUM(CASE WHEN "it's ""x\y] `z" IS NULL THEN 1 ELSE 0 END) AS "v_8", SUM(CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') = 'O''Hare "ORD"' THEN 1 ELSE 0 END) AS "v_9", SUM(CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') = '' THEN 1 ELSE 0 END) AS "v_10", SUM(CASE WHEN "it's ""x\y] `z" IS NOT NULL AND NOT (COLLATE("it's ""x\y] `z", 'utf8') IN ('O''Hare "ORD"', '')) THEN 1 ELSE 0 END) AS "v_11"

@@ -310,6 +310,59 @@ FROM stage_3
 WHERE "v_5" <= 2
 GROUP BY "v_1", "id";
 
+-- a table of reasons by Shapley values
+CREATE TABLE "reasons" AS
+WITH stage_1 AS (
+SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", CASE WHEN "x" < infinity() THEN 0.5e0 ELSE 0.0e0 END AS "v_1", CASE WHEN (NOT ("x" < infinity()) OR "x" IS NULL) AND ("x" IS NOT NULL AND NOT is_nan("x")) THEN 0.5e0 ELSE 0.0e0 END AS "v_2", CASE WHEN (NOT ("x" < infinity()) OR "x" IS NULL) AND (NOT ("x" IS NOT NULL AND NOT is_nan("x")) OR "x" IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS "v_3", CASE WHEN "x" < 1e-300 THEN 0.5e0 ELSE 0.0e0 END AS "v_4", CASE WHEN (NOT ("x" < 1e-300) OR "x" IS NULL) AND (NOT ("x" >= -infinity() AND NOT is_nan("x")) OR "x" IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS "v_5", CASE WHEN (NOT ("x" < 1e-300) OR "x" IS NULL) AND ("x" >= -infinity() AND NOT is_nan("x")) THEN 0.5e0 ELSE 0.0e0 END AS "v_6", CASE WHEN "n" < -7 THEN 0.5e0 ELSE 0.0e0 END AS "v_7", CASE WHEN (NOT ("n" < -7) OR "n" IS NULL) AND "n" IS NOT NULL THEN 0.5e0 ELSE 0.0e0 END AS "v_8", CASE WHEN (NOT ("n" < -7) OR "n" IS NULL) AND (NOT ("n" IS NOT NULL) OR "n" IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS "v_9", CASE WHEN "x" < 3.0e0 THEN 0.5e0 ELSE 0.0e0 END AS "v_10", CASE WHEN "it's ""x\y] `z" IN ('', 'A', 'O''Hare "ORD"') AND "it's ""x\y] `z" IN ('back\slash', 'end \
+of line', 'ﬁ ') THEN 0.5e0 ELSE 0.0e0 END AS "v_11", CASE WHEN "it's ""x\y] `z" IN ('', 'A', 'O''Hare "ORD"') AND (NOT ("it's ""x\y] `z" IN ('back\slash', 'end \
+of line', 'ﬁ ')) OR "it's ""x\y] `z" IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS "v_12", CASE WHEN "it's ""x\y] `z" IN ('', 'A', 'O''Hare "ORD"') THEN 0.5e0 ELSE 0.0e0 END AS "v_13"
+FROM "orders"
+WHERE id > 7
+),
+stage_2 AS (
+SELECT "id", ((((CASE WHEN "x" >= 0.1e0 AND NOT is_nan("x") THEN 0.3125e0 ELSE -0.3125e0 END
+ + (((-0.166666666666667e0) + "v_1") + (((-0.333333333333333e0) + 2.0e0 * "v_2") + (0.333333333333333e0 + (-2.0e0) * "v_3"))))
+ + ((((-0.0416666666666667e0) + 0.25e0 * "v_4") + (((-0.0833333333333333e0) + 0.5e0 * "v_5") + ((-0.25e0) + 1.5e0 * "v_6")))
+ + (((-0.333333333333333e0) + "v_10") * ((0.1875e0 + "v_11") + (0.5625e0 + 3.0e0 * "v_12")) + (0.375e0 + "v_13") * (1.33333333333333e0 + (-4.0e0) * "v_10")))) + 12288.0e0) - 12288.0e0) AS "v_19", ((CASE WHEN "f" < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS "v_20", (((((-0.166666666666667e0) + "v_7") + ((0.166666666666667e0 - "v_8") + ((-0.0833333333333333e0) + 0.5e0 * "v_9"))) + 12288.0e0) - 12288.0e0) AS "v_21", ((CASE WHEN "big" < DECIMAL '18446744073709551615' THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS "v_22", ((CASE WHEN "price" >= DECIMAL '-1.005' THEN -0.5e0 ELSE 0.5e0 END + 12288.0e0) - 12288.0e0) AS "v_23", (((CASE WHEN "ok" THEN -0.5e0 ELSE 0.5e0 END
+ + (CASE WHEN NOT "ok" THEN 0.5e0 ELSE -0.5e0 END
+ + CASE WHEN "ok" IS NOT NULL THEN -0.5e0 ELSE 0.5e0 END)) + 12288.0e0) - 12288.0e0) AS "v_24", ((CASE WHEN "day" < DATE '2024-02-29' THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS "v_25", ((CASE WHEN "at" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN -0.5e0 ELSE 0.5e0 END + 12288.0e0) - 12288.0e0) AS "v_26", ((CASE WHEN "seen" < TIMESTAMP '2024-02-29 00:00:00.000001 UTC' THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS "v_27", (((((0.375e0 - "v_13") + ((0.333333333333333e0 + "v_10") * (((-0.1875e0) + "v_11") + ((-0.5625e0) + 3.0e0 * "v_12")) + ((-0.375e0) + "v_13") * (2.66666666666667e0 + (-4.0e0) * "v_10")))
+ + CASE WHEN "it's ""x\y] `z" = 'A' THEN 0.5e0 ELSE -0.5e0 END) + 12288.0e0) - 12288.0e0) AS "v_28", ROW_NUMBER() OVER () AS "v_14"
+FROM stage_1
+),
+stage_3 AS (
+SELECT row_of_data."id" AS "id", row_of_data."v_14" AS "v_14", feature_of_model."v_15" AS "v_15", feature_of_model."v_16" AS "v_16", CASE feature_of_model."v_15" WHEN 0 THEN row_of_data."v_19" WHEN 1 THEN row_of_data."v_20" WHEN 2 THEN row_of_data."v_21" WHEN 3 THEN row_of_data."v_22" WHEN 4 THEN row_of_data."v_23" WHEN 5 THEN row_of_data."v_24" WHEN 6 THEN row_of_data."v_25" WHEN 7 THEN row_of_data."v_26" WHEN 8 THEN row_of_data."v_27" WHEN 9 THEN row_of_data."v_28" ELSE 0.0e0 END AS "v_17"
+FROM stage_2 AS row_of_data
+CROSS JOIN (
+SELECT 0 AS "v_15", 'x' AS "v_16"
+UNION ALL
+SELECT 1, 'f'
+UNION ALL
+SELECT 2, 'n'
+UNION ALL
+SELECT 3, 'big'
+UNION ALL
+SELECT 4, 'price'
+UNION ALL
+SELECT 5, 'ok'
+UNION ALL
+SELECT 6, 'day'
+UNION ALL
+SELECT 7, 'at'
+UNION ALL
+SELECT 8, 'seen'
+UNION ALL
+SELECT 9, 'it''s "x\y] `z'
+) AS feature_of_model
+),
+stage_4 AS (
+SELECT "id", "v_14", "v_16", "v_17", ROW_NUMBER() OVER (PARTITION BY "v_14" ORDER BY "v_17" DESC, "v_15" ASC) AS "v_18"
+FROM stage_3
+)
+SELECT "id", MAX(CASE WHEN "v_18" = 1 AND "v_17" > 0.0e0 THEN "v_16" END) AS "reason_1", MAX(CASE WHEN "v_18" = 1 AND "v_17" > 0.0e0 THEN "v_17" END) AS "contribution_1"
+FROM stage_4
+WHERE "v_18" <= 1
+GROUP BY "v_14", "id";
+
 -- drift
 WITH stage_1 AS (
 SELECT COUNT(*) AS "v_1", SUM(CASE WHEN "x" IS NULL OR NOT (NOT is_nan("x")) THEN 1 ELSE 0 END) AS "v_2", SUM(CASE WHEN "x" < 0.1e0 AND "x" IS NOT NULL AND NOT is_nan("x") THEN 1 ELSE 0 END) AS "v_3", SUM(CASE WHEN "x" >= 0.1e0 AND "x" IS NOT NULL AND NOT is_nan("x") THEN 1 ELSE 0 END) AS "v_4", SUM(CASE WHEN "ok" IS NULL THEN 1 ELSE 0 END) AS "v_5", SUM(CASE WHEN NOT "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_6", SUM(CASE WHEN "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_7", SUM(CASE WHEN "it's ""x\y] `z" IS NULL THEN 1 ELSE 0 END) AS "v_8", SUM(CASE WHEN "it's ""x\y] `z" = 'O''Hare "ORD"' THEN 1 ELSE 0 END) AS "v_9", SUM(CASE WHEN "it's ""x\y] `z" = '' THEN 1 ELSE 0 END) AS "v_10", SUM(CASE WHEN "it's ""x\y] `z" IS NOT NULL AND NOT ("it's ""x\y] `z" IN ('O''Hare "ORD"', '')) THEN 1 ELSE 0 END) AS "v_11"
