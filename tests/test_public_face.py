@@ -46,8 +46,8 @@ def test_the_public_names():
         "append_history_sql", "baseline", "compare_query", "create_function_sql", "create_history_sql",
         "create_table_sql", "create_view_sql", "deploy_statements", "drift_query", "evaluate_query", "explain_query",
         "explain_table_sql", "explain_view_sql",
-        "monitor_query", "query", "rollback_statements", "sql", "table_frame", "table_statements", "to_dbt", "to_sql",
-        "update_sql",
+        "monitor_query", "query", "rollback_statements", "self_test_query", "sql", "table_frame", "table_statements",
+        "to_dbt", "to_sql", "update_sql",
     ]  # fmt: skip
     assert list(fb.DatabaseModel.__dataclass_fields__) == [
         "ensemble", "dialect", "columns", "column_names", "star", "paramstyle",

@@ -77,6 +77,7 @@ from frameboost.database.monitoring import (
     measures_of,
     monitor_query,
 )
+from frameboost.database.self_test import Names, SelfTest, differing_rows
 from frameboost.database.star import StarTables, Tables, star_tables
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
@@ -567,6 +568,78 @@ class DatabaseModel:
         """
         refuse_linear("a table of the trees", is_linear=self.ensemble.is_linear)
         return table_frame(self.ensemble.trees, self.columns)
+
+    # --- proof --------------------------------------------------------------------------------------------------------
+
+    @checked(table=table, rows=whole(1, 100_000), form=_FORM)
+    def self_test_query(
+        self, table: str, *, output: ScoreName = "mean", form: Form = "auto", trees: str | None = None,
+        rows: int = 1000,
+    ) -> str:  # fmt: skip
+        """Return a SELECT by which the database proves that it scores as Python does: it returns the rows that differ.
+
+        The rows that it scores are literals. They have, at the splits of all trees, the threshold and the number before
+        it, NULL, NaN, infinities, each named category and others: unknown ones, and the known ones in other case and
+        with blanks. They take the types and collations of the columns of ``table``, of which no row is read; it is
+        enough to have the right to.
+
+        Margins, leaves and classes must be equal to the last bit, outputs with functions such as EXP to twelve digits.
+        No row is the proof. Others have their number, the values that are expected and that the database computes,
+        and the columns that the model reads.
+
+        Parameters
+        ----------
+        table
+            The table that the model is to score, which may be qualified. Of a star, the columns of all tables are
+            tested as the join has them.
+        output, form, trees
+            As in `query`.
+        rows
+            The most rows. There are fewer where all splits and leaves are tested by fewer, and where the query would
+            be larger than the database takes.
+
+        Raises
+        ------
+        ParameterError
+            As `query`.
+
+        Examples
+        --------
+        >>> import duckdb, polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> con, query = duckdb.connect(), model.database().self_test_query("orders")
+        >>> _ = con.execute("CREATE TABLE orders (x BIGINT)")
+        >>> con.execute(query).fetchall()
+        []
+        >>> con.execute(query.replace('"x" < 3', '"x" <= 3')).fetchall()
+        [(1, 8.0, 0.0, 3)]
+        """
+        return self._for_driver(self._self_test(table, output, form, trees, rows)[0])
+
+    def _self_test(
+        self, table: str, output: ScoreName, form: Form, trees: str | None, n_rows: int
+    ) -> tuple[str, SelfTest]:
+        model = self._sql_model(output)
+        read = {*model.used(), *model.read_besides}
+        columns = [column for column in read_columns(self, output) if column.name in read]
+        known = {column.feature.name: self.column_names.get(column.feature.name, column.feature.name)
+                 for column in columns}  # fmt: skip
+        names = Names.beside(list(known.values()), len(model.output.values))
+        keep = [names.row, *names.expected, *known.values()]
+        test = SelfTest(self.ensemble, columns, n_rows)
+        expected = test.expected(output, self.dialect)
+        source = self._source(table)
+        options = QueryOptions(keep, output=output, name=names.value, form=form, trees=trees)
+        while True:
+            rows = replace(source, rows=test.rows_sql(expected, names, source.sql, self.dialect))
+            scoring = ScoringQuery(model, rows, options, Destination(), differing_rows(model, names))
+            text, too_large = scoring.fitting()
+            if not too_large:
+                return text, test
+            if len(expected) == 1:
+                raise ParameterError(too_large)
+            expected = expected[: len(expected) // 2]
 
     # --- explanations and drift ---------------------------------------------------------------------------------------
 

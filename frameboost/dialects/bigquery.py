@@ -32,7 +32,7 @@ BIGQUERY = Dialect(
         # Dataform replaces ${…}. https://docs.cloud.google.com/dataform/docs/javascript-in-dataform
         escapes={**BACKSLASH_ESCAPES, "'": "\\'", "\0": "\\000", "${": "\\x24{"},
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/lexical
-        infinity=("CAST('inf' AS FLOAT64)", "CAST('-inf' AS FLOAT64)"),
+        infinity=("CAST('inf' AS FLOAT64)", "CAST('-inf' AS FLOAT64)"), nan="CAST('nan' AS FLOAT64)",
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
         integers=("{v}", "{v}"),
         # BIGNUMERIC has 38 digits before the point. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types

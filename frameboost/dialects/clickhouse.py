@@ -24,7 +24,7 @@ CLICKHOUSE = Dialect(
         # https://clickhouse.com/docs/sql-reference/syntax
         escapes={**BACKSLASH_ESCAPES, "\0": "\\0"},
         # https://clickhouse.com/docs/sql-reference/data-types/float
-        infinity=("toFloat64('inf')", "toFloat64('-inf')"),
+        infinity=("toFloat64('inf')", "toFloat64('-inf')"), nan="toFloat64('nan')",
         # A number with more digits is read as a Float64. https://clickhouse.com/docs/sql-reference/syntax
         wide_integer="toInt256('{v}')", decimal="toDecimal256('{v}', {s})",
         # 1900 to 2299; nanoseconds end in 2262. https://clickhouse.com/docs/sql-reference/data-types/datetime64
@@ -52,6 +52,8 @@ CLICKHOUSE = Dialect(
         is_number="NOT isNaN({x})",
         # A list of strings is converted to an Enum, which may lack some (measured, 26). https://clickhouse.com/docs/sql-reference/data-types/enum
         text="toString({x})",
+        # Of a decimal and a float the type in common is a Variant, which compares by types (measured, 26).
+        double="{x} * toFloat64(1)",
         # Measured, 26.
         list_is_value=True,
         # As short as can be, for the sake of the limit on text. https://clickhouse.com/docs/sql-reference/functions/conditional-functions
@@ -64,6 +66,8 @@ CLICKHOUSE = Dialect(
         window_before=by_unit("{x} - INTERVAL {n} {unit}"),
     ),
     statements=Statements(
+        # SELECTs take 21 s for 260 rows (measured, 26). https://clickhouse.com/docs/sql-reference/functions/array-join
+        many_rows="SELECT untuple(t) FROM (SELECT arrayJoin([\n{rows}]) AS t)",
         # https://clickhouse.com/docs/sql-reference/statements/select
         except_columns="* EXCEPT ({v})",
         # Unless STRICT. https://clickhouse.com/docs/sql-reference/statements/select

@@ -107,8 +107,8 @@ class Literals:
     has_subnormals
         Whether a literal can be a number between 0 and ±2^-1022. If not, a threshold in between is rounded up, because
         no column is expected to hold such a number.
-    infinity
-        ∞ and −∞; None where the type has none.
+    infinity, nan
+        ∞ and −∞, and NaN; None where the type has none.
     integers
         Integers that the database adds up in 64 bits: of more than 32 bits, and of fewer, which may need a cast; None
         where floats take less time or text.
@@ -122,12 +122,17 @@ class Literals:
         Digits of a second's fraction, and whether all of them are always written.
     years
         First and last year of dates and times.
+    zoned_seconds
+        First and last second since 1970 that a column of timestamps with a time zone holds; None for that of ``years``.
     has_endless_dates
         Whether dates and timestamps may be ``infinity``.
     interval
         ``{v}`` microseconds; None where a duration is a column of integers, in the units of its type.
     longest_interval
         Microseconds of the longest interval that compares with a column; None for any number.
+    cells
+        By family a value as a row of a table has it, of the literal ``{v}``, where that compares with what
+        `Expressions` make of a column.
     """
 
     string_prefix: str = ""
@@ -140,6 +145,7 @@ class Literals:
     extreme: str | None = None
     has_subnormals: bool = True
     infinity: tuple[str, str] | None = None
+    nan: str | None = None
     integers: tuple[str, str] | None = None
     integer_digits: int | None = None
     wide_integer: str = "{v}"
@@ -151,9 +157,11 @@ class Literals:
     digits: int = 6
     has_whole_fractions: bool = False
     years: tuple[int, int] = (1, 9999)
+    zoned_seconds: tuple[int, int] | None = None
     has_endless_dates: bool = False
     interval: str | None = None
     longest_interval: int | None = None
+    cells: Mapping[str, str] = field(default_factory=dict)
 
 
 # --- column types -----------------------------------------------------------------------------------------------------
@@ -238,6 +246,8 @@ class Expressions:
     real
         A float column, such that ``<`` is not true of NaN, whatever statistics the database has of the column. It may
         be NULL for NaN.
+    double
+        A column of numbers such that float64 may be other rows of it, by UNION ALL.
     time, time_with_zone
         A column of timestamps without and with a time zone, such that it compares with literals as these do.
     longest_list
@@ -285,6 +295,7 @@ class Expressions:
     text_is_value: bool = True
     equal_texts: str | None = None
     real: str = "{x}"
+    double: str = "{x}"
     time: str = "{x}"
     time_with_zone: str = "{x}"
     longest_list: int | None = None
@@ -354,6 +365,9 @@ class Statements:
         alone, and where they need no index to be joined.
     index_in_schema
         Whether the name of the index, not of the table, has the schema.
+    many_rows
+        A SELECT of ``{rows}``, literals in parentheses, where what follows would otherwise be copied into each of the
+        SELECTs that UNION ALL joins; None elsewhere.
     insert_row
         A row of ``{v}`` for INSERT, where it is a separate SELECT; None where rows are listed after VALUES.
     create_view, create_table
@@ -397,6 +411,7 @@ class Statements:
     define_table: str | None = "CREATE TABLE {name} (\n  {columns}\n)"
     create_index: str | None = None
     index_in_schema: bool = False
+    many_rows: str | None = None
     insert_row: str | None = None
     create_view: str = "CREATE VIEW {name} AS\n{query}"
     create_table: str = "CREATE TABLE {name} AS\n{query}"
@@ -764,15 +779,25 @@ class Dialect:
         Every database has SELECTs joined by UNION ALL, not every one VALUES in FROM.
         """
         first = [f"{value} AS {name}" for value, name in zip(rows[0], names, strict=True)]
-        template = self.statements.insert_row or "SELECT {v}"
-        return self._union([template.format(v=", ".join(row)) for row in (first, *rows[1:])])
+        return self._union(list(map(self._select, (first, *rows[1:]))))
 
-    def _union(self, selects: Sequence[str]) -> str:
-        if len(selects) <= _MAX_SELECTS:
-            return "\nUNION ALL\n".join(selects)
-        parts = [selects[first : first + _MAX_SELECTS] for first in range(0, len(selects), _MAX_SELECTS)]
-        alias = self.statements.alias
-        return self._union([f"SELECT * FROM (\n{self._union(part)}\n) {alias}part_{i}" for i, part in enumerate(parts)])
+    def typed_rows(self, typed: str, rows: Sequence[Sequence[str]]) -> str:
+        """Return a query of rows of literals that begins with a SELECT of no rows, whose names and types they get."""
+        if self.statements.many_rows is None:
+            return self._union(list(map(self._select, rows)), typed)
+        listed = ",\n".join(f"({', '.join(row)})" for row in rows)
+        return f"{typed}\nUNION ALL\n{self.statements.many_rows.format(rows=listed)}"
+
+    def _select(self, values: Sequence[str]) -> str:
+        return (self.statements.insert_row or "SELECT {v}").format(v=", ".join(values))
+
+    def _union(self, selects: Sequence[str], typed: str = "") -> str:
+        """Return SELECTs joined by UNION ALL, each part of which begins with ``typed``."""
+        if len(selects) < _MAX_SELECTS:
+            return "\nUNION ALL\n".join([*([typed] if typed else []), *selects])
+        size, alias = _MAX_SELECTS - 1, self.statements.alias
+        unions = [self._union(selects[first : first + size], typed) for first in range(0, len(selects), size)]
+        return self._union([f"SELECT * FROM (\n{union}\n) {alias}part_{i}" for i, union in enumerate(unions)])
 
     def rows_of(self, rows: Sequence[Sequence[str]]) -> str:
         """Return rows of literals as INSERT takes them."""

@@ -37,6 +37,8 @@ MYSQL = Dialect(
         text="CAST(CONVERT({v} USING utf8mb4) AS BINARY)",
         # As below, of columns.
         timestamptz="TIMESTAMP '{v}'",
+        # A row has times of the session's zone. https://dev.mysql.com/doc/refman/8.0/en/datetime.html
+        cells={"timestamptz": "CONVERT_TZ({v}, '+00:00', @@session.time_zone)"}, zoned_seconds=(1, 2**31 - 1),
         # With an exponent it is approximate, else exact. https://dev.mysql.com/doc/refman/8.0/en/number-literals.html
         double="{e}",
         # Sums of integers have 64 bits. https://dev.mysql.com/doc/refman/8.0/en/arithmetic-functions.html

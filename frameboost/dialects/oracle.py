@@ -33,7 +33,7 @@ ORACLE = Dialect(
         # In a string the decimal point is the session's, so it has none. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/TO_BINARY_DOUBLE.html
         extreme="TO_BINARY_DOUBLE('{i}')",
         # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Literals.html
-        infinity=("BINARY_DOUBLE_INFINITY", "-BINARY_DOUBLE_INFINITY"),
+        infinity=("BINARY_DOUBLE_INFINITY", "-BINARY_DOUBLE_INFINITY"), nan="BINARY_DOUBLE_NAN",
         # NUMBER has 38 digits, a TIMESTAMP 9 of a second. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Data-Types.html
         integer_digits=38, digits=9,
     ),

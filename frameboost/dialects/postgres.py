@@ -33,7 +33,7 @@ POSTGRES = Dialect(
         # A number with a point or an exponent is numeric at first. https://www.postgresql.org/docs/current/sql-syntax-lexical.html
         double="{v}::float8", integers=("{v}", "{v}::int8"),
         # https://www.postgresql.org/docs/current/datatype-numeric.html
-        infinity=("'Infinity'::float8", "'-Infinity'::float8"),
+        infinity=("'Infinity'::float8", "'-Infinity'::float8"), nan="'NaN'::float8",
         # Dates and timestamps may be infinity. https://www.postgresql.org/docs/current/datatype-datetime.html
         timestamptz="TIMESTAMPTZ '{v}+00:00'",
         has_endless_dates=True,

@@ -27,7 +27,7 @@ SNOWFLAKE = Dialect(
         # Its clients replace &variables and <% templates %>. https://docs.snowflake.com/en/developer-guide/snowflake-cli/sql/execute-sql
         escapes={**BACKSLASH_ESCAPES, "\0": "\\x00", "&": "\\x26", "<%": "\\x3C%"},
         # Which literals are FLOAT is not said of all, of a cast there is no doubt. https://docs.snowflake.com/en/sql-reference/data-types-numeric
-        double="'{v}'::FLOAT", infinity=("'inf'::FLOAT", "'-inf'::FLOAT"),
+        double="'{v}'::FLOAT", infinity=("'inf'::FLOAT", "'-inf'::FLOAT"), nan="'NaN'::FLOAT",
         # NUMBER has 38 digits. https://docs.snowflake.com/en/sql-reference/data-types-numeric
         integers=("{v}", "{v}"), integer_digits=38,
         # Without a format the session's settings have a say. https://docs.snowflake.com/en/sql-reference/date-time-input-output

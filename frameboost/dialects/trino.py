@@ -27,7 +27,7 @@ TRINO = Dialect(
         # 1.1 is DECIMAL. https://trino.io/docs/current/language/types.html
         double="{e}", integers=("{v}", "BIGINT '{v}'"),
         # https://trino.io/docs/current/functions/math.html
-        infinity=("infinity()", "-infinity()"),
+        infinity=("infinity()", "-infinity()"), nan="nan()",
         # At most 38 digits. https://trino.io/docs/current/language/types.html
         integer_digits=38, wide_integer="DECIMAL '{v}'", decimal="DECIMAL '{v}'",
         # https://trino.io/docs/current/language/types.html
@@ -54,6 +54,8 @@ TRINO = Dialect(
         now="CAST(CURRENT_TIMESTAMP AT TIME ZONE 'UTC' AS TIMESTAMP)",
     ),
     statements=Statements(
+        # Projections are pushed through unions. https://trino.io/docs/current/sql/values.html
+        many_rows="SELECT * FROM (VALUES\n{rows})",
         # In Iceberg, Delta Lake and memory. https://trino.io/docs/current/sql/create-table-as.html
         replace_table="CREATE OR REPLACE TABLE {name} AS\n{query}",
         # In Hive and memory. https://trino.io/docs/current/sql/create-function.html

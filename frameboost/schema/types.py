@@ -70,6 +70,7 @@ __all__ = [
     "physical_expr",
     "physical_values",
     "text_expr",
+    "typed_column",
     "with_values",
 ]
 
@@ -490,13 +491,18 @@ def physical_expr(name: str, kind: FeatureType) -> pl.Expr:
     return values.cast(kind.physical_dtype)
 
 
+def typed_column(name: str, kind: FeatureType, values: Sequence[Physical | None]) -> pl.Series:
+    """Return physical values as a column of the type."""
+    if kind.precision_and_scale:
+        numbers = [None if value is None else kind.decimal(int(value)) for value in values]
+        return pl.Series(name, numbers, dtype=kind.to_polars())
+    return pl.Series(name, values, dtype=kind.physical_dtype).cast(kind.to_polars())
+
+
 def category_column(feature: Feature, codes: Sequence[int] | None = None) -> pl.Series:
     """Return categories, by default all, as a column of the feature's type has them."""
-    kind = feature.type
     values = feature.categories if codes is None else [feature.categories[code] for code in codes]
-    if kind.precision_and_scale:
-        return pl.Series(feature.name, [kind.decimal(int(value)) for value in values], dtype=kind.to_polars())
-    return pl.Series(feature.name, values, dtype=kind.physical_dtype).cast(kind.to_polars())
+    return typed_column(feature.name, feature.type, values)
 
 
 def category_expr(feature: Feature) -> pl.Expr:

@@ -22,10 +22,14 @@ class TooLargeError(ParameterError):
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """What a query reads: its text after FROM, and what the text calls it, both quoted."""
+    """What a query reads: its text after FROM, and what the text calls it, both quoted.
+
+    ``rows`` is a SELECT of literals that the first stage consists of, and which is read instead.
+    """
 
     sql: str
     name: str
+    rows: str = ""
 
 
 class Stages:
@@ -78,15 +82,15 @@ class Stages:
         self._dialect, self._table, self._where = dialect, table, where
         self.keep = None if keep is None else [dialect.quote(name) for name in keep]
         # The condition too: in ClickHouse names in it mean what the SELECT calls so.
-        names = [*([] if self.keep is None else self.keep), *reads, table.sql, where or ""]
+        names = [*([] if self.keep is None else self.keep), *reads, table.sql, table.rows, where or ""]
         # With SELECT * only the columns that are read are known: so the prefix is one that few have.
         self._prefix, stage = (_unlike(names, first) for first in ("v_" if keep is not None else "fb_v_", "stage_"))
         self._stage = named or (lambda number: f"{stage}{number}")
         self.reads = list(dict.fromkeys([*(self.keep or []), *reads]))
         self._named: list[str] = []
         self._count = 0
-        self.selects: list[str] = []
-        self._fenced: set[int] = set()
+        self.selects = [table.rows] if table.rows else []
+        self._fenced = {0} if table.rows else set[int]()
         self._called: dict[str, str] = {}
         self._order = ""
         if after is not None:

@@ -1,0 +1,189 @@
+"""The query by which a database proves its scores: silent where they are right, and not where one thing is wrong."""
+
+import random
+import re
+import sqlite3
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.database.self_test import SelfTest
+from frameboost.errors import ParameterError
+from frameboost.schema.types import FeatureType
+from tests.support.cases import cases
+from tests.support.random_models import NAMES, TYPES, random_case, random_model
+from tests.support.stars import random_star
+from tests.support.warehouses import ALL, ALL_BUT_SPARK, nameable, open_warehouse
+
+N = 600
+
+
+def rows_of_trips() -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    kinds = pl.Series("kind", [["AA", "aa", "it's", None][i % 4] for i in range(N)])
+    frame = pl.DataFrame({"x": rng.normal(size=N), "n": rng.integers(0, 9, N), "start": rng.normal(size=N)})
+    frame = frame.with_columns(kinds, share=rng.uniform(0.1, 2.0, N))
+    is_lower = (pl.col("kind") == "aa").fill_null(value=False)
+    return frame.with_columns(y=pl.col("x") + 3.0 * is_lower + 0.1 * pl.col("n"))
+
+
+FEATURES = {"features": ["kind", "x", "n"], "n_estimators": 5, "max_depth": 3}
+FRAME = rows_of_trips()
+MODELS = {
+    "squared error": lambda: FRAME.pipe(fb.fit, "y", **FEATURES),
+    "logistic": lambda: FRAME.with_columns(y=pl.col("y") > 1).pipe(fb.fit, "y", **FEATURES),
+    "labels": lambda: FRAME.with_columns(y="It's " + (pl.col("n") // 3).cast(pl.String)).pipe(fb.fit, "y", **FEATURES),
+    "offset": lambda: FRAME.pipe(fb.fit, "y", base_margin="start", **FEATURES),
+    "exposure": lambda: FRAME.pipe(fb.fit, "n", exposure="share", objective="count:poisson", features=["kind", "x"],
+                                   n_estimators=5),
+    "quantiles": lambda: FRAME.pipe(fb.fit, "y", objective="reg:quantileerror", quantile_alpha=[0.1, 0.9], **FEATURES),
+    "float32": lambda: FRAME.with_columns(pl.col("x").cast(pl.Float32)).pipe(fb.fit, "y", **FEATURES),
+    "linear leaves": lambda: FRAME.pipe(fb.fit, "y", linear_tree=True, **FEATURES),
+    "intervals": lambda: FRAME.pipe(fb.fit, "y", **FEATURES).conform(FRAME, "y", groups="kind"),
+    "no split": lambda: FRAME.pipe(fb.fit, "y", gamma=1e9, **FEATURES),
+}  # fmt: skip
+OUTPUTS = {"logistic": ["mean", "margin", "class", "leaf"], "labels": ["probability", "class"], "quantiles": ["mean"],
+           "intervals": ["interval"]}  # fmt: skip
+
+
+def types_of(model: fb.Model, output: str) -> dict[str, tuple[FeatureType, list]]:
+    groups = model.ensemble.interval.groups if output == "interval" else None
+    features = [*model.ensemble.read_features, *([] if groups is None else [groups.feature])]
+    return {feature.name: (feature.type, [None]) for feature in features}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_database_that_scores_as_python_returns_no_row(name):
+    database = open_warehouse(name)
+
+    # Spark plans each for seconds.
+    every = [(kind, output) for kind in MODELS for output in OUTPUTS.get(kind, ["mean", "margin"])]
+
+    @cases("kind, output", [("logistic", "mean")] if name == "spark" else every)
+    def proves(kind, output):
+        model = MODELS[kind]()
+        database.fill("trips", types_of(model, output))
+        assert database.rows(model.database(name).self_test_query("trips", output=output, rows=200)) == []
+
+    proves()
+
+
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+def test_every_type_at_its_thresholds(name):
+    database = open_warehouse(name)
+    kinds = [kind for kind in map(FeatureType, TYPES) if database.column_type(kind) is not None]
+
+    @cases("kind", kinds)
+    def proves(kind):
+        model, _, _ = random_case([str(kind)], random.Random(str(kind)), n_trees=6)
+        database.fill("t", types_of(model, "margin"))
+        query = model.database(name).self_test_query("t", output="margin", rows=200)
+        if not kind.precision_and_scale or database.holds(kind, 0):  # SQLite has decimals as float64
+            assert database.rows(query) == []
+        if kind.is_float and database.dialect.literals.nan is not None:
+            assert database.dialect.literals.nan in query
+
+    proves()
+
+
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+def test_hostile_names_and_a_table_of_trees(name, tmp_path):
+    database = open_warehouse(name)
+    names = nameable(database.dialect, [name for name in NAMES if name.strip()])[:6]
+    kinds = [FeatureType(kind) for kind in ("float64", "string", "int64", "boolean", "string", "float32")]
+    model = random_model(kinds[: len(names)], names, random.Random(3), n_trees=5, depth=4)
+    database.fill("a 't", types_of(model, "margin"))
+    database.load_trees("trees", model, tmp_path)
+    for form, trees in (("auto", None), ("table", "trees")):
+        query = model.database(name).self_test_query("a 't", output="margin", form=form, trees=trees)
+        assert database.rows(query) == [], form
+
+
+def sabotaged(query: str, rng: random.Random, n: int):
+    """Yield queries with one threshold, number, category, operator or direction of the model changed."""
+    begin, end = query.index("\n),", query.index("WHERE 1 = 0")), query.rindex("ROW_NUMBER() OVER (ORDER BY")
+    what = r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?(?![\w.])|(?<=[<=] )-?\d+\b|'(?:[^']|'')*'|>=|<(?!=)|\bAND\b| IS NULL"
+    parts = list(re.finditer(what, query[begin:end]))
+    for part in rng.sample(parts, min(n, len(parts))):
+        text = part[0]
+        if text in ("<", ">="):
+            new = {"<": "<=", ">=": ">"}[text]
+        elif text in ("AND", " IS NULL"):
+            new = {"AND": "OR", " IS NULL": " IS NOT NULL"}[text]
+        elif text.startswith("'"):
+            new = "'ZZ'"
+        else:
+            new = repr(float(text) * (1 + 1e-7) or 1e-3) if "." in text else str(int(text) + 1)
+        start = begin + part.start()
+        yield query[:start] + new + query[start + len(text) :], f"{text} -> {new} in {query[start - 60 : start + 60]}"
+
+
+@pytest.mark.parametrize("kind", ["squared error", "logistic", "labels", "quantiles"])
+def test_one_changed_literal_or_side_is_found(kind):
+    model = MODELS[kind]()
+    con = sqlite3.connect(":memory:")
+    con.execute("CREATE TABLE trips (kind TEXT, x REAL, n INTEGER)")
+    query = model.database("sqlite").self_test_query("trips", output="probability" if kind == "labels" else "mean")
+    changed = list(sabotaged(query, random.Random(kind), 150))
+    assert len(changed) > 50
+    assert [what for sql, what in changed if con.execute(sql).fetchall() == []] == []
+
+
+def test_rows_say_what_was_expected_and_of_which_values():
+    con = duckdb.connect()
+    con.execute("CREATE TABLE orders (x BIGINT, expected VARCHAR)")
+    df = pl.DataFrame({"x": [1, 2, 3, 4], "expected": ["a", "b", "b", "a"], "y": [0.0, 0.0, 8.0, 8.0]})
+    model = fb.fit(df, "y", features=["x", "expected"], n_estimators=1, learning_rate=1, reg_lambda=0, max_depth=1)
+    query = model.database().self_test_query("orders")
+    wrong = con.execute(query.replace('"x" < 3', '"x" <= 3'))
+    assert [column[0] for column in wrong.description] == ["row", "expected", "prediction", "x"]
+    assert [row[1:] for row in wrong.fetchall()] == [(8.0, 0.0, 3)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "without", "n_least"),
+    [
+        ("kind TEXT, x REAL, n INTEGER", " COLLATE BINARY", 0),
+        ("kind TEXT COLLATE NOCASE, x REAL, n INTEGER", " COLLATE BINARY", 1),
+        ("kind TEXT COLLATE NOCASE, x REAL, n INTEGER", "", 0),
+        ("kind TEXT, x TEXT, n INTEGER", "", 1),  # numbers kept as text compare as text
+    ],
+)
+def test_literals_have_the_collation_and_the_type_of_the_columns(columns, without, n_least):
+    con = sqlite3.connect(":memory:")
+    con.execute(f"CREATE TABLE trips ({columns})")
+    query = MODELS["squared error"]().database("sqlite").self_test_query("trips")
+    differing = con.execute(query.replace(without, "") if without else query).fetchall()
+    assert min(len(differing), 1) == n_least
+
+
+def test_every_target_within_reach_is_met_and_the_first_rows_meet_most():
+    model = MODELS["squared error"]()
+    columns = model.database().columns
+    whole = SelfTest(model.ensemble, columns, 10_000)
+    assert whole.n_met == whole.n_targets > 150
+    # By hand: each leaf of each tree is reached by some row.
+    leaves = model.predict(whole.frame(), output="leaf").to_numpy()
+    for number, tree in enumerate(model.ensemble.trees):
+        assert set(tree.leaves()) == set(leaves[:, number].tolist())
+    few = SelfTest(model.ensemble, columns, 10)
+    assert whole.n_met * 10 / len(whole.rows) < few.n_met < whole.n_met
+
+
+def test_the_query_keeps_to_the_limits_of_the_database():
+    model = MODELS["squared error"]()
+    size = len(model.database("snowflake").query("trips", keep=["n"]).encode())
+    query = model.database("snowflake", limits={"text": size + 8_000}).self_test_query("trips")
+    assert size < len(query.encode()) <= size + 8_000
+    with pytest.raises(ParameterError, match="does not fit into one query"):
+        model.database("snowflake", limits={"text": size // 2}).self_test_query("trips")
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_a_star_proves_its_scores_over_the_joined_columns(seed):
+    star, con = random_star(seed), duckdb.connect()
+    model = star.of_relations(con).pipe(fb.fit, target="y", features=star.features(), n_estimators=5, max_depth=3)
+    assert con.execute(model.database().self_test_query("facts")).fetchall() == []
