@@ -156,7 +156,7 @@ def test_names_in_the_header_of_a_sql_file_are_inert(tmp_path):
         model.database(dialect, columns=names).to_sql(tmp_path / "a.sql", "t", keep=["id"])
         text = (tmp_path / "a.sql").read_text(encoding="utf-8")
         head = text[: text.index("\nSELECT")].split("\n")
-        assert len(head) == 3 + len(names)
+        assert len(head) == 4 + len(names)
         assert all(line.startswith("-- ") and line.isprintable() and line.isascii() for line in head)
         assert not re.search(r"[$&;{}%?@'`]|(?<!\w):\w", "\n".join(head))
-        assert [json.loads(re.search(r'".*"', line)[0]) for line in head[3:]] == HOSTILE_NAMES
+        assert [json.loads(re.search(r'".*"', line)[0]) for line in head[4:]] == HOSTILE_NAMES

@@ -63,7 +63,7 @@ def read_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
         built += [_tree(read, output, n_outputs, scale, where) for output in range(n_outputs)]
     loss, parameters = _loss(document, n_outputs)
     features = [column.feature for column in columns.values()]
-    return checked_ensemble(loss, parameters, features, biases, built, _class_names(document))
+    return checked_ensemble(loss, parameters, features, biases, built, _class_names(document), library="catboost")
 
 
 def _text(model: Any) -> bytes:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from frameboost.checks.json_files import is_finite
 from frameboost.checks.messages import listed, shown
 from frameboost.ensemble.ensemble import Ensemble, Labels
+from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.loss import Loss
@@ -150,9 +151,11 @@ def native_loss(name: str, parameters: dict[str, Any]) -> tuple[Loss, dict[str, 
 
 def checked_ensemble(
     loss: Loss, parameters: Mapping[str, Any], features: Sequence[Feature], base_margins: Sequence[float],
-    trees: Sequence[Tree], labels: Any = None,
+    trees: Sequence[Tree], labels: Any = None, *, library: str,
 ) -> Ensemble:  # fmt: skip
     """Return the ensemble, with leaf values rounded to their grid; ``labels`` are as in `read_target`.
+
+    ``library`` is the name of the library that trained it.
 
     Rounding moves a margin by less than its last bit (see `frameboost.trees.tree`).
 
@@ -172,7 +175,10 @@ def checked_ensemble(
         bases, on_grid = on_leaf_grid(base_margins, trees)
     except OverflowError as error:  # of an inner node, whose value is the mean of leaves
         raise ModelFileError("damaged model: an inner node's value is beyond all leaves") from error
-    return Ensemble(loss, parameters, tuple(features), bases, on_grid, labels=class_labels(labels, loss))
+    metadata = Metadata(library=library)
+    return Ensemble(
+        loss, parameters, tuple(features), bases, on_grid, labels=class_labels(labels, loss), metadata=metadata
+    )
 
 
 def class_labels(labels: Any, loss: Loss) -> Labels:

@@ -99,7 +99,7 @@ def read_lightgbm(model: Any) -> Ensemble:
     loss, parameters = _loss(file)
     features = [column.feature for column in columns]
     labels = getattr(model, "classes_", None)  # of an estimator; the file has none
-    return checked_ensemble(loss, parameters, features, (0.0,) * file.n_outputs, trees, labels)
+    return checked_ensemble(loss, parameters, features, (0.0,) * file.n_outputs, trees, labels, library="lightgbm")
 
 
 def _model_text(model: Any) -> bytes:

@@ -111,7 +111,9 @@ def _read_boosting(estimator: Any) -> Ensemble:
         for output, member in enumerate(round_):
             values = member.tree_.value[:, 0, 0] * estimator.learning_rate
             trees.append(_tree(member.tree_, values, output, follows_missing=False))
-    return checked_ensemble(loss, parameters, _float_features(names), _base_margins(estimator, n_outputs), trees)
+    return checked_ensemble(
+        loss, parameters, _float_features(names), _base_margins(estimator, n_outputs), trees, library="scikit-learn"
+    )
 
 
 def _base_margins(estimator: Any, n_outputs: int) -> list[float]:
@@ -161,7 +163,7 @@ def _read_averaged(estimator: Any, members: Sequence[Any]) -> Ensemble:
         for output in range(n_outputs)
     ]
     loss = foreign_loss(f"sklearn:{type(estimator).__name__}", margin_names(n_outputs), n_classes)
-    return checked_ensemble(loss, {}, _float_features(names), [0.0] * n_outputs, trees)
+    return checked_ensemble(loss, {}, _float_features(names), [0.0] * n_outputs, trees, library="scikit-learn")
 
 
 def _votes(shares: Sequence[npt.NDArray[np.float64]], members: Sequence[Any]) -> list[npt.NDArray[np.float64]]:
@@ -239,7 +241,7 @@ def _read_histogram_boosting(estimator: Any) -> Ensemble:
         for output, member in enumerate(round_)
     ]
     starts = list(map(float, np.ravel(estimator._baseline_prediction)))
-    return checked_ensemble(loss, parameters, features, starts, trees)
+    return checked_ensemble(loss, parameters, features, starts, trees, library="scikit-learn")
 
 
 def _plain(value: Any) -> Any:

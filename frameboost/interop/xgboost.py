@@ -123,7 +123,7 @@ def _ensemble(data: bytes, is_custom: bool = False, n_rounds: int | None = None)
         if count > len(ours):
             _refuse(f"its best round would have {count} trees, and there are {len(ours)}")
         ours = ours[:count]
-    return checked_ensemble(loss, parameters, features, base_margins, ours)
+    return checked_ensemble(loss, parameters, features, base_margins, ours, library="xgboost")
 
 
 def _weights(holder: Mapping[str, Any], n_trees: int) -> list[float] | None:

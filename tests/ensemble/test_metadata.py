@@ -170,3 +170,10 @@ def test_files_are_checked(tmp_path, line, message):
         fb.load(path)
     path.write_text(text)
     assert fb.load(path).metadata == Metadata()
+
+
+def test_a_model_of_another_library_says_so():
+    tree = pytest.importorskip("sklearn.tree").DecisionTreeClassifier().fit([[1], [2], [3]], [0, 0, 1])
+    read = fb.from_sklearn(tree)
+    assert read.metadata == Metadata(library="scikit-learn")
+    assert "by scikit-learn" in read._repr_html_()
