@@ -43,9 +43,9 @@ def test_the_public_names():
         "with_metadata",
     ]  # fmt: skip
     assert OF_DATABASE == [
-        "append_history_sql", "baseline", "compare_query", "create_function_sql", "create_history_sql",
-        "create_table_sql", "create_view_sql", "deploy_statements", "drift_query", "evaluate_query", "explain_query",
-        "explain_table_sql", "explain_view_sql",
+        "append_history_sql", "baseline", "check_columns_query", "compare_query", "create_function_sql",
+        "create_history_sql", "create_table_sql", "create_view_sql", "deploy_statements", "drift_query",
+        "evaluate_query", "explain_query", "explain_table_sql", "explain_view_sql",
         "monitor_query", "query", "rollback_statements", "self_test_query", "sql", "table_frame", "table_statements",
         "to_dbt", "to_sql", "update_sql",
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 - `training`: ``train``, ``auto``, ``conform``
 - `scoring`: ``score``, ``sql``, ``convert``
-- `deployment`: ``tag``, ``deploy``, ``rollback``
+- `deployment`: ``tag``, ``prove``, ``deploy``, ``rollback``
 - `inspection`: ``show``, ``evaluate``, ``compare``, ``explain``, ``plot``, ``report``
 - `warmup`: ``warmup``
 - `options`: options, made of the signatures and docstrings of the functions that commands call
@@ -28,7 +28,7 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked
-from frameboost.cli.deployment import add_deploy, add_rollback, add_tag
+from frameboost.cli.deployment import add_deploy, add_prove, add_rollback, add_tag
 from frameboost.cli.inspection import add_compare, add_evaluate, add_explain, add_plot, add_report, add_show
 from frameboost.cli.options import Commands, Parser, UsageError, add_command
 from frameboost.cli.scoring import add_convert, add_score, add_sql
@@ -60,7 +60,7 @@ _EXPECTED = (
 
 _COMMANDS = (
     add_train, add_auto, add_score, add_evaluate, add_compare, add_explain, add_plot, add_report, add_conform, add_sql,
-    add_tag, add_deploy, add_rollback, add_show, add_convert, add_warmup,
+    add_tag, add_prove, add_deploy, add_rollback, add_show, add_convert, add_warmup,
 )  # fmt: skip
 _SHELLS = ("bash", "zsh", "fish")
 

@@ -1,21 +1,30 @@
-"""The commands of a model in use: ``frameboost tag``, which names it, ``deploy`` and ``rollback``."""
+"""The commands of a model in use: ``frameboost tag``, which names it, ``prove``, ``deploy`` and ``rollback``."""
 
 from __future__ import annotations
 
 import argparse
+import sqlite3
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 
+import duckdb
+import polars as pl
+
+from frameboost.checks.messages import counted, listed
 from frameboost.cli.files import add_model, write_model
 from frameboost.cli.options import Commands, Parser, UsageError, add_command, add_options, arguments, pairs, setting
+from frameboost.cli.screen import print_table
 from frameboost.data.table_files import TableFiles
 from frameboost.data.written_files import STDOUT, check_writable, write_output
 from frameboost.database.database_model import DatabaseModel, read_columns
 from frameboost.database.deployment import script
 from frameboost.database.files import header
+from frameboost.errors import DataError
 from frameboost.loading import open_model
 from frameboost.model.model import Model
 
-__all__ = ["add_deploy", "add_rollback", "add_tag"]
+__all__ = ["add_deploy", "add_prove", "add_rollback", "add_tag"]
 
 
 # --- tag --------------------------------------------------------------------------------------------------------------
@@ -60,6 +69,75 @@ def _tag(options: argparse.Namespace) -> None:
     write_model(model, options.out)
 
 
+# --- prove ------------------------------------------------------------------------------------------------------------
+
+_SHOWN = 20
+
+
+def add_prove(commands: Commands) -> None:
+    """Add the command ``prove``."""
+    example = "frameboost prove model.json --dialect postgres --table flights | psql -v ON_ERROR_STOP=1"
+    help_ = "Write the query by which a database proves that it scores as Python does"
+    parser = add_command(commands, "prove", help_, _prove, example)
+    parser.epilog = (
+        "The query returns the rows that score otherwise than expected, and none is the proof. With --run it is run,\n"
+        f"and the exit code is 1 where there are some.\n\n{parser.epilog}"
+    )
+    add_model(parser)
+    add_options(parser, Model.database, "dialect")
+    _add_database(parser)
+    add_options(parser, DatabaseModel.self_test_query, "table", "output", "form", "trees", "rows")
+    parser.add_argument(
+        "--run",
+        dest="run_in",
+        metavar="FILE",
+        help="a file of DuckDB, or with --dialect sqlite of SQLite, to run the query in",
+    )
+    _add_out(parser)
+
+
+def _prove(options: argparse.Namespace) -> None:
+    if options.run_in is not None and options.dialect not in _IN_FILES:
+        raise UsageError(f"--run is for the dialects {listed(_IN_FILES)}; let psql or another client run the query")
+    check_writable(options.out)
+    database = _database(options)
+    query = database.self_test_query(**arguments(options, DatabaseModel.self_test_query))
+    if options.run_in is None:
+        write_output(options.out, f"{query}\n")
+        return
+    differing = _rows(options.run_in, options.dialect, query)
+    if differing.height:
+        print_table(differing.head(_SHOWN))
+        raise DataError(f"{options.run_in}: {counted(differing.height, 'row')} scored otherwise than expected")
+    print(f"{options.run_in}: each row of the test scores as expected")
+
+
+def _rows(path: str, dialect: str, query: str) -> pl.DataFrame:
+    """Return the rows of a query in a database's file, which is only read."""
+    if not Path(path).is_file():
+        raise DataError(f"{path}: no such file")
+    return _IN_FILES[dialect](path, query)
+
+
+def _rows_of_duckdb(path: str, query: str) -> pl.DataFrame:
+    with closing(duckdb.connect(path, read_only=True)) as connection:
+        return pl.DataFrame(connection.sql(query))
+
+
+def _rows_of_sqlite(path: str, query: str) -> pl.DataFrame:
+    with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        try:
+            cursor = connection.execute(query)
+        except sqlite3.Error as error:
+            raise DataError(f"{path}: {error}") from error
+        names = [column[0] for column in cursor.description]
+        return pl.DataFrame(cursor.fetchall(), schema=names, orient="row", infer_schema_length=None, strict=False)
+
+
+# Databases in files, which the package can open.
+_IN_FILES = {"duckdb": _rows_of_duckdb, "sqlite": _rows_of_sqlite}
+
+
 # --- deploy, rollback -------------------------------------------------------------------------------------------------
 
 
@@ -69,12 +147,7 @@ def add_deploy(commands: Commands) -> None:
     help_ = "Write the statements that let a view return a model's scores"
     parser = add_command(commands, "deploy", help_, _deploy, example)
     _add_view(parser)
-    add_options(
-        parser, Model.database, "base_margin",
-        columns={"option": "--column-map", "type": pairs, "metavar": "FEATURE=COLUMN,..."},
-        limits={"option": "--limit", "type": partial(setting, example="text=2000000"), "action": "append",
-                "metavar": "NAME=NUMBER", "help": "a number in place of the dialect's (docs/dialects.md)"},
-    )  # fmt: skip
+    _add_database(parser)
     add_options(parser, DatabaseModel.deploy_statements, "table", "kind")
     add_options(
         parser, Model.query, "name", "output", "stamp", where={"metavar": "CONDITION"},
@@ -94,15 +167,32 @@ def _add_view(parser: Parser) -> None:
     add_model(parser)
     add_options(parser, Model.database, "dialect")
     add_options(parser, DatabaseModel.deploy_statements, "view", "label")
+    _add_out(parser)
+
+
+def _add_out(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--out", default=STDOUT, metavar="FILE", help="the file to write; by default standard output"
     )
 
 
+def _add_database(parser: Parser) -> None:
+    add_options(
+        parser, Model.database, "base_margin",
+        columns={"option": "--column-map", "type": pairs, "metavar": "FEATURE=COLUMN,..."},
+        limits={"option": "--limit", "type": partial(setting, example="text=2000000"), "action": "append",
+                "metavar": "NAME=NUMBER", "help": "a number in place of the dialect's (docs/dialects.md)"},
+    )  # fmt: skip
+
+
+def _database(options: argparse.Namespace) -> DatabaseModel:
+    limits = None if options.limits is None else dict(options.limits)
+    return open_model(options.model).database(**arguments(options, Model.database) | {"limits": limits})
+
+
 def _deploy(options: argparse.Namespace) -> None:
     check_writable(options.out)
-    limits = None if options.limits is None else dict(options.limits)
-    database = open_model(options.model).database(**arguments(options, Model.database) | {"limits": limits})
+    database = _database(options)
     statements = database.deploy_statements(**arguments(options, DatabaseModel.deploy_statements))
     write_output(options.out, _head(database, options.output) + script(statements, database.dialect))
 

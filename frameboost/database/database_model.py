@@ -48,6 +48,7 @@ from frameboost.compile.sql.sql_model import OffsetColumn, SqlModel
 from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.written_files import write_text
+from frameboost.database.column_check import check_columns_query
 from frameboost.database.dbt_files import (
     DbtColumn,
     DbtModel,
@@ -616,6 +617,37 @@ class DatabaseModel:
         [(1, 8.0, 0.0, 3)]
         """
         return self._for_driver(self._self_test(table, output, form, trees, rows)[0])
+
+    @checked(table=table)
+    def check_columns_query(self, table: str) -> str:
+        """Return a SELECT that compares a table's columns, as the database's catalog has them, with those of training.
+
+        Its rows are the columns that the model reads: ``feature``, ``column_name``, ``trained_type``,
+        ``expected_type``, the type that such a column has in the database, ``type`` and ``collation``, those of the
+        table, and ``problem``: NULL, or that the column is not there, or is of another kind of type, such as numbers
+        that are kept as text. A table that does not exist, or that one has no right to read, lacks all columns.
+
+        Raises
+        ------
+        ParameterError
+            If the database has no catalog that a query can read (Spark), or reads it by a schema (BigQuery, Presto,
+            Athena) that ``table`` does not name; if the model is of a star of tables.
+
+        Examples
+        --------
+        >>> import duckdb, polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "kind": ["a", "a", "b", "b"], "y": [0.0, 0.0, 8.0, 9.0]})
+        >>> con, database = duckdb.connect(), fb.fit(df, "y", n_estimators=1).database()
+        >>> _ = con.execute("CREATE TABLE orders (x VARCHAR)")
+        >>> con.sql(database.check_columns_query("orders")).select("feature, expected_type, type, problem").fetchall()
+        [('x', 'BIGINT', 'VARCHAR', 'another kind of type'), ('kind', 'VARCHAR', None, 'the table has no such column')]
+        """
+        if self.star is not None:
+            raise ParameterError(
+                "check_columns_query is of one table, and the model reads those of a star; take self_test_query, or "
+                "tables='joined' where one table has all columns"
+            )
+        return self._for_driver(check_columns_query(table, read_columns(self, "mean"), self.dialect))
 
     def _self_test(
         self, table: str, output: ScoreName, form: Form, trees: str | None, n_rows: int

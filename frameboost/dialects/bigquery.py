@@ -5,6 +5,7 @@ from __future__ import annotations
 from frameboost.dialects.dialect import (
     BACKSLASH_ESCAPES,
     SIGNED_INTEGERS,
+    Catalog,
     ColumnTypes,
     Dialect,
     Expressions,
@@ -62,6 +63,8 @@ BIGQUERY = Dialect(
         window_before=by_unit("DATETIME_SUB({x}, INTERVAL {n} {unit})"),
     ),
     statements=Statements(
+        # https://docs.cloud.google.com/bigquery/docs/information-schema-columns
+        catalog=Catalog("{above}INFORMATION_SCHEMA.COLUMNS", of_schema="", schema=None, collation="collation_name"),
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax
         except_columns="* EXCEPT ({v})",
         # JSON and ARRAY can't be grouped by. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types

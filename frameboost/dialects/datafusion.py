@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frameboost.dialects.dialect import PLAIN_STAGE, wide
+from frameboost.dialects.dialect import PLAIN_STAGE, Catalog, wide
 from frameboost.dialects.postgres import POSTGRES
 
 __all__ = ["DATAFUSION"]
@@ -44,6 +44,8 @@ DATAFUSION = POSTGRES.child(
         "text": "{x}", "equal_texts": None,
     },
     statements={
+        # Where it is switched on. https://datafusion.apache.org/user-guide/sql/information_schema.html
+        "catalog": Catalog(schema="'public'"),
         # Partitions are read side by side (measured, 55).
         "keeps_order": False,
         # MATERIALIZED is not parsed (measured, 55).

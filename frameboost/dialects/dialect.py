@@ -25,7 +25,7 @@ from frameboost.expressions.duckdb_sql import path_parts
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = [
-    "BACKSLASH_ESCAPES", "INDEX", "MATERIALIZED", "PLAIN_STAGE", "SIGNED_INTEGERS", "ColumnTypes", "Dialect",
+    "BACKSLASH_ESCAPES", "INDEX", "MATERIALIZED", "PLAIN_STAGE", "SIGNED_INTEGERS", "Catalog", "ColumnTypes", "Dialect",
     "Expressions", "Limits", "Literals", "Names", "OutOfRange", "Statements", "by_unit", "guarded_exp", "wide",
 ]  # fmt: skip
 
@@ -326,6 +326,32 @@ MATERIALIZED = "{name} AS MATERIALIZED (\nSELECT {select}\n)"
 
 
 @dataclass(frozen=True)
+class Catalog:
+    """Where a database keeps the columns of its tables, as queries can read it; by default as the standard has it.
+
+    Attributes
+    ----------
+    source
+        What follows FROM; ``{table}`` and ``{schema}`` are the names as strings, and ``{above}`` the parts of a table's
+        name above its schema, each with a dot behind it, or with the schema where ``of_schema`` is empty.
+    table, of_schema
+        The columns of the names of the table and of its schema; empty where the source is of one.
+    schema
+        The current schema, of a table without one; None where it has no name.
+    name, type, collation
+        The columns of a column's name and type, and of its collation, which is NULL where it is not known.
+    """
+
+    source: str = "{above}information_schema.columns"
+    table: str = "table_name"
+    of_schema: str = "table_schema"
+    schema: str | None = "current_schema()"
+    name: str = "column_name"
+    type: str = "data_type"
+    collation: str = "NULL"
+
+
+@dataclass(frozen=True)
 class Statements:
     """Templates of statements and of their clauses.
 
@@ -360,6 +386,8 @@ class Statements:
     fenced_stage
         A common table expression ``{name}`` of SELECT ``{select}`` whose values are computed once, where the database
         would otherwise substitute their expressions for their names.
+    catalog
+        Where the columns of tables are listed; None where a query can't read it.
     define_table, create_index
         Statements of ``{name}`` and ``{columns}``, and ``{index}``; None where tables are not made by a statement
         alone, and where they need no index to be joined.
@@ -408,6 +436,7 @@ class Statements:
     value_of_group: str | None = None
     keeps_order: bool = False
     fenced_stage: str = PLAIN_STAGE
+    catalog: Catalog | None = field(default_factory=Catalog)
     define_table: str | None = "CREATE TABLE {name} (\n  {columns}\n)"
     create_index: str | None = None
     index_in_schema: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from frameboost.dialects.dialect import (
     INDEX,
     SIGNED_INTEGERS,
+    Catalog,
     ColumnTypes,
     Dialect,
     Expressions,
@@ -77,6 +78,8 @@ MYSQL = Dialect(
         window_before=by_unit("{x} - INTERVAL {n} {unit}"),
     ),
     statements=Statements(
+        # https://dev.mysql.com/doc/refman/8.0/en/information-schema-columns-table.html
+        catalog=Catalog(schema="DATABASE()", type="column_type", collation="collation_name"),
         keeps_order=True,
         # A derived table or CTE with LIMIT is not merged. https://dev.mysql.com/doc/refman/8.0/en/derived-table-optimization.html
         fenced_stage="{name} AS (\nSELECT {select}\nLIMIT 18446744073709551615\n)",

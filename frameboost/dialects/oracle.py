@@ -5,6 +5,7 @@ from __future__ import annotations
 from frameboost.dialects.dialect import (
     INDEX,
     SIGNED_INTEGERS,
+    Catalog,
     ColumnTypes,
     Dialect,
     Expressions,
@@ -63,6 +64,9 @@ ORACLE = Dialect(
         },
     ),
     statements=Statements(
+        # https://docs.oracle.com/en/database/oracle/oracle-database/19/refrn/ALL_TAB_COLUMNS.html
+        catalog=Catalog("ALL_TAB_COLUMNS", "TABLE_NAME", "OWNER", "SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA')",
+                        "COLUMN_NAME", "DATA_TYPE", "COLLATION"),
         # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/SELECT.html
         star="{table}.*", alias="", insert_row="SELECT {v} FROM DUAL",
         # ROW_NUMBER needs ORDER BY, ROWNUM doesn't. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/ROW_NUMBER.html

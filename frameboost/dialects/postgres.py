@@ -7,6 +7,7 @@ from frameboost.dialects.dialect import (
     MATERIALIZED,
     PLAIN_STAGE,
     SIGNED_INTEGERS,
+    Catalog,
     ColumnTypes,
     Dialect,
     Expressions,
@@ -60,6 +61,10 @@ POSTGRES = Dialect(
         array="ARRAY[{v}]", lookup="(ARRAY[{v}])[1 + {i}]",
     ),
     statements=Statements(
+        # The name of a user's type is elsewhere. https://www.postgresql.org/docs/current/infoschema-columns.html
+        catalog=Catalog(
+            type="CASE data_type WHEN 'USER-DEFINED' THEN udt_name ELSE data_type END", collation="collation_name",
+        ),
         keeps_order=True,
         # A CTE is folded into the query since 12 unless MATERIALIZED. https://www.postgresql.org/docs/current/queries-with.html
         fenced_stage=MATERIALIZED,

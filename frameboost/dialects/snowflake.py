@@ -5,6 +5,7 @@ from __future__ import annotations
 from frameboost.dialects.dialect import (
     BACKSLASH_ESCAPES,
     SIGNED_INTEGERS,
+    Catalog,
     ColumnTypes,
     Dialect,
     Expressions,
@@ -57,6 +58,8 @@ SNOWFLAKE = Dialect(
         array="ARRAY_CONSTRUCT({v})", lookup="ARRAY_CONSTRUCT({v})[{i}]::FLOAT",
     ),
     statements=Statements(
+        # https://docs.snowflake.com/en/sql-reference/info-schema/columns
+        catalog=Catalog(collation="collation_name"),
         # https://docs.snowflake.com/en/sql-reference/sql/select
         except_columns="* EXCLUDE ({v})",
         # ORDER BY is not optional. https://docs.snowflake.com/en/sql-reference/functions/row_number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frameboost.dialects.dialect import (
     SIGNED_INTEGERS,
+    Catalog,
     ColumnTypes,
     Dialect,
     Expressions,
@@ -61,6 +62,8 @@ SPARK = Dialect(
     ),
     # A window needs ORDER BY. https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select-window.html
     statements=Statements(
+        # Tables are described by DESCRIBE alone. https://spark.apache.org/docs/latest/sql-ref-syntax-aux-describe-table.html
+        catalog=None,
         row_number="ROW_NUMBER() OVER (ORDER BY 1)",
         # Of 4.0. https://spark.apache.org/docs/latest/sql-ref-syntax-ddl-create-sql-function.html
         create_function="CREATE {replace}FUNCTION {name}({parameters})\nRETURNS {returns}\nRETURN {value}",
@@ -77,6 +80,8 @@ DATABRICKS = SPARK.child(
     names={"replaced": ("${", "{{")},
     literals={"escapes": {**SPARK.literals.escapes, "$": "' || char(36) || '", "{{": "{' || '{"}},
     statements={
+        # Of Unity Catalog. https://docs.databricks.com/aws/en/sql/language-manual/information-schema/columns
+        "catalog": Catalog(),
         # https://docs.databricks.com/aws/en/sql/language-manual/sql-ref-syntax-qry-star
         "except_columns": "* EXCEPT ({v})",
         # OR REPLACE drops a view's privileges, ALTER keeps them. https://docs.databricks.com/aws/en/sql/language-manual/sql-ref-syntax-ddl-create-view

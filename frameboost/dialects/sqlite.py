@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from frameboost.dialects.dialect import (
     INDEX,
     MATERIALIZED,
+    Catalog,
     ColumnTypes,
     Dialect,
     Expressions,
@@ -99,6 +100,8 @@ SQLITE = _SQLite(
         },
     ),
     statements=Statements(
+        # A table's collations are in no pragma. https://www.sqlite.org/pragma.html#pragma_table_info
+        catalog=Catalog("pragma_table_info({table}, {schema})", "", "", "NULL", "name", "type"),
         # Measured, 3.40.1; the other one of a new table is called prediction:1.
         first_of_name_wins=True,
         keeps_order=True,

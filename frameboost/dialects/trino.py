@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frameboost.dialects.dialect import (
     SIGNED_INTEGERS,
+    Catalog,
     ColumnTypes,
     Dialect,
     Expressions,
@@ -54,6 +55,8 @@ TRINO = Dialect(
         now="CAST(CURRENT_TIMESTAMP AT TIME ZONE 'UTC' AS TIMESTAMP)",
     ),
     statements=Statements(
+        # https://trino.io/docs/current/functions/session.html
+        catalog=Catalog(schema="current_schema"),
         # Projections are pushed through unions. https://trino.io/docs/current/sql/values.html
         many_rows="SELECT * FROM (VALUES\n{rows})",
         # In Iceberg, Delta Lake and memory. https://trino.io/docs/current/sql/create-table-as.html
@@ -71,7 +74,7 @@ PRESTO = TRINO.child(
     literals={"digits": 3},
     types={"timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE"},
     # https://prestodb.io/docs/current/sql/create-table-as.html
-    statements={"replace_table": None, "create_function": None},
+    statements={"replace_table": None, "create_function": None, "catalog": Catalog(schema=None)},
 )
 
 ATHENA = TRINO.child(
@@ -79,7 +82,12 @@ ATHENA = TRINO.child(
     # 255 bytes in Glue. https://docs.aws.amazon.com/athena/latest/ug/tables-databases-columns-names.html
     names={"longest": 255, "in_bytes": True},
     # A table is made with a path in S3. https://docs.aws.amazon.com/athena/latest/ug/ctas-considerations-limitations.html
-    statements={"define_table": None, "replace_table": None, "create_function": None},
+    statements={
+        "define_table": None,
+        "replace_table": None,
+        "create_function": None,
+        "catalog": Catalog(schema=None),
+    },
     limits={
         # https://docs.aws.amazon.com/athena/latest/ug/service-limits.html
         "text": 262_144,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from frameboost.dialects.dialect import (
     INDEX,
     SIGNED_INTEGERS,
+    Catalog,
     ColumnTypes,
     Dialect,
     Expressions,
@@ -73,6 +74,9 @@ TSQL = Dialect(
         window_before=by_unit("DATEADD({unit}, -{n}, {x})"),
     ),
     statements=Statements(
+        # https://learn.microsoft.com/en-us/sql/relational-databases/system-information-schema-views/columns-transact-sql
+        catalog=Catalog("{above}INFORMATION_SCHEMA.COLUMNS", "TABLE_NAME", "TABLE_SCHEMA", "SCHEMA_NAME()",
+                        "COLUMN_NAME", "DATA_TYPE", "COLLATION_NAME"),
         # COUNT and SUM of integers are int. https://learn.microsoft.com/en-us/sql/t-sql/functions/count-big-transact-sql
         count=("COUNT_BIG(*)", "SUM(CAST(CASE WHEN {c} THEN 1 ELSE 0 END AS BIGINT))"),
         # ORDER BY is required. https://learn.microsoft.com/en-us/sql/t-sql/functions/row-number-transact-sql

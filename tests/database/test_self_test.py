@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.cli import main
 from frameboost.database.self_test import SelfTest
 from frameboost.errors import ParameterError
 from frameboost.schema.types import FeatureType
@@ -187,3 +188,70 @@ def test_a_star_proves_its_scores_over_the_joined_columns(seed):
     star, con = random_star(seed), duckdb.connect()
     model = star.of_relations(con).pipe(fb.fit, target="y", features=star.features(), n_estimators=5, max_depth=3)
     assert con.execute(model.database().self_test_query("facts")).fetchall() == []
+
+
+# --- the columns of the table -----------------------------------------------------------------------------------------
+
+COLUMNS = ["feature", "column_name", "trained_type", "expected_type", "type", "collation", "problem"]
+WITH_CATALOG = [name for name in ALL_BUT_SPARK if getattr(name, "values", [name])[0] != "spark"]
+
+
+@pytest.mark.parametrize("name", WITH_CATALOG)
+def test_columns_of_every_type_are_no_problem_and_those_of_another_kind_are(name):
+    database = open_warehouse(name)
+    kinds = [kind for kind in map(FeatureType, TYPES) if database.column_type(kind) is not None]
+    names = [f"c{i}" for i in range(len(kinds))]
+    model = random_model(kinds, names, random.Random(1), n_trees=2, depth=2)
+    query = model.database(name).check_columns_query("checked")
+    database.fill("checked", {name: (kind, [None]) for name, kind in zip(names, kinds, strict=True)})
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in database.rows(query)]
+    assert [row["feature"] for row in rows] == names
+    assert {row["problem"] for row in rows} == {None}
+    # The same names with text for numbers, numbers for text, and without the last column.
+    text, number = FeatureType("string"), FeatureType("int64")
+    database.fill("checked", {name: (number if kind == text else text, [None])
+                              for name, kind in zip(names[:-1], kinds[:-1], strict=True)})  # fmt: skip
+    problems = {row[0]: row[-1] for row in database.rows(query)}
+    assert problems.pop(names[-1]) == "the table has no such column"
+    kept_as_text = {name for name, kind in zip(names, kinds, strict=True) if database.column_type(kind) == "TEXT"}
+    strings = {name for name, kind in zip(names, kinds, strict=True) if kind == text}
+    wrong = {name for name, problem in problems.items() if problem == "another kind of type"}
+    assert wrong == {*problems} - (kept_as_text - strings)
+    # A table that is not there has no columns.
+    assert len(database.rows(model.database(name).check_columns_query("no such table"))) == len(names)
+
+
+def test_catalogs_that_need_a_schema_or_are_none():
+    model = MODELS["squared error"]()
+    with pytest.raises(ParameterError, match=r"must name the schema too, as 'sales\.orders'"):
+        model.database("bigquery").check_columns_query("orders")
+    assert "`p`.`sales`.INFORMATION_SCHEMA" in model.database("bigquery").check_columns_query("p.sales.orders")
+    with pytest.raises(ParameterError, match="no catalog"):
+        model.database("spark").check_columns_query("orders")
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_proves_a_model_in_a_file(tmp_path, capsys):
+    model, path = MODELS["squared error"](), tmp_path / "model.json"
+    model.save(path)
+    with duckdb.connect(str(tmp_path / "trips.duckdb")) as con:
+        con.execute("CREATE TABLE trips (kind VARCHAR, x DOUBLE, n BIGINT)")
+        con.execute("CREATE TABLE texts (kind VARCHAR, x DOUBLE, n DATE)")
+    con = sqlite3.connect(tmp_path / "trips.sqlite")
+    con.execute("CREATE TABLE trips (kind TEXT, x REAL, n INTEGER)")
+    con.execute("CREATE TABLE texts (kind TEXT, x TEXT, n INTEGER)")
+    con.commit()
+    for dialect in ("duckdb", "sqlite"):
+        base = ["prove", str(path), "--dialect", dialect, "--run", str(tmp_path / f"trips.{dialect}"), "--table"]
+        assert main([*base, "trips"]) == 0
+        assert capsys.readouterr().out.endswith("each row of the test scores as expected\n")
+        assert main([*base, "texts"]) == 1
+        wrong = capsys.readouterr()
+        assert wrong.err.startswith("frameboost: ")
+    assert "rows scored otherwise than expected" in wrong.err
+    assert "prediction" in wrong.out
+    assert main(["prove", str(path), "--dialect", "postgres", "--table", "s.trips", "-o", str(tmp_path / "q.sql")]) == 0
+    assert (tmp_path / "q.sql").read_text() == model.database("postgres").self_test_query("s.trips") + "\n"
+    assert main(["prove", str(path), "--dialect", "postgres", "--table", "trips", "--run", str(path)]) == 2

@@ -279,7 +279,9 @@ class DataFusion(Warehouse):
     def __init__(self) -> None:
         super().__init__()
         datafusion = pytest.importorskip("datafusion", reason="DataFusion comes from the wheel datafusion")
-        config = datafusion.SessionConfig().with_target_partitions(2)  # rows of a table may change their order
+        config = (
+            datafusion.SessionConfig().with_information_schema(True).with_target_partitions(2)
+        )  # rows of a table may change their order
         self.con = datafusion.SessionContext(config)
         self.run("SET datafusion.execution.time_zone = 'Asia/Kathmandu'")
 

@@ -1,0 +1,112 @@
+"""The query that compares the columns of a table, as the database's catalog has them, with those of training.
+
+`frameboost.database.self_test` proves scores in the types of the columns. This says why they could be wrong: a column
+that is not there, numbers kept as text, and the collations, which a model's SQL does not depend on and a user's may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frameboost.checks.messages import shown
+from frameboost.compile.sql.conditions import FeatureColumn
+from frameboost.dialects.dialect import Dialect
+from frameboost.errors import ParameterError
+
+__all__ = ["check_columns_query"]
+
+# Families of types by words in their names, in lower case; the first that a name has decides. A name without one is of
+# no known family: an enum of PostgreSQL has a name that the user chose.
+_FAMILIES = {
+    "string": ("enum", "char", "text", "string", "clob", "utf8"),
+    "duration": ("interval",),
+    "time": ("timestamp", "date", "time"),
+    "boolean": ("bool",),
+    "number": ("int", "num", "dec", "real", "float", "double", "long", "serial", "money", "fixed", "bit", "byte"),
+}
+_COLUMNS = ("position", "feature", "column_name", "trained_type", "expected_type", "family")
+
+
+def check_columns_query(table: str, columns: Sequence[FeatureColumn], dialect: Dialect) -> str:
+    """Return the SELECT that `DatabaseModel.check_columns_query` describes.
+
+    Raises
+    ------
+    ParameterError
+        If the database has no catalog to ask, or needs another part of the table's name for it.
+    """
+    quote, any_case = dialect.quote, dialect.names.any_case
+    rows = [
+        [str(position), dialect.string(column.feature.name), dialect.string(_unquoted(column)),
+         dialect.string(str(column.feature.type)), dialect.string(_expected(column)),
+         dialect.string(_family(_expected(column), dialect))]
+        for position, column in enumerate(columns, 1)
+    ]  # fmt: skip
+    expected = dialect.constant_rows(rows, [quote(name) for name in _COLUMNS])
+    alias, e, t = dialect.statements.alias, quote("e"), quote("t")
+    name, wanted = f"{t}.{quote('name')}", f"{e}.{quote('column_name')}"
+    same = f"LOWER({name}) = LOWER({wanted})" if any_case else f"{name} = {wanted}"
+    family, type_ = f"{e}.{quote('family')}", f"LOWER({t}.{quote('type')})"
+    has = {kind: " OR ".join(f"{type_} LIKE {dialect.string(f'%{word}%')}" for word in words)
+           for kind, words in _FAMILIES.items()}  # fmt: skip
+    whens = " ".join(f"WHEN {test} THEN {dialect.string(_as_number(kind, dialect))}" for kind, test in has.items())
+    problem = (
+        f"CASE WHEN {name} IS NULL THEN {dialect.string('the table has no such column')} "
+        f"WHEN {family} <> CASE {whens} ELSE {family} END THEN {dialect.string('another kind of type')} END"
+    )
+    selected = [
+        *(f"{e}.{quote(column)} AS {quote(column)}" for column in _COLUMNS[1:-1]),
+        *(f"{t}.{quote(column)} AS {quote(column)}" for column in ("type", "collation")),
+        f"{problem} AS {quote('problem')}",
+    ]
+    return (
+        f"SELECT {', '.join(selected)}\nFROM (\n{expected}\n) {alias}{e}\n"
+        f"LEFT JOIN (\n{_catalog(table, dialect)}\n) {alias}{t} ON {same}\n"
+        f"ORDER BY {e}.{quote('position')} ASC{dialect.statements.joins_to_nulls}"
+    )
+
+
+def _unquoted(column: FeatureColumn) -> str:
+    opening, closing = column.dialect.names.quotes
+    return column.name[len(opening) : -len(closing)].replace(closing * 2, closing)
+
+
+def _expected(column: FeatureColumn) -> str:
+    return str(column.dialect.type_of(column.feature.type))
+
+
+def _family(type_name: str, dialect: Dialect) -> str:
+    """Return the family of a type by its name; its name if that has none of the words."""
+    lower = type_name.lower()
+    known = (kind for kind, words in _FAMILIES.items() if any(word in lower for word in words))
+    return _as_number(next(known, type_name), dialect)
+
+
+def _as_number(family: str, dialect: Dialect) -> str:
+    """Return the family, that of numbers where Booleans are some."""
+    return "number" if family == "boolean" and dialect.expressions.is_true != "{x}" else family
+
+
+def _catalog(table: str, dialect: Dialect) -> str:
+    """Return the SELECT of the table's columns: ``name``, ``type`` and ``collation``."""
+    catalog = dialect.statements.catalog
+    if catalog is None:
+        raise ParameterError(
+            f"{dialect.name} has no catalog that a query can read; look at DESCRIBE TABLE, or take self_test_query"
+        )
+    *path, name = dialect.parts_of(table)
+    if catalog.schema is None and not path:
+        raise ParameterError(
+            f"table must name the schema too, as 'sales.orders', by which the catalog of {dialect.name} is read, not "
+            f"{shown(table)}"
+        )
+    above = "".join(f"{dialect.quote(part)}." for part in (path[:-1] if catalog.of_schema else path))
+    schema = dialect.string(path[-1]) if path else str(catalog.schema)
+    columns = {"name": catalog.name, "type": catalog.type, "collation": catalog.collation}
+    selected = ", ".join(f"{value} AS {dialect.quote(column)}" for column, value in columns.items())
+    fold = "LOWER({x})" if dialect.names.any_case else "{x}"
+    conditions = [(catalog.table, dialect.string(name))]
+    conditions += [(catalog.of_schema, schema)] if catalog.of_schema else []
+    equal = " AND ".join(f"{fold.format(x=a)} = {fold.format(x=b)}" for a, b in conditions)
+    source = catalog.source.format(above=above, table=dialect.string(name), schema=schema)
+    return f"SELECT {selected}\nFROM {source}" + (f"\nWHERE {equal}" if catalog.table else "")
