@@ -193,6 +193,8 @@ def fit(
     Returns
     -------
     Model
+        `Model.metadata` says when, on how many rows and by which release it was trained, and of a relation has the hash
+        of the query. It is no part of what `to_json` returns, so that models of the same data are equal.
 
     Raises
     ------

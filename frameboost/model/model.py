@@ -293,7 +293,7 @@ class Model:
         >>> model.metadata.rows, model.metadata.library, model.metadata.trained.tzname()
         (2, 'frameboost 0.1.0', 'UTC')
         """
-        return self._ensemble.metadata
+        return replace(self._ensemble.metadata, tags=dict(self._ensemble.metadata.tags))
 
     @property
     def sha256(self) -> str:
@@ -321,7 +321,8 @@ class Model:
         >>> print(fb.fit(df, "y", n_estimators=1).baseline)
         None
         """
-        return self._ensemble.baseline
+        known = self._ensemble.baseline
+        return known and replace(known, features=known.features.clone(), scores=known.scores.clone())
 
     @property
     def trees(self) -> pl.DataFrame:

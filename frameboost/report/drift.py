@@ -56,6 +56,8 @@ def _of_features(material: Material) -> list[Raw]:
         assert baseline is not None
         indices = drift_frame(material.ensemble, rows.with_columns(pl.lit(0).alias(period)), baseline, period)
     except DataError as error:  # such as a feature of another type than in training, of which bins are not known
+        if material.training_rows is None:
+            return _of_leaves(material)
         return [note("The features can't be compared with those of training: ", error, ".")]
     indices = indices.sort("psi", descending=True, maintain_order=True).select("feature", "psi")
     largest = max(MUCH_DRIFT, float(indices["psi"].max() or 0.0))  # type: ignore[arg-type]

@@ -321,6 +321,20 @@ def test_drift_of_features_against_training(model, tmp_path):
     assert first[1] == "z"
     other = sections(reported(model, tmp_path, moved.with_columns(pl.col("z").cast(pl.Int32)), training=DATA))["drift"]
     assert "has type Int32, but int64 in the model" in html.unescape(other)
+    with_baseline = model.with_baseline(DATA)
+    assert sections(reported(with_baseline, tmp_path, moved))["drift"] == found
+    as_other = sections(reported(with_baseline, tmp_path, moved.with_columns(pl.col("z").cast(pl.Int32))))["drift"]
+    assert as_other == sections(reported(model, tmp_path, moved.with_columns(pl.col("z").cast(pl.Int32))))["drift"]
+
+
+def test_the_metadata_is_there_as_data(model, tmp_path):
+    called = model.with_metadata(name="<b>name</b>", version="3", tags={"<i>": "&amp;"}, data=DATA)
+    found = sections(reported(called, tmp_path))["parameters"]
+    assert "<b>" not in found and "<i>" not in found
+    shown = html.unescape(found)
+    for text in ("<b>name</b>, version 3", "tag <i>", "&amp;", called.sha256, called.metadata.data):
+        assert text in shown
+    assert called.metadata.training in shown
 
 
 # --- the command line -------------------------------------------------------------------------------------------------
