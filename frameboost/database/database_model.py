@@ -650,7 +650,7 @@ class DatabaseModel:
         return self._for_driver(check_columns_query(table, read_columns(self, "mean"), self.dialect))
 
     def _self_test(
-        self, table: str, output: ScoreName, form: Form, trees: str | None, n_rows: int
+        self, table: str, output: ScoreName, form: Form, trees: str | None, n_rows: int, *, is_sorted: bool = True
     ) -> tuple[str, SelfTest]:
         model = self._sql_model(output)
         read = {*model.used(), *model.read_besides}
@@ -665,7 +665,9 @@ class DatabaseModel:
         options = QueryOptions(keep, output=output, name=names.value, form=form, trees=trees)
         while True:
             rows = replace(source, rows=test.rows_sql(expected, names, source.sql, self.dialect))
-            scoring = ScoringQuery(model, rows, options, Destination(), differing_rows(model, names))
+            scoring = ScoringQuery(
+                model, rows, options, Destination(), differing_rows(model, names, is_sorted=is_sorted)
+            )
             text, too_large = scoring.fitting()
             if not too_large:
                 return text, test
@@ -1276,13 +1278,14 @@ class DatabaseModel:
 
     @checked(
         name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"),
-        contract=anything,
+        contract=anything, self_test=whole(0, 100_000),
     )  # fmt: skip
     def to_dbt(
         self, folder: str | Path, name: str, source: str, *, keep: Sequence[str] | None = None,
         output: ScoreName = "mean", form: Form = "auto", trained: dt.date | str | None = None,
         materialized: str | None = None, unique_key: str | Sequence[str] | None = None, where: str | None = None,
         contract: bool | Mapping[str, str] = False, baseline: pl.DataFrame | None = None, stamp: bool = False,
+        self_test: int = 300,
     ) -> list[Path]:  # fmt: skip
         """Write the model into a dbt project, and return the paths of the files.
 
@@ -1293,6 +1296,8 @@ class DatabaseModel:
           expression, ``<name>()``.
         - ``tests/<name>_values.sql`` returns predictions that the model can't have, such as probabilities above 1,
           where there are such.
+        - ``tests/<name>_self_test.sql`` returns rows that the database scores differently from Python (see
+          `self_test_query`). A chain has none, as no query has all trees.
         - ``tests/<name>_drift.sql`` returns the features of ``source`` that differ from ``baseline``.
 
         Files that `to_dbt` wrote before are replaced, wherever in the project they have been moved to, and those that
@@ -1332,6 +1337,8 @@ class DatabaseModel:
             For the test of drift: the frame that `baseline` returned, by default that of the model
             (`frameboost.Model.with_baseline`); without one there is no such test. It fails for features whose
             population stability index is above 0.25, and for all of them where ``source`` has no rows.
+        self_test
+            The most rows of the self-test; 0 for no such test.
 
         Raises
         ------
@@ -1346,8 +1353,8 @@ class DatabaseModel:
         >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
         >>> database = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0).database("snowflake")
         >>> paths = database.to_dbt(tempfile.mkdtemp(), "scored_orders", "orders", keep=["id"])
-        >>> [f"{path.parent.name}/{path.name}" for path in paths]
-        ['models/scored_orders.sql', 'models/scored_orders.yml', 'macros/scored_orders.sql']
+        >>> [path.parent.name for path in paths], paths[-1].name
+        (['models', 'models', 'macros', 'tests'], 'scored_orders_self_test.sql')
         """
         check_dbt_names("name", name)
         check_dbt_names("materialized", materialized or "view")
@@ -1381,6 +1388,9 @@ class DatabaseModel:
         tests = {}
         if test := values_test(scoring.model, options.name, self.ensemble.loss, output):
             tests["values"] = test, relation("name", name)
+        # Where no query has all trees, a self-test would have them neither.
+        if text and (proof := model._dbt_self_test(stand_in, output, form, self_test, head)):
+            tests["self_test"] = replace(query, text=proof, condition=""), rows
         if baseline is None and self.ensemble.baseline is not None:
             baseline = self.ensemble.baseline.features
         if baseline is not None:
@@ -1416,6 +1426,20 @@ class DatabaseModel:
         refs = {**query.refs, **{self.dialect.quote(called): relation("name", part) for called, part in names.items()}}
         texts = zip([*names.values(), name], [*parts, f"{last}\nWHERE {query.condition}"], strict=True)
         return {each: replace(query, text=text, refs=refs) for each, text in texts}
+
+    def _dbt_self_test(self, table: str, output: ScoreName, form: Form, n_rows: int, head: str) -> str | None:
+        """Return the self-test of as many rows as fit into a query beside the header; None if it fits with none."""
+        form = "auto" if form == "by_key" else form  # which reads other rows
+        while n_rows:
+            try:
+                # Not every database has ORDER BY in the subquery that a test is.
+                text, _ = self._self_test(table, output, form, None, n_rows, is_sorted=False)
+            except ParameterError:  # there is no room for a row
+                return None
+            if not exceeded_limit(head + text, [], self.dialect, in_one=False):
+                return text
+            n_rows //= 2
+        return None
 
     def _dbt_columns(
         self, model: SqlModel, options: QueryOptions, contract: bool | Mapping[str, str], source: str

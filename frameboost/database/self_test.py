@@ -426,8 +426,10 @@ def _literals(row: Sequence[Any], dialect: Dialect) -> list[str] | None:
     return texts
 
 
-def differing_rows(model: SqlModel, names: Names) -> Callable[[Stages, Mapping[str, str]], str]:
-    """Return how a scoring query of the rows ends: in those whose values are not as expected."""
+def differing_rows(
+    model: SqlModel, names: Names, *, is_sorted: bool = True
+) -> Callable[[Stages, Mapping[str, str]], str]:
+    """Return how a scoring query of the rows ends: in those whose values are not as expected, by their numbers."""
     dialect, output = model.dialect, model.output
     is_exact = [
         (value.text in output.margins and not any(o is not None and o.is_exposure for o in model.offsets))
@@ -452,7 +454,8 @@ def differing_rows(model: SqlModel, names: Names) -> Callable[[Stages, Mapping[s
         carried = [*stages.reads, *scores, f"ROW_NUMBER() OVER (ORDER BY {stages.reads[0]}) AS {fence}"]
         stages.replace(f"SELECT {', '.join(carried)}\n{stages.source()}", [*scores, fence])
         condition = f"{fence} > 0 AND ({' OR '.join(differs)})"
-        return stages.finish(f"SELECT {', '.join(columns)}\n{stages.source()}\nWHERE {condition}\nORDER BY {row} ASC")
+        order = f"\nORDER BY {row} ASC" if is_sorted else ""
+        return stages.finish(f"SELECT {', '.join(columns)}\n{stages.source()}\nWHERE {condition}{order}")
 
     return end
 

@@ -57,6 +57,10 @@ class Project:
     def model(self, name: str) -> str:
         return self.render((self.folder / "models" / f"{name}.sql").read_bytes().decode())
 
+    def test(self, name: str) -> str:
+        self.environment.globals["ref"] = lambda name: {"orders": "source_rows"}.get(name, name)
+        return self.render((self.folder / "tests" / f"{name}.sql").read_bytes().decode())
+
 
 @pytest.mark.parametrize("form", ["case", "staged"])
 @pytest.mark.parametrize("what", ["names", "categories"])
@@ -66,7 +70,8 @@ def test_nothing_in_a_model_is_a_template(tmp_path, what, form):
     table_of(con, frame, "source_rows")
     how = {"keep": ["id"], "form": form, "materialized": "table", "trained": "{{ x }}"}
     written = [str(path.relative_to(tmp_path)) for path in model.database().to_dbt(tmp_path, "scored", "orders", **how)]
-    assert written == ["models/scored.sql", "models/scored.yml", "macros/scored.sql"]
+    assert written == ["models/scored.sql", "models/scored.yml", "macros/scored.sql", "tests/scored_self_test.sql"]
+    assert con.execute(Project(tmp_path, {"orders": "source_rows"}).test("scored_self_test")).fetchall() == []
     project = Project(tmp_path, {"orders": "main.source_rows"})
     expected = model.predict(frame).to_list()
     query = project.model("scored")
@@ -413,11 +418,13 @@ def test_files_are_where_the_project_has_them_and_where_they_have_been_moved(tmp
     shop(tmp_path)
     paths = database.to_dbt(tmp_path, "scored", "orders")
     written = [path.relative_to(tmp_path).as_posix() for path in paths]
-    assert written == ["transform/scored.sql", "transform/scored.yml", "lib/scored.sql", "checks/scored_values.sql"]
+    assert written == ["transform/scored.sql", "transform/scored.yml", "lib/scored.sql", "checks/scored_values.sql",
+                       "checks/scored_self_test.sql"]  # fmt: skip
     before = every_file(tmp_path)
     moved = {
         "transform/scored.sql": "extra/marts/scored.sql", "transform/scored.yml": "extra/marts/scored.yaml",
         "lib/scored.sql": "lib/ml/scored.sql", "checks/scored_values.sql": "checks/ml/scored_values.sql",
+        "checks/scored_self_test.sql": "checks/scored_self_test.sql",
     }  # fmt: skip
     for path, to in moved.items():
         (tmp_path / to).parent.mkdir(parents=True, exist_ok=True)
@@ -425,9 +432,9 @@ def test_files_are_where_the_project_has_them_and_where_they_have_been_moved(tmp
     paths = database.to_dbt(tmp_path, "scored", "orders")
     assert [path.relative_to(tmp_path).as_posix() for path in paths] == list(moved.values())
     assert every_file(tmp_path) == {moved.get(name, name): text for name, text in before.items()}
-    # A model without such a test, from which the test of the one before goes.
-    paths = model.database().to_dbt(tmp_path, "scored", "orders")
-    assert "checks/ml/scored_values.sql" not in every_file(tmp_path) and len(paths) == 3
+    # A model without such tests, from which those of the one before go.
+    paths = model.database().to_dbt(tmp_path, "scored", "orders", self_test=0)
+    assert not any(name.startswith("checks") for name in every_file(tmp_path)) and len(paths) == 3
 
 
 @pytest.mark.slow
@@ -449,7 +456,8 @@ def test_steps_and_macros_that_a_model_has_no_more_are_removed(tmp_path):
     assert set(re.findall(r'- name: "(scored\w*)"', described)) == {
         Path(name).stem for name in short if name.endswith(".sql")
     }
-    assert names(10**6) == {"transform/scored.sql", "transform/scored.yml", "lib/scored.sql"}
+    tests = {"checks/scored_self_test.sql"}
+    assert names(10**6) == {"transform/scored.sql", "transform/scored.yml", "lib/scored.sql", *tests}
     assert "part" not in (tmp_path / "transform" / "scored.yml").read_text()
 
 
@@ -681,6 +689,9 @@ def test_dbt_builds_and_tests_the_project_and_generates_its_docs(database, tmp_p
     of["late_orders"].to_dbt(shop, "of_none", "raw.none", keep=["id"])
     of["by_kind"].to_dbt(shop, "by_kind", "raw.orders", keep=["id"])
 
+    of["days"].to_dbt(shop, "sabotaged", "stg_orders", keep=["id"])
+    proof = shop / "checks" / "sabotaged_self_test.sql"
+    proof.write_text(re.sub(r'(" )<( -?\d)', r"\1<=\2", proof.read_text(), count=1))
     query, environment = load_shop(database, shop, {
         "orders": rows, "dear-orders": rows.with_columns(pl.col("price") + 3), "none": rows.clear(), "kinds": kinds,
     })  # fmt: skip
@@ -688,11 +699,14 @@ def test_dbt_builds_and_tests_the_project_and_generates_its_docs(database, tmp_p
     build, *others = run_dbt(shop, "build", *more, **environment)
     assert [done["error"] for done in (build, *others)] == [None] * (1 + len(more))
     nodes = build["nodes"]
-    assert {node: message for node, (status, message) in nodes.items() if status not in ("success", "pass")} == {
-        "test.shop.of_dear_orders_drift": "Got 1 result, configured to fail if != 0",
-        "test.shop.of_none_drift": "Got 2 results, configured to fail if != 0",
-    }
-    written = {f"test.shop.{name}" for name in ("labels_drift", "labels_values", "classes_values")}
+    failed = {node: message for node, (status, message) in nodes.items() if status not in ("success", "pass")}
+    assert {node: message[:5] for node, message in failed.items()} == {
+        "test.shop.of_dear_orders_drift": "Got 1", "test.shop.of_none_drift": "Got 2",
+        "test.shop.sabotaged_self_test": failed["test.shop.sabotaged_self_test"][:5],
+    }  # fmt: skip
+    proven = ["labels", "classes", "days", "late_orders", "of_none", "by_kind"]
+    tests = ["labels_drift", "labels_values", "classes_values", *(f"{name}_self_test" for name in proven)]
+    written = {f"test.shop.{test}" for test in tests}
     assert {*written, "model.shop.late", "model.shop.days_in_steps_part_1"} <= nodes.keys()
     assert sum(node.startswith("test.shop.not_null_labels") for node in nodes) == len(LABELS)
 
