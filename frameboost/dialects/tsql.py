@@ -129,7 +129,7 @@ FABRIC = TSQL.child(
     # https://learn.microsoft.com/en-us/fabric/data-warehouse/collation
     expressions={"text": "CAST({x} AS VARBINARY(8000))", "now": "CAST(SYSUTCDATETIME() AS DATETIME2(6))"},
     # CREATE TABLE AS, and no indexes. https://learn.microsoft.com/en-us/fabric/data-warehouse/tables
-    # Views are not among what a transaction may make. https://learn.microsoft.com/en-us/fabric/data-warehouse/transactions
+    # Tables may be made in a transaction, of views nothing is said. https://learn.microsoft.com/en-us/fabric/data-warehouse/transactions
     statements={"selects_into": False, "create_index": None, "transaction": None, "create_function": None},
     # 1,024 columns in a table; the text is our own caution. https://learn.microsoft.com/en-us/fabric/data-warehouse/tables
     limits={"text": 16 * 2**20, "columns": 1024},
