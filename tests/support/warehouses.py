@@ -313,6 +313,11 @@ class DataFusion(Warehouse):
         batches = self.con.sql(sql).collect()
         return [tuple(row.values()) for row in pa.Table.from_batches(batches).to_pylist()] if batches else []
 
+    def load_trees(self, table, model, folder):
+        trees = model.database().table_frame().to_arrow()
+        self.con.deregister_table(self.dialect.quote(table))
+        self.con.register_record_batches(self.dialect.quote(table), [trees.to_batches()])
+
 
 class Spark(Warehouse):
     name = "spark"
