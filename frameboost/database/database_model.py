@@ -271,12 +271,7 @@ class DatabaseModel:
          + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END) AS "prediction"
         FROM "orders"
         """
-        if replace and len(self.dialect.statements.replace_view) > 1:
-            raise ParameterError(
-                f"{self.dialect.name} has no statement that replaces a view and keeps what belongs to it; take "
-                "deploy_statements, which returns several"
-            )
-        destination = Destination("view", self.dialect.quote_path(view), replace)
+        destination = self._view(view, replace=replace)
         return self._for_driver(self._statement(destination, table, QueryOptions(**options)))
 
     @checked(target=table, replace=flag, form=_FORM, where=condition_on_rows)
@@ -309,12 +304,7 @@ class DatabaseModel:
         INTO [scored]
         FROM [orders]
         """
-        if replace and self.dialect.statements.replace_table is None:
-            raise ParameterError(
-                f"{self.dialect.name} has no statement that replaces a table by the rows of a query; drop it before, "
-                "or take deploy_statements(..., kind='table'), which makes a table for each model"
-            )
-        destination = Destination("table", self.dialect.quote_path(target), replace)
+        destination = self._table(target, replace=replace)
         return self._for_driver(self._statement(destination, table, QueryOptions(**options)))
 
     @checked(column=column)
@@ -732,10 +722,14 @@ class DatabaseModel:
         """
         return self._explanation(Destination(), table, ExplanationOptions(**options))
 
-    @checked(view=name_of("the name of a view"), **_EXPLAINED)
+    @checked(view=name_of("the name of a view"), replace=flag, **_EXPLAINED)
     @with_options(ExplanationOptions)
-    def explain_view_sql(self, view: str, table: str, **options: Unpack[ExplanationArguments]) -> str:
-        """Return a statement that makes a view of contributions; the other arguments are those of `explain_query`.
+    def explain_view_sql(
+        self, view: str, table: str, *, replace: bool = False, **options: Unpack[ExplanationArguments]
+    ) -> str:  # fmt: skip
+        """Return a statement that makes a view of contributions.
+
+        The arguments are those of `explain_query` and of `create_view_sql`.
 
         Examples
         --------
@@ -748,13 +742,16 @@ class DatabaseModel:
          + CASE WHEN "x" < 3 THEN -4.0e0 ELSE 4.0e0 END) AS "x", 4.0e0 AS "bias"
         FROM "orders"
         """
-        destination = Destination("view", self.dialect.quote_path(view))
-        return self._explanation(destination, table, ExplanationOptions(**options))
+        return self._explanation(self._view(view, replace=replace), table, ExplanationOptions(**options))
 
-    @checked(target=table, **_EXPLAINED)
+    @checked(target=table, replace=flag, **_EXPLAINED)
     @with_options(ExplanationOptions)
-    def explain_table_sql(self, target: str, table: str, **options: Unpack[ExplanationArguments]) -> str:
-        """Return a statement that makes a table of contributions; the other arguments are those of `explain_query`.
+    def explain_table_sql(
+        self, target: str, table: str, *, replace: bool = False, **options: Unpack[ExplanationArguments]
+    ) -> str:  # fmt: skip
+        """Return a statement that makes a table of contributions.
+
+        The arguments are those of `explain_query` and of `create_table_sql`.
 
         Examples
         --------
@@ -767,8 +764,25 @@ class DatabaseModel:
         INTO [reasons]
         FROM [orders]
         """
-        destination = Destination("table", self.dialect.quote_path(target))
-        return self._explanation(destination, table, ExplanationOptions(**options))
+        return self._explanation(self._table(target, replace=replace), table, ExplanationOptions(**options))
+
+    def _view(self, name: str, *, replace: bool) -> Destination:
+        """Return a view of that name as what a query makes by one statement."""
+        if replace and len(self.dialect.statements.replace_view) > 1:
+            raise ParameterError(
+                f"{self.dialect.name} has no statement that replaces a view and keeps what belongs to it; take "
+                "deploy_statements, which returns several"
+            )
+        return Destination("view", self.dialect.quote_path(name), replace)
+
+    def _table(self, name: str, *, replace: bool) -> Destination:
+        """Return a table of that name as what a query makes by one statement."""
+        if replace and self.dialect.statements.replace_table is None:
+            raise ParameterError(
+                f"{self.dialect.name} has no statement that replaces a table by the rows of a query; drop it before, "
+                "or take deploy_statements(..., kind='table'), which makes a table for each model"
+            )
+        return Destination("table", self.dialect.quote_path(name), replace)
 
     def _explanation(self, destination: Destination, table: str, options: ExplanationOptions) -> str:
         number, offsets = self.ensemble.margin_number(options.output), self._offsets()

@@ -108,7 +108,13 @@ def test_each_class_has_reasons_of_its_own_in_views_and_tables(name):
     expected = reasons_of(model.explain(frame[:20], output="it's 2"), 2, sign=-1)
     for kind, of_rows in (("VIEW", database.explain_view_sql), ("TABLE", database.explain_table_sql)):
         warehouse.run(f"DROP {kind} IF EXISTS {quote('reasons')}")
-        warehouse.run(of_rows("reasons", "t", **how))
+        warehouse.run(of_rows("reasons", "t", **how | {"approx": True}))
+        try:
+            warehouse.run(of_rows("reasons", "t", **how, replace=True))
+        except fb.ParameterError as error:
+            assert f"{name} has no statement that replaces a {kind.lower()}" in str(error)
+            warehouse.run(f"DROP {kind} {quote('reasons')}")
+            warehouse.run(of_rows("reasons", "t", **how))
         assert_reasons(found_in(warehouse, f"SELECT * FROM {quote('reasons')}"), expected)
         warehouse.run(f"DROP {kind} {quote('reasons')}")
 
@@ -180,11 +186,23 @@ def test_what_does_not_fit_is_refused_or_said():
         fb.ParameterError, match=r"it is about \d+ levels deep, and an expression in sqlite at most 8; "
     ):
         model.database("sqlite", limits={"depth": 8}).explain_query("t")
+    large = made(model.ensemble.features, [grown(full(8))] * 30)
+    with pytest.raises(fb.ParameterError, match=r"it would have more than 1,000,000 bytes; explain a slice"):
+        large.database("snowflake").explain_query("t")
     deep = made([Feature("x", FeatureType("float64"), ())], [chain(14)])
     with pytest.raises(fb.ParameterError, match="a tree has 14 levels, and Shapley values are written of 12 at most"):
         deep.database().explain_query("t")
     with pytest.raises(fb.ParameterError, match="the explanations do not fit into one query: it has"):
         model.database(limits={"text": 900}).explain_query("t", approx="auto")
+
+
+def full(levels: int, node: int = 1):
+    """Return a tree of nested tuples whose splits are on three features in turn."""
+    if not levels:
+        return float(node)
+    feature = (0, 1, 3)[node % 3]
+    threshold = 1 if feature == 3 else node % 7
+    return (feature, threshold, "left", full(levels - 1, 2 * node), full(levels - 1, 2 * node + 1))
 
 
 def chain(levels: int):

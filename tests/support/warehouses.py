@@ -300,9 +300,7 @@ class DataFusion(Warehouse):
             else:
                 column = to_polars(kind, values, name).to_arrow()
             rows = rows.append_column(name, column)
-        name = self.dialect.quote(table)
-        self.con.deregister_table(name)
-        self.con.register_record_batches(name, [rows.to_batches()])
+        self._register(table, rows)
 
     def run(self, sql):
         self.con.sql(sql).collect()
@@ -314,9 +312,14 @@ class DataFusion(Warehouse):
         return [tuple(row.values()) for row in pa.Table.from_batches(batches).to_pylist()] if batches else []
 
     def load_trees(self, table, model, folder):
-        trees = model.database().table_frame().to_arrow()
-        self.con.deregister_table(self.dialect.quote(table))
-        self.con.register_record_batches(self.dialect.quote(table), [trees.to_batches()])
+        self._register(table, model.database().table_frame().to_arrow())
+
+    def _register(self, table, rows):
+        import pyarrow as pa
+
+        name, empty = self.dialect.quote(table), pa.RecordBatch.from_pylist([], rows.schema)
+        self.con.deregister_table(name)
+        self.con.register_record_batches(name, [rows.to_batches() or [empty]])
 
 
 class Spark(Warehouse):

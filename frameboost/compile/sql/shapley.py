@@ -40,6 +40,8 @@ _DEEPEST_LISTED = 8
 _MOST_COLUMNS, _ROOM = 800, 5_000
 # Bytes of a query that are worth their planning: DuckDB takes 5 µs each (measured, 2.0.1).
 _MOST_BYTES = 10 * 2**20
+# Bytes of a factor; most have twice as many and more.
+_BYTES_A_FACTOR = 30
 # Digits of numbers: Python's Shapley values have some 15.
 _DIGITS = 15
 # Names and values of SQL, about.
@@ -59,6 +61,9 @@ def shapley_sums(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> d
     levels = max((max(tree.depths()) for tree in trees), default=0)
     if levels > _DEEPEST:
         raise TooLargeError(f"a tree has {levels:,} levels, and Shapley values are written of {_DEEPEST} at most")
+    most = min(_MOST_BYTES, writer.dialect.limits.text or _MOST_BYTES)
+    if sum(map(_least_bytes, trees)) > most:  # found out before they are written, which takes a while
+        raise TooLargeError(f"it would have more than {most:,} bytes")
     part, size = _Part(writer.dialect, stages), 0
     for tree in trees:
         n_before = len(part.columns)
@@ -70,15 +75,37 @@ def shapley_sums(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> d
         part.add(terms)
         size += sum(len(text) for texts in terms.values() for text in texts)
         if size > _MOST_BYTES:
-            raise TooLargeError(f"the SQL of Shapley values would have more than {_MOST_BYTES:,} bytes")
+            raise TooLargeError(f"it would have more than {_MOST_BYTES:,} bytes")
     return part.ended()
+
+
+def _is_listed(tree: Tree) -> bool:
+    levels = tree.levels()
+    return levels is not None and len(levels) <= _DEEPEST_LISTED
+
+
+def _least_bytes(tree: Tree) -> int:
+    """Return fewer bytes than the terms of a tree have: some for each split, feature above it, and point."""
+    if _is_listed(tree):
+        return 0
+    distinct = [len(above) for above in _features_above(tree)]
+    splits = (count for node, count in enumerate(distinct) if not tree.is_leaf(node))
+    return _BYTES_A_FACTOR * ((max(distinct) + 1) // 2) * sum(count + 1 for count in splits)
+
+
+def _features_above(tree: Tree) -> list[frozenset[int]]:
+    """Return the features of the splits above each node."""
+    above = [frozenset[int]()] * len(tree)
+    for node in range(len(tree)):
+        if not tree.is_leaf(node):
+            above[tree.left[node]] = above[tree.right[node]] = above[node] | {tree.feature[node]}
+    return above
 
 
 def _terms(tree: Tree, writer: TreeWriter, column: Callable[[str, float], str]) -> dict[int, list[str]]:
     """Return the terms of a tree by feature; ``column`` returns the name of t where a condition holds and 0 if not."""
-    levels = tree.levels()
-    if levels is not None and len(levels) <= _DEEPEST_LISTED:
-        leaves, values = tree.leaves_in_order(), _values_by_leaf(tree, levels)
+    if _is_listed(tree):
+        leaves, values = tree.leaves_in_order(), _values_by_leaf(tree)
         return {f: [writer.tree(_with_leaves(tree, leaves, of_feature))] for f, of_feature in values.items()}
     products = _Products(tree, writer, column)
     return {feature: products.terms(feature) for feature in sorted(products.below[0])}
@@ -152,9 +179,10 @@ def _with_leaves(tree: Tree, leaves: Sequence[int], values: npt.NDArray[np.float
     return replace(tree, value=tuple(value), linear=())
 
 
-def _values_by_leaf(tree: Tree, levels: Sequence[int]) -> dict[int, npt.NDArray[np.float64]]:
+def _values_by_leaf(tree: Tree) -> dict[int, npt.NDArray[np.float64]]:
     """Return the Shapley values by feature of the rows of each leaf of a symmetric tree, from left to right."""
-    n, shares, leaves = len(levels), node_shares(tree), tree.leaves_in_order()
+    levels, shares, leaves = tree.levels() or [], node_shares(tree), tree.leaves_in_order()
+    n = len(levels)
     side = (np.arange(1 << n)[:, None] >> np.arange(n)[::-1]) & 1  # (leaves, levels), 1 for right
     share = np.ones((1 << n, n))
     for number in range(1 << n):
@@ -259,14 +287,7 @@ class _Products:
     @cached_property
     def _points(self) -> list[tuple[float, float]]:
         """Points and weights for as many features as a path has at most."""
-        tree, most = self.tree, 0
-        above: list[set[int]] = [set() for _ in range(len(tree))]
-        for node in range(len(tree)):
-            most = max(most, len(above[node]))
-            if self._constants[node] is None:
-                for child in (tree.left[node], tree.right[node]):
-                    above[child] = above[node] | {tree.feature[node]}
-        return _rule(most)
+        return _rule(max(map(len, _features_above(self.tree))))
 
     def terms(self, feature: int) -> list[str]:
         """Return the terms of a feature's Shapley value, one for each point."""
