@@ -104,6 +104,8 @@ class Ensemble:
         Its name, and when and on what it was trained.
     baseline
         The shares of training rows in bins of the features and of the predictions, where they were computed.
+    in_file
+        The ensemble as a file has it, of one that reads other columns of base margins (`started_from`).
     """
 
     loss: Loss
@@ -119,6 +121,7 @@ class Ensemble:
     training: TrainingRecord = field(default_factory=TrainingRecord, compare=False)
     metadata: Metadata = field(default_factory=Metadata, compare=False)
     baseline: Baseline | None = field(default=None, compare=False)
+    in_file: Ensemble | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         trees, features = counted(len(self.trees), "tree"), counted(len(self.features), "feature")
@@ -184,12 +187,15 @@ class Ensemble:
                 f"base_margin must name a column for each of {self.n_outputs} margins, not {shown(list(columns))}"
             )
         if self.offset is None:
-            return replace(self, base_margins=(0.0,) * self.n_outputs, offset=Offset("base_margin", columns))
+            zeros, offset = (0.0,) * self.n_outputs, Offset("base_margin", columns)
+            return replace(self, base_margins=zeros, offset=offset, in_file=self)
         if self.offset.kind != "base_margin":
             raise ParameterError(
                 f"base_margin does not go with the {self.offset} of the model, which is taken from the data"
             )
-        return self if columns == self.offset.columns else replace(self, offset=Offset("base_margin", columns))
+        if columns == self.offset.columns:
+            return self
+        return replace(self, offset=Offset("base_margin", columns), in_file=self)
 
     @property
     def is_linear(self) -> bool:

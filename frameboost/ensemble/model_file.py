@@ -104,7 +104,7 @@ def dump_model(ensemble: Ensemble) -> str:
 
 def model_hash(ensemble: Ensemble) -> str:
     """Return the SHA-256 of the text of a model file: the same for models that are equal."""
-    return sha256(dump_model(ensemble).encode("utf-8")).hexdigest()
+    return sha256(dump_model(ensemble.in_file or ensemble).encode("utf-8")).hexdigest()
 
 
 def dump_file(ensemble: Ensemble) -> str:

@@ -137,6 +137,14 @@ def test_scores_are_stamped(warehouse):
             assert scores(warehouse, "scored") == predicted(model)
 
 
+def test_the_stamp_is_of_the_file_whatever_columns_are_called():
+    model = fb.fit(ROWS, "y", features=["x"], base_margin="z", n_estimators=1)
+    for each, margin in ((model, None), (model, "z"), (model, "other"), (FIRST, "other")):
+        database = each.database(base_margin=margin, columns=str.upper)
+        assert each.sha256 in database.query("rows", stamp=True)
+        assert f"scored__{each.sha256[:8]}" in database.rollback_statements("scored")[1]
+
+
 @pytest.mark.parametrize("database", databases("duckdb", "postgres", "sqlite", "mariadb"))
 def test_an_update_is_stamped(database):
     warehouse = filled(database)
