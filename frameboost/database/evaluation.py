@@ -7,8 +7,10 @@ windows for what depends on an order of the rows, aggregates by group, and a tab
 A query can't raise an error as `Model.evaluate` does. Rows without a label are counted and left out, and a metric is
 NULL where a row has a label, a weight or an offset that it is not defined for.
 
-Running sums count rows, as ranges of values are no frames in Redshift: a value before a row is that before the first
-row of the same rank.
+Running sums are over rows, as ranges of values are no frames in Redshift: the sum above a row's rank is the least of
+those before its rows. Windows are parted by ranks, as BigQuery parts them by no floats.
+https://docs.aws.amazon.com/redshift/latest/dg/r_Window_function_synopsis.html
+https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types#floating_point_types
 """
 
 from __future__ import annotations
@@ -187,7 +189,7 @@ class Rows:
     by
         The columns of groups, quoted.
     is_known, is_valid
-        The conditions that a row has a label, and that its metrics are defined.
+        The conditions that a row has a label, and that metrics are defined for it.
     """
 
     loss: Loss
@@ -208,13 +210,24 @@ class Rows:
             values["label"] = _code(kept[table.roles["label"]], table.roles["label"], table.ensemble, dialect)
         known |= {"weight": dialect.number(1.0)} | (stages.name(values) if values else {})
         rows = Rows(loss, dialect, stages, known, [kept[name] for name in table.by])
-        rows.is_known = " AND ".join(f"{known[label]} IS NOT NULL" for label in loss.labels) if values else "1 = 0"
-        rows.is_valid = " AND ".join(rows._conditions(table)) if values else "1 = 1"
+        rows._mark(table)
         for stage in loss.link_terms:
             rows.define(stage, often=True)
         links = loss.evaluated or loss.links
         rows.define(dict(zip(prediction_names(len(links)), links, strict=True)))
         return rows
+
+    def _mark(self, table: LabelledTable) -> None:
+        """Add the stage that says which rows count, and has no labels of others: a square of them may be an error."""
+        labels = self.loss.labels if table.roles else ()
+        is_known = " AND ".join(f"{self.known[label]} IS NOT NULL" for label in labels) or "1 = 0"
+        is_valid = " AND ".join(self._conditions(table)) if labels else "1 = 1"
+        values = {"known": f"CASE WHEN {is_known} THEN 1 ELSE 0 END"}
+        values["valid"] = f"CASE WHEN {is_known} AND {is_valid} THEN 1 ELSE 0 END"
+        values |= {label: f"CASE WHEN {is_known} AND {is_valid} THEN {self.known[label]} END" for label in labels}
+        marked = self.stages.name(values)
+        self.is_known, self.is_valid = f"{marked['known']} = 1", f"{marked['valid']} = 1"
+        self.known |= {label: marked[label] for label in labels}
 
     def _conditions(self, table: LabelledTable) -> list[str]:
         """Return the conditions under which `Model.evaluate` takes a row that has a label."""
@@ -234,9 +247,9 @@ class Rows:
         """Return an expression over the columns."""
         return expression.fold(_Careful(self.known, self.dialect))
 
-    def if_known(self, value: str) -> str:
-        """Return a value that is NULL in rows without a label."""
-        return f"CASE WHEN {self.is_known} THEN {value} END"
+    def if_valid(self, value: str) -> str:
+        """Return a value that is NULL in rows that metrics are not of."""
+        return f"CASE WHEN {self.is_valid} THEN {value} END"
 
     def columns_of(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Add a stage of expressions, each once, unless there is none; return their columns.
@@ -304,13 +317,13 @@ class Rows:
                 self.define({name: term})
             elif isinstance(term, Ratio):
                 texts = {
-                    "above": self.if_known(self.sql(term.numerator)),
-                    "below": self.if_known(self.sql(term.denominator)),
+                    "above": self.if_valid(self.sql(term.numerator)),
+                    "below": self.if_valid(self.sql(term.denominator)),
                 }
                 above, below = (self.over(f"SUM({column})") for column in self.columns_of(texts).values())
                 self.known |= self.stages.name({name: f"{above} / NULLIF({below}, {self.dialect.number(0.0)})"})
             elif isinstance(term, RunningSum):
-                texts = {"value": self.if_known(self.sql(term.value)), "order": self.sql(term.order)}
+                texts = {"value": self.if_valid(self.sql(term.value)), "order": self.sql(term.order)}
                 columns = self.columns_of(texts)
                 order = f"{columns['order']} {'DESC' if term.descending else 'ASC'}"
                 [sums] = self.running([(order, {"value": columns["value"]})])
@@ -321,11 +334,10 @@ class Rows:
     def counts(self) -> dict[str, str]:
         """Return the aggregates that count rows with and without a label, and those that metrics are not defined of."""
         count = self.dialect.statements.count[1]
-        wrong = f"CASE WHEN {self.is_valid} THEN 0 ELSE 1 END = 1"
         texts = {
             "rows": self.is_known,
             "unlabelled": f"NOT ({self.is_known})",
-            "invalid": f"{self.is_known} AND {wrong}",
+            "invalid": f"{self.is_known} AND NOT ({self.is_valid})",
         }
         return {name: f"COALESCE({count.format(c=text)}, 0)" for name, text in texts.items()}
 
@@ -348,7 +360,7 @@ class Rows:
         of_rows, checked = {}, list[str]()
         for name, (function, expression) in aggregates.items():
             writer = _Careful(self.known, self.dialect)
-            of_rows[name] = self.if_known("1" if function == "count" else expression.fold(writer))
+            of_rows[name] = self.if_valid("1" if function == "count" else expression.fold(writer))
             if writer.may_be_null:
                 checked.append(name)
         self.known = known  # the terms of one metric may have names of another's
@@ -362,7 +374,7 @@ class Rows:
         if not scores:
             return {}
         texts = {
-            f"{side} {score.text}": self.if_known(self.sql(part))
+            f"{side} {score.text}": self.if_valid(self.sql(part))
             for score, parts in scores.items()
             for side, part in zip(sides, parts, strict=True)
         }
@@ -371,7 +383,7 @@ class Rows:
         orders = [(f"{self.sql(score)} DESC", values) for score, values in of_score.items()]
         sums = dict(zip(scores, self.running(orders), strict=True))
         areas = self.columns_of({
-            f"{metric.name} {score.text}": self.if_known(
+            f"{metric.name} {score.text}": self.if_valid(
                 f"{metric.area.fold(_Careful(sums[score], self.dialect))} / NULLIF({sums[score]['ties']}, 0)"
             )
             for metric in metrics
@@ -566,11 +578,9 @@ def _long(
 ) -> tuple[list[str], str, str]:  # fmt: skip
     """Return the columns of long rows, what they are read from, and the number of a row within its group."""
     dialect = rows.dialect
-    quote, place = dialect.quote, dialect.quote("place")
-    constants = dialect.constant_rows(
-        [[str(number), *row] for number, row in enumerate(described)], [place, *map(quote, names)]
-    )
-    columns = [*rows.by, *counts.values(), *(f"b.{quote(name)}" for name in names)]
+    place, *literals = rows.stages.reserve(1 + len(names))
+    constants = dialect.constant_rows([[str(number), *row] for number, row in enumerate(described)], [place, *literals])
+    columns = [*rows.by, *counts.values(), *(f"b.{name}" for name in literals)]
     for of_rows in values.values():
         whens = " ".join(f"WHEN {number} THEN {column}" for number, column in enumerate(of_rows))
         columns.append(f"CASE b.{place} {whens} END")
@@ -626,7 +636,7 @@ class _Scores:
 
 def _counted(rows: Rows) -> str:
     """Return the condition on rows that tables are of."""
-    return f"{rows.is_known} AND {rows.is_valid} AND {rows.known['weight']} > {rows.dialect.number(0.0)}"
+    return f"{rows.is_valid} AND {rows.known['weight']} > {rows.dialect.number(0.0)}"
 
 
 def _scores(table: LabelledTable, rows: Rows, scores: Sequence[str]) -> _Scores:
@@ -740,7 +750,9 @@ def _confusion(table: LabelledTable, rows: Rows) -> str:
         rows.define(stage, often=True)
     rows.define({"class": output.values[0]})
     actual, predicted, weight = stages.reserve(3)
-    columns = [f"{rows.known['label']} AS {actual}", f"{rows.known['class']} AS {predicted}"]
+    # As integers: BigQuery parts windows by no floats.
+    actual_class, predicted_class = (dialect.cast(rows.known[name], "int64") for name in ("label", "class"))
+    columns = [f"{actual_class} AS {actual}", f"{predicted_class} AS {predicted}"]
     columns.append(f"{rows.known['weight']} AS {weight}")
     query = f"SELECT {', '.join([*rows.by, *columns])}\n{stages.source()}\n"
     stages.reduce(f"{query}WHERE {_counted(rows)}", [*rows.by, actual, predicted, weight], [])
@@ -750,7 +762,7 @@ def _confusion(table: LabelledTable, rows: Rows) -> str:
 
     def shown_class(number: str) -> str:
         whens = " ".join(f"WHEN {k} THEN {label}" for k, label in enumerate(labels))
-        return f"CASE {dialect.cast(number, 'int64')} {whens} END" if labels else dialect.cast(number, "int64")
+        return f"CASE {number} {whens} END" if labels else number
 
     share = f"{summed} / {rows.over(f'SUM({summed})', actual)}"
     texts = [shown_class(actual), shown_class(predicted), summed, share]
@@ -857,16 +869,16 @@ def _compared(first: Rows, second: Rows, by: Sequence[str], pairs: Sequence[tupl
     dialect, stages = first.dialect, first.stages
     numbers = {name: dialect.number(value) for name, value in {"zero": 0.0, "one": 1.0, "two": 2.0}.items()}
     zero, weight = numbers["zero"], first.known["weight"]
-    first.is_valid = " AND ".join(filter(None, [first.is_valid, second.is_valid]))
-    total = first.over(f"SUM({first.if_known(weight)})")
-    aggregates = {**first.counts(), "n": f"COUNT({first.if_known(f'NULLIF({weight}, {zero})')})",
-                  "weight": f"SUM({first.if_known(weight)})"}  # fmt: skip
+    first.is_valid = second.is_valid = f"{first.is_valid} AND {second.is_valid}"
+    total = first.over(f"SUM({first.if_valid(weight)})")
+    aggregates = {**first.counts(), "n": f"COUNT({first.if_valid(f'NULLIF({weight}, {zero})')})",
+                  "weight": f"SUM({first.if_valid(weight)})"}  # fmt: skip
     for number, pair in enumerate(pairs):
         terms = {}
         for key, rows, metric in zip("ab", (first, second), pair, strict=True):
             before = dict(rows.known)
             rows.define_terms(metric.terms)
-            terms[key] = rows.if_known(rows.sql(metric.parts[0]["aggregate_0"][1]))
+            terms[key] = rows.if_valid(rows.sql(metric.parts[0]["aggregate_0"][1]))
             rows.known = before
         losses = stages.name(terms)
         means = stages.name({

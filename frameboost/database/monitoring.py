@@ -334,7 +334,7 @@ def _of_labels(
         lower, upper, label, weight = (rows.known[name] for name in (*ENDS, "label", "weight"))
         zero = rows.dialect.number(0.0)
         held = f"CASE WHEN {lower} <= {label} AND {label} <= {upper} THEN {weight} ELSE {zero} END"
-        columns = rows.columns_of({"held": rows.if_known(held), "weight": rows.if_known(weight)})
+        columns = rows.columns_of({"held": rows.if_valid(held), "weight": rows.if_valid(weight)})
         sums = {name: f"SUM({column})" for name, column in columns.items()}
         share = Measure("coverage", sums, lambda named, rows: f"{named['held']} / NULLIF({named['weight']}, {zero})")
         found.append((("coverage", "interval"), share))

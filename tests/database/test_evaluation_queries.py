@@ -133,19 +133,23 @@ def test_every_metric_by_name_and_of_ones_own(warehouse):
 def test_rows_without_a_label_are_counted_and_wrong_ones_make_no_metric(warehouse):
     holed = rows().with_columns(
         label=pl.when(pl.int_range(pl.len()) % 3 > 0).then("label"),
-        who=pl.when(pl.int_range(pl.len()) % 3 > 0).then(pl.lit("known")).otherwise(pl.lit("none yet")),
+        place=pl.when(pl.int_range(pl.len()) % 3 > 0).then(pl.lit("known")).otherwise(pl.lit("none yet")),
     )
     model = fb.fit(rows(), "label", features=["x", "z"], n_estimators=2)
     database, n = model.database(warehouse.name), rows().height // 3
     fill(warehouse, holed)
     expected = [(metric, value) for metric, value in model.evaluate(holed.drop_nulls("label"), "label").metrics.rows()]
     unknown = [("none yet", 0, n, 0, name, math.nan) for name, _ in expected]
-    found = [tuple(row) for row in warehouse.rows(database.evaluate_query("t", "label", by="who"))]
+    found = [tuple(row) for row in warehouse.rows(database.evaluate_query("t", "label", by="place"))]
     assert_about(found, [*(("known", 2 * n, 0, 0, *each) for each in expected), *unknown])
     empty = [tuple(row) for row in warehouse.rows(database.evaluate_query("t", "label", where="1 = 0"))]
     assert empty == [(0, 0, 0, name, None) for name, _ in expected]
-    assert warehouse.rows(database.evaluate_query("t", "label", by="who", where="1 = 0")) in ([], ())
+    assert warehouse.rows(database.evaluate_query("t", "label", by="place", where="1 = 0")) in ([], ())
     first = pl.int_range(pl.len()) == 0
+    fill(warehouse, rows().with_columns(offset=pl.when(~first).then("offset")))
+    found = warehouse.rows(model_of("count:poisson").database(warehouse.name).evaluate_query("t", "count"))
+    assert {tuple(row[:3]) for row in found} == {(rows().height, 0, 1)}
+    assert {row[4] for row in found} == {None}
     wrong = [
         {"label": pl.when(first).then(pl.lit("YES")).otherwise("label")},
         {"w": pl.when(first).then(-1.0).otherwise("w")},
