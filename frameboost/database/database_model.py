@@ -696,7 +696,8 @@ class DatabaseModel:
             1 for reasons that raise the margin only, -1 for those that lower it: a row with fewer than ``top`` has NULL
             in the others. By default both.
         texts
-            Texts of reasons by feature; other features have their names.
+            Texts of reasons by feature; other features have their names. Features of one text are one reason, whose
+            contribution is the sum of theirs.
 
         Raises
         ------

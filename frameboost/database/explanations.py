@@ -220,15 +220,25 @@ class _Query:
         values = {column.feature.name: sums.get(i, zero) for i, column in enumerate(self.columns)}
         return stages.select({**values, BIAS: mean}, self.destination.into(self.dialect))
 
+    def _by_text(self, sums: Mapping[int, str]) -> tuple[dict[int, str], dict[int, str]]:
+        """Return the sum of contributions of all features of a text, and the text, by the first of these features."""
+        texts, first = self.options.texts or {}, dict[str, int]()
+        of_text: dict[int, list[str]] = {}
+        for i, column in enumerate(self.columns):
+            number = first.setdefault(texts.get(column.feature.name, column.feature.name), i)
+            if i in sums:
+                of_text.setdefault(number, []).append(sums[i])
+        return {i: self.dialect.sum(of_one) for i, of_one in of_text.items()}, {i: text for text, i in first.items()}
+
     def _reasons(self, stages: Stages, top: int, sums: Mapping[int, str]) -> str:
         """Return a SELECT with the ``top`` largest contributions and their features.
 
-        Each row becomes one row a feature; a window ranks these, and the first ones are pivoted back into columns. Up
-        to the window, which no optimizer merges, each contribution is named once. If later SELECTs compared the
-        contributions with each other instead, a database that substitutes expressions for names would multiply them.
+        Each row becomes one row a text of features; a window ranks these, and the first ones are pivoted back into
+        columns. Up to the window, which no optimizer merges, each contribution is named once. If later SELECTs compared
+        these with each other instead, a database that substitutes expressions for names would multiply them.
         """
-        dialect, sign, texts = self.dialect, self.options.sign, self.options.texts or {}
-        keep = stages.keep or []
+        dialect, sign, keep = self.dialect, self.options.sign, stages.keep or []
+        sums, texts = self._by_text(sums)
         row, number, feature, contribution, rank = stages.reserve(5)
         values = dict(zip(sums, stages.reserve(len(sums)), strict=True))
         worked_out = [
@@ -237,8 +247,7 @@ class _Query:
         ]
         stages.check(len(keep) + len(worked_out))
         stages.reduce(f"SELECT {', '.join([*keep, *worked_out])}\n{stages.source()}", keep, [*values.values(), row])
-        names = [column.feature.name for column in self.columns]
-        rows = [[str(i), dialect.string(texts.get(name, name))] for i, name in enumerate(names)]
+        rows = [[str(i), dialect.string(text)] for i, text in texts.items()]
         value = dialect.number(0.0)
         if values:
             whens = " ".join(f"WHEN {i} THEN {ROW}.{name}" for i, name in values.items())
