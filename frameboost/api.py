@@ -16,6 +16,7 @@ from frameboost.checks.arguments import checked, when_call_returns
 from frameboost.checks.messages import shown
 from frameboost.data.fingerprints import hash_of_query
 from frameboost.data.sources import Source
+from frameboost.database.sql_budget import SqlBudget
 from frameboost.engines.choose import open_engine
 from frameboost.engines.contract import Engine, EngineRequest, Rows
 from frameboost.engines.dask.cluster import Dask
@@ -85,6 +86,7 @@ def fit(
     cuts: Mapping[str, Iterable[Any]] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10,
+    max_sql: str | int | None = None,
     verbose: bool | None = None,
     **parameters: Unpack[TrainingParameters],
 ) -> Model:
@@ -182,6 +184,11 @@ def fit(
         model. More ``n_estimators`` add rounds. The file is kept; delete it to start anew. (``docs/guide.md``)
     checkpoint_every : int, default 10
         The number of rounds from one write of the checkpoint to the next.
+    max_sql : str or int, optional
+        The most SQL that the model may be: the name of a database (``"snowflake"``), whose limits of a query hold, or
+        bytes of one query in standard SQL (views may have less; ``docs/dialects.md``). The model has the first rounds
+        that fit, and says so where these are not all, with what that costs by the last metric. It does not go with
+        ``folds``, of which `auto` keeps as many as fit (``fits``).
     verbose : bool, optional
         Whether to show a progress bar for a long fit, and a message when kernels are compiled (once on a machine), both
         on standard error; by default in a terminal and in a notebook, and the message also in logs if it takes over a
@@ -221,6 +228,7 @@ def fit(
     """
     if folds is not None:
         refuse_with_folds(locals())
+    budget = None if max_sql is None else SqlBudget.of("max_sql", max_sql)
     require_numba("fit")
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.checkpoint import Checkpoint
@@ -230,6 +238,8 @@ def fit(
         base_margin=base_margin, exposure=exposure, label_upper_bound=label_upper_bound, group=group, valid=valid,
         folds=folds, time=time, init_model=init_model, engine=engine, shards=shards, cuts=cuts, parameters=parameters,
     )  # fmt: skip
+    if budget is not None:
+        budget.check(planned.features)
     if folds is not None:
         metrics = read_once(eval_metric)
         model = mean_of_folds(partial(train_planned, eval_metric=metrics, verbose=verbose), planned)
@@ -238,8 +248,23 @@ def fit(
             planned, eval_metric=eval_metric, train_metrics=train_metrics, callbacks=callbacks, checkpoint=saved,
             verbose=verbose,
         )  # fmt: skip
-    metadata = replace(model.metadata, query=hash_of_query(data))
-    return Model(replace(model.ensemble, metadata=metadata))
+    ensemble = model.ensemble if budget is None else _within(budget, model)
+    return Model(replace(ensemble, metadata=replace(model.metadata, query=hash_of_query(data))))
+
+
+def _within(budget: SqlBudget, model: Model) -> Ensemble:
+    """Return a model's first rounds that fit into a budget of SQL, with what they cost as its hint."""
+    ensemble, record, n_rounds = model.ensemble, model.ensemble.training, model.n_rounds
+    kept = budget.cut(ensemble)
+    if kept.n_rounds == n_rounds:
+        return ensemble
+    cost = ""
+    if len(record.history.columns) > 1:
+        name = record.history.columns[-1]
+        values = record.history[name][[kept.n_rounds - 1, n_rounds - 1]]
+        cost = f"; {name} is {values[0]:.6g}, and {values[1]:.6g} after all of them"
+    hint = f"{kept.n_rounds:,} of {n_rounds:,} rounds, which fit into {budget.noun}{cost}"
+    return replace(kept, training=replace(kept.training, history=record.history, hint=hint))
 
 
 def train_planned(

@@ -24,6 +24,7 @@ _REFUSED = {
     "init_model": "their mean is not a continuation of it",
     "callbacks": "there are several fits",
     "checkpoint": "there are several fits",
+    "max_sql": "the models of folds are no rounds of one; auto(fits=...) keeps as many as fit",
 }
 
 

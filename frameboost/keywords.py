@@ -177,4 +177,5 @@ class PlanOptions(_Options, total=False):
     callbacks: Sequence[Callback]
     init_model: Model | None
     checkpoint: str | os.PathLike[str] | None
+    max_sql: str | int | None
     verbose: bool | None

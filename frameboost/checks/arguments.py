@@ -200,6 +200,15 @@ def rows(argument: str, value: object) -> None:
         )
 
 
+def bytes_or_database(argument: str, value: object) -> None:
+    """Check the name of a database or a number of bytes."""
+    if not isinstance(value, str) and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise ParameterError(
+            f"{argument} must be the name of a database, such as 'snowflake', or a positive number of bytes, "
+            f"not {shown(value)}"
+        )
+
+
 def number(low: float, high: float) -> Check:
     """Return a check that requires a number from ``low`` to ``high``."""
 
@@ -292,6 +301,8 @@ BY_NAME: Mapping[str, Check] = {
     "cuts": values_by_column,
     "checkpoint": path,
     "checkpoint_every": whole(1),
+    "max_sql": bytes_or_database,
+    "fits": bytes_or_database,
     "verbose": flag,
     "folds": anything,
     "groups": column,

@@ -37,6 +37,9 @@ __all__ = ["add_auto", "add_conform", "add_train"]
 _ADJECTIVES = {"boolean": "Boolean", "number": "numeric"}
 
 
+_BYTES_OR_DATABASE = {"type": lambda text: int(text) if text.isdecimal() else text, "metavar": "DATABASE"}
+
+
 # --- train ------------------------------------------------------------------------------------------------------------
 
 
@@ -48,6 +51,7 @@ def add_train(commands: Commands) -> None:
     add_options(
         parser, fit, "weight", "group", "base_margin", "exposure", "label_upper_bound", "time", "train_metrics",
         "checkpoint_every",
+        max_sql=_BYTES_OR_DATABASE,
         objective={"metavar": "NAME",
                    "help": "the loss, by XGBoost's name (docs/objectives.md); by default what the target's type asks "
                    "for: regression of numbers, classification of Booleans and strings"},
@@ -217,7 +221,7 @@ def add_auto(commands: Commands) -> None:
     _add_target_and_model(parser)
     add_options(
         parser, auto, "time", "groups", "coverage", "seed", quality={"metavar": "{1..5}"},
-        time_limit={"metavar": "SECONDS"},
+        time_limit={"metavar": "SECONDS"}, fits=_BYTES_OR_DATABASE,
         checkpoint={"metavar": "FOLDER", "help": "a folder from which the same command goes on after a crash"},
     )  # fmt: skip
     _add_quiet_and_settings(

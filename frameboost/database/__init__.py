@@ -6,6 +6,7 @@
 - `deployment`: views and tables of models under one lasting name
 - `self_test`: the query by which a database proves its scores
 - `column_check`: the query that compares the columns of a table with those of training
+- `sql_budget`: the size of SQL as a budget of training
 - `drift`: a baseline of training rows, and the query that compares a table with it
 - `evaluation`: metrics, calibration, gain and confusion of a table with labels, and two models on the same rows
 - `monitoring`: measures of a table by window of time, and the statements of a history of them

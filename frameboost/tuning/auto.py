@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import polars as pl
 
@@ -19,6 +19,7 @@ from frameboost.data.held_out import LastRows, fold_parts
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, LocalSource
 from frameboost.database.drift import model_baseline
+from frameboost.database.sql_budget import SqlBudget
 from frameboost.ensemble.averaging import average
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.metadata import Metadata
@@ -27,6 +28,7 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.fold_models import for_several_fits
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.keywords import AutoOptions
+from frameboost.losses.outputs import Interval, has_intervals
 from frameboost.metrics.metric import metrics_of
 from frameboost.model.conformal import rows_needed
 from frameboost.model.model import Model
@@ -58,6 +60,7 @@ _REFUSED = {
     "callbacks": "it trains many models",
     "init_model": "it starts from no model",
     "train_metrics": "it looks at the rows that it holds out",
+    "max_sql": "give it fits, the name of a database",
 }
 
 
@@ -72,6 +75,7 @@ def auto(
     groups: str | None = None,
     coverage: float = 0.9,
     seed: int = 0,
+    fits: str | int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     verbose: bool | None = None,
     **options: Unpack[AutoOptions],
@@ -105,6 +109,11 @@ def auto(
         none where these are fewer than the coverage takes, 9 for 0.9.
     seed : int, default 0
         The seed of the folds and of all random draws in training.
+    fits : str or int, optional
+        A database, such as ``"snowflake"``, in which the model is to be one query, or the bytes that the query may
+        have. The mean is of as many of the trained models as fit, those with the largest weights, or of the first
+        rounds of one. The model says how many, and what that costs on held-out rows. Without ``fits`` a large model
+        is a chain of queries in dbt (`DatabaseModel.to_dbt`), or a table of trees.
     checkpoint : str or path, optional
         A folder for what has been trained so far. A search that was killed goes on from there when it is called again
         with the same data and arguments.
@@ -136,6 +145,7 @@ def auto(
     if time is not None and groups is not None:
         raise ParameterError("groups does not go with time: the rows that are held out are the last ones")
     rows_needed(coverage)  # raises before any work starts
+    budget = None if fits is None else SqlBudget.of("fits", fits)
     arguments = for_several_fits(options)
     require_numba("auto")
     for name, why in _REFUSED.items():
@@ -149,6 +159,8 @@ def auto(
         planned, train = plan_with(planned.data, target, arguments | {"objective": _BINARY})
     features, roles = [feature.name for feature in planned.features], {name: arguments.get(name) for name in _ROLES}
     plan = _plan(quality, arguments, may_have_slopes=_may_have_slopes(planned.objective, target, arguments))
+    if budget is not None:
+        budget.check(planned.features)
     columns = list(dict.fromkeys([*features, *planned.roles.values()]))
     rows = cast("LocalSource", planned.source)
     n_rows = rows.count_rows()
@@ -183,8 +195,17 @@ def auto(
         tell("choosing by held-out rows")
         complete = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
         margins = HeldOutMargins(folds, complete, target, metric, {k: v for k, v in roles.items() if v is not None})
-        ensemble, values, weights = _joined(search, complete, margins, None if time is None else rows)
-        interval = margins.interval(list(weights.values()), coverage)
+        parts, values = _parts(search, complete, margins, None if time is None else rows)
+        note, is_cut = "", False
+        if budget is not None:
+            parts, note, is_cut = _within(
+                budget, parts, planned.labels, lambda some: margins.shown_error([*_weights(some, values).values()])
+            )
+        ensemble, weights = average(*_columns(parts)), _weights(parts, values)
+        if is_cut:
+            interval = _interval_of_rounds(complete, parts[0], folds, target, coverage)
+        else:
+            interval = margins.interval(list(weights.values()), coverage)
     board = _leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
     hint = f"target {shown(target)} is 0 or 1, taken for two classes; objective='reg:squarederror' predicts a number"
     joins = recorded_joins(planned.data, ensemble.read_names)
@@ -192,7 +213,7 @@ def auto(
     ensemble = replace(ensemble, labels=planned.labels, interval=interval, joins=joins, metadata=metadata)
     some = rows.to_frame(ensemble.read_names).gather_every(max(1, n_rows // _ROWS_OF_BASELINE))
     ensemble = replace(ensemble, baseline=model_baseline(Predictor(ensemble), some.collect(), 10))
-    return Model(ensemble, leaderboard=board, hint=hint if is_assumed else "")
+    return Model(ensemble, leaderboard=board, hint="\n".join(filter(None, [hint if is_assumed else "", note])))
 
 
 # --- before the search ------------------------------------------------------------------------------------------------
@@ -247,26 +268,83 @@ def _last_fold(source: LocalSource, time: str, group: str | None, columns: Seque
 # --- the search, and after it -----------------------------------------------------------------------------------------
 
 
-def _joined(
+class _Part(NamedTuple):
+    """A trained model, its weight in the mean, and the name of its trial."""
+
+    ensemble: Ensemble
+    weight: float
+    trial: str
+
+
+def _parts(
     search: Trials, trials: Sequence[Trial], margins: HeldOutMargins, all_rows: Any | None
-) -> tuple[Ensemble, dict[str, float], dict[str, float]]:
-    """Return the mean of the trials' models, and the metric and the weight of each trial by its name.
+) -> tuple[list[_Part], dict[str, float]]:
+    """Return the models that the mean is of, and the metric of each trial by its name.
 
     ``all_rows`` is what to train on with the chosen settings; None if the models of the folds have seen all rows.
     """
     weights, errors = blend(margins), margins.alone
-    parts: list[tuple[Ensemble, float]] = []
+    parts = []
     for trial, weight in zip(trials, weights, strict=True):
         if weight > 0:
             models = list(trial.models.values()) if all_rows is None else [search.on_all_rows(trial, all_rows)]
-            parts += [(model.ensemble, weight / len(models)) for model in models]
+            parts += [_Part(model.ensemble, weight / len(models), trial.recipe.name) for model in models]
     names, sign = [trial.recipe.name for trial in trials], -1.0 if margins.maximize else 1.0
-    ensemble = average([part for part, _ in parts], [weight for _, weight in parts])
-    return (
-        ensemble,
-        {name: sign * error for name, error in zip(names, errors, strict=True)},
-        dict(zip(names, weights, strict=True)),
-    )
+    return parts, {name: sign * error for name, error in zip(names, errors, strict=True)}
+
+
+def _within(
+    budget: SqlBudget, parts: Sequence[_Part], labels: Labels, error: Callable[[Sequence[_Part]], float]
+) -> tuple[list[_Part], str, bool]:
+    """Return the models whose mean fits into a budget of SQL, what that costs, and whether one was cut to fit.
+
+    ``error`` is that on held-out rows, of which each is scored by one model of each trial.
+    """
+    ordered = sorted(parts, key=lambda part: -part.weight)
+
+    def mean_of(n: int) -> Ensemble:
+        return replace(average(*_columns(ordered[:n])), labels=labels)
+
+    n_kept = budget.most(len(ordered), mean_of)
+    if n_kept == len(ordered):
+        return list(parts), "", False
+    if n_kept:
+        kept = ordered[:n_kept]
+        values, text = (error(kept), error(parts)), f"the mean of {n_kept} of {len(parts)} trained models"
+    else:
+        first = ordered[0].ensemble
+        cut = budget.cut(first)
+        kept, text = [ordered[0]._replace(ensemble=cut)], f"{cut.n_rounds:,} of {first.n_rounds:,} rounds of one model"
+        last = first.training.history.to_series(-1)
+        values = last[cut.n_rounds - 1], last[first.n_rounds - 1]
+    # Of one trial each row is held out by one of its models, so by fewer of them the error is the same.
+    instead = "" if values[0] == values[1] else f", and {values[1]:.5g} of all"
+    cost = f"the error on held-out rows is {values[0]:.5g}{instead}"
+    return kept, f"{text}, as fit into {budget.noun}; {cost}", not n_kept
+
+
+def _interval_of_rounds(
+    trials: Sequence[Trial], part: _Part, folds: Sequence[Fold], target: str | Sequence[str], coverage: float
+) -> Interval | None:
+    """Return the interval of a model that was cut to its first rounds, by the first fold and as many rounds of it."""
+    trial = next(trial for trial in trials if trial.recipe.name == part.trial)
+    fold = next(fold for fold in folds if fold.number in trial.models)
+    rows, model = fold.rows(), trial.models[fold.number]
+    if not has_intervals(model.ensemble.loss) or len(rows) < rows_needed(coverage):
+        return None
+    assert isinstance(target, str)
+    rounds = model[: min(part.ensemble.n_rounds, model.n_rounds)]
+    return rounds.conform(rows, target, coverage=coverage).ensemble.interval
+
+
+def _columns(parts: Sequence[_Part]) -> tuple[list[Ensemble], list[float]]:
+    return [part.ensemble for part in parts], [part.weight for part in parts]
+
+
+def _weights(parts: Sequence[_Part], trials: Iterable[str]) -> dict[str, float]:
+    """Return the weight of each trial in the mean of some of its models."""
+    total = sum(part.weight for part in parts)
+    return {name: sum(part.weight for part in parts if part.trial == name) / total for name in trials}
 
 
 # --- what the data says before the search -----------------------------------------------------------------------------

@@ -96,6 +96,12 @@ class HeldOutMargins:
             return math.nan
         return -mean if self.maximize else mean
 
+    def shown_error(self, weights: Sequence[float]) -> float:
+        """Return the metric of the weighted mean, as the metric has it; of a single trial the mean of its folds'."""
+        several = sum(weight > 0 for weight in weights) > 1
+        error = self.error(weights) if several else self.alone[max(range(len(weights)), key=weights.__getitem__)]
+        return -error if self.maximize else error
+
     def interval(self, weights: Sequence[float], coverage: float) -> Interval | None:
         """Return the interval of the weighted mean of margins (cross-conformal).
 

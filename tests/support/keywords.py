@@ -49,8 +49,8 @@ def text() -> str:
     everything = parameters | named
     no_several = {"valid", "init_model", "callbacks"}
     taken = {
-        "CvOptions": everything.keys() - own(fb.cv) - no_several - {"checkpoint"},
-        "AutoOptions": everything.keys() - own(fb.auto) - no_several - {"folds", "train_metrics"},
+        "CvOptions": everything.keys() - own(fb.cv) - no_several - {"checkpoint", "max_sql"},
+        "AutoOptions": everything.keys() - own(fb.auto) - no_several - {"folds", "train_metrics", "max_sql"},
         "PlanOptions": everything.keys(),
     }
     common = set.intersection(*map(set, taken.values()))

@@ -1,0 +1,104 @@
+"""The size of a model's SQL as a budget of training: how many models of a mean, or rounds, a database takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+
+from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.compile.sql.conditions import find_columns
+from frameboost.compile.sql.forms import Destination, QueryOptions
+from frameboost.database.database_model import database_model
+from frameboost.dialects.built_in import DIALECTS, get_dialect
+from frameboost.dialects.dialect import Dialect, Limits
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.errors import ParameterError
+from frameboost.schema.types import Feature
+
+__all__ = ["SqlBudget"]
+
+# The part of each limit that is left for names of tables and of columns that a query returns besides.
+_ROOM = 1 / 32
+# The limits that trees count for.
+_OF_TREES = ("text", "elements", "terms")
+
+
+@dataclass(frozen=True)
+class SqlBudget:
+    """The most SQL that a model may be: what one query may be in a database, or a number of bytes.
+
+    Attributes
+    ----------
+    argument
+        The name of the argument, for messages.
+    dialect
+        The database, with its limits.
+    noun
+        What the model has to fit into.
+    """
+
+    argument: str
+    dialect: Dialect
+    noun: str
+
+    @classmethod
+    def of(cls, argument: str, value: str | int) -> SqlBudget:
+        """Return the budget of a database, or of so many bytes in standard SQL.
+
+        Raises
+        ------
+        ParameterError
+            If there is no such database.
+        """
+        if isinstance(value, str) and value not in DIALECTS:
+            raise ParameterError(
+                f"{argument} must be one of {listed(DIALECTS, None)}, or a number of bytes, not {shown(value)}"
+                f"{did_you_mean(value, DIALECTS)}"
+            )
+        if isinstance(value, str):
+            dialect, noun = get_dialect(value), f"a query of {value}"
+            known = {field.name: getattr(dialect.limits, field.name) for field in fields(Limits)}
+            limits = {name: int(most * (1 - _ROOM)) for name in _OF_TREES if (most := known[name]) is not None}
+        else:
+            dialect, noun = get_dialect("postgres"), f"{value:,} bytes of SQL"
+            limits = {"text": int(value)}
+        return cls(argument, replace(dialect, limits=replace(dialect.limits, **limits)), noun)
+
+    def check(self, features: Sequence[Feature]) -> None:
+        """Raise `ParameterError` if the database has no columns of these names or types."""
+        try:
+            find_columns(features, self.dialect)
+        except ParameterError as error:
+            raise ParameterError(f"{self.argument}={shown(self.dialect.name)}: {error}") from error
+
+    def excess(self, ensemble: Ensemble) -> str:
+        """Return why a model does not fit, with the numbers; nothing if it does."""
+        database = replace(database_model(ensemble, self.dialect.name), dialect=self.dialect)
+        database = replace(database, columns=tuple(replace(c, dialect=self.dialect) for c in database.columns))
+        return database._scoring(Destination(), "t", QueryOptions(keep=[])).fitting()[1]
+
+    def most(self, n: int, made: Callable[[int], Ensemble]) -> int:
+        """Return the largest of the numbers 1 to ``n`` for which what is made of it fits; 0 if none does."""
+        if not self.excess(made(n)):
+            return n
+        low, high = 0, n  # what fits, and what does not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.excess(made(middle)) else (middle, high)
+        return low
+
+    def cut(self, ensemble: Ensemble) -> Ensemble:
+        """Return an ensemble with as many first rounds as fit.
+
+        Raises
+        ------
+        ParameterError
+            If the first round alone does not.
+        """
+        n_rounds = self.most(ensemble.n_rounds, lambda n: ensemble.rounds(0, n))
+        if not n_rounds:
+            raise ParameterError(
+                f"{self.argument}: not even the trees of one round fit into {self.noun}; give smaller trees, such as "
+                "max_depth=3"
+            )
+        return ensemble.rounds(0, n_rounds)
