@@ -106,13 +106,15 @@ class _Nodes:
         numbers = {column.feature.name: number for number, column in enumerate(columns)}
         of_feature = [numbers.get(feature.name, LEAF) for feature in ensemble.features]
         thresholds: list[set[Physical]] = [set() for _ in columns]
-        every = [(tree, node) for tree in ensemble.trees for node in range(len(tree))]
+        # Without those of margins that the output does not use, which may read other columns.
+        trees = [tree for tree in ensemble.trees if LEAF not in {of_feature[f] for f in tree.used_features()}]
+        every = [(tree, node) for tree in trees for node in range(len(tree))]
         for tree, node in every:
             if (threshold := tree.threshold[node]) is not None:
                 thresholds[of_feature[tree.feature[node]]].add(threshold)
         self.values = [_values_of(column, of_column) for column, of_column in zip(columns, thresholds, strict=True)]
         self.n_present = np.array([values.first_missing for values in self.values] or [0])
-        sizes = [len(tree) for tree in ensemble.trees]
+        sizes = [len(tree) for tree in trees]
         self.roots = np.cumsum([0, *sizes])[:-1]
         starts = np.repeat(self.roots, sizes)
         n = len(every)

@@ -255,3 +255,17 @@ def test_the_command_proves_a_model_in_a_file(tmp_path, capsys):
     assert main(["prove", str(path), "--dialect", "postgres", "--table", "s.trips", "-o", str(tmp_path / "q.sql")]) == 0
     assert (tmp_path / "q.sql").read_text() == model.database("postgres").self_test_query("s.trips") + "\n"
     assert main(["prove", str(path), "--dialect", "postgres", "--table", "trips", "--run", str(path)]) == 2
+
+
+def test_columns_that_only_unused_margins_read_are_not_tested():
+    """The mean of a normal distribution, whose spread alone depends on the kind."""
+    noise = pl.Series(np.random.default_rng(1).normal(size=400))
+    frame = pl.DataFrame({"kind": ["a", "b"] * 200, "x": [0.0, 0.0, 1.0, 1.0] * 100})
+    frame = frame.with_columns(
+        y=pl.col("x") * 5 + pl.lit(noise) * pl.when(pl.col("kind") == "a").then(3).otherwise(0.1)
+    )
+    model = fb.fit(frame, "y", objective="dist:normal", n_estimators=3, max_depth=1)
+    con = duckdb.connect()
+    con.register("rows", frame)
+    for output in ("mean", "distribution"):
+        assert con.execute(model.database().self_test_query("rows", output=output)).fetchall() == []
