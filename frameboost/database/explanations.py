@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, TypedDict
 
-from frameboost.checks.messages import did_you_mean, shown
+from frameboost.checks.messages import shown
 from frameboost.compile.sql.case import TreeWriter
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.forms import Destination, exceeded_limit, filled_columns
@@ -25,8 +25,8 @@ from frameboost.compile.sql.sql_model import OffsetColumn
 from frameboost.compile.sql.stages import ROW, Stages, TableSource, TooLargeError, grouped
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
-from frameboost.expressions.grid import bit_step
 from frameboost.prediction.contributions import BIAS, check_bias
+from frameboost.prediction.reasons import check_no_reasons, check_reasons, rounding_shift
 from frameboost.trees.node_means import LeafSlopes, leaf_slopes, means_on_grid
 from frameboost.trees.tree import LEAF, LinearLeaf, Tree
 
@@ -41,8 +41,6 @@ _DIFFERENCE = (
 _ORDER, _COMPARED = {1: "DESC", -1: "ASC"}, {1: ">", -1: "<"}
 # What nests, and what is in quotes; levels of a parser around an expression.
 _NESTED, _AROUND = re.compile(r"""[()]|\bCASE\b|\bEND\b|'(?:[^'\\]|\\.|'')*'|"[^"]*"|`[^`]*`|\[[^]]*\]"""), 5
-# Bits of a sum of Shapley values, by which they are compared: rounding errors are smaller, so equal ones stay equal.
-_COMPARED_BITS, _MANTISSA = 44, 52
 
 
 @dataclass(frozen=True)
@@ -110,38 +108,13 @@ def _check(options: ExplanationOptions, columns: Sequence[FeatureColumn]) -> Non
     features, top = [column.feature for column in columns], options.top
     if not (isinstance(options.approx, bool) or options.approx == "auto"):
         raise ParameterError(f"approx must be True, False or 'auto', not {shown(options.approx)}")
-    for name, value in (("sign", options.sign), ("texts", options.texts)):
-        if top is None and value is not None:
-            raise ParameterError(f"{name} is for reasons; pass top too, the number of reasons a row")
+    check_no_reasons(top, options.sign, options.texts)
     if top is None:
         check_bias(features, ignore_case=True)
         _check_distinct([*options.keep, *(feature.name for feature in features), BIAS])
         return
-    if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(features):
-        raise ParameterError(
-            f"top must be an integer from 1 to {len(features)}, the number of features, not {shown(top)}"
-        )
-    if options.sign is not None and (isinstance(options.sign, bool) or options.sign not in (-1, 1)):
-        raise ParameterError(
-            "sign must be 1, for reasons that raise the margin only, -1, for those that lower it, or None, not "
-            f"{shown(options.sign)}"
-        )
-    _check_texts(options.texts, [feature.name for feature in features])
+    check_reasons(top, options.sign, options.texts, [feature.name for feature in features])
     _check_distinct([*options.keep, *(f"{name}_{k}" for k in range(1, top + 1) for name in ("reason", "contribution"))])
-
-
-def _check_texts(texts: object, names: Sequence[str]) -> None:
-    if texts is None:
-        return
-    if not isinstance(texts, Mapping):
-        raise ParameterError(f"texts must be a dict of texts by feature, not {shown(texts)}")
-    for name, text in texts.items():
-        if name not in names:
-            raise ParameterError(
-                f"texts names {shown(name)}, which is no feature of the model{did_you_mean(name, names)}"
-            )
-        if not isinstance(text, str):
-            raise ParameterError(f"texts must give feature {shown(name)} a string, not {shown(text)}")
 
 
 def _check_distinct(names: Sequence[str]) -> None:
@@ -310,17 +283,15 @@ def _shapley_values(
     """
     writer = _writer(trees, columns, stages)
     sums, dialect = shapley_sums(trees, writer, stages), writer.dialect
-    largest = sum(max(tree.value) - min(tree.value) for tree in trees)
     for tree in trees:
         if slopes := leaf_slopes(tree):
-            largest += max(leaf.largest() for leaf in slopes.values())
             for feature in sorted({term.feature for leaf in slopes.values() for term in leaf.terms}):
                 of_feature = _steps(tree, [0.0] * len(tree), slopes, feature)
                 sums.setdefault(feature, []).append(writer.tree(of_feature))
     values = {feature: dialect.sum(texts) for feature, texts in sorted(sums.items())}
-    if not round_them or not largest:
+    if not round_them or not (rounding := rounding_shift(trees)):
         return values
-    shift = dialect.number(1.5 * 2.0**_MANTISSA * bit_step(largest, _COMPARED_BITS))
+    shift = dialect.number(rounding)
     return {feature: f"(({value} + {shift}) - {shift})" for feature, value in values.items()}
 
 

@@ -38,6 +38,7 @@ from frameboost.model.summaries import html_summary, importance_frame, summary, 
 from frameboost.prediction.contributions import contribution_frame, interaction_frame, shap_explanation
 from frameboost.prediction.dependence import partial_dependence_frame
 from frameboost.prediction.predictor import Predictor
+from frameboost.prediction.reasons import check_no_reasons, reason_frame
 from frameboost.runtime.workers import require_numba
 
 __all__ = ["REPORT_WRITERS", "Model", "predictor_of"]
@@ -693,6 +694,9 @@ class Model:
         interactions: bool = False,
         output: int | str | None = None,
         form: Literal["frame"] = "frame",
+        top: int | None = None,
+        sign: Literal[-1, 1] | None = None,
+        texts: Mapping[str, str] | None = None,
     ) -> pl.DataFrame: ...
 
     @overload
@@ -709,6 +713,9 @@ class Model:
         interactions: bool = False,
         output: int | str | None = None,
         form: Literal["frame", "shap"] = "frame",
+        top: int | None = None,
+        sign: Literal[-1, 1] | None = None,
+        texts: Mapping[str, str] | None = None,
     ) -> Any:
         """Return the contribution of each feature to the margin of each row.
 
@@ -733,6 +740,8 @@ class Model:
         form
             ``"shap"`` for the ``Explanation`` that the plots of the package SHAP take (``pip install
             'frameboost[shap]'``), with the features' values as its data.
+        top, sign, texts
+            The largest contributions of each row only, as reasons: what `DatabaseModel.explain_query` returns.
 
         Returns
         -------
@@ -749,13 +758,15 @@ class Model:
             ``output`` after the row if there are several; for each row all pairs in the model's order, then ``"bias"``
             with itself. The values of a row sum to its margin, those of a row and a feature to its Shapley value.
 
+            With ``top``: ``reason_1`` (String), ``contribution_1`` (Float64), ... up to ``top``.
+
         Raises
         ------
         DataError
             As `predict`.
         ParameterError
             If a feature is itself named ``"bias"``; if both ``approx`` and ``interactions`` are passed, or both
-            ``interactions`` and ``form="shap"``; if SHAP is not installed.
+            ``interactions`` and ``form="shap"``, or ``top`` with one of the two; if SHAP is not installed.
 
         Examples
         --------
@@ -768,7 +779,15 @@ class Model:
         [(-2.0, -2.0, 4.0), (-2.0, 2.0, 4.0), (2.0, -2.0, 4.0), (2.0, 2.0, 4.0)]
         >>> model.explain(df.tail(1), interactions=True).rows()
         [(0, 'x', 'x', 2.0), (0, 'x', 'z', 0.0), (0, 'z', 'x', 0.0), (0, 'z', 'z', 2.0), (0, 'bias', 'bias', 4.0)]
+        >>> model.explain(df, top=1, sign=-1, texts={"x": "Few items"}).rows()
+        [('Few items', -2.0), ('Few items', -2.0), ('z', -2.0), (None, None)]
         """
+        check_no_reasons(top, sign, texts)
+        if top is not None:
+            if interactions or form == "shap":
+                other = "interactions" if interactions else "form='shap'"
+                raise ParameterError(f"top does not go with {other}")
+            return reason_frame(self._ensemble, data, output, top, sign, texts, approx=approx)
         if interactions and approx:
             raise ParameterError("approx does not go with interactions, which are shares of Shapley values")
         if form == "shap":

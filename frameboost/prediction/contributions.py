@@ -23,7 +23,9 @@ from frameboost.schema.types import Feature, FeatureType, column
 if TYPE_CHECKING:
     from frameboost.compile.arrays.contributions import Contributions
 
-__all__ = ["BIAS", "check_bias", "contribution_frame", "interaction_frame", "shap_explanation"]
+__all__ = [
+    "BIAS", "check_bias", "contribution_frame", "contribution_values", "interaction_frame", "shap_explanation",
+]  # fmt: skip
 
 BIAS = "bias"
 
@@ -47,6 +49,14 @@ def contribution_frame(ensemble: Ensemble, data: Any, output: int | str | None, 
         "feature": pl.Series(names * (n_rows * n_outputs), dtype=pl.String),
         "value": pl.Series(np.stack(contributions, axis=1).ravel(), nan_to_null=ensemble.offset is not None),
     })  # fmt: skip
+
+
+def contribution_values(
+    ensemble: Ensemble, data: Any, output: int | str | None, *, approx: bool
+) -> npt.NDArray[np.float64]:
+    """Return the contributions of the features to one margin, (rows, features)."""
+    source, types, [number] = _read(ensemble, data, ensemble.margin_number(output))
+    return _contributions(ensemble, source, types, number, approx=approx)[:, :-1]
 
 
 def interaction_frame(ensemble: Ensemble, data: Any, output: int | str | None) -> pl.DataFrame:

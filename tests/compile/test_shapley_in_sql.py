@@ -137,6 +137,16 @@ def test_reasons_have_a_sign_texts_and_a_condition(name):
         query = database.explain_query("t", keep=["id"], top=3, sign=sign, texts=texts, approx=approx)
         found = found_in(warehouse, query)
         assert_reasons(found, expected)
+        in_python = model.explain(frame, top=3, sign=sign, texts=texts, approx=approx)
+        assert in_python.columns == [
+            "reason_1",
+            "contribution_1",
+            "reason_2",
+            "contribution_2",
+            "reason_3",
+            "contribution_3",
+        ]
+        assert_reasons(in_python.rows(), expected)
     assert any(None in row for row in found)
     chosen = [i for i, value in enumerate(held["x1"]) if value is not None and value >= 0]
     query = database.explain_query("t", keep=["id"], top=1, where={"x1": (0, None)})
@@ -156,8 +166,10 @@ def test_of_equal_contributions_the_first_feature_comes_first(name):
     warehouse.fill_features("t", model, {f.name: random_values(f.type, 30, rng) for f in features} | {"x0": [1.0] * 30})
     warehouse.fill("t", {f.name: (f.type, [1.0, -1.0]) for f in features})
     found = found_in(warehouse, model.database(name).explain_query("t", keep=["id"], top=3))
-    assert [row[::2] for row in found] == [("x0", "x1", "x2")] * 2
-    assert [len(set(row[1::2])) for row in found] == [1, 1]
+    in_python = model.explain(pl.DataFrame({f.name: [1.0, -1.0] for f in features}), top=3).rows()
+    for rows in (found, in_python):
+        assert [row[::2] for row in rows] == [("x0", "x1", "x2")] * 2
+        assert [len(set(row[1::2])) for row in rows] == [1, 1]
 
 
 # --- what does not fit ------------------------------------------------------------------------------------------------
@@ -234,9 +246,26 @@ def chain(levels: int):
     ],
 )  # fmt: skip
 def test_invalid_options_are_refused(options, said):
-    model, _ = several(4)
+    model, columns = several(4)
+    if "where" not in options:
+        with pytest.raises(fb.ParameterError) as error:
+            model.explain(frame_of(model, columns), **options)
+        assert str(error.value) == said.replace(", False or 'auto'", " or False")
     for method in ("explain_query", "explain_view_sql", "explain_table_sql"):
         target = () if method == "explain_query" else ("r",)
         with pytest.raises(fb.ParameterError) as error:
             getattr(model.database("postgres"), method)(*target, "t", **options)
         assert str(error.value) == said
+
+
+def test_reasons_are_of_one_output_and_not_of_pairs():
+    model, columns = several(4)
+    frame = frame_of(model, columns)
+    with pytest.raises(fb.ParameterError, match="top does not go with interactions"):
+        model.explain(frame, top=1, interactions=True)
+    with pytest.raises(fb.ParameterError, match="top does not go with form='shap'"):
+        model.explain(frame, top=1, form="shap")
+    one_text = model.explain(frame, top=2, texts=dict.fromkeys(model.features, "all"))
+    assert one_text.drop("contribution_1").rows() == [("all", None, None)] * len(frame)
+    assert_close(one_text["contribution_1"], model.explain(frame).drop("bias").sum_horizontal())
+    assert model.explain(frame[:0], top=2).schema == one_text.schema
