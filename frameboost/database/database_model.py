@@ -1023,8 +1023,9 @@ class DatabaseModel:
         targets = [target] if isinstance(target, str) else list(target or ())
         several = {f"label_{k}": name for k, name in enumerate(targets)}
         roles = {"label": targets[0]} if len(targets) == 1 else several
+        more = {"weight": weight, "upper": label_upper_bound}
         if targets:
-            roles |= {role: name for role, name in {"weight": weight, "upper": label_upper_bound}.items() if name}
+            roles |= {role: name for role, name in more.items() if name is not None}
         else:
             roles = {}
 
@@ -1058,18 +1059,14 @@ class DatabaseModel:
         The rows are scored once. Each measure is a row: ``window_start`` (with ``time``), the columns of ``by`` as
         text, ``measure``, ``name`` and ``value``:
 
-        =============== ============================ ===================================================================
-        ``measure``     ``name``                     ``value``
-        =============== ============================ ===================================================================
-        ``rows``        ``all``                      the number of rows
-        ``rows``        ``labelled``, ``invalid``    of these with a label, and with one that `evaluate_query` counts so
-        ``missing``     a feature                    the share of rows in which it is missing
-        ``unseen``      a feature of categories      the share of rows with a category that training had not
-        ``drift``       a feature                    the population stability index, as in `drift_query`
-        ``score_drift`` ``prediction``               the same of the predictions, of several ``prediction_0`` and so on
-        ``coverage``    ``interval``                 the share of labels in the model's prediction intervals
-        ``metric``      a metric                     its value, as in `evaluate_query`
-        =============== ============================ ===================================================================
+        - ``rows``: the number of rows (name ``all``), of those with a label (``labelled``), and of those of them that
+          `evaluate_query` calls ``invalid``
+        - ``missing``: by feature, the share of rows in which it is missing
+        - ``unseen``: by categorical feature, the share of rows with a category that training had not
+        - ``drift``: by feature, the population stability index, as in `drift_query`
+        - ``score_drift``: the index of the predictions (name ``prediction``, of several ``prediction_0`` and so on)
+        - ``coverage``: the share of labels in the model's prediction intervals (name ``interval``)
+        - ``metric``: by metric, its value, as in `evaluate_query`
 
         Where there are no rows, ``rows`` is 0, each index is above 4.5 and the shares of missing and of unseen values
         are 1, so that tests for thresholds fail. This is so of a table without rows; of windows and groups without

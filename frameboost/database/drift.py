@@ -190,7 +190,9 @@ def _query_over(
         f"{stages.source('a')}\nCROSS JOIN (\n{listed}\n) {dialect.statements.alias}b",
         [],
     )
-    psi = drift_of_bin(share, before, dialect)
+    low = dialect.number(SMALLEST_SHARE)
+    a, e = (f"CASE WHEN {x} < {low} THEN {low} ELSE {x} END" for x in (share, before))
+    psi = drift_of_bin(a, e, dialect)
     shown = [quote(name) for name in ("feature", "bin", "label", "training_share", "share")]
     number = quote("feature_number")
     if above is not None:  # without ORDER BY, which not every database has in the subquery that a test is
@@ -205,10 +207,8 @@ def _query_over(
 
 
 def drift_of_bin(share: str, before: str, dialect: Dialect) -> str:
-    """Return what a bin adds to the index, of its share now and before."""
-    low = dialect.number(SMALLEST_SHARE)
-    a, e = (f"CASE WHEN {x} < {low} THEN {low} ELSE {x} END" for x in (share, before))
-    return f"({a} - {e}) * {dialect.call('LN', [f'({a}) / ({e})'])}"
+    """Return what a bin adds to the index, of its share now and before, each at least `SMALLEST_SHARE`."""
+    return f"({share} - {before}) * {dialect.call('LN', [f'({share}) / ({before})'])}"
 
 
 def bin_condition(column: FeatureColumn, bin_: DriftBin, every: Sequence[DriftBin], dialect: Dialect) -> str:

@@ -20,7 +20,7 @@ import polars as pl
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.stages import Stages
-from frameboost.database.drift import bin_condition, drift_of_bin
+from frameboost.database.drift import SMALLEST_SHARE, bin_condition, drift_of_bin
 from frameboost.database.evaluation import LabelledTable, Measure, Rows, check_by, long_rows, long_stage
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.baseline import DriftBin, bins_of, score_features
@@ -228,14 +228,24 @@ def _query(watch: Watch, final: Callable[[Rows, _OfAll], str]) -> str:
         measures = _measures(watch, rows, columns, lookup)
         return final(rows, measures)
 
-    return watch.table.scored(keep, end)
+    try:
+        return watch.table.scored(keep, end)
+    except ParameterError as error:
+        advice = "; give the rows of some features of the baseline, or fewer measures"
+        raise ParameterError(f"{error}{advice if _is_of_size(error) else ''}") from error
+
+
+def _is_of_size(error: ParameterError) -> bool:
+    """Whether an error is that a query is more than the database takes."""
+    return "does not fit" in str(error) or "columns, and a SELECT" in str(error)
 
 
 def _measures(watch: Watch, rows: Rows, columns: Sequence[FeatureColumn], lookup: FeatureColumn | None) -> _OfAll:
     """Add the stages of aggregates and of the measures over them; return the arguments of `long_rows`."""
     dialect, stages, wanted = rows.dialect, rows.stages, watch.measures
     count, one, zero = dialect.statements.count[1], dialect.number(1.0), dialect.number(0.0)
-    counts = {"all": dialect.statements.count[0], **rows.counts()}
+    everyone = dialect.statements.count[0]
+    counts = {"all": everyone, "total": f"NULLIF({one} * {everyone}, {zero})", **rows.counts()}
     is_watched = {name: name in wanted for name in MEASURES}
     binned: dict[tuple[str, str], list[tuple[str, DriftBin]]] = {}
 
@@ -265,13 +275,18 @@ def _measures(watch: Watch, rows: Rows, columns: Sequence[FeatureColumn], lookup
     named = rows.aggregated(counts)
     if watch.last is not None:
         named = _with_windows(watch, rows, named)
+    # Shares take the place of the counts of bins, which are many.
+    bins = {key for of_feature in binned.values() for key, _ in of_feature}
+    kept = list(dict.fromkeys(column for name, column in named.items() if name not in bins))
+    part = dict(zip(sorted(bins), stages.reserve(len(bins)), strict=True))
+    low, columns_read = dialect.number(SMALLEST_SHARE), [*rows.by, *kept]
+    for key, name_of_part in part.items():
+        share = f"COALESCE({named[key]} / {named['total']}, {zero})"
+        columns_read.append(f"{dialect.call('GREATEST', [share, low])} AS {name_of_part}")
+    if bins:
+        stages.check(len(columns_read))
+        stages.reduce(f"SELECT {', '.join(columns_read)}\n{stages.source()}", rows.by, [*kept, *part.values()])
     everyone = f"COALESCE({named['all']}, 0)"
-    parts = {
-        key: f"COALESCE({one} * {named[key]} / NULLIF({everyone}, 0), {zero})"
-        for of_feature in binned.values()
-        for key, _ in of_feature
-    }
-    part = stages.name(parts) if parts else {}
     values: dict[tuple[str, str], str] = {}
     if is_watched["rows"]:
         values["rows", "all"] = dialect.cast(everyone, "float64")
@@ -279,9 +294,11 @@ def _measures(watch: Watch, rows: Rows, columns: Sequence[FeatureColumn], lookup
             for label, key in {"labelled": "rows", "invalid": "invalid"}.items():
                 values["rows", label] = dialect.cast(f"COALESCE({named[key]}, 0)", "float64")
     for name, key in shares.items():
-        values[name] = f"COALESCE({one} * {named[key]} / NULLIF({everyone}, 0), {one})"
+        values[name] = f"COALESCE({named[key]} / {named['total']}, {one})"
     for name, of_feature in binned.items():
-        values[name] = dialect.sum([drift_of_bin(part[key], dialect.number(b.share), dialect) for key, b in of_feature])
+        before = (dialect.number(max(bin_.share, SMALLEST_SHARE)) for _, bin_ in of_feature)
+        keys = (key for key, _ in of_feature)
+        values[name] = dialect.sum([drift_of_bin(part[k], e, dialect) for k, e in zip(keys, before, strict=True)])
     labelled = f"{named['rows']} > 0 AND {one} * {named['rows']} >= {dialect.number(watch.least_labelled)} * {everyone}"
     for number, (name, of_labels) in enumerate(measured):
         of_measure = {key: named[f"label {number} {key}"] for key in of_labels.aggregates}
