@@ -1374,6 +1374,8 @@ class DatabaseModel:
         if source == name:
             raise ParameterError(f"name and source are both {shown(name)}, and a dbt model can't read itself")
         chosen = Materialization.checked(materialized, unique_key, where, keep)
+        if materialized == "ephemeral" and contract is not False:
+            raise ParameterError("contract is for what dbt makes in the database, not for materialized='ephemeral'")
         # Placeholders for the relations, which dbt fills in: of the rows, and of the dimensions.
         stand_in = secrets.token_hex(16)
         joined = {secrets.token_hex(16): table for table in (self.star.table_names if self.star else ())}

@@ -182,7 +182,8 @@ class DbtProject:
         return path, merged(path, text, models)
 
     def _describes(self, path: Path, names: Sequence[str]) -> bool:
-        if not any(name in _read_text(path) for name in names):  # to read YAML with its comments takes long
+        named = rf"""\bname["']?\s*:\s*["']?(?:{"|".join(map(re.escape, names))})\b"""
+        if not re.search(named, _read_text(path)):  # to read YAML takes long
             return False
         models = _read_yaml(path).get("models")
         return isinstance(models, list) and any(isinstance(m, Mapping) and m.get("name") in names for m in models)
@@ -264,7 +265,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     """Return the entries of a file."""
     yaml = _yaml()
     try:
-        read = yaml.safe_load(_read_text(path))
+        read = yaml.load(_read_text(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         raise _unreadable(path, error) from None
     if not isinstance(read, dict | None):

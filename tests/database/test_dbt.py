@@ -319,6 +319,10 @@ def test_a_contract_has_the_types_of_all_columns(tmp_path):
         ({"contract": True, "keep": ["id"]}, r"contract needs the type of column 'id', .* contract={'id': 'BIGINT'}, "),
         ({"contract": {"id": "INT"}, "keep": ["id"], "stamp": True}, "contract needs the type of column 'scored_at', "),
         ({"contract": True}, "contract needs keep"),
+        (
+            {"contract": True, "keep": ["x"], "materialized": "ephemeral"},
+            "contract is for what dbt makes in the d",
+        ),
         ({"contract": {"id": "INT", "no": "INT"}, "keep": ["id"]}, "contract has a type of 'no', which keep does not"),
         ({"contract": {"id": 5}, "keep": ["id"]}, "contract must be True or False, or a dict of the types"),
         ({"contract": "id", "keep": ["id"]}, "contract must be True or False, or a dict of the types"),
@@ -473,7 +477,7 @@ TAKEN = {
         "models:\n- {name: other}\n- name: scored", "schema.yml' describes 'scored' already, and dbt takes one desc",
     ),
     "transform/scored.yml": ("models: scored", "has models that is no list of entries"),
-    "transform/other.yml": ("models: [scored", "other.yml can't be read as YAML: while parsing"),
+    "transform/other.yml": ("models: [name: scored", "other.yml can't be read as YAML: while parsing"),
     "dbt_project.yml": ("- name: shop", "dbt_project.yml has no entries by key"),
 }  # fmt: skip
 
