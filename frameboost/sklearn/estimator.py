@@ -236,6 +236,9 @@ class Estimator(BaseEstimator):
         interactions: bool = False,
         output: int | str | None = None,
         form: Literal["frame", "shap"] = "frame",
+        top: int | None = None,
+        sign: Literal[-1, 1] | None = None,
+        texts: Mapping[str, str] | None = None,
     ) -> Any:
         """Return the contribution of each feature to the margin of each row.
 
@@ -243,7 +246,7 @@ class Estimator(BaseEstimator):
         ----------
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
             The rows.
-        approx, interactions, output, form
+        approx, interactions, output, form, top, sign, texts
             As for `Model.explain`; ``form="shap"`` returns the ``Explanation`` that SHAP's plots take.
 
         Returns
@@ -253,8 +256,8 @@ class Estimator(BaseEstimator):
         """
         check_is_fitted(self)
         explain: Callable[..., Any] = self.model_.explain
-        rows = read_whole(self, X)
-        return explain(rows, approx=approx, interactions=interactions, output=output, form=form)
+        how = {"interactions": interactions, "output": output, "form": form, "top": top, "sign": sign, "texts": texts}
+        return explain(read_whole(self, X), approx=approx, **how)
 
     def _score(self, X: Any, output: Literal["mean", "margin"] = "mean") -> FloatArray:
         """Return the model's output for X's rows, as an array that the caller may write to."""

@@ -156,6 +156,8 @@ def test_a_column_of_another_type_is_found_in_eval_set():
 def test_contributions_are_those_of_the_model(X, classifiers):
     for classifier in classifiers:
         assert classifier.explain(X[:5]).equals(classifier.model_.explain(X[:5]))
+        how = {"top": 2, "sign": 1, "output": 0, "texts": {classifier.model_.features[0]: "a text"}}
+        assert classifier.explain(X[:5], **how).equals(classifier.model_.explain(X[:5], **how))
     array, y = numbers()
     regressor = fb.FrameBoostRegressor(**SHAPE).fit(array, y)
     contributions = regressor.explain(array, approx=True)
