@@ -8,7 +8,9 @@
 - `column_check`: the query that compares the columns of a table with those of training
 - `sql_budget`: the size of SQL as a budget of training
 - `drift`: a baseline of training rows, and the query that compares a table with it
-- `evaluation`: metrics, calibration, gain and confusion of a table with labels, and two models on the same rows
+- `labelled_rows`: scored rows with labels as stages of a query, and the aggregates of metrics over them
+- `evaluation`: metrics, calibration, gain and confusion of a table with labels
+- `comparison`: two models on the same rows
 - `monitoring`: measures of a table by window of time, and the statements of a history of them
 - `files`: the comment at the head of SQL files
 - `dbt_files`, `dbt_project`: a model's files in a dbt project, and what the project has already

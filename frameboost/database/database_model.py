@@ -49,6 +49,7 @@ from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.written_files import write_text
 from frameboost.database.column_check import check_columns_query
+from frameboost.database.comparison import comparison_query
 from frameboost.database.dbt_files import (
     DbtColumn,
     DbtModel,
@@ -60,7 +61,7 @@ from frameboost.database.dbt_files import (
 )
 from frameboost.database.deployment import deploy_statements, path_of, point_statements, script
 from frameboost.database.drift import baseline_frame, drift_query, drift_tests
-from frameboost.database.evaluation import KINDS, TENTHS, End, LabelledTable, comparison_query, evaluation_query
+from frameboost.database.evaluation import KINDS, TENTHS, evaluation_query
 from frameboost.database.explanations import (
     Explained,
     ExplanationArguments,
@@ -68,6 +69,7 @@ from frameboost.database.explanations import (
     explanation_query,
 )
 from frameboost.database.files import header
+from frameboost.database.labelled_rows import End, LabelledTable
 from frameboost.database.monitoring import (
     UNITS,
     History,

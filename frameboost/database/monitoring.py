@@ -21,7 +21,7 @@ from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.stages import Stages
 from frameboost.database.drift import SMALLEST_SHARE, bin_condition, drift_of_bin
-from frameboost.database.evaluation import LabelledTable, Measure, Rows, check_by, long_rows, long_stage
+from frameboost.database.labelled_rows import LabelledTable, Measure, Rows, check_by, long_rows, long_stage
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.baseline import DriftBin, bins_of, score_features
 from frameboost.errors import ParameterError

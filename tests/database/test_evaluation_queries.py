@@ -69,6 +69,18 @@ def model_of(objective: str, features: tuple[str, ...] = ("x", "z", "s"), rounds
     return fb.fit(rows(), target, features=list(features), **known)
 
 
+@cache
+def evaluated(objective: str, by: str | None, weight: str | None):
+    target, _, more = OBJECTIVES[objective]
+    return model_of(objective).evaluate(rows(), target, by=by, weight=weight, **more)
+
+
+@cache
+def compared(objective: str, weight: str | None) -> dict[str, tuple]:
+    pair = (model_of(objective)._predictor, model_of(objective, ("x",), 2)._predictor)
+    return {row[0]: row[1:] for row in compare_models(*pair, rows(), OBJECTIVES[objective][0], weight=weight).rows()}
+
+
 def fill(opened, frame: pl.DataFrame | None = None) -> None:
     frame = rows() if frame is None else frame
     columns = {}
@@ -98,14 +110,14 @@ def assert_about(found: list[tuple], expected: list[tuple]) -> None:
 def test_metrics_of_every_objective_are_those_of_evaluate(name):
     opened = open_warehouse(name)
     fill(opened)
-    some = {"duckdb": [*OBJECTIVES], "postgres": [*OBJECTIVES], "spark": ["survival:cox"]}
+    some = {"duckdb": [*OBJECTIVES], "postgres": [*OBJECTIVES][::2], "spark": ["survival:cox"]}
     for objective in some.get(name, ["reg:squarederror", "count:poisson", "multi:softprob", "survival:aft"]):
         target, _, more = OBJECTIVES[objective]
         model = model_of(objective)
         for by, weight in [("who", "w"), (None, None)] if objective == "multi:softprob" else [("who", "w")]:
             query = model.database(name).evaluate_query("t", target, by=by, weight=weight, **more)
             found = [tuple(row) for row in opened.rows(query)]
-            metrics = model.evaluate(rows(), target, by=by, weight=weight, **more).metrics
+            metrics = evaluated(objective, by, weight).metrics
             if by is None:
                 metrics = metrics.select(pl.lit(rows().height).alias("rows"), pl.all())
             expected = [(*row[:-2], 0, 0, *row[-2:]) for row in metrics.rows()]
@@ -202,7 +214,7 @@ def test_hostile_names_and_labels(warehouse):
 @cases("dialect", [name for name in DIALECTS if name not in WAREHOUSES])
 def test_every_dialect_has_each_table(dialect):
     database = model_of("multi:softprob", ("x", "s"), 1).database(dialect)
-    kinds = ("metrics", "gain", "confusion", "thresholds")
+    kinds = ("metrics", "gain", "confusion")
     queries = [database.evaluate_query("t", "kind", by=["who"], weight="w", kind=kind) for kind in kinds]
     queries.append(database.compare_query(model_of("multi:softprob", ("x",), 1), "t", "kind", by="who"))
     queries.append(model_of("survival:cox", ("x",), 1).database(dialect).evaluate_query("t", "y", by="who"))
@@ -230,7 +242,7 @@ def test_calibration_and_confusion_are_those_of_evaluate(warehouse, objective):
     fill(warehouse)
     target, model = OBJECTIVES[objective][0], model_of(objective)
     for by, weight in ((None, None), ("who", "w")):
-        whole = model.evaluate(rows(), target, by=by, weight=weight)
+        whole = evaluated(objective, by, weight)
         query = model.database(warehouse.name).evaluate_query("t", target, by=by, weight=weight, kind="calibration")
         found = sorted(map(tuple, warehouse.rows(query)), key=lambda row: [str(v) for v in row[:-5]] + [row[-5]])
         expected = sorted(whole.calibration.rows(), key=lambda row: [str(v) for v in row[:-5]] + [row[-5]])
@@ -278,8 +290,7 @@ def test_comparisons_are_those_of_paired_rows(warehouse, objective):
     champion, challenger = model_of(objective), model_of(objective, ("x",), 2)
     for weight in (None, "w"):
         found = warehouse.rows(champion.database(warehouse.name).compare_query(challenger, "t", target, weight=weight))
-        compared = compare_models(champion._predictor, challenger._predictor, rows(), target, weight=weight)
-        of_bootstrap = {row[0]: row[1:] for row in compared.rows()}
+        of_bootstrap = compared(objective, weight)
         assert len(found) > 1
         for n, _, _, metric, one, two, difference, error, low, high in found:
             a, b, change, bottom, top = of_bootstrap[metric]

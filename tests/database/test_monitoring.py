@@ -196,16 +196,16 @@ def test_a_history_gets_each_measure_once_and_metrics_when_labels_are_there(ware
 @cases("dialect", [name for name in DIALECTS if name not in WAREHOUSES])
 def test_every_dialect_has_the_query_and_the_statements(dialect):
     database = model_of().database(dialect)
-    for unit in ("week", "month"):
-        options = {"time": "at", "window": unit, "by": "who", "target": "y", "eval_metric": "mae"}
-        texts = [database.monitor_query("t", last=2, **options), database.append_history_sql("a.h", "t", **options)]
-        if dialect == "athena":
-            with pytest.raises(fb.ParameterError, match="a table of athena is made with a path"):
-                database.create_history_sql("h")
-        else:
-            texts.append(database.create_history_sql("a.h", by="who"))
-        for text in texts:
-            assert len(sqlglot.parse(text, read=DIALECTS[dialect].parser)) == 1
+    options = {"time": "at", "by": "who", "target": "y", "eval_metric": "mae"}
+    texts = [database.monitor_query("t", window="week", last=2, **options)]
+    texts.append(database.append_history_sql("a.h", "t", window="month", **options))
+    if dialect == "athena":
+        with pytest.raises(fb.ParameterError, match="a table of athena is made with a path"):
+            database.create_history_sql("h")
+    else:
+        texts.append(database.create_history_sql("a.h", by="who"))
+    for text in texts:
+        assert len(sqlglot.parse(text, read=DIALECTS[dialect].parser)) == 1
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
