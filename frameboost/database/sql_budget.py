@@ -87,8 +87,8 @@ class SqlBudget:
             low, high = (low, middle) if self.excess(made(middle)) else (middle, high)
         return low
 
-    def cut(self, ensemble: Ensemble) -> Ensemble:
-        """Return an ensemble with as many first rounds as fit.
+    def rounds(self, ensemble: Ensemble) -> int:
+        """Return how many first rounds fit.
 
         Raises
         ------
@@ -101,4 +101,8 @@ class SqlBudget:
                 f"{self.argument}: not even the trees of one round fit into {self.noun}; give smaller trees, such as "
                 "max_depth=3"
             )
-        return ensemble.rounds(0, n_rounds)
+        return n_rounds
+
+    def cut(self, ensemble: Ensemble) -> Ensemble:
+        """Return an ensemble with as many first rounds as fit."""
+        return ensemble.rounds(0, self.rounds(ensemble))

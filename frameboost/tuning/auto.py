@@ -53,6 +53,8 @@ _CHECKPOINT_EVERY = inspect.signature(fit).parameters["checkpoint_every"].defaul
 # Engines and arguments that leaves with slopes go with and don't go with; ``linear_tree`` is for all fits, or none.
 _WITH_SLOPES = ("auto", "numba", "polars", "duckdb")
 _WITHOUT_SLOPES = {"linear_tree", "booster", "monotone_constraints", "shards"}
+# By how much the learning rate of a model that is too large grows, and up to where.
+_RATES, _LARGEST_RATE = (1, 2, 4, 8), 0.5
 _ROLES = ("weight", "group", "label_upper_bound")
 _REFUSED = {
     "valid": "it holds out rows by itself: by groups=, by time=, or by a hash of their positions",
@@ -196,16 +198,22 @@ def auto(
         complete = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
         margins = HeldOutMargins(folds, complete, target, metric, {k: v for k, v in roles.items() if v is not None})
         parts, values = _parts(search, complete, margins, None if time is None else rows)
-        note, is_cut = "", False
+        note, smaller = "", None
         if budget is not None:
-            parts, note, is_cut = _within(
+            parts, note = _within(
                 budget, parts, planned.labels, lambda some: margins.shown_error([*_weights(some, values).values()])
             )
+            if not parts:
+                best = complete[min(range(len(complete)), key=margins.alone.__getitem__)]
+                rates = (1,) if "learning_rate" in arguments else _RATES
+                smaller, note = _smaller(budget, search, best, rates, maximize=margins.maximize)
+                of_all = smaller.any_model if time is None else search.on_all_rows(smaller, rows)
+                parts = [_Part(budget.cut(of_all.ensemble), 1.0, smaller.recipe.name)]
         ensemble, weights = average(*_columns(parts)), _weights(parts, values)
-        if is_cut:
-            interval = _interval_of_rounds(complete, parts[0], folds, target, coverage)
-        else:
+        if smaller is None:
             interval = margins.interval(list(weights.values()), coverage)
+        else:
+            interval = _interval_of(smaller, folds, target, coverage)
     board = _leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
     hint = f"target {shown(target)} is 0 or 1, taken for two classes; objective='reg:squarederror' predicts a number"
     joins = recorded_joins(planned.data, ensemble.read_names)
@@ -295,8 +303,8 @@ def _parts(
 
 def _within(
     budget: SqlBudget, parts: Sequence[_Part], labels: Labels, error: Callable[[Sequence[_Part]], float]
-) -> tuple[list[_Part], str, bool]:
-    """Return the models whose mean fits into a budget of SQL, what that costs, and whether one was cut to fit.
+) -> tuple[list[_Part], str]:
+    """Return the models whose mean fits into a budget of SQL, none if not one of them does, and what that costs.
 
     ``error`` is that on held-out rows, of which each is scored by one model of each trial.
     """
@@ -306,35 +314,55 @@ def _within(
         return replace(average(*_columns(ordered[:n])), labels=labels)
 
     n_kept = budget.most(len(ordered), mean_of)
-    if n_kept == len(ordered):
-        return list(parts), "", False
-    if n_kept:
-        kept = ordered[:n_kept]
-        values, text = (error(kept), error(parts)), f"the mean of {n_kept} of {len(parts)} trained models"
-    else:
-        first = ordered[0].ensemble
-        cut = budget.cut(first)
-        kept, text = [ordered[0]._replace(ensemble=cut)], f"{cut.n_rounds:,} of {first.n_rounds:,} rounds of one model"
-        last = first.training.history.to_series(-1)
-        values = last[cut.n_rounds - 1], last[first.n_rounds - 1]
+    if n_kept in (0, len(ordered)):
+        return ([] if n_kept == 0 else list(parts)), ""
+    kept = ordered[:n_kept]
     # Of one trial each row is held out by one of its models, so by fewer of them the error is the same.
-    instead = "" if values[0] == values[1] else f", and {values[1]:.5g} of all"
-    cost = f"the error on held-out rows is {values[0]:.5g}{instead}"
-    return kept, f"{text}, as fit into {budget.noun}; {cost}", not n_kept
+    instead = "" if error(kept) == error(parts) else f", and {error(parts):.5g} of all"
+    text = f"the mean of {n_kept} of {len(parts)} trained models, as fit into {budget.noun}"
+    return kept, f"{text}; the error on held-out rows is {error(kept):.5g}{instead}"
 
 
-def _interval_of_rounds(
-    trials: Sequence[Trial], part: _Part, folds: Sequence[Fold], target: str | Sequence[str], coverage: float
-) -> Interval | None:
-    """Return the interval of a model that was cut to its first rounds, by the first fold and as many rounds of it."""
-    trial = next(trial for trial in trials if trial.recipe.name == part.trial)
-    fold = next(fold for fold in folds if fold.number in trial.models)
-    rows, model = fold.rows(), trial.models[fold.number]
+def _smaller(
+    budget: SqlBudget, search: Trials, trial: Trial, rates: Sequence[float], *, maximize: bool
+) -> tuple[Trial, str]:
+    """Return a trial of one model that fits, and what that costs: its first rounds, or those of larger steps.
+
+    The learning rate is doubled as long as not all rounds of a model fit; the rounds that do are the better the nearer
+    they are to all.
+    """
+    (fold, whole), sign = next(iter(trial.models.items())), -1.0 if maximize else 1.0
+    tried: list[tuple[float, Trial]] = []
+    for rate in rates:
+        steps_ = {name: min(value * rate, _LARGEST_RATE) for name in ("learning_rate", "max_learning_rate")
+                  if isinstance(value := trial.recipe.of_fold(fold).get(name), (int, float))}  # fmt: skip
+        recipe = trial.recipe.with_all(steps_)
+        model = whole if rate == 1 else search.model_of(recipe, fold)
+        if model is None:
+            break
+        rounds = budget.rounds(model.ensemble)
+        tried.append((sign * _error_after(model, rounds), Trial(recipe, {fold: model[:rounds]})))
+        if rounds == model.n_rounds:
+            break
+    error, best = min(tried, key=lambda each: each[0])
+    text = f"one of {len(search.folds)} models, of {best.any_model.n_rounds:,} rounds, as fit into {budget.noun}"
+    before = _error_after(whole, whole.n_rounds)
+    return best, f"{text}; the error on its held-out rows is {sign * error:.5g}, and {before:.5g} without a budget"
+
+
+def _error_after(model: Model, n_rounds: int) -> float:
+    """Return the metric on held-out rows after so many rounds."""
+    return float(model.history.to_series(-1)[n_rounds - 1])
+
+
+def _interval_of(trial: Trial, folds: Sequence[Fold], target: str | Sequence[str], coverage: float) -> Interval | None:
+    """Return the interval of a trial of one model, by its fold."""
+    ((number, model),) = trial.models.items()
+    rows = next(fold for fold in folds if fold.number == number).rows()
     if not has_intervals(model.ensemble.loss) or len(rows) < rows_needed(coverage):
         return None
     assert isinstance(target, str)
-    rounds = model[: min(part.ensemble.n_rounds, model.n_rounds)]
-    return rounds.conform(rows, target, coverage=coverage).ensemble.interval
+    return model.conform(rows, target, coverage=coverage).ensemble.interval
 
 
 def _columns(parts: Sequence[_Part]) -> tuple[list[Ensemble], list[float]]:

@@ -181,7 +181,7 @@ class Trials:
         checkpoint_every: int,
         tell: Callable[[str], None],
     ) -> None:
-        self._folds, self._plan, self._train, self._deadline, self._metric = folds, plan, train, deadline, metric
+        self.folds, self._plan, self._train, self._deadline, self._metric = folds, plan, train, deadline, metric
         self._at_once, self._n_threads, self._checkpoint, self._tell = at_once, n_threads, checkpoint, tell
         self._checkpoint_every, self._several = checkpoint_every, False
 
@@ -199,9 +199,9 @@ class Trials:
         return [trial for trial in trials if trial.models]
 
     def _trial(self, trial: Trial, others: Sequence[Trial]) -> Trial:
-        missing = [fold for fold in self._folds if fold.number not in trial.models]
+        missing = [fold for fold in self.folds if fold.number not in trial.models]
         # All at once, unless the time or others may end the trial.
-        size = self._at_once if others or self._deadline.seconds is not None else len(self._folds)
+        size = self._at_once if others or self._deadline.seconds is not None else len(self.folds)
         for start in range(0, len(missing), size):
             is_needed = not others and not trial.models
             if not is_needed and (not self._deadline.allows(trial.recipe.name) or self._is_behind(trial, others)):
@@ -221,7 +221,7 @@ class Trials:
     def _fit(self, folds: Sequence[Fold], trial: Trial, *, is_needed: bool = False) -> None:
         """Train a model for each fold; one that the time limit stopped is kept only where it ``is_needed``."""
         recipe = trial.recipe
-        self._tell(f"{recipe.name} trees, fold {folds[0].number + 1} of {len(self._folds)}")
+        self._tell(f"{recipe.name} trees, fold {folds[0].number + 1} of {len(self.folds)}")
         with ThreadPoolExecutor(self._at_once) as pool:
             try:
                 threads = _threads_of_fits(len(folds), self._at_once, self._n_threads)
@@ -282,6 +282,15 @@ class Trials:
         if stop.has_stopped and path is not None:
             path.unlink()  # or it would be taken for finished
         return model, time.monotonic() - start, stop.has_stopped
+
+    def model_of(self, recipe: Recipe, fold_number: int) -> Model | None:
+        """Return the model of a recipe on one fold; None if there is no time for it."""
+        if not self._deadline.allows(recipe.name):
+            return None
+        fold = next(fold for fold in self.folds if fold.number == fold_number)
+        self._tell(f"{recipe.name} trees, larger steps")
+        model, _, was_stopped = self._model(recipe, fold, {})
+        return None if was_stopped else model
 
     def on_all_rows(self, trial: Trial, rows: Any) -> Model:
         """Return a model trained on all rows with the settings of a trial and its number of rounds.

@@ -56,7 +56,7 @@ def test_a_search_keeps_the_models_that_fit_or_the_rounds_of_one():
     assert "the mean of 2 of 3 trained models, as fit into" in repr(some)
     one = FRAME.pipe(fb.auto, "y", quality=2, n_estimators=60, fits=size // 6)
     assert size_of(one) <= size // 6
-    assert "rounds of one model, as fit into" in repr(one)
+    assert "one of 3 models, of" in repr(one)
     assert some.leaderboard["weight"].sum() == one.leaderboard["weight"].sum() == 1
     # Intervals are of the rounds that are kept: they hold about as many labels as they are to.
     ends = one.predict(FRAME, output="interval").struct.unnest()
