@@ -14,11 +14,10 @@ import inspect
 import numbers
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack
 from contextvars import ContextVar
 from functools import wraps
-from math import isfinite
 from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import duckdb
@@ -229,9 +228,10 @@ def not_negative(argument: str, value: object) -> None:
 
 def finite_numbers(argument: str, value: object) -> None:
     """Require a list of at least one finite number."""
-    items = [] if isinstance(value, str) or not is_iterable(value) else list(value)
-    are_numbers = (isinstance(x, int | float | np.number) and not isinstance(x, bool) and isfinite(x) for x in items)
-    if not items or not all(are_numbers):
+    has_no_order = isinstance(value, str | bytes | Set | Mapping)
+    items = [] if has_no_order or not is_iterable(value) else list(value)
+    are_numbers = (isinstance(x, int | float | np.number) and not isinstance(x, bool) for x in items)
+    if not items or not all(are_numbers) or not all(abs(x) <= sys.float_info.max for x in items):
         raise ParameterError(f"{argument} must be a list of finite numbers, not {shown(value)}")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from frameboost.checks.messages import counted, listed
+from frameboost.checks.messages import counted, listed, shown
 from frameboost.cli.files import add_model, write_model
 from frameboost.cli.options import Commands, Parser, UsageError, add_command, add_options, arguments, pairs, setting
 from frameboost.cli.screen import print_table
@@ -53,7 +53,7 @@ def add_tag(commands: Commands) -> None:
 def _text(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise argparse.ArgumentTypeError(f"must be like team=ops, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be like team=ops, not {shown(text)}")
     return name, value
 
 

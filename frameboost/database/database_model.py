@@ -7,7 +7,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack
@@ -75,6 +75,7 @@ from frameboost.database.monitoring import (
     History,
     Watch,
     append_statement,
+    check_labels,
     check_times,
     create_statement,
     measures_of,
@@ -134,6 +135,9 @@ def database_model(
         if ensemble.joins and tables != "joined":
             raise ParameterError("columns must be a dict for a model of a star, unless tables='joined'")
         columns = {name: columns(name) for name in _read_names(ensemble)}
+        for name, called in columns.items():
+            if not isinstance(called, str):
+                raise ParameterError(f"columns must return a name, and it returned {shown(called)} of {shown(name)}")
         for other, times in Counter(columns.values()).most_common(1):
             if times > 1:
                 same = [name for name, called in columns.items() if called == other]
@@ -623,7 +627,8 @@ class DatabaseModel:
         ------
         ParameterError
             If the database has no catalog that a query can read (Spark), or reads it by a schema (BigQuery, Presto,
-            Athena) that ``table`` does not name; if the model is of a star of tables.
+            Athena) that ``table`` does not name; if the model is of a star of tables; if the query is larger than the
+            database takes.
 
         Examples
         --------
@@ -639,7 +644,10 @@ class DatabaseModel:
                 "check_columns_query is of one table, and the model reads those of a star; take self_test_query, or "
                 "tables='joined' where one table has all columns"
             )
-        return self._for_driver(check_columns_query(table, read_columns(self, "mean"), self.dialect))
+        text = check_columns_query(table, read_columns(self, "mean"), self.dialect)
+        if reason := exceeded_limit(text, [], self.dialect, in_one=False):
+            raise ParameterError(f"the columns of the model do not fit into one query: {reason}")
+        return self._for_driver(text)
 
     def _self_test(
         self, table: str, output: ScoreName, form: Form, trees: str | None, n_rows: int, *, is_sorted: bool = True
@@ -1003,7 +1011,8 @@ class DatabaseModel:
             tables: Tables | None = "joined" if ensemble.joins and self.star is None else None
             known = {*ensemble.feature_names, *ensemble.read_names}
             columns = {name: column for name, column in self.column_names.items() if name in known}
-            model = database_model(ensemble, self.dialect.name, columns or None, tables=tables)
+            limits = asdict(self.dialect.limits)
+            model = database_model(ensemble, self.dialect.name, columns or None, limits=limits, tables=tables)
             if self.star is not None and model.star is not None:
                 model = replace(model, star=replace(model.star, tables=self.star.tables))
         if model.dialect.name != self.dialect.name:
@@ -1100,7 +1109,8 @@ class DatabaseModel:
         Raises
         ------
         ParameterError
-            If ``last`` or ``until`` is without ``time``; if there is nothing to measure; as `evaluate_query`.
+            If ``last`` or ``until`` is without ``time``, or ``weight``, ``label_upper_bound`` or ``eval_metric``
+            without ``target``; if there is nothing to measure; as `evaluate_query`.
 
         Examples
         --------
@@ -1215,6 +1225,7 @@ class DatabaseModel:
     ) -> Watch:  # fmt: skip
         """Return what is watched of a table's rows."""
         check_times(time, last, until)
+        check_labels(target, {"weight": weight, "label_upper_bound": label_upper_bound, "eval_metric": eval_metric})
         bins = self.ensemble.baseline if baseline is None else baseline
         features, scores = (bins.features, bins.scores) if isinstance(bins, Baseline) else (bins, None)
         if features is not None:

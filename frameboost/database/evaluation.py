@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from frameboost.checks.messages import shown
 from frameboost.database.labelled_rows import (
     COUNTS,
     LabelledTable,
@@ -79,7 +80,7 @@ _OF_TABLES = {
 
 def _require_classes(table: LabelledTable, kind: str) -> None:
     if not table.loss.classes or len(table.loss.labels) > 1:
-        raise ParameterError(f"kind={kind!r} is for models of classes, and this one predicts numbers")
+        raise ParameterError(f"kind={shown(kind)} is for models of classes, and this one predicts numbers")
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def explanation_query(
 def _check(options: ExplanationOptions, columns: Sequence[FeatureColumn]) -> None:
     """Raise `ParameterError` if an option is not what it may be, or two columns would have one name."""
     features, top = [column.feature for column in columns], options.top
-    if not (isinstance(options.approx, bool) or options.approx == "auto"):
+    if not isinstance(options.approx, bool) and not (isinstance(options.approx, str) and options.approx == "auto"):
         raise ParameterError(f"approx must be True, False or 'auto', not {shown(options.approx)}")
     check_no_reasons(top, options.sign, options.texts)
     if top is None:

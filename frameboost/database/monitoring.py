@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.stages import Stages
@@ -30,8 +31,8 @@ from frameboost.metrics.metric import AnyMetric
 from frameboost.schema.types import FeatureType
 
 __all__ = [
-    "MEASURES", "UNITS", "History", "Watch", "append_statement", "check_times", "create_statement", "measures_of",
-    "monitor_query",
+    "MEASURES", "UNITS", "History", "Watch", "append_statement", "check_labels", "check_times", "create_statement",
+    "measures_of", "monitor_query",
 ]  # fmt: skip
 
 MEASURES = ("rows", "missing", "unseen", "drift", "score_drift", "coverage", "metric")
@@ -389,6 +390,13 @@ def _with_windows(watch: Watch, rows: Rows, named: Mapping[str, str]) -> dict[st
     return {name: columns[old] for name, old in named.items()}
 
 
+def check_labels(target: object, others: Mapping[str, object]) -> None:
+    """Raise `ParameterError` if there are no labels, and others that go with them."""
+    named = next((name for name, value in others.items() if value is not None), None)
+    if target is None and named is not None:
+        raise ParameterError(f"{named} is for rows with labels, which needs target, the name of their column")
+
+
 def check_times(time: str | None, last: int | None, until: object) -> None:
     """Raise `ParameterError` if there are windows without a column of time, or their end is no time."""
     if time is None and (last is not None or until is not None):
@@ -409,7 +417,7 @@ def measures_of(measures: Sequence[str] | None) -> list[str]:
     """
     if measures is None:
         return list(MEASURES)
-    wrong = next((name for name in measures if name not in MEASURES), None)
-    if isinstance(measures, str) or wrong is not None or not measures:
+    chosen = [] if isinstance(measures, str) or not is_iterable(measures) else list(measures)
+    if not chosen or not all(isinstance(name, str) and name in MEASURES for name in chosen):
         raise ParameterError(f"measures must be a list of {listed(MEASURES, None)}, not {shown(measures)}")
-    return list(measures)
+    return chosen

@@ -34,14 +34,17 @@ HOSTILE = {
 # What a call needs besides the argument in question.
 GIVEN = {
     "data": DATA, "target": "y", "table": "t", "view": "v", "column": "c", "name": "n", "path": None, "folder": None,
-    "source": "t", "feature": "x", "method": "platt",
+    "source": "t", "feature": "x", "method": "platt", "history": "h", "time": "at",
 }  # fmt: skip
 # Arguments of which some hostile value is a good one: a million letters name a column or are the comment of a file.
 TAKES = {
     ("huge", "table"), ("huge", "view"), ("huge", "column"), ("huge", "name"), ("huge", "trees"), ("huge", "where"),
     ("huge", "target"), ("huge", "trained"), ("huge", "materialized"), ("huge", "source"), ("huge", "base_margin"),
-    ("huge", "title"),
+    ("huge", "title"), ("huge", "label"), ("huge", "history"), ("huge", "time"), ("huge", "by"), ("huge", "weight"),
 }  # fmt: skip
+
+# Which look the columns up at once.
+READS_DATA = ("fit", "cv", "predict", "evaluate", "refit", "calibrate", "conform")
 
 # Whose arguments `database` and the methods of the same name check.
 SHORT_WAYS = ("sql", "query")
@@ -84,10 +87,12 @@ def test_a_value_of_a_wrong_kind_is_one_sentence(model, function, argument, valu
     given |= {name: tmp_path / "made" for name in ("path", "folder") if name in needed}
     if "baseline" in needed:
         given["baseline"] = model.database().baseline(DATA)
+    if "challenger" in needed:
+        given["challenger"] = model
     if function == "fit":
         given |= {"n_estimators": 1, "features": ["x"]}
     given[argument] = HOSTILE[value]
-    if (value, argument) in TAKES and function not in ("fit", "cv", "predict", "refit", "calibrate", "conform"):
+    if (value, argument) in TAKES and function not in READS_DATA:
         pytest.skip("a million letters are a name, or a title")
     with pytest.raises(fb.FrameboostError) as error:
         called(**given)

@@ -148,6 +148,7 @@ def calls(model: fb.Model, folder: Path, **how):
     frame = frame_of(model, {f.name: random_values(f.type, 50, rng) for f in model.ensemble.features})
     database = model.database(**how)
     watched = database.baseline(frame)
+    until = dt.datetime(2026, 3, 1)
     return {
         "sql": lambda: model.sql(**how),
         "query": lambda: model.query("t", keep=["id"], **how),
@@ -155,6 +156,12 @@ def calls(model: fb.Model, folder: Path, **how):
         "create_table_sql": lambda: database.create_table_sql("w", "t", keep=["id"]),
         "update_sql": lambda: database.update_sql("t", "score"),
         "create_function_sql": lambda: database.create_function_sql("f"),
+        "self_test_query": lambda: database.self_test_query("t"),
+        "check_columns_query": lambda: database.check_columns_query("t"),
+        "evaluate_query": lambda: database.evaluate_query("t", "y"),
+        "compare_query": lambda: database.compare_query(model, "t", "y"),
+        "monitor_query": lambda: database.monitor_query("t", baseline=watched),
+        "append_history_sql": lambda: database.append_history_sql("h", "t", time="at", until=until, target="y"),
         "explain_query": lambda: database.explain_query("t"),
         "explain_view_sql": lambda: database.explain_view_sql("v", "t", approx="auto"),
         "explain_table_sql": lambda: database.explain_table_sql("w", "t", approx=True),
@@ -181,7 +188,7 @@ def test_every_method_that_writes_sql_is_tested_with_limits():
     assert all("limits" in inspect.signature(getattr(fb.Model, name)).parameters for name in with_dialect)
     of_database = {name for name, _ in inspect.getmembers(fb.DatabaseModel, inspect.isfunction) if name[0] != "_"}
     assert of_database - {name.partition(",")[0] for name in METHODS} == {
-        "table_statements", "table_frame", "baseline", "rollback_statements",
+        "table_statements", "table_frame", "baseline", "rollback_statements", "create_history_sql",
     }  # fmt: skip
 
 
@@ -189,14 +196,15 @@ def test_every_method_that_writes_sql_is_tested_with_limits():
 @cases("method", METHODS)
 def test_limits_are_lowered_and_raised(method, tmp_path):
     model, before = over(8, 4), sorted(tmp_path.iterdir())
-    with pytest.raises(fb.ParameterError, match=r"bytes, and a (query|view) in spark at most 900"):
-        calls(model, tmp_path, dialect="spark", limits={"text": 900})[method]()
+    name = "postgres" if method == "check_columns_query" else "spark"  # which has no catalog
+    with pytest.raises(fb.ParameterError, match=rf"bytes, and a (query|view) in {name} at most 900"):
+        calls(model, tmp_path, dialect=name, limits={"text": 900})[method]()
     assert sorted(tmp_path.iterdir()) == before
-    calls(model, tmp_path, dialect="spark", limits={"text": 10**6, "depth": 2_000})[method]()
+    calls(model, tmp_path, dialect=name, limits={"text": 10**6, "depth": 2_000})[method]()
     # ClickHouse's own: 262,144 bytes, and 50,000 elements
     large = over(110, 6)
-    # The last two write a chain of views.
-    if not method.startswith(("drift_query", "explain_", "to_dbt", "deploy_statements")):
+    # The last two write a chain of views; others are long for other reasons than trees.
+    if not method.startswith(("drift_query", "check_columns", "explain_", "to_dbt", "deploy_statements")):
         with pytest.raises(fb.ParameterError, match="in clickhouse at most"):
             calls(large, tmp_path, dialect="clickhouse")[method]()
         calls(large, tmp_path, dialect="clickhouse", limits={"text": None, "elements": 10**6})[method]()

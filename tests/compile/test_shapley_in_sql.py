@@ -201,7 +201,7 @@ def test_what_does_not_fit_is_refused_or_said():
     ):
         model.database("sqlite", limits={"depth": 8}).explain_query("t")
     large = made(model.ensemble.features, [grown(full(8))] * 30)
-    with pytest.raises(fb.ParameterError, match=r"it would have more than 1,000,000 bytes; explain a slice"):
+    with pytest.raises(fb.ParameterError, match=r"bytes, and a query in snowflake at most 1,000,000; explain a"):
         large.database("snowflake").explain_query("t")
     deep = made([Feature("x", FeatureType("float64"), ())], [chain(14)])
     with pytest.raises(fb.ParameterError, match="a tree has 14 levels, and Shapley values are written of 12 at most"):

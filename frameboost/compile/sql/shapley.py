@@ -63,7 +63,7 @@ def shapley_sums(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> d
         raise TooLargeError(f"a tree has {levels:,} levels, and Shapley values are written of {_DEEPEST} at most")
     most = min(_MOST_BYTES, writer.dialect.limits.text or _MOST_BYTES)
     if sum(map(_least_bytes, trees)) > most:  # found out before they are written, which takes a while
-        raise TooLargeError(f"it would have more than {most:,} bytes")
+        raise _too_long(most, writer.dialect)
     part, size = _Part(writer.dialect, stages), 0
     for tree in trees:
         n_before = len(part.columns)
@@ -75,8 +75,13 @@ def shapley_sums(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> d
         part.add(terms)
         size += sum(len(text) for texts in terms.values() for text in texts)
         if size > _MOST_BYTES:
-            raise TooLargeError(f"it would have more than {_MOST_BYTES:,} bytes")
+            raise _too_long(_MOST_BYTES, writer.dialect)
     return part.ended()
+
+
+def _too_long(most: int, dialect: Dialect) -> TooLargeError:
+    of = f"in {dialect.name}" if most == dialect.limits.text else "of Shapley values"
+    return TooLargeError(f"it has more than {most:,} bytes, and a query {of} at most {most:,}")
 
 
 def _is_listed(tree: Tree) -> bool:
