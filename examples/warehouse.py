@@ -179,10 +179,8 @@ def live(warehouse: Warehouse, first: fb.Model, second: fb.Model, flights: pl.Da
 
     with timed("why: the two reasons that flights with an hour's delay are late"):
         texts = {"dep_delay": "it left late", "dest": "where it goes", "scheduled": "the time of the day"}
-        late = {"dep_delay": (60.0, None)}  # branches that these flights do not take are left out
-        explained = warehouse.rows(
-            one.explain_query("flights", keep=["id"], top=2, sign=1, texts=texts, where=late, approx="auto")
-        )
+        late = {"dep_delay": (60.0, None)}
+        explained = warehouse.rows(one.explain_query("flights", keep=["id"], top=2, sign=1, texts=texts, where=late))
     print(f"    {len(explained)} flights; the first: {explained[0][1:]}")
     with timed("it is watched, month by month, in a table of its own"):
         warehouse.rows(one.create_history_sql("watched"))

@@ -610,7 +610,7 @@ class DatabaseModel:
         >>> con.execute(query).fetchall()
         []
         >>> con.execute(query.replace('"x" < 3', '"x" <= 3')).fetchall()
-        [(1, 8.0, 0.0, 3)]
+        [(2, 8.0, 0.0, 3)]
         """
         return self._for_driver(self._self_test(table, output, form, trees, rows)[0])
 
@@ -693,11 +693,11 @@ class DatabaseModel:
         output
             As for `frameboost.Model.explain`.
         approx
-            By default the Shapley values of `frameboost.Model.explain`, up to rounding (some 1e-15 of the largest).
+            False for the Shapley values of `frameboost.Model.explain`, up to rounding (some 1e-15 of the largest).
             Their SQL is several times as long as the model's, most of all for deep trees, and is refused if it is more
             than the database takes. True for Saabas' contributions, those of ``explain(approx=True)`` to the last bit:
-            shorter, but the largest one is another feature's in about a fifth of the rows. ``"auto"`` for Shapley
-            values if they fit, else Saabas' contributions below a comment that says so.
+            shorter, but the largest one is another feature's in about a fifth of the rows. By default, ``"auto"``,
+            Shapley values of up to 1 MB that fit, else Saabas' contributions below a comment that says so.
         top
             For reason codes: columns ``reason_1``, ``contribution_1``, ... up to ``top`` have the names and the
             contributions of the features with the largest absolute contributions; ties go to the first in the model's

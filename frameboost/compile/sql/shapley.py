@@ -38,8 +38,6 @@ _DEEPEST = 12
 _DEEPEST_LISTED = 8
 # Columns of conditions in a stage, and the names and values in one that are left for columns that it passes on.
 _MOST_COLUMNS, _ROOM = 800, 5_000
-# Bytes of a query that are worth their planning: DuckDB takes 5 µs each (measured, 2.0.1).
-_MOST_BYTES = 10 * 2**20
 # Bytes of a factor; most have twice as many and more.
 _BYTES_A_FACTOR = 30
 # Digits of numbers: Python's Shapley values have some 15.
@@ -48,7 +46,9 @@ _DIGITS = 15
 _TERM = re.compile(r"[\w.]+")
 
 
-def shapley_sums(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> dict[int, list[str]]:
+def shapley_sums(
+    trees: Sequence[Tree], writer: TreeWriter, stages: Stages, most_bytes: int
+) -> dict[int, list[str]]:  # fmt: skip
     """Add stages, and return for each feature that trees split on the SQL of terms whose sum is its Shapley value.
 
     Slopes in leaves do not count.
@@ -61,7 +61,7 @@ def shapley_sums(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> d
     levels = max((max(tree.depths()) for tree in trees), default=0)
     if levels > _DEEPEST:
         raise TooLargeError(f"a tree has {levels:,} levels, and Shapley values are written of {_DEEPEST} at most")
-    most = min(_MOST_BYTES, writer.dialect.limits.text or _MOST_BYTES)
+    most = min(most_bytes, writer.dialect.limits.text or most_bytes)
     if sum(map(_least_bytes, trees)) > most:  # found out before they are written, which takes a while
         raise _too_long(most, writer.dialect)
     part, size = _Part(writer.dialect, stages), 0
@@ -74,8 +74,8 @@ def shapley_sums(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> d
             terms = _terms(tree, writer, part.column)
         part.add(terms)
         size += sum(len(text) for texts in terms.values() for text in texts)
-        if size > _MOST_BYTES:
-            raise _too_long(_MOST_BYTES, writer.dialect)
+        if size > most:
+            raise _too_long(most, writer.dialect)
     return part.ended()
 
 
