@@ -209,7 +209,7 @@ def test_what_does_not_fit_is_refused_or_said():
     with pytest.raises(fb.ParameterError, match="the explanations do not fit into one query: it has"):
         model.database(limits={"text": 900}).explain_query("t")
     # Without being asked for, they are not written where they take seconds to plan.
-    large = made(model.ensemble.features, [grown(full(6))] * 30)
+    large = made(model.ensemble.features, [grown(full(8))] * 30)
     first = large.database().explain_query("t").split("\n", 1)[0]
     assert first.endswith("and a query of Shapley values at most 1,048,576.")
 
