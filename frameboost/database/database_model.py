@@ -609,8 +609,8 @@ class DatabaseModel:
         >>> _ = con.execute("CREATE TABLE orders (x BIGINT)")
         >>> con.execute(query).fetchall()
         []
-        >>> con.execute(query.replace('"x" < 3', '"x" <= 3')).fetchall()
-        [(2, 8.0, 0.0, 3)]
+        >>> con.sql(query.replace('"x" < 3', '"x" <= 3')).select("expected, prediction, x").fetchall()
+        [(8.0, 0.0, 3)]
         """
         return self._for_driver(self._self_test(table, output, form, trees, rows)[0])
 
