@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 from dataclasses import replace
 
 import duckdb
@@ -85,7 +86,7 @@ def test_every_dialect_writes_each_question_once():
     thresholds = sum(t is not None for group in groups for t in model.ensemble.trees[group[0]].threshold)
     for name in DIALECTS:
         query = model.query("t", name, keep=["a"], output="margin")
-        asked = sum(query.count(f"{q}{c}{e} {side}") for c in "ab" for q, e in ('""', "``", "[]") for side in "<>")
+        asked = len(re.findall(r'["`[][ab]["`\]](?:, NULL\))? [<>]', query))  # NaN is NULL in DataFusion
         assert asked <= 2 * thresholds, name
         assert asked > 0 or name == "duckdb", name
 

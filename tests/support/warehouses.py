@@ -408,10 +408,10 @@ class MariaDB(Warehouse):
         ]
         installed = subprocess.run([*install, *user], check=False, capture_output=True, text=True)
         assert installed.returncode == 0, installed.stdout + installed.stderr
+        # A server deletes temporary tables of others in the folder for them when it starts.
+        where = [f"--datadir={data}", f"--tmpdir={self.folder}", f"--socket={socket}", "--skip-networking"]
         self.process = subprocess.Popen(
-            [server, "--no-defaults", f"--datadir={data}", f"--socket={socket}", "--skip-networking", *user],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            [server, "--no-defaults", *where, *user], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         atexit.register(self._stop)
         while not Path(socket).exists():
