@@ -20,7 +20,7 @@ import polars as pl
 from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.conditions import FeatureColumn
-from frameboost.compile.sql.stages import Stages
+from frameboost.compile.sql.stages import Stages, TooLargeError
 from frameboost.database.drift import SMALLEST_SHARE, bin_condition, drift_of_bin
 from frameboost.database.labelled_rows import LabelledTable, Measure, Rows, check_by, long_rows, long_stage
 from frameboost.dialects.dialect import Dialect
@@ -231,14 +231,8 @@ def _query(watch: Watch, final: Callable[[Rows, _OfAll], str]) -> str:
 
     try:
         return watch.table.scored(keep, end)
-    except ParameterError as error:
-        advice = "; give the rows of some features of the baseline, or fewer measures"
-        raise ParameterError(f"{error}{advice if _is_of_size(error) else ''}") from error
-
-
-def _is_of_size(error: ParameterError) -> bool:
-    """Whether an error is that a query is more than the database takes."""
-    return "does not fit" in str(error) or "columns, and a SELECT" in str(error)
+    except TooLargeError as error:
+        raise ParameterError(f"{error}; give the rows of some features of the baseline, or fewer measures") from error
 
 
 def _measures(watch: Watch, rows: Rows, columns: Sequence[FeatureColumn], lookup: FeatureColumn | None) -> _OfAll:

@@ -220,11 +220,18 @@ def test_every_dialect_has_the_query_and_the_statements(dialect):
     ({"measures": ["metric"]}, "there is nothing to measure"),
     ({"by": "measure"}, "by column 'measure' has the name of another column"),
     ({"baseline": 3}, "baseline must be a frame"),
+    ({"eval_metric": "rmse"}, "eval_metric is for rows with labels, which needs target"),
     ({"labelled": 2}, "labelled must be a number from 0 to 1"),
 ])  # fmt: skip
 def test_what_a_query_has_not_is_said(arguments, message):
     with pytest.raises(fb.ParameterError, match=message):
         model_of().database().monitor_query("t", **arguments)
+
+
+@cases("limits", [{"text": 900}, {"columns": 5}, {"stages": 2}])
+def test_a_query_that_is_too_large_says_what_to_leave_out(limits):
+    with pytest.raises(fb.ParameterError, match=r"at (the )?most.*; give the rows of some features of the baseline"):
+        model_of().database("postgres", limits=limits).monitor_query("t")
 
 
 def test_a_frame_of_bins_of_some_features_and_no_baseline():

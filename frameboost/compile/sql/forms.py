@@ -30,7 +30,7 @@ from frameboost.compile.sql.costs import fastest_form
 from frameboost.compile.sql.node_lists import MAX_LEVELS, NodeLists
 from frameboost.compile.sql.sql_model import SqlModel, is_unread
 from frameboost.compile.sql.staged_trees import shared_groups, staged_trees
-from frameboost.compile.sql.stages import Stages, TableSource
+from frameboost.compile.sql.stages import Stages, TableSource, TooLargeError
 from frameboost.compile.sql.tree_table import values_over_table
 from frameboost.data.plans import estimated_rows
 from frameboost.dialects.dialect import Dialect
@@ -166,11 +166,13 @@ class ScoringQuery:
         Raises
         ------
         ParameterError
-            As `fitting`; if no form fits, with the numbers.
+            As `fitting`.
+        TooLargeError
+            If no form fits, with the numbers.
         """
         query, too_large = self.fitting()
         if too_large:
-            raise ParameterError(too_large)
+            raise TooLargeError(too_large)
         return self.destination.longest(query, self.model.dialect)
 
     def fitting(self) -> tuple[str, str]:
