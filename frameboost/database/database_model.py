@@ -45,7 +45,7 @@ from frameboost.compile.sql.forms import (
 from frameboost.compile.sql.node_lists import list_expression
 from frameboost.compile.sql.row_conditions import row_condition
 from frameboost.compile.sql.sql_model import OffsetColumn, SqlModel
-from frameboost.compile.sql.stages import Stages, TableSource
+from frameboost.compile.sql.stages import Stages, TableSource, TooLargeError
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.written_files import write_text
 from frameboost.database.column_check import check_columns_query
@@ -81,7 +81,7 @@ from frameboost.database.monitoring import (
     measures_of,
     monitor_query,
 )
-from frameboost.database.self_test import Names, SelfTest, differing_rows
+from frameboost.database.self_test import Names, SelfTest, differing_rows, rows_of
 from frameboost.database.star import StarTables, Tables, star_tables
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
@@ -570,8 +570,8 @@ class DatabaseModel:
 
     @checked(table=table, rows=whole(1, 100_000), form=_FORM)
     def self_test_query(
-        self, table: str, *, output: ScoreName = "mean", form: Form = "auto", trees: str | None = None,
-        rows: int = 1000,
+        self, table: str, *, data: Any = None, output: ScoreName = "mean", form: Form = "auto",
+        trees: str | None = None, rows: int = 1000,
     ) -> str:  # fmt: skip
         """Return a SELECT by which the database proves that it scores as Python does: it returns the rows that differ.
 
@@ -589,6 +589,9 @@ class DatabaseModel:
         table
             The table that the model is to score, which may be qualified. Of a star, the columns of all tables are
             tested as the join has them.
+        data
+            Rows to test instead, as for `frameboost.Model.predict`, in the types of training: the first ``rows`` of
+            them, but for those with a value that a column of the database can't hold.
         output, form, trees
             As in `query`.
         rows
@@ -612,7 +615,7 @@ class DatabaseModel:
         >>> con.sql(query.replace('"x" < 3', '"x" <= 3')).select("expected, prediction, x").fetchall()
         [(8.0, 0.0, 3)]
         """
-        return self._for_driver(self._self_test(table, output, form, trees, rows)[0])
+        return self._for_driver(self._self_test(table, data, output, form, trees, rows))
 
     @checked(table=table)
     def check_columns_query(self, table: str) -> str:
@@ -650,8 +653,9 @@ class DatabaseModel:
         return self._for_driver(text)
 
     def _self_test(
-        self, table: str, output: ScoreName, form: Form, trees: str | None, n_rows: int, *, is_sorted: bool = True
-    ) -> tuple[str, SelfTest]:
+        self, table: str, data: Any, output: ScoreName, form: Form, trees: str | None, n_rows: int, *,
+        is_sorted: bool = True,
+    ) -> str:  # fmt: skip
         model = self._sql_model(output)
         read = {*model.used(), *model.read_besides}
         columns = [column for column in read_columns(self, output) if column.name in read]
@@ -659,20 +663,23 @@ class DatabaseModel:
                  for column in columns}  # fmt: skip
         names = Names.beside(list(known.values()), len(model.output.values))
         keep = [names.row, *names.expected, *known.values()]
-        test = SelfTest(self.ensemble, columns, n_rows)
+        if data is None:
+            test = SelfTest(self.ensemble, columns, n_rows).literal_rows()
+        else:
+            test = rows_of(data, self.ensemble, columns, n_rows)
         expected = test.expected(output, self.dialect)
         source = self._source(table)
         options = QueryOptions(keep, output=output, name=names.value, form=form, trees=trees)
         while True:
-            rows = replace(source, rows=test.rows_sql(expected, names, source.sql, self.dialect))
+            rows = replace(source, rows=test.sql(expected, names, source.sql, self.dialect))
             scoring = ScoringQuery(
                 model, rows, options, Destination(), differing_rows(model, names, is_sorted=is_sorted)
             )
             text, too_large = scoring.fitting()
             if not too_large:
-                return text, test
+                return text
             if len(expected) == 1:
-                raise ParameterError(too_large)
+                raise TooLargeError(too_large)
             expected = expected[: len(expected) // 2]
 
     # --- explanations and drift ---------------------------------------------------------------------------------------
@@ -1303,14 +1310,14 @@ class DatabaseModel:
 
     @checked(
         name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"),
-        contract=anything, self_test=whole(0, 100_000),
+        contract=anything, self_test=whole(0, 100_000), check=anything,
     )  # fmt: skip
     def to_dbt(
         self, folder: str | Path, name: str, source: str, *, keep: Sequence[str] | None = None,
         output: ScoreName = "mean", form: Form = "auto", trained: dt.date | str | None = None,
         materialized: str | None = None, unique_key: str | Sequence[str] | None = None, where: str | None = None,
         contract: bool | Mapping[str, str] = False, baseline: pl.DataFrame | None = None, stamp: bool = False,
-        self_test: int = 300,
+        self_test: int = 300, check: Any = None,
     ) -> list[Path]:  # fmt: skip
         """Write the model into a dbt project, and return the paths of the files.
 
@@ -1323,6 +1330,7 @@ class DatabaseModel:
           where there are such.
         - ``tests/<name>_self_test.sql`` returns rows that the database scores differently from Python (see
           `self_test_query`). A chain has none, as no query has all trees.
+        - ``tests/<name>_check.sql`` does so for rows of ``check``.
         - ``tests/<name>_drift.sql`` returns the features of ``source`` that differ from ``baseline``.
 
         Files that `to_dbt` wrote before are replaced, wherever in the project they have been moved to, and those that
@@ -1363,7 +1371,9 @@ class DatabaseModel:
             (`frameboost.Model.with_baseline`); without one there is no such test. It fails for features whose
             population stability index is above 0.25, and for all of them where ``source`` has no rows.
         self_test
-            The most rows of the self-test; 0 for no such test.
+            The most rows of the self-test and of ``check``; 0 for no such tests.
+        check
+            Real rows to test besides, as ``data`` of `self_test_query`.
 
         Raises
         ------
@@ -1416,8 +1426,9 @@ class DatabaseModel:
         if test := values_test(scoring.model, options.name, self.ensemble.loss, output):
             tests["values"] = test, relation("name", name)
         # Where no query has all trees, a self-test would have them neither.
-        if text and (proof := model._dbt_self_test(stand_in, output, form, self_test, head)):
-            tests["self_test"] = replace(query, text=proof, condition=""), rows
+        for end, data in {"self_test": None, **({} if check is None else {"check": check})}.items():
+            if text and (proof := model._dbt_self_test(stand_in, data, output, form, self_test, head)):
+                tests[end] = replace(query, text=proof, condition=""), rows
         if baseline is None and self.ensemble.baseline is not None:
             baseline = self.ensemble.baseline.features
         if baseline is not None:
@@ -1454,14 +1465,16 @@ class DatabaseModel:
         texts = zip([*names.values(), name], [*parts, f"{last}\nWHERE {query.condition}"], strict=True)
         return {each: replace(query, text=text, refs=refs) for each, text in texts}
 
-    def _dbt_self_test(self, table: str, output: ScoreName, form: Form, n_rows: int, head: str) -> str | None:
+    def _dbt_self_test(
+        self, table: str, data: Any, output: ScoreName, form: Form, n_rows: int, head: str
+    ) -> str | None:  # fmt: skip
         """Return the self-test of as many rows as fit into a query beside the header; None if it fits with none."""
         form = "auto" if form == "by_key" else form  # which reads other rows
         while n_rows:
             try:
                 # Not every database has ORDER BY in the subquery that a test is.
-                text, _ = self._self_test(table, output, form, None, n_rows, is_sorted=False)
-            except ParameterError:  # there is no room for a row
+                text = self._self_test(table, data, output, form, None, n_rows, is_sorted=False)
+            except TooLargeError:  # there is no room for a row
                 return None
             if not exceeded_limit(head + text, [], self.dialect, in_one=False):
                 return text

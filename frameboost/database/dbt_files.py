@@ -318,7 +318,7 @@ class DbtModel:
 
 
 # Ends of the names of tests.
-_TESTS = r"(?:values|drift(?:_\d+)?|self_test)"
+_TESTS = r"(?:values|drift(?:_\d+)?|self_test|check)"
 
 
 def values_test(model: SqlModel, name: str, loss: Loss, output: str) -> DbtQuery | None:

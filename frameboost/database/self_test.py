@@ -28,14 +28,15 @@ import polars as pl
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
+from frameboost.database.drift import feature_values, open_exactly
 from frameboost.dialects.dialect import Dialect, OutOfRange
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.errors import FrameboostWarning
+from frameboost.errors import DataError, FrameboostWarning
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import ZERO, FeatureType, Physical, typed_column
 from frameboost.trees.tree import LEAF
 
-__all__ = ["Names", "SelfTest", "differing_rows"]
+__all__ = ["LiteralRows", "Names", "SelfTest", "differing_rows", "rows_of"]
 
 # How far a value may be from Python's where functions such as EXP are in it, which differ in the last bit: relative to
 # it, and absolute, for numbers below which float64 has fewer digits.
@@ -291,40 +292,11 @@ class SelfTest:
         others = [feature for feature in self._ensemble.read_features if feature.name not in read]
         return pl.DataFrame([*columns, *(typed_column(f.name, f.type, [None] * len(self.rows)) for f in others)])
 
-    def expected(self, output: str, dialect: Dialect) -> list[tuple[list[str], list[str]]]:
-        """Return the rows and Python's values for each as literals, but for rows with a value that has no literal."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FrameboostWarning)  # of exposures that are 0: the rows are ours
-            predicted = Predictor(self._ensemble).predict(self.frame(), output)
-        if isinstance(predicted.dtype, pl.Struct):
-            of_rows = [list(row.values()) for row in predicted.to_list()]
-        elif isinstance(predicted.dtype, pl.Array):
-            of_rows = [[None] * predicted.dtype.size if row is None else row for row in predicted.to_list()]
-        else:
-            of_rows = [[value] for value in predicted.to_list()]
+    def literal_rows(self) -> LiteralRows:
+        """Return the rows as a frame and as literals."""
         texts = [values.texts for values in self._nodes.values]
-        return [
-            ([of_column[i] for of_column, i in zip(texts, row, strict=True)], literals)
-            for row, values in zip(self.rows.tolist(), of_rows, strict=True)
-            if (literals := _literals(values, dialect)) is not None
-        ]
-
-    def rows_sql(self, rows: Sequence[tuple[list[str], list[str]]], names: Names, table: str, dialect: Dialect) -> str:
-        """Return the SELECT of some rows of `expected`, with their numbers, over a table that has the columns."""
-        added = [dialect.quote(names.row), *map(dialect.quote, names.expected)]
-        of_types = [
-            next((text for text in of_column if text != "NULL"), dialect.number(0.0))
-            for of_column in zip(*(values for _, values in rows), strict=True)
-        ]
-        double, first = dialect.expressions.double, zip(["0", *of_types], added, strict=True)
-        columns = [
-            f"{double.format(x=c.name)} AS {c.name}" if c.feature.type.is_float and double != "{x}" else c.name
-            for c in self._columns
-        ]
-        selected = [*(f"{text} AS {name}" for text, name in first), *columns]
-        typed = f"SELECT {', '.join(selected)} FROM {table} WHERE 1 = 0"
-        written = [[str(number), *values, *cells] for number, (cells, values) in enumerate(rows, 1)]
-        return dialect.typed_rows(typed, written)
+        literals = [[of_column[i] for of_column, i in zip(texts, row, strict=True)] for row in self.rows.tolist()]
+        return LiteralRows(self._ensemble, self._columns, self.frame(), literals)
 
 
 def _values_of(column: FeatureColumn, thresholds: set[Physical]) -> _Values:
@@ -407,7 +379,75 @@ def _cell(column: FeatureColumn, value: Physical) -> str | None:
     return None if isinstance(text, OutOfRange) else dialect.literals.cells.get(kind.family, "{v}").format(v=text)
 
 
+# --- rows of the user -------------------------------------------------------------------------------------------------
+
+
+def rows_of(data: Any, ensemble: Ensemble, columns: Sequence[FeatureColumn], n_rows: int) -> LiteralRows:
+    """Return the first rows of data, but for those with a value that a column of the database can't hold.
+
+    Raises
+    ------
+    DataError
+        If the data lacks a column or has it in another type than training, or if it has no rows that can be tested.
+    """
+    features = {f.name: f for f in (*ensemble.read_features, *(column.feature for column in columns))}
+    frame = open_exactly(data, list(features.values())).to_frame(list(features)).head(n_rows).collect()
+    cells = [
+        [_cell(column, value) if value is not None else "NULL" for value in feature_values(frame, column.feature)]
+        for column in columns
+    ]
+    rows = list(zip(*cells, strict=True)) if cells else [()] * frame.height
+    held = [None not in row for row in rows]
+    if not any(held):
+        raise DataError(f"the data has no row that a table of {columns[0].dialect.name if columns else 'it'} can hold")
+    return LiteralRows(ensemble, columns, frame.filter(pl.Series(held)), [row for row in rows if None not in row])
+
+
 # --- the query --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LiteralRows:
+    """Rows to test: a frame in the types of training, and literals of the columns that are read."""
+
+    ensemble: Ensemble
+    columns: Sequence[FeatureColumn]
+    frame: pl.DataFrame
+    literals: Sequence[Sequence[str | None]]
+
+    def expected(self, output: str, dialect: Dialect) -> list[tuple[list[str], list[str]]]:
+        """Return the rows and Python's values for each as literals, but for rows with a value that has no literal."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FrameboostWarning)  # of exposures that are 0: the rows are ours
+            predicted = Predictor(self.ensemble).predict(self.frame, output)
+        if isinstance(predicted.dtype, pl.Struct):
+            of_rows = [list(row.values()) for row in predicted.to_list()]
+        elif isinstance(predicted.dtype, pl.Array):
+            of_rows = [[None] * predicted.dtype.size if row is None else row for row in predicted.to_list()]
+        else:
+            of_rows = [[value] for value in predicted.to_list()]
+        return [
+            ([str(text) for text in row], literals)
+            for row, values in zip(self.literals, of_rows, strict=True)
+            if (literals := _literals(values, dialect)) is not None
+        ]
+
+    def sql(self, rows: Sequence[tuple[list[str], list[str]]], names: Names, table: str, dialect: Dialect) -> str:
+        """Return the SELECT of some rows of `expected`, with their numbers, over a table that has the columns."""
+        added = [dialect.quote(names.row), *map(dialect.quote, names.expected)]
+        of_types = [
+            next((text for text in of_column if text != "NULL"), dialect.number(0.0))
+            for of_column in zip(*(values for _, values in rows), strict=True)
+        ]
+        double, first = dialect.expressions.double, zip(["0", *of_types], added, strict=True)
+        columns = [
+            f"{double.format(x=c.name)} AS {c.name}" if c.feature.type.is_float and double != "{x}" else c.name
+            for c in self.columns
+        ]
+        selected = [*(f"{text} AS {name}" for text, name in first), *columns]
+        typed = f"SELECT {', '.join(selected)} FROM {table} WHERE 1 = 0"
+        written = [[str(number), *values, *cells] for number, (cells, values) in enumerate(rows, 1)]
+        return dialect.typed_rows(typed, written)
 
 
 def _literals(row: Sequence[Any], dialect: Dialect) -> list[str] | None:

@@ -69,9 +69,11 @@ def test_nothing_in_a_model_is_a_template(tmp_path, what, form):
     con = duckdb.connect()
     table_of(con, frame, "source_rows")
     how = {"keep": ["id"], "form": form, "materialized": "table", "trained": "{{ x }}"}
-    written = [str(path.relative_to(tmp_path)) for path in model.database().to_dbt(tmp_path, "scored", "orders", **how)]
-    assert written == ["models/scored.sql", "models/scored.yml", "macros/scored.sql", "tests/scored_self_test.sql"]
-    assert con.execute(Project(tmp_path, {"orders": "source_rows"}).test("scored_self_test")).fetchall() == []
+    paths = model.database().to_dbt(tmp_path, "scored", "orders", check=frame, **how)
+    written = ["models/scored.sql", "models/scored.yml", "macros/scored.sql", "tests/scored_self_test.sql"]
+    assert [path.relative_to(tmp_path).as_posix() for path in paths] == [*written, "tests/scored_check.sql"]
+    for test in ("scored_self_test", "scored_check"):
+        assert con.execute(Project(tmp_path, {"orders": "source_rows"}).test(test)).fetchall() == []
     project = Project(tmp_path, {"orders": "main.source_rows"})
     expected = model.predict(frame).to_list()
     query = project.model("scored")
