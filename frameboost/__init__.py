@@ -22,6 +22,7 @@ from frameboost.errors import (
     FrameboostWarning,
     ModelFileError,
     ParameterError,
+    TooLargeError,
 )
 from frameboost.joins.aggregates import aggregate
 from frameboost.joins.star import join
@@ -51,6 +52,7 @@ __all__ = [
     "Objective",
     "ParameterError",
     "Spark",
+    "TooLargeError",
     "__version__",
     "aggregate",
     "auto",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __all__ = [
     "ClusterError", "DataError", "FrameboostError", "FrameboostWarning", "ModelFileError", "ParameterError",
-    "printable",
+    "TooLargeError", "printable",
 ]  # fmt: skip
 
 
@@ -47,6 +47,17 @@ class ParameterError(FrameboostError):
     >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 1]}), "y", max_dept=3)
     Traceback (most recent call last):
     frameboost.errors.ParameterError: unknown parameter 'max_dept'; did you mean 'max_depth'?
+    """
+
+
+class TooLargeError(ParameterError):
+    """A query, or the statement that it is in, is larger than the database takes.
+
+    >>> import polars as pl, frameboost as fb
+    >>> model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0.0, 1.0]}), "y", n_estimators=1)
+    >>> model.database("snowflake", limits={"text": 9}).query("t")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    frameboost.errors.TooLargeError: the model does not fit into one query of form 'auto': it has ...
     """
 
 

@@ -8,7 +8,7 @@ import frameboost as fb
 from frameboost.namespace import FrameNamespace, LazyFrameNamespace
 from tests.support.cases import cases
 
-ERRORS = [fb.FrameboostError, fb.DataError, fb.ParameterError, fb.ModelFileError]
+ERRORS = [fb.FrameboostError, fb.DataError, fb.ParameterError, fb.TooLargeError, fb.ModelFileError]
 
 
 def methods(kind: type) -> list[str]:
@@ -26,7 +26,8 @@ def test_the_public_names():
     assert set(fb.__all__) == {
         "ClusterError", "Dask", "DataError", "DatabaseModel", "FrameboostError", "FrameboostWarning", "Metric", "Model",
         "ModelFileError",
-        "Objective", "ParameterError", "Spark", "__version__", "aggregate", "auto", "cv", "fit", "from_catboost",
+        "Objective", "ParameterError", "Spark", "TooLargeError", "__version__", "aggregate", "auto", "cv", "fit",
+        "from_catboost",
         "from_lightgbm", "from_sklearn", "from_xgboost", "join", "load", "plan",
     }  # fmt: skip
     assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb)) - {"plots"}

@@ -45,7 +45,7 @@ from frameboost.compile.sql.forms import (
 from frameboost.compile.sql.node_lists import list_expression
 from frameboost.compile.sql.row_conditions import row_condition
 from frameboost.compile.sql.sql_model import OffsetColumn, SqlModel
-from frameboost.compile.sql.stages import Stages, TableSource, TooLargeError
+from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.compile.sql.tree_table import table_frame, table_statements
 from frameboost.data.written_files import write_text
 from frameboost.database.column_check import check_columns_query
@@ -89,7 +89,7 @@ from frameboost.ensemble.baseline import Baseline, bins_of
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.ensemble.metadata import metadata_fields
 from frameboost.ensemble.model_file import model_hash
-from frameboost.errors import ParameterError
+from frameboost.errors import ParameterError, TooLargeError
 from frameboost.losses.loss import EXPOSURE
 from frameboost.losses.outputs import OutputName, ScoreName, leaf_output
 from frameboost.metrics.metric import Metric

@@ -22,9 +22,9 @@ from frameboost.compile.sql.forms import Destination, exceeded_limit, filled_col
 from frameboost.compile.sql.row_conditions import row_condition
 from frameboost.compile.sql.shapley import shapley_sums
 from frameboost.compile.sql.sql_model import OffsetColumn
-from frameboost.compile.sql.stages import ROW, Stages, TableSource, TooLargeError, grouped
+from frameboost.compile.sql.stages import ROW, Stages, TableSource, grouped
 from frameboost.dialects.dialect import Dialect
-from frameboost.errors import ParameterError
+from frameboost.errors import ParameterError, TooLargeError
 from frameboost.prediction.contributions import BIAS, check_bias
 from frameboost.prediction.reasons import check_no_reasons, check_reasons, rounding_shift
 from frameboost.trees.node_means import LeafSlopes, leaf_slopes, means_on_grid

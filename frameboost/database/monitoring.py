@@ -20,12 +20,12 @@ import polars as pl
 from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.conditions import FeatureColumn
-from frameboost.compile.sql.stages import Stages, TooLargeError
+from frameboost.compile.sql.stages import Stages
 from frameboost.database.drift import SMALLEST_SHARE, bin_condition, drift_of_bin
 from frameboost.database.labelled_rows import LabelledTable, Measure, Rows, check_by, long_rows, long_stage
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.baseline import DriftBin, bins_of, score_features
-from frameboost.errors import ParameterError
+from frameboost.errors import ParameterError, TooLargeError
 from frameboost.losses.outputs import ENDS
 from frameboost.metrics.metric import AnyMetric
 from frameboost.schema.types import FeatureType

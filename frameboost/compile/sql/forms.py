@@ -30,11 +30,11 @@ from frameboost.compile.sql.costs import fastest_form
 from frameboost.compile.sql.node_lists import MAX_LEVELS, NodeLists
 from frameboost.compile.sql.sql_model import SqlModel, is_unread
 from frameboost.compile.sql.staged_trees import shared_groups, staged_trees
-from frameboost.compile.sql.stages import Stages, TableSource, TooLargeError
+from frameboost.compile.sql.stages import Stages, TableSource
 from frameboost.compile.sql.tree_table import values_over_table
 from frameboost.data.plans import estimated_rows
 from frameboost.dialects.dialect import Dialect
-from frameboost.errors import ParameterError
+from frameboost.errors import ParameterError, TooLargeError
 from frameboost.losses.outputs import ScoreName
 from frameboost.runtime.interrupts import when_free
 from frameboost.schema.types import Physical

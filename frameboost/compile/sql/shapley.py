@@ -25,8 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.compile.sql.case import TreeWriter
-from frameboost.compile.sql.stages import Stages, TooLargeError
+from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
+from frameboost.errors import TooLargeError
 from frameboost.trees.node_means import node_shares
 from frameboost.trees.tree import Tree
 

@@ -7,17 +7,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from frameboost.dialects.dialect import Dialect
-from frameboost.errors import ParameterError
+from frameboost.errors import ParameterError, TooLargeError
 
-__all__ = ["ROW", "Stages", "TableSource", "TooLargeError", "grouped"]
+__all__ = ["ROW", "Stages", "TableSource", "grouped"]
 
 # The alias of a stage where it is joined. In a view ClickHouse writes the database before a table's name, and an alias
 # hides a database of the same name: so it is one that no database has.
 ROW = "row_of_data"
-
-
-class TooLargeError(ParameterError):
-    """A query is larger than the database takes."""
 
 
 @dataclass(frozen=True, slots=True)
