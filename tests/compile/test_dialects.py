@@ -32,6 +32,7 @@ from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
+from tests.support.parsed_sql import is_misread
 from tests.support.random_models import NAMES, TYPES, frame_of, naive_margins, random_model, random_values, to_duckdb
 from tests.support.warehouses import WAREHOUSES, nameable
 
@@ -183,13 +184,9 @@ def everything(request):
     return dialect, made(features, [*random_one.ensemble.trees, *present, named])
 
 
-# What sqlglot reads wrongly before 30.30.
-MISREAD = ("athena", "fabric", "oracle")
-
-
 def read_back(dialect, text: str) -> exp.Expression:
     """Return the tree of the text, which is one statement."""
-    if dialect.name in MISREAD and tuple(map(int, sqlglot.__version__.split(".")[:2])) < (30, 30):
+    if is_misread(dialect):
         pytest.skip(f"sqlglot {sqlglot.__version__} misreads {dialect.name}")
     statements = sqlglot.parse(text, read=dialect.parser)
     assert len(statements) == 1
