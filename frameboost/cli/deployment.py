@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import sqlite3
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import duckdb
 import polars as pl
 
 from frameboost.checks.messages import counted, listed, shown
-from frameboost.cli.files import add_model, write_model
-from frameboost.cli.options import Commands, Parser, UsageError, add_command, add_options, arguments, pairs, setting
+from frameboost.cli.files import add_database, add_model, add_text_out, open_database, write_model
+from frameboost.cli.options import Commands, Parser, UsageError, add_command, add_options, arguments
 from frameboost.cli.screen import print_table
 from frameboost.data.table_files import TableFiles
-from frameboost.data.written_files import STDOUT, check_writable, write_output
+from frameboost.data.written_files import check_writable, write_output
 from frameboost.database.database_model import DatabaseModel, read_columns
 from frameboost.database.deployment import script
 from frameboost.database.files import header
@@ -84,8 +83,7 @@ def add_prove(commands: Commands) -> None:
         f"and the exit code is 1 where there are some.\n\n{parser.epilog}"
     )
     add_model(parser)
-    add_options(parser, Model.database, "dialect")
-    _add_database(parser)
+    add_database(parser)
     add_options(parser, DatabaseModel.self_test_query, "table", "output", "form", "trees", "rows")
     parser.add_argument(
         "--run",
@@ -93,14 +91,14 @@ def add_prove(commands: Commands) -> None:
         metavar="FILE",
         help="a file of DuckDB, or with --dialect sqlite of SQLite, to run the query in",
     )
-    _add_out(parser)
+    add_text_out(parser)
 
 
 def _prove(options: argparse.Namespace) -> None:
     if options.run_in is not None and options.dialect not in _IN_FILES:
         raise UsageError(f"--run is for the dialects {listed(_IN_FILES)}; let psql or another client run the query")
     check_writable(options.out)
-    database = _database(options)
+    database = open_database(options)
     query = database.self_test_query(**arguments(options, DatabaseModel.self_test_query))
     if options.run_in is None:
         write_output(options.out, f"{query}\n")
@@ -146,8 +144,8 @@ def add_deploy(commands: Commands) -> None:
     example = "frameboost deploy model.json --dialect postgres --view scored --table flights --keep id -o deploy.sql"
     help_ = "Write the statements that let a view return a model's scores"
     parser = add_command(commands, "deploy", help_, _deploy, example)
+    add_database(parser)
     _add_view(parser)
-    _add_database(parser)
     add_options(parser, DatabaseModel.deploy_statements, "table", "kind")
     add_options(
         parser, Model.query, "name", "output", "stamp", where={"metavar": "CONDITION"},
@@ -160,39 +158,19 @@ def add_rollback(commands: Commands) -> None:
     example = "frameboost rollback model.json --dialect postgres --view scored -o rollback.sql"
     help_ = "Write the statements that let a view return the scores of a model that was deployed before"
     parser = add_command(commands, "rollback", help_, _rollback, example)
+    add_options(parser, Model.database, "dialect")
     _add_view(parser)
 
 
 def _add_view(parser: Parser) -> None:
     add_model(parser)
-    add_options(parser, Model.database, "dialect")
     add_options(parser, DatabaseModel.deploy_statements, "view", "label")
-    _add_out(parser)
-
-
-def _add_out(parser: Parser) -> None:
-    parser.add_argument(
-        "-o", "--out", default=STDOUT, metavar="FILE", help="the file to write; by default standard output"
-    )
-
-
-def _add_database(parser: Parser) -> None:
-    add_options(
-        parser, Model.database, "base_margin",
-        columns={"option": "--column-map", "type": pairs, "metavar": "FEATURE=COLUMN,..."},
-        limits={"option": "--limit", "type": partial(setting, example="text=2000000"), "action": "append",
-                "metavar": "NAME=NUMBER", "help": "a number in place of the dialect's (docs/dialects.md)"},
-    )  # fmt: skip
-
-
-def _database(options: argparse.Namespace) -> DatabaseModel:
-    limits = None if options.limits is None else dict(options.limits)
-    return open_model(options.model).database(**arguments(options, Model.database) | {"limits": limits})
+    add_text_out(parser)
 
 
 def _deploy(options: argparse.Namespace) -> None:
     check_writable(options.out)
-    database = _database(options)
+    database = open_database(options)
     statements = database.deploy_statements(**arguments(options, DatabaseModel.deploy_statements))
     write_output(options.out, _head(database, options.output) + script(statements, database.dialect))
 

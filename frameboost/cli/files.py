@@ -5,20 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 import zlib
+from functools import partial
 from pathlib import Path
 
 from frameboost.checks.messages import listed, shown
-from frameboost.cli.options import Parser, UsageError, names
+from frameboost.cli.options import Parser, UsageError, add_options, arguments, names, pairs, setting
 from frameboost.data.file_formats import FORMATS, format_of_bytes, is_table, table_in_database
 from frameboost.data.table_files import TableFiles
 from frameboost.data.written_files import STDOUT, check_format, check_writable, write_output
+from frameboost.database.database_model import DatabaseModel
 from frameboost.ensemble.model_file import dump_file
 from frameboost.errors import DataError, ParameterError
+from frameboost.loading import open_model
 from frameboost.model.model import Model
 
 __all__ = [
-    "add_data", "add_model", "add_model_and_data", "add_table_out", "check_data", "check_keep", "check_table_out",
-    "file_fact", "other_table", "read_data", "write_model",
+    "add_data", "add_database", "add_model", "add_model_and_data", "add_table_out", "add_text_out", "check_data",
+    "check_keep", "check_table_out", "file_fact", "open_database", "other_table", "read_data", "write_model",
 ]  # fmt: skip
 
 _STDIN = STDOUT
@@ -48,6 +51,31 @@ def add_model_and_data(parser: Parser) -> None:
     """Add the arguments that name the model's file and the rows."""
     add_model(parser)
     add_data(parser)
+
+
+def add_database(parser: Parser) -> None:
+    """Add the arguments that say which database a model is written for, and how its columns are called there."""
+    add_options(
+        parser, Model.database, "dialect", "base_margin",
+        columns={"option": "--column-map", "type": pairs, "metavar": "FEATURE=COLUMN,..."},
+        limits={"option": "--limit", "type": partial(setting, example="text=2000000"), "action": "append",
+                "metavar": "NAME=NUMBER",
+                "help": "a number in place of the dialect's (docs/dialects.md), such as text=2000000, or none for no "
+                "limit; may be repeated"},
+    )  # fmt: skip
+
+
+def open_database(options: argparse.Namespace) -> DatabaseModel:
+    """Return the model as the database runs it."""
+    limits = None if options.limits is None else dict(options.limits)
+    return open_model(options.model).database(**arguments(options, Model.database) | {"limits": limits})
+
+
+def add_text_out(parser: Parser) -> None:
+    """Add the argument that names the file of SQL to write."""
+    parser.add_argument(
+        "-o", "--out", default=STDOUT, metavar="FILE", help="the file to write; by default standard output"
+    )
 
 
 def add_table_out(parser: Parser, what: str, *, required: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import polars as pl
@@ -12,28 +11,23 @@ from polars.io.plugins import register_io_source
 
 from frameboost.checks.messages import shown
 from frameboost.cli.files import (
+    add_database,
     add_model,
     add_model_and_data,
     add_table_out,
+    add_text_out,
     check_data,
     check_keep,
     check_table_out,
+    open_database,
     read_data,
     write_model,
 )
-from frameboost.cli.options import (
-    Commands,
-    UsageError,
-    add_command,
-    add_options,
-    arguments,
-    pairs,
-    setting,
-)
+from frameboost.cli.options import Commands, UsageError, add_command, add_options, arguments
 from frameboost.data.opening import open_rows, open_source
 from frameboost.data.sources import FrameSource
 from frameboost.data.table_files import TableFiles
-from frameboost.data.written_files import STDOUT, check_writable, write_output, write_table
+from frameboost.data.written_files import check_writable, write_output, write_table
 from frameboost.database.database_model import DatabaseModel
 from frameboost.errors import ParameterError
 from frameboost.interop.to_xgboost import to_xgboost
@@ -174,18 +168,9 @@ def add_sql(commands: Commands) -> None:
         f"statements with one.\n\n{parser.epilog}"
     )
     add_model(parser)
-    parser.add_argument(
-        "-o", "--out", default=STDOUT, metavar="FILE", help="the file to write; by default standard output"
-    )
-    add_options(
-        parser, Model.database, "dialect",
-        columns={"option": "--column-map", "type": pairs, "metavar": "FEATURE=COLUMN,..."},
-        limits={"option": "--limit", "type": partial(setting, example="text=2000000"), "action": "append",
-                "metavar": "NAME=NUMBER",
-                "help": "a number in place of the dialect's (docs/dialects.md), such as text=2000000, or none for no "
-                "limit; may be repeated"},
-    )  # fmt: skip
-    add_options(parser, Model.predict, "output", "base_margin")
+    add_text_out(parser)
+    add_database(parser)
+    add_options(parser, Model.predict, "output")
     query = parser.add_argument_group("a query over a table")
     add_options(
         query, Model.query, table={"required": False}, keep=_KEEP, where={"metavar": "CONDITION"},
@@ -225,8 +210,7 @@ def _sql(options: argparse.Namespace) -> None:
             if getattr(options, option) is not None and getattr(options, name) is not None:
                 raise UsageError(f"--{name} does not go with --{option.replace('_', '-')}")
     check_writable(options.out)
-    limits = None if options.limits is None else dict(options.limits)
-    database = open_model(options.model).database(**arguments(options, Model.database) | {"limits": limits})
+    database = open_database(options)
     statements = database.table_statements(options.trees) if options.statements else []
     text, is_statement = _text(database, options)
     if is_statement or statements:
