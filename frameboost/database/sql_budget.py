@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.compile.sql.conditions import find_columns
 from frameboost.compile.sql.forms import Destination, QueryOptions
 from frameboost.database.database_model import database_model
 from frameboost.dialects.built_in import DIALECTS, get_dialect
-from frameboost.dialects.dialect import Dialect, Limits
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature
@@ -31,14 +30,15 @@ class SqlBudget:
     ----------
     argument
         The name of the argument, for messages.
-    dialect
-        The database, with its limits.
+    database, limits
+        The database, and limits that take the place of its own.
     noun
         What the model has to fit into.
     """
 
     argument: str
-    dialect: Dialect
+    database: str
+    limits: Mapping[str, int]
     noun: str
 
     @classmethod
@@ -55,26 +55,22 @@ class SqlBudget:
                 f"{argument} must be one of {listed(DIALECTS, None)}, or a number of bytes, not {shown(value)}"
                 f"{did_you_mean(value, DIALECTS)}"
             )
-        if isinstance(value, str):
-            dialect, noun = get_dialect(value), f"a query of {value}"
-            known = {field.name: getattr(dialect.limits, field.name) for field in fields(Limits)}
-            limits = {name: int(most * (1 - _ROOM)) for name in _OF_TREES if (most := known[name]) is not None}
-        else:
-            dialect, noun = get_dialect("postgres"), f"{value:,} bytes of SQL"
-            limits = {"text": int(value)}
-        return cls(argument, replace(dialect, limits=replace(dialect.limits, **limits)), noun)
+        if not isinstance(value, str):
+            return cls(argument, "postgres", {"text": int(value)}, f"{value:,} bytes of SQL")
+        known = asdict(get_dialect(value).limits)
+        limits = {name: int(known[name] * (1 - _ROOM)) for name in _OF_TREES if known[name] is not None}
+        return cls(argument, value, limits, f"a query of {value}")
 
     def check(self, features: Sequence[Feature]) -> None:
         """Raise `ParameterError` if the database has no columns of these names or types."""
         try:
-            find_columns(features, self.dialect)
+            find_columns(features, get_dialect(self.database))
         except ParameterError as error:
-            raise ParameterError(f"{self.argument}={shown(self.dialect.name)}: {error}") from error
+            raise ParameterError(f"{self.argument}={shown(self.database)}: {error}") from error
 
     def excess(self, ensemble: Ensemble) -> str:
         """Return why a model does not fit, with the numbers; nothing if it does."""
-        database = replace(database_model(ensemble, self.dialect.name), dialect=self.dialect)
-        database = replace(database, columns=tuple(replace(c, dialect=self.dialect) for c in database.columns))
+        database = database_model(ensemble, self.database, limits=self.limits)
         return database._scoring(Destination(), "t", QueryOptions(keep=[])).fitting()[1]
 
     def most(self, n: int, made: Callable[[int], Ensemble]) -> int:

@@ -207,8 +207,10 @@ def auto(
                 best = complete[min(range(len(complete)), key=margins.alone.__getitem__)]
                 rates = (1,) if "learning_rate" in arguments else _RATES
                 smaller, note = _smaller(budget, search, best, rates, maximize=margins.maximize)
-                of_all = smaller.any_model if time is None else search.on_all_rows(smaller, rows)
-                parts = [_Part(budget.cut(of_all.ensemble), 1.0, smaller.recipe.name)]
+                fitting = smaller.any_model.ensemble
+                if time is not None:
+                    fitting = budget.cut(search.on_all_rows(smaller, rows).ensemble)
+                parts = [_Part(fitting, 1.0, smaller.recipe.name)]
         ensemble, weights = average(*_columns(parts)), _weights(parts, values)
         if smaller is None:
             interval = margins.interval(list(weights.values()), coverage)
