@@ -6,7 +6,7 @@ that is not there, numbers kept as text, and the collations, which a model's SQL
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
@@ -27,8 +27,8 @@ _FAMILIES = {
 _COLUMNS = ("position", "feature", "column_name", "trained_type", "expected_type", "family")
 
 
-def check_columns_query(table: str, columns: Sequence[FeatureColumn], dialect: Dialect) -> str:
-    """Return the SELECT that `DatabaseModel.check_columns_query` describes.
+def check_columns_query(table: str, columns: Mapping[str, FeatureColumn], dialect: Dialect) -> str:
+    """Return the SELECT that `DatabaseModel.check_columns_query` describes, of columns by name.
 
     Raises
     ------
@@ -37,10 +37,10 @@ def check_columns_query(table: str, columns: Sequence[FeatureColumn], dialect: D
     """
     quote, any_case = dialect.quote, dialect.names.any_case
     rows = [
-        [str(position), dialect.string(column.feature.name), dialect.string(_unquoted(column)),
+        [str(position), dialect.string(column.feature.name), dialect.string(name),
          dialect.string(str(column.feature.type)), dialect.string(_expected(column)),
          dialect.string(_family(_expected(column), dialect))]
-        for position, column in enumerate(columns, 1)
+        for position, (name, column) in enumerate(columns.items(), 1)
     ]  # fmt: skip
     expected = dialect.constant_rows(rows, [quote(name) for name in _COLUMNS])
     alias, e, t = dialect.statements.alias, quote("e"), quote("t")
@@ -64,11 +64,6 @@ def check_columns_query(table: str, columns: Sequence[FeatureColumn], dialect: D
         f"LEFT JOIN (\n{_catalog(table, dialect)}\n) {alias}{t} ON {same}\n"
         f"ORDER BY {e}.{quote('position')} ASC{dialect.statements.joins_to_nulls}"
     )
-
-
-def _unquoted(column: FeatureColumn) -> str:
-    opening, closing = column.dialect.names.quotes
-    return column.name[len(opening) : -len(closing)].replace(closing * 2, closing)
 
 
 def _expected(column: FeatureColumn) -> str:

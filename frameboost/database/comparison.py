@@ -10,20 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.stages import Stages
-from frameboost.database.labelled_rows import (
-    COUNTS,
-    End,
-    LabelledTable,
-    Rows,
-    check_by,
-    long_rows,
-)
+from frameboost.database.labelled_rows import COUNTS, End, LabelledTable, Rows, check_by, long_rows
 from frameboost.errors import ParameterError
-from frameboost.metrics.metric import (
-    METRICS,
-    AnyMetric,
-    Metric,
-)
+from frameboost.metrics.metric import METRICS, AnyMetric, Metric
 
 __all__ = ["comparison_query"]
 

@@ -353,7 +353,7 @@ class DatabaseModel:
             value=", ".join([values[column], *more]), where=f"\nWHERE {condition}" if condition else "",
         )  # fmt: skip
         if reason := exceeded_limit(text, [], self.dialect, in_one=False):
-            raise ParameterError(f"the model does not fit into the statement: {reason}")
+            raise TooLargeError(f"the model does not fit into the statement: {reason}")
         return self._for_driver(text)
 
     @checked(name=table, replace=flag)
@@ -426,7 +426,7 @@ class DatabaseModel:
             replace=known.replace_function if replace else "",
         )  # fmt: skip
         if reason := exceeded_limit(text, [], dialect, in_one=False):
-            raise ParameterError(f"the model does not fit into a function: {reason}")
+            raise TooLargeError(f"the model does not fit into a function: {reason}")
         return self._for_driver(text)
 
     # --- deployments --------------------------------------------------------------------------------------------------
@@ -647,20 +647,26 @@ class DatabaseModel:
                 "check_columns_query is of one table, and the model reads those of a star; take self_test_query, or "
                 "tables='joined' where one table has all columns"
             )
-        text = check_columns_query(table, read_columns(self, "mean"), self.dialect)
+        text = check_columns_query(table, {self._name_of(c): c for c in read_columns(self, "mean")}, self.dialect)
         if reason := exceeded_limit(text, [], self.dialect, in_one=False):
-            raise ParameterError(f"the columns of the model do not fit into one query: {reason}")
+            raise TooLargeError(f"the columns of the model do not fit into one query: {reason}")
         return self._for_driver(text)
 
     def _self_test(
         self, table: str, data: Any, output: ScoreName, form: Form, trees: str | None, n_rows: int, *,
-        is_sorted: bool = True,
+        is_sorted: bool = True, head: str = "",
     ) -> str:  # fmt: skip
+        """Return the query of as many rows as fit below a header.
+
+        Raises
+        ------
+        TooLargeError
+            If it does not fit with one row.
+        """
         model = self._sql_model(output)
         read = {*model.used(), *model.read_besides}
         columns = [column for column in read_columns(self, output) if column.name in read]
-        known = {column.feature.name: self.column_names.get(column.feature.name, column.feature.name)
-                 for column in columns}  # fmt: skip
+        known = {column.feature.name: self._name_of(column) for column in columns}
         names = Names.beside(list(known.values()), len(model.output.values))
         keep = [names.row, *names.expected, *known.values()]
         if data is None:
@@ -676,6 +682,7 @@ class DatabaseModel:
                 model, rows, options, Destination(), differing_rows(model, names, is_sorted=is_sorted)
             )
             text, too_large = scoring.fitting()
+            too_large = too_large or exceeded_limit(head + text, [], self.dialect, in_one=False)
             if not too_large:
                 return text
             if len(expected) == 1:
@@ -999,8 +1006,7 @@ class DatabaseModel:
         options = QueryOptions((), output="margin")
         model = other._scoring(Destination(), table, options).model
         read = {*model.used(), *model.read_besides}
-        reads = {column.name: other.column_names.get(column.feature.name, column.feature.name)
-                 for column in read_columns(other, "margin") if column.name in read}  # fmt: skip
+        reads = {c.name: other._name_of(c) for c in read_columns(other, "margin") if c.name in read}
 
         def second(kept: Mapping[str, str], keep: Sequence[str], stages: Stages, end: End) -> str:
             over = model.renamed({column: kept[name] for column, name in reads.items()})
@@ -1426,9 +1432,15 @@ class DatabaseModel:
         if test := values_test(scoring.model, options.name, self.ensemble.loss, output):
             tests["values"] = test, relation("name", name)
         # Where no query has all trees, a self-test would have them neither.
-        for end, data in {"self_test": None, **({} if check is None else {"check": check})}.items():
-            if text and (proof := model._dbt_self_test(stand_in, data, output, form, self_test, head)):
-                tests[end] = replace(query, text=proof, condition=""), rows
+        proofs = {"self_test": None, **({} if check is None else {"check": check})} if text and self_test else {}
+        for end, data in proofs.items():
+            # form="by_key" reads other rows. Not every database has ORDER BY in the subquery that a test is.
+            same = "auto" if form == "by_key" else form
+            try:
+                proof = model._self_test(stand_in, data, output, same, None, self_test, is_sorted=False, head=head)
+            except TooLargeError:  # there is no room for a row
+                continue
+            tests[end] = replace(query, text=proof, condition=""), rows
         if baseline is None and self.ensemble.baseline is not None:
             baseline = self.ensemble.baseline.features
         if baseline is not None:
@@ -1454,32 +1466,13 @@ class DatabaseModel:
         """
         limits, token, options = self.dialect.limits, secrets.token_hex(16), scoring.options
         most = limits.text if made.kind == "table" else limits.of_view()
-        if made.kind == "ephemeral" or options.form not in ("auto", "staged") or most is None:
-            raise ParameterError(why)
-        if options.keep is None and self.dialect.statements.except_columns is None:
-            raise ParameterError(f"{why}; or name the columns to return in keep, for a chain of dbt models")
+        most = scoring.most_of_step(None if made.kind == "ephemeral" else most, why, "dbt models")
         of_all_rows = replace(scoring, options=replace(options, where=None))
         *parts, last = of_all_rows.chain(most - n_bytes, lambda number: self.dialect.quote(f"{token}_{number}"))
         names = {f"{token}_{number}": f"{name}_part_{number}" for number in range(1, len(parts) + 1)}
         refs = {**query.refs, **{self.dialect.quote(called): relation("name", part) for called, part in names.items()}}
         texts = zip([*names.values(), name], [*parts, f"{last}\nWHERE {query.condition}"], strict=True)
         return {each: replace(query, text=text, refs=refs) for each, text in texts}
-
-    def _dbt_self_test(
-        self, table: str, data: Any, output: ScoreName, form: Form, n_rows: int, head: str
-    ) -> str | None:  # fmt: skip
-        """Return the self-test of as many rows as fit into a query beside the header; None if it fits with none."""
-        form = "auto" if form == "by_key" else form  # which reads other rows
-        while n_rows:
-            try:
-                # Not every database has ORDER BY in the subquery that a test is.
-                text = self._self_test(table, data, output, form, None, n_rows, is_sorted=False)
-            except TooLargeError:  # there is no room for a row
-                return None
-            if not exceeded_limit(head + text, [], self.dialect, in_one=False):
-                return text
-            n_rows //= 2
-        return None
 
     def _dbt_columns(
         self, model: SqlModel, options: QueryOptions, contract: bool | Mapping[str, str], source: str
@@ -1621,6 +1614,10 @@ class DatabaseModel:
         if self.ensemble.offset is None:
             return {}
         return {column.feature.name: column for column in self._columns_beside(self.ensemble.offset.features)}
+
+    def _name_of(self, column: FeatureColumn) -> str:
+        """Return the name of a column in the database, not quoted."""
+        return self.column_names.get(column.feature.name, column.feature.name)
 
     def _column_beside(self, feature: Feature) -> FeatureColumn:
         """Return the column of a lookup, which may be a feature's too."""

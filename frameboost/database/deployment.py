@@ -85,12 +85,9 @@ def _in_transaction(statements: Sequence[str], dialect: Dialect) -> list[str]:
 
 def _chain(scoring: ScoringQuery, named: Callable[[int], str], why: str) -> list[str]:
     """Return queries that fit into views, each over the one before."""
-    dialect, options, most = scoring.model.dialect, scoring.options, scoring.model.dialect.limits.of_view()
+    dialect = scoring.model.dialect
     makes_by_into = bool(scoring.destination.into(dialect))
-    if options.form not in ("auto", "staged") or most is None or makes_by_into:
-        raise ParameterError(why)
-    if options.keep is None and dialect.statements.except_columns is None:
-        raise ParameterError(f"{why}; or name the columns to return in keep, for a chain of views")
+    most = scoring.most_of_step(None if makes_by_into else dialect.limits.of_view(), why, "views")
     room = most - _ROOM - len(max(scoring.destination.name, named(10**6), key=len).encode())
     return replace(scoring, destination=Destination()).chain(room, named)
 

@@ -26,7 +26,7 @@ from frameboost.data.opening import open_rows
 from frameboost.data.sources import LocalSource
 from frameboost.dialects.dialect import Dialect
 from frameboost.ensemble.baseline import MISSING, SCHEMA, Baseline, DriftBin, bins_of, score_features
-from frameboost.errors import DataError, ParameterError
+from frameboost.errors import DataError, TooLargeError
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import Feature, column, not_zero, physical_expr
 
@@ -137,7 +137,7 @@ def drift_query(
     stages = Stages(dialect, source, [], [columns[f].name for f in bins], where)
     text = _query_over(stages, bins, columns, dialect, above)
     if reason := exceeded_limit(text, [], dialect, in_one=False):
-        raise ParameterError(f"the query does not fit: {reason}; give the rows of some features of the baseline")
+        raise TooLargeError(f"the query does not fit: {reason}; give the rows of some features of the baseline")
     return text
 
 
@@ -154,7 +154,7 @@ def drift_tests(
     names = list(bins_of(baseline, [column.feature for column in columns]))
     try:
         return [drift_query(source, baseline, None, columns, dialect, above)]
-    except ParameterError:
+    except TooLargeError:
         if len(names) == 1:
             raise
     first = [columns[number].feature.name for number in names[: len(names) // 2]]

@@ -6,18 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from frameboost.checks.messages import shown
-from frameboost.database.labelled_rows import (
-    COUNTS,
-    LabelledTable,
-    Rows,
-    check_by,
-    long_rows,
-)
+from frameboost.database.labelled_rows import COUNTS, LabelledTable, Rows, check_by, long_rows
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import output_of
-from frameboost.metrics.metric import (
-    AnyMetric,
-)
+from frameboost.metrics.metric import AnyMetric
 
 __all__ = ["KINDS", "TENTHS", "evaluation_query"]
 

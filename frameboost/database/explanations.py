@@ -95,13 +95,13 @@ def explanation_query(
         except TooLargeError as error:
             too_large = f"the Shapley values do not fit into one query: {error}"
         if options.approx is False:
-            raise ParameterError(
+            raise TooLargeError(
                 f"{too_large}; explain a slice of the model, or take approx=True, Saabas' contributions: {_DIFFERENCE}"
             )
     try:
         text = query.text(0)
     except TooLargeError as error:
-        raise ParameterError(
+        raise TooLargeError(
             f"the explanations do not fit into one query: {error}; explain a slice of the model"
         ) from error
     return text if options.approx is True else f"-- Saabas' contributions, as {too_large}.\n-- {_DIFFERENCE}.\n{text}"

@@ -124,7 +124,7 @@ class _Nodes:
         self.left = starts + [tree.left[node] for tree, node in every]
         self.right = starts + [tree.right[node] for tree, node in every]
         self.parent = np.full(n, -1)
-        splits = self.splits = np.flatnonzero(self.column != LEAF)
+        splits = np.flatnonzero(self.column != LEAF)
         self.parent[self.left[splits]] = self.parent[self.right[splits]] = splits
         self._missing_left = np.array([tree.missing_left[node] for tree, node in every], np.bool_)
         self._cut = np.zeros(n, np.int64)  # of a threshold the first value that goes right

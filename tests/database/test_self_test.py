@@ -239,6 +239,17 @@ def test_columns_of_every_type_are_no_problem_and_those_of_another_kind_are(name
     assert len(database.rows(model.database(name).check_columns_query("no such table"))) == len(names)
 
 
+@pytest.mark.parametrize("name", WITH_CATALOG)
+def test_columns_of_hostile_names_are_known(name):
+    database = open_warehouse(name)
+    names = nameable(database.dialect, [name for name in NAMES if name.strip()])
+    kinds = [FeatureType("int64")] * len(names)
+    model = random_model(kinds, names, random.Random(1), n_trees=2, depth=2)
+    database.fill("checked", types_of(model, "mean"))
+    rows = database.rows(model.database(name).check_columns_query("checked"))
+    assert [(row[1], row[-1]) for row in rows] == [(name, None) for name in names]
+
+
 def test_catalogs_that_need_a_schema_or_are_none():
     model = MODELS["squared error"]()
     with pytest.raises(ParameterError, match=r"must name the schema too, as 'sales\.orders'"):

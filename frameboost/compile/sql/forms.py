@@ -242,6 +242,20 @@ class ScoringQuery:
         sql = rows.sql
         return when_free(lambda: estimated_rows(sql, source)) if where is None else None
 
+    def most_of_step(self, most: int | None, why: str, steps: str) -> int:
+        """Return the bytes of a step of a `chain` of ``steps``, which one query is too large for, ``why``.
+
+        Raises
+        ------
+        ParameterError
+            If the query can't have steps, with ``why``.
+        """
+        if self.options.form not in ("auto", "staged") or most is None:
+            raise TooLargeError(why)
+        if self.options.keep is None and self.model.dialect.statements.except_columns is None:
+            raise TooLargeError(f"{why}; or name the columns to return in keep, for a chain of {steps}")
+        return most
+
     def chain(self, most: int, named: Callable[[int], str]) -> list[str]:
         """Return queries of at most so many bytes, each over the result of the one before.
 
@@ -264,7 +278,7 @@ class ScoringQuery:
             if not any(reasons):
                 return stages.selects
             if len(stages.selects) == n_before:  # each has one tree
-                raise ParameterError(f"the model does not fit into a chain of queries: {max(reasons)}")
+                raise TooLargeError(f"the model does not fit into a chain of queries: {max(reasons)}")
             room, n_before = min(room, largest) // 2, len(stages.selects)
 
     def _stages(self, named: Callable[[int], str] | None = None) -> Stages:
@@ -494,9 +508,9 @@ _ELEMENTS = {"value": 1, "part": 0, "operator": 2, "name": 1}
 
 
 def check_size(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect) -> None:
-    """Raise `ParameterError` if an expression is more than the database takes."""
+    """Raise `TooLargeError` if an expression is more than the database takes."""
     if reason := exceeded_limit(text, trees, dialect, in_one=True):
-        raise ParameterError(
+        raise TooLargeError(
             f"the model does not fit into one expression: {reason}; take model.query, which knows other forms"
         )
 
