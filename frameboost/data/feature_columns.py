@@ -134,8 +134,8 @@ def _type_in_polars(source: RelationSource, name: str) -> pl.DataType | None:
         return None
 
 
-def find_features(source: Source, features: Sequence[Feature]) -> dict[str, FeatureType]:
-    """Return the types in the data of a model's features.
+def find_features(source: Source, features: Sequence[Feature], argument: str = "the data") -> dict[str, FeatureType]:
+    """Return the types in the data of a model's features; ``argument`` is what messages call the data.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def find_features(source: Source, features: Sequence[Feature]) -> dict[str, Feat
     missing = [feature.name for feature in features if feature.name not in data_types]
     if missing:
         raise DataError(
-            f"the data lacks {len(missing):,} feature{'s' if len(missing) > 1 else ''} of the model: "
+            f"{argument} lacks {len(missing):,} feature{'s' if len(missing) > 1 else ''} of the model: "
             f"{listed(missing)}; it has {listed(data_types)}"
         )
     types = {}

@@ -654,9 +654,9 @@ class DatabaseModel:
 
     def _self_test(
         self, table: str, data: Any, output: ScoreName, form: Form, trees: str | None, n_rows: int, *,
-        is_sorted: bool = True, head: str = "",
+        argument: str = "data", is_sorted: bool = True, head: str = "",
     ) -> str:  # fmt: skip
-        """Return the query of as many rows as fit below a header.
+        """Return the query of as many rows as fit below a header; ``argument`` is what messages call the data.
 
         Raises
         ------
@@ -672,7 +672,7 @@ class DatabaseModel:
         if data is None:
             test = SelfTest(self.ensemble, columns, n_rows).literal_rows()
         else:
-            test = rows_of(data, self.ensemble, columns, n_rows)
+            test = rows_of(data, self.ensemble, columns, n_rows, argument)
         expected = test.expected(output, self.dialect)
         source = self._source(table)
         options = QueryOptions(keep, output=output, name=names.value, form=form, trees=trees)
@@ -1437,7 +1437,9 @@ class DatabaseModel:
             # form="by_key" reads other rows. Not every database has ORDER BY in the subquery that a test is.
             same = "auto" if form == "by_key" else form
             try:
-                proof = model._self_test(stand_in, data, output, same, None, self_test, is_sorted=False, head=head)
+                proof = model._self_test(
+                    stand_in, data, output, same, None, self_test, argument=end, is_sorted=False, head=head
+                )
             except TooLargeError:  # there is no room for a row
                 continue
             tests[end] = replace(query, text=proof, condition=""), rows

@@ -70,16 +70,18 @@ def _bins_frame(frame: pl.DataFrame, features: Sequence[Feature], n_bins: int) -
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def open_exactly(data: Any, features: Sequence[Feature]) -> LocalSource:
+def open_exactly(data: Any, features: Sequence[Feature], argument: str = "data") -> LocalSource:
     """Return rows whose features have the types of training, in whose values the edges of bins are.
+
+    ``argument`` is what messages call the rows.
 
     Raises
     ------
     DataError
         If a feature is not there, or has another type.
     """
-    source = open_rows(data, features, exactly=True)
-    types = find_features(source, features)
+    source = open_rows(data, features, argument, exactly=True)
+    types = find_features(source, features, "the data" if argument == "data" else argument)
     for feature in features:
         if types[feature.name] != feature.type.values and feature.type.name != "codes":
             raise DataError(

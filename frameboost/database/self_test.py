@@ -382,8 +382,12 @@ def _cell(column: FeatureColumn, value: Physical) -> str | None:
 # --- rows of the user -------------------------------------------------------------------------------------------------
 
 
-def rows_of(data: Any, ensemble: Ensemble, columns: Sequence[FeatureColumn], n_rows: int) -> LiteralRows:
+def rows_of(
+    data: Any, ensemble: Ensemble, columns: Sequence[FeatureColumn], n_rows: int, argument: str = "data"
+) -> LiteralRows:  # fmt: skip
     """Return the first rows of data, but for those with a value that a column of the database can't hold.
+
+    ``argument`` is what messages call the data.
 
     Raises
     ------
@@ -391,7 +395,7 @@ def rows_of(data: Any, ensemble: Ensemble, columns: Sequence[FeatureColumn], n_r
         If the data lacks a column or has it in another type than training, or if it has no rows that can be tested.
     """
     features = {f.name: f for f in (*ensemble.read_features, *(column.feature for column in columns))}
-    frame = open_exactly(data, list(features.values())).to_frame(list(features)).head(n_rows).collect()
+    frame = open_exactly(data, list(features.values()), argument).to_frame(list(features)).head(n_rows).collect()
     cells = [
         [_cell(column, value) if value is not None else "NULL" for value in feature_values(frame, column.feature)]
         for column in columns
@@ -399,7 +403,9 @@ def rows_of(data: Any, ensemble: Ensemble, columns: Sequence[FeatureColumn], n_r
     rows = list(zip(*cells, strict=True)) if cells else [()] * frame.height
     held = [None not in row for row in rows]
     if not any(held):
-        raise DataError(f"the data has no row that a table of {columns[0].dialect.name if columns else 'it'} can hold")
+        raise DataError(
+            f"{argument} has no row that a table of {columns[0].dialect.name if columns else 'it'} can hold"
+        )
     return LiteralRows(ensemble, columns, frame.filter(pl.Series(held)), [row for row in rows if None not in row])
 
 
