@@ -901,9 +901,9 @@ class DatabaseModel:
         table, where, form, trees
             As in `query`.
         target, weight, label_upper_bound, eval_metric
-            As for `frameboost.Model.evaluate`, columns of the table by their names there. Labels have the type of
-            training: the strings of the classes, Booleans, or numbers. Ranking metrics, which depend on the order of
-            rows, are none of a query.
+            As for `frameboost.Model.evaluate`, columns of the table by their names there. Labels are strings, as in
+            training, or numbers, for which Booleans stand too (in Snowflake, BigQuery and Redshift only if they did in
+            training). Ranking metrics, which depend on the order of rows, are none of a query.
         by
             A column, or several, for each value of which all is computed by itself; values are equal that the database
             takes for equal, and NULL is one of them. A group without rows is not in the result.

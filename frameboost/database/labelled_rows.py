@@ -197,9 +197,7 @@ class Rows:
         """Return the rows with their labels and predictions as columns."""
         loss, dialect = table.loss, table.dialect
         known = dict(zip(loss.margins, margins.values(), strict=True))
-        values = {role: _number(kept[name], dialect) for role, name in table.roles.items()}
-        if table.ensemble.labels and values:
-            values["label"] = _code(kept[table.roles["label"]], table.roles["label"], table.ensemble, dialect)
+        values = {role: _number(kept[name], role, table) for role, name in table.roles.items()}
         known |= {"weight": dialect.number(1.0)} | (stages.name(values) if values else {})
         rows = Rows(loss, dialect, stages, known, [kept[name] for name in table.by])
         rows._mark(table)
@@ -268,7 +266,8 @@ class Rows:
 
     def over(self, value: str, *columns: str, order: str = "", frame: str = "") -> str:
         """Return an aggregate over the rows of a row's group that have its values of columns."""
-        return over(value, [*self.by, *columns], order, frame)
+        parts = [self.dialect.expressions.part.format(x=column) for column in self.by]
+        return over(value, [*parts, *columns], order, frame)
 
     def running(self, orders: Sequence[tuple[str, Mapping[str, str]]]) -> list[dict[str, str]]:
         """Add stages of sums by rank; return the columns for each of the orders, in which values are summed.
@@ -457,20 +456,16 @@ def over(value: str, partition: Sequence[str], order: str = "", frame: str = "")
     return f"{value} OVER ({' '.join(filter(None, parts))})"
 
 
-def _number(column: str, dialect: Dialect) -> str:
-    """Return a column as a float64, NULL where it is NaN."""
-    number, is_number = dialect.cast(column, "float64"), dialect.expressions.is_number
+def _number(column: str, role: str, table: LabelledTable) -> str:
+    """Return a column of labels or weights as a float64: NULL for NaN, and -1 for a string that is no label."""
+    dialect, labels, is_label = table.dialect, table.ensemble.labels, role.startswith("label")
+    names = tuple(label for label in labels if isinstance(label, str))
+    if is_label and names:
+        target = FeatureColumn(Feature(table.roles[role], FeatureType("string"), names), dialect, column)
+        return dialect.cast(target.code(range(len(names))), "float64")
+    number = dialect.number_of(column, was_boolean=is_label and bool(labels))
+    is_number = dialect.expressions.is_number
     return number if is_number is None else f"CASE WHEN {is_number.format(x=number)} THEN {number} END"
-
-
-def _code(column: str, name: str, ensemble: Ensemble, dialect: Dialect) -> str:
-    """Return the number of a label, -1 of a string that is none of the labels."""
-    labels = [label for label in ensemble.labels if isinstance(label, str)]
-    if labels:
-        target = FeatureColumn(Feature(name, FeatureType("string"), tuple(labels)), dialect, column)
-        return dialect.cast(target.code(range(len(labels))), "float64")
-    is_true, is_false = (test.format(x=column) for test in (dialect.expressions.is_true, dialect.expressions.is_false))
-    return f"CASE WHEN {is_true} THEN {dialect.number(1.0)} WHEN {is_false} THEN {dialect.number(0.0)} END"
 
 
 # --- results ----------------------------------------------------------------------------------------------------------

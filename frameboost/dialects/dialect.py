@@ -248,6 +248,11 @@ class Expressions:
         be NULL for NaN.
     double
         A column of numbers such that float64 may be other rows of it, by UNION ALL.
+    number
+        A column of numbers, or of Booleans, as a ``{t}``, a float64; None where no expression takes both. Where CAST
+        makes zero of text that is no number, 1e300.
+    part
+        A column of any type by which a window is parted into the groups of GROUP BY.
     time, time_with_zone
         A column of timestamps without and with a time zone, such that it compares with literals as these do.
     longest_list
@@ -296,6 +301,8 @@ class Expressions:
     equal_texts: str | None = None
     real: str = "{x}"
     double: str = "{x}"
+    number: str | None = "CAST({x} AS {t})"
+    part: str = "{x}"
     time: str = "{x}"
     time_with_zone: str = "{x}"
     longest_list: int | None = None
@@ -756,6 +763,16 @@ class Dialect:
         return f"CAST({value} AS {self.types.casts.get(type_name) or self.types.columns[type_name]})"
 
     # --- expressions --------------------------------------------------------------------------------------------------
+
+    def number_of(self, column: str, *, was_boolean: bool) -> str:
+        """Return a column of numbers or of Booleans as a float64, where need be of the type that it had in training."""
+        template = self.expressions.number
+        if template is not None:
+            return template.format(x=column, t=self.types.casts.get("float64") or self.types.columns["float64"])
+        if not was_boolean:
+            return self.cast(column, "float64")
+        is_true, is_false = (test.format(x=column) for test in (self.expressions.is_true, self.expressions.is_false))
+        return f"CASE WHEN {is_true} THEN {self.number(1.0)} WHEN {is_false} THEN {self.number(0.0)} END"
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
         """Return a call of one of the functions that expressions have."""

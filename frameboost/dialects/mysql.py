@@ -63,6 +63,9 @@ MYSQL = Dialect(
         is_true="{x} = 1", is_false="{x} = 0",
         # Collations ignore case, accents or blanks; binary strings compare by bytes. https://dev.mysql.com/doc/refman/8.0/en/case-sensitivity.html
         text="CAST(CONVERT({x} USING utf8mb4) AS BINARY)",
+        # Of other text CAST makes 0, with a warning. https://dev.mysql.com/doc/refman/8.0/en/type-conversion.html
+        number="CASE WHEN CAST({x} AS {t}) = 0 AND CAST({x} AS CHAR) NOT REGEXP '[0-9]' THEN 1e300 "
+        "ELSE CAST({x} AS {t}) END",
         # A TIMESTAMP compares as a time of the session's zone, where it may come twice; its seconds since 1970 don't. https://dev.mysql.com/doc/refman/8.0/en/date-and-time-functions.html#function_unix-timestamp
         time_with_zone="DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP({x}) SECOND)",
         # Overflow is an error. https://dev.mysql.com/doc/refman/8.0/en/out-of-range-and-overflow.html

@@ -57,6 +57,8 @@ POSTGRES = Dialect(
         text='{x}::text COLLATE "C"',
         # The database's default collation is deterministic, so it compares by bytes, and most indexes have it.
         equal_texts='{x}::text COLLATE "default" = {y}::text',
+        # A Boolean is cast to integers and text only. https://www.postgresql.org/docs/current/datatype-boolean.html
+        number="CASE {x}::text WHEN 'true' THEN 1::float8 WHEN 'false' THEN 0::float8 ELSE {x}::text::float8 END",
         # https://www.postgresql.org/docs/current/arrays.html
         array="ARRAY[{v}]", lookup="(ARRAY[{v}])[1 + {i}]",
     ),
@@ -117,6 +119,8 @@ REDSHIFT = POSTGRES.child(
         # A column or a database may ignore case. https://docs.aws.amazon.com/redshift/latest/dg/r_COLLATE.html
         "text": "COLLATE({x} || '.', 'case_sensitive')",
         "text_is_value": False, "equal_texts": None,
+        # No cast of Booleans to text is documented. https://docs.aws.amazon.com/redshift/latest/dg/r_Boolean_type.html
+        "number": None,
         # No arrays in columns. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-datatypes.html
         "array": None, "lookup": None,
         # https://docs.aws.amazon.com/redshift/latest/dg/r_DATEADD_function.html

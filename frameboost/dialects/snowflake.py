@@ -50,6 +50,8 @@ SNOWFLAKE = Dialect(
         is_number="{x} <= 'inf'::FLOAT",
         # By Unicode, whatever the collation of the column. https://docs.snowflake.com/en/sql-reference/functions/collate
         text="COLLATE({x}, 'utf8')",
+        # Whether FLOAT is among the numbers that Booleans are cast to is not said. https://docs.snowflake.com/en/sql-reference/data-types-logical
+        number=None,
         # An error named 16,384 values for years. https://docs.snowflake.com/en/sql-reference/functions/in
         longest_list=16_384,
         # Overflow is not documented, so it is avoided. https://docs.snowflake.com/en/sql-reference/functions/exp

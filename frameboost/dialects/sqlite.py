@@ -84,6 +84,8 @@ SQLITE = _SQLite(
     expressions=Expressions(
         # Exact, whatever the collation of the column. https://www.sqlite.org/datatype3.html
         text="{x} COLLATE BINARY",
+        # Of other text CAST makes 0. https://www.sqlite.org/lang_expr.html#castexpr
+        number="CASE WHEN typeof({x}) = 'text' AND {x} <> CAST({x} AS {t}) THEN 1e300 ELSE CAST({x} AS {t}) END",
         # Text, with a blank or a T before the time. https://www.sqlite.org/lang_datefunc.html
         time="REPLACE({x}, 'T', ' ')", time_with_zone="REPLACE({x}, 'T', ' ')",
         # Of two or more arguments. https://www.sqlite.org/lang_corefunc.html

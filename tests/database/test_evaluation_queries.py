@@ -15,7 +15,7 @@ from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
 from tests.support.hostile import HOSTILE_NAMES
 from tests.support.parsed_sql import n_statements
-from tests.support.warehouses import ALL, ALL_BUT_SPARK, WAREHOUSES, nameable, open_warehouse
+from tests.support.warehouses import ALL, ALL_BUT_SPARK, WAREHOUSES, databases, nameable, open_warehouse
 
 ABOUT = {"rel": 1e-11, "abs": 1e-11}
 
@@ -172,6 +172,42 @@ def test_rows_without_a_label_are_counted_and_wrong_ones_make_no_metric(warehous
         found = warehouse.rows(database.evaluate_query("t", "label", weight="w"))
         assert {tuple(row[:3]) for row in found} == {(rows().height, 0, 1)}
         assert {row[4] for row in found} == {None}
+
+
+@cases("trained, target", [("late", "code"), ("code", "late"), ("late", "late")])
+def test_labels_of_two_classes_are_booleans_or_numbers(warehouse, trained, target):
+    model = fb.fit(rows(), trained, features=["x", "z"], objective="binary:logistic", n_estimators=2)
+    fill(warehouse)
+    found = warehouse.rows(model.database(warehouse.name).evaluate_query("t", target, by="who", weight="w"))
+    expected = model.evaluate(rows(), trained, by="who", weight="w").metrics.rows()
+    assert_about(sorted(map(tuple, found), key=lambda row: row[0]), [(*row[:2], 0, 0, *row[2:]) for row in expected])
+
+
+@pytest.mark.parametrize("name", databases("sqlite", "mariadb"))
+def test_text_that_is_no_number_is_no_label(name):
+    opened = open_warehouse(name)
+    texts = pl.Series(["1", "0.0", "true", "", "abc", None], dtype=pl.String)
+    fill(opened, rows().head(6).with_columns(code=texts, w=pl.Series([1.0, 1, 0, 0, 0, 0])))
+    database = model_of("binary:logitraw").database(name)
+    found = {tuple(row[:3]) for row in opened.rows(database.evaluate_query("t", "code", eval_metric="error"))}
+    assert found == {(5, 1, 3)}
+
+
+def test_zeros_of_either_sign_are_parts_of_a_window_as_they_are_groups(warehouse):
+    zeros = rows().with_columns(part=pl.Series([0.0, -0.0, 1.5] * 100))
+    fill(warehouse, zeros)
+    query = model_of("binary:logistic").database(warehouse.name).evaluate_query("t", "late", by="part")
+    found = {(repr(row[0]), row[4]): row[5] for row in warehouse.rows(query)}
+    if ("-0.0", "auc") in found and ("0.0", "auc") in found:  # as two groups
+        zeros = zeros.with_columns(part=pl.Series(["0.0", "-0.0", "1.5"] * 100))
+    else:
+        found = {(part.removeprefix("-"), name): value for (part, name), value in found.items()}
+        zeros = zeros.with_columns(part=pl.Series(["0.0", "0.0", "1.5"] * 100))
+    expected = {
+        (row[0], row[2]): row[3]
+        for row in model_of("binary:logistic").evaluate(zeros, "late", by="part").metrics.rows()
+    }
+    assert found == pytest.approx(expected)
 
 
 def test_what_is_not_defined_is_null(warehouse):
