@@ -1470,7 +1470,9 @@ class DatabaseModel:
         most = limits.text if made.kind == "table" else limits.of_view()
         most = scoring.most_of_step(None if made.kind == "ephemeral" else most, why, "dbt models")
         of_all_rows = replace(scoring, options=replace(options, where=None))
-        *parts, last = of_all_rows.chain(most - n_bytes, lambda number: self.dialect.quote(f"{token}_{number}"))
+        *parts, last = of_all_rows.chain(
+            most - n_bytes, lambda number: self.dialect.quote(f"{token}_{number}"), of_views=made.kind != "table"
+        )
         names = {f"{token}_{number}": f"{name}_part_{number}" for number in range(1, len(parts) + 1)}
         refs = {**query.refs, **{self.dialect.quote(called): relation("name", part) for called, part in names.items()}}
         texts = zip([*names.values(), name], [*parts, f"{last}\nWHERE {query.condition}"], strict=True)

@@ -78,6 +78,6 @@ BIGQUERY = Dialect(
         # No DDL of permanent tables in a transaction. https://docs.cloud.google.com/bigquery/docs/transactions
         replace_table="CREATE OR REPLACE TABLE {name} AS\n{query}",
     ),
-    # 1 MB of query, 256 K characters of view, 10,000 columns; depth is our own caution. https://docs.cloud.google.com/bigquery/quotas
-    limits=Limits(text=10**6, view=256_000, depth=500, columns=10_000),
+    # 1 MB of query, 256 K characters of view, 15 views in a query, 10,000 columns; depth is our own caution. https://docs.cloud.google.com/bigquery/quotas
+    limits=Limits(text=10**6, view=256_000, depth=500, views=15, columns=10_000),
 )  # fmt: skip

@@ -486,6 +486,8 @@ class Limits:
         Entries of the parser's stack.
     stages
         Common table expressions, each of which reads the one before.
+    views
+        Views, each of which reads the one before, where these are not as many as ``stages``.
     columns
         Columns of a SELECT.
     elements
@@ -500,6 +502,7 @@ class Limits:
     case_depth: int | None = None
     stack: int | None = None
     stages: int | None = None
+    views: int | None = None
     columns: int | None = None
     elements: int | None = None
     terms: int | None = None
@@ -507,6 +510,10 @@ class Limits:
     def of_view(self) -> int | None:
         """Return the bytes that the statement of a view may have."""
         return min((most for most in (self.text, self.view) if most is not None), default=None)
+
+    def of_views(self) -> int | None:
+        """Return how many views may read the one before."""
+        return self.stages if self.views is None else self.views
 
 
 # --- the dialect ------------------------------------------------------------------------------------------------------

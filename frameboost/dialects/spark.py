@@ -70,8 +70,8 @@ SPARK = Dialect(
         # SELECTs are a task each, 130 s for 260 rows (measured, 4.3).
         many_rows="SELECT * FROM VALUES\n{rows}",
     ),
-    # No number in the documentation: our own caution (docs/vendors.md).
-    limits=Limits(text=16 * 2**20, depth=500, elements=200_000),
+    # No numbers in the documentation: our own caution (docs/vendors.md); but spark.sql.view.maxNestedViewDepth.
+    limits=Limits(text=16 * 2**20, depth=500, views=100, elements=200_000),
 )  # fmt: skip
 
 DATABRICKS = SPARK.child(

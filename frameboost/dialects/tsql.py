@@ -109,6 +109,8 @@ TSQL = Dialect(
         case_depth=10,
         # https://learn.microsoft.com/en-us/sql/relational-databases/errors-events/mssqlserver-8632-database-engine-error
         terms=65_535,
+        # https://learn.microsoft.com/en-us/sql/t-sql/statements/create-view-transact-sql
+        views=32,
     ),
 )  # fmt: skip
 

@@ -482,8 +482,8 @@ class Model:
         limits
             Limits that replace the dialect's, such as ``{"text": 2_000_000}`` where an administrator has raised one;
             None for no limit. They are ``text`` and ``view`` (bytes of a query, and of a statement that makes a view),
-            ``depth``, ``case_depth``, ``stack``, ``stages``, ``columns``, ``elements`` and ``terms``, as in the table
-            of ``docs/dialects.md``.
+            ``depth``, ``case_depth``, ``stack``, ``stages``, ``views``, ``columns``, ``elements`` and ``terms``, as in
+            the table of ``docs/dialects.md``.
         tables
             Of a model that was trained on a star (`frameboost.join`), the tables of the dimensions that are not called
             as these, by dimension. Queries have the joins in them, and score the facts; with ``"joined"`` they score a

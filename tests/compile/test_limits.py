@@ -217,7 +217,7 @@ def test_limits_are_lowered_and_raised(method, tmp_path):
         (["text"], "limits must be a dict of numbers by limit, such as {'text': 2000000}, not ['text']"),
         ({"txt": 5}, "limits names 'txt', which is no limit; did you mean 'text'?"),
         ({7: 5}, "limits names 7, which is no limit; they are 'text', 'view', 'depth', 'case_depth', 'stack', "
-                 "'stages', 'columns', 'elements', 'terms'"),
+                 "'stages', 'views', 'columns', 'elements', 'terms'"),
         ({"text": 0}, "limits must give 'text' a positive integer, or None for no limit, not 0"),
         ({"text": -1}, "limits must give 'text' a positive integer, or None for no limit, not -1"),
         ({"view": True}, "limits must give 'view' a positive integer, or None for no limit, not True"),
@@ -360,6 +360,27 @@ def test_a_chain_keeps_to_the_other_limits_too(tmp_path):
         with pytest.raises(fb.ParameterError, match=r"it has about [\d,]+ elements, and a query in"):
             large.database(name, limits=limits).to_dbt(tmp_path / "none", "a", "b", keep=["id"])
     assert not (tmp_path / "none").exists()
+
+
+def test_a_chain_has_as_many_tables_as_it_takes_but_no_more_views_than_may_be_nested(tmp_path):
+    limits = {"text": 12_000, "elements": None, "stages": 3}
+    how, model = {"keep": ["id"]}, over(60, 4)
+    database = model.database("clickhouse", limits=limits)
+    n = sum(path.suffix == ".sql" for path in database.to_dbt(tmp_path / "tables", "a", "b", **how, self_test=0))
+    assert n > 3
+    for kind, key in (("view", {}), ("incremental", {"unique_key": "id"})):  # whose steps are views
+        with pytest.raises(fb.ParameterError, match=rf"would have {n} of them, and one in clickhouse at most 3$"):
+            database.to_dbt(tmp_path / kind, "a", "b", **how, materialized=kind, **key)
+        assert not (tmp_path / kind).exists()
+    with pytest.raises(fb.ParameterError, match=r"into a chain of views: .* at most 3$"):
+        database.deploy_statements("v", "b", **how)
+    for most in (n - 1, n):
+        deployed = model.database("clickhouse", limits={**limits, "views": most})
+        if most < n:
+            with pytest.raises(fb.ParameterError, match=rf"at most {most}$"):
+                deployed.to_dbt(tmp_path / "views", "a", "b", **how, materialized="view")
+        else:
+            assert len(deployed.to_dbt(tmp_path / "views", "a", "b", **how, materialized="view", self_test=0)) > n
 
 
 def test_later_runs_of_a_chain_score_the_rows_that_are_asked_for(tmp_path):

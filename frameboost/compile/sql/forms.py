@@ -256,10 +256,12 @@ class ScoringQuery:
             raise TooLargeError(f"{why}; or name the columns to return in keep, for a chain of {steps}")
         return most
 
-    def chain(self, most: int, named: Callable[[int], str]) -> list[str]:
+    def chain(self, most: int, named: Callable[[int], str], *, of_views: bool) -> list[str]:
         """Return queries of at most so many bytes, each over the result of the one before.
 
         ``named`` returns the name of a result by its number, from 1 on. The first query has the condition on the rows.
+        ``of_views``: whether results are views, which a database substitutes for their names as it does stages, so that
+        it takes no more of them.
 
         Raises
         ------
@@ -275,6 +277,12 @@ class ScoringQuery:
             reasons = [exceeded_limit(select, [], dialect, in_one=False) for select in stages.selects]
             if largest > most:
                 reasons.append(f"one has {largest:,} bytes, and a query in {dialect.name} at most {most:,}")
+            most_views = dialect.limits.of_views() if of_views else None
+            if most_views is not None and len(stages.selects) > most_views:
+                raise TooLargeError(
+                    f"the model does not fit into a chain of views: it would have {len(stages.selects):,} of them, and "
+                    f"one in {dialect.name} at most {most_views:,}"
+                )
             if not any(reasons):
                 return stages.selects
             if len(stages.selects) == n_before:  # each has one tree

@@ -44,7 +44,8 @@ class Stages:
     where
         A condition on the rows, as SQL; the first stage has it.
     named
-        Returns the name of a stage, quoted, by its number from 1 on; by default names that no column has.
+        Returns the name of the result of a stage, quoted, by its number from 1 on, where each is a query by itself; by
+        default stages are common table expressions of one query, with names that no column has.
     after
         The stages that come before, the last of which has the columns; ``table`` and ``where`` are theirs then.
 
@@ -81,7 +82,7 @@ class Stages:
         names = [*([] if self.keep is None else self.keep), *reads, table.sql, table.rows, where or ""]
         # With SELECT * only the columns that are read are known: so the prefix is one that few have.
         self._prefix, stage = (_unlike(names, first) for first in ("v_" if keep is not None else "fb_v_", "stage_"))
-        self._stage = named or (lambda number: f"{stage}{number}")
+        self._stage, self._is_one_query = named or (lambda number: f"{stage}{number}"), named is None
         self.reads = list(dict.fromkeys([*(self.keep or []), *reads]))
         self._named: list[str] = []
         self._count = 0
@@ -241,9 +242,9 @@ class Stages:
         )
 
     def finish(self, final: str) -> str:
-        """Return the query that ends in a SELECT that the caller has written."""
+        """Return the query that ends in a SELECT that the caller has written; where stages are queries, the last."""
         *stages, _ = self.selects = [*self.selects, final]
-        if not stages:
+        if not stages or not self._is_one_query:
             return final
         most = self._dialect.limits.stages
         if most is not None and len(stages) > most:
