@@ -47,7 +47,9 @@ def comparison_query(
         The same table with the challenger.
     """
     check_by(first.by, (*COUNTS, "metric", *_COMPARED), first.dialect)
-    if {type(label) for label in first.ensemble.labels} != {type(label) for label in challenger.ensemble.labels}:
+    kinds = [set(map(type, table.ensemble.labels)) for table in (first, challenger)]
+    one_column_is_both = first.dialect.expressions.number is not None and str not in kinds[0] | kinds[1]
+    if kinds[0] != kinds[1] and not one_column_is_both:
         raise ParameterError("the models have classes of different kinds (numbers, strings or Booleans)")
     pairs = _pairs(first, challenger, eval_metric)
     keep = list(dict.fromkeys([*first.kept, *others]))

@@ -336,6 +336,17 @@ def test_comparisons_are_those_of_paired_rows(warehouse, objective):
             assert high - low == pytest.approx(top - bottom, rel=0.2)
 
 
+def test_models_of_booleans_and_of_numbers_are_compared(warehouse):
+    fill(warehouse)
+    champion, challenger = model_of("binary:logistic"), model_of("binary:logitraw", ("x",), 2)
+    for target in ("late", "code"):
+        query = champion.database(warehouse.name).compare_query(challenger, "t", target, eval_metric="error")
+        values = [
+            model.evaluate(rows(), target, eval_metric="error").metrics["value"][0] for model in (champion, challenger)
+        ]
+        assert [row[4:6] for row in warehouse.rows(query)] == [pytest.approx(tuple(values))]
+
+
 def test_the_standard_error_is_that_of_a_mean():
     opened = open_warehouse("duckdb")
     fill(opened)
@@ -372,7 +383,8 @@ def test_what_a_query_has_not_is_said(arguments, message):
 
 @cases("challenger, arguments, message", [
     ("reg:squarederror", {"eval_metric": "r2"}, "eval_metric must be"),
-    ("binary:logistic", {}, "different kinds"),
+    ("binary:hinge", {}, "different kinds"),
+    ("binary:logistic", {}, "can't be compared by"),
     ("survival:cox", {}, "can't be compared by"),
     (None, {}, "challenger must be a model"),
 ])  # fmt: skip
