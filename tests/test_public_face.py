@@ -51,7 +51,7 @@ def test_the_public_names():
         "to_dbt", "to_sql", "update_sql",
     ]  # fmt: skip
     assert list(fb.DatabaseModel.__dataclass_fields__) == [
-        "ensemble", "dialect", "columns", "column_names", "star", "paramstyle",
+        "ensemble", "dialect", "columns", "column_names", "star", "paramstyle", "rename",
     ]  # fmt: skip
     assert PROPERTIES == [
         "base_margin", "baseline", "best_iteration", "best_score", "classes", "ensemble", "features", "history",

@@ -129,6 +129,7 @@ def database_model(
         raise ParameterError(f"paramstyle must be one of {listed(_ESCAPES)} or None, not {shown(paramstyle)}")
     ensemble = ensemble.started_from(base_margin)
     dialect = get_dialect(database, limits)
+    rename = columns if callable(columns) else None
     if tables is not None and not ensemble.joins:
         raise ParameterError("tables is for a model that was trained on a star of tables, as fb.join makes it")
     if callable(columns):
@@ -149,7 +150,7 @@ def database_model(
         besides = {*_read_names(ensemble)} - {*ensemble.feature_names}
         features = {feature: name for feature, name in names.items() if feature not in besides}
     read = find_columns(ensemble.features, dialect, features)
-    model = DatabaseModel(ensemble, dialect, read, dict(names or {}), star, paramstyle)
+    model = DatabaseModel(ensemble, dialect, read, dict(names or {}), star, paramstyle, rename)
     model._offset_columns()  # raises
     return model
 
@@ -184,6 +185,8 @@ class DatabaseModel:
         The tables that a query joins to the rows; None where they have all columns.
     paramstyle
         How a driver writes parameters, for which the text is escaped; None if it gets none.
+    rename
+        The function that returns the name of a column by the feature's; None where the names are listed.
 
     Examples
     --------
@@ -199,6 +202,7 @@ class DatabaseModel:
     column_names: Mapping[str, str]
     star: StarTables | None = None
     paramstyle: str | None = None
+    rename: Callable[[str], str] | None = None
 
     def __repr__(self) -> str:
         trees = counted(len(self.ensemble.trees), "tree")
@@ -975,7 +979,7 @@ class DatabaseModel:
         ----------
         challenger
             A model of the same target, or what its `frameboost.Model.database` returns for this database; by default
-            its features have the columns that this model's have.
+            its features have the columns that this model's have, or that its function ``columns`` returns.
         table, target, by, weight, label_upper_bound, where
             As in `evaluate_query`.
         eval_metric
@@ -1023,9 +1027,9 @@ class DatabaseModel:
         if not isinstance(model, DatabaseModel):
             tables: Tables | None = "joined" if ensemble.joins and self.star is None else None
             known = {*ensemble.feature_names, *ensemble.read_names}
-            columns = {name: column for name, column in self.column_names.items() if name in known}
-            limits = asdict(self.dialect.limits)
-            model = database_model(ensemble, self.dialect.name, columns or None, limits=limits, tables=tables)
+            listed_names = {name: column for name, column in self.column_names.items() if name in known}
+            columns, limits = self.rename or listed_names or None, asdict(self.dialect.limits)
+            model = database_model(ensemble, self.dialect.name, columns, limits=limits, tables=tables)
             if self.star is not None and model.star is not None:
                 model = replace(model, star=replace(model.star, tables=self.star.tables))
         if model.dialect.name != self.dialect.name:

@@ -347,6 +347,20 @@ def test_models_of_booleans_and_of_numbers_are_compared(warehouse):
         assert [row[4:6] for row in warehouse.rows(query)] == [pytest.approx(tuple(values))]
 
 
+@pytest.mark.parametrize("name", databases("postgres"))
+def test_a_challenger_has_further_columns_named_as_the_champions_are(name):
+    opened = open_warehouse(name)
+    fill(opened, rows().rename(str.upper))
+    champion, challenger = model_of("reg:squarederror", ("x",)), model_of("reg:squarederror", ("x", "z"))
+    for columns in (str.upper, {"x": "X"}):
+        other = challenger if callable(columns) else challenger.database("postgres", columns=str.upper)
+        query = champion.database("postgres", columns=columns).compare_query(other, "t", "Y", eval_metric="mae")
+        values = [
+            model.evaluate(rows(), "y", eval_metric="mae").metrics["value"][0] for model in (champion, challenger)
+        ]
+        assert [row[4:6] for row in opened.rows(query)] == [pytest.approx(tuple(values))]
+
+
 def test_the_standard_error_is_that_of_a_mean():
     opened = open_warehouse("duckdb")
     fill(opened)
