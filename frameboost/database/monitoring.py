@@ -177,8 +177,8 @@ def append_statement(watch: Watch, history: History) -> str:
         model = dialect.cast(dialect.string(history.model), "string")
         values = dict(zip([*watch.keys, *_NAMED], (f"m.{column}" for column in measured), strict=True))
         pairs = [(f"h.{quote(name)}", values.get(name, model)) for name in names if name not in (WINDOW, "value")]
-        texts = (tuple(dialect.expressions.text.format(x=_known(side, dialect)) for side in pair) for pair in pairs)
-        conditions = [f"h.{quote(WINDOW)} = {values[WINDOW]}", *(f"{one} = {two}" for one, two in texts)]
+        conditions = [f"h.{quote(WINDOW)} = {values[WINDOW]}"]
+        conditions += [_same_text(one, two, dialect, dialect.expressions.text) for one, two in pairs]
         listed_values = ", ".join(values.get(name, model) for name in names)
         return stages.finish(
             f"{into_final}SELECT {listed_values}\n{stages.source('m')}\n"
@@ -190,8 +190,11 @@ def append_statement(watch: Watch, history: History) -> str:
     return query if into_final else insert + query
 
 
-def _known(text: str, dialect: Dialect) -> str:
-    return f"COALESCE({text}, {dialect.string(_NO_GROUP)})"
+def _same_text(one: str, two: str, dialect: Dialect, template: str = "{x}") -> str:
+    """Return the condition that two texts are equal or NULL both, of equations alone: not every join has OR."""
+    texts = (template.format(x=f"COALESCE({each}, {dialect.string(_NO_GROUP)})") for each in (one, two))
+    is_group = (f"CASE WHEN {each} IS NULL THEN 0 ELSE 1 END" for each in (one, two))
+    return f"{' = '.join(texts)} AND {' = '.join(is_group)}"
 
 
 def _columns(keys: Sequence[str]) -> list[str]:
@@ -370,10 +373,7 @@ def _with_windows(watch: Watch, rows: Rows, named: Mapping[str, str]) -> dict[st
     if group:
         every = ", ".join([f"1 AS {one}", *(f"{old} AS {new}" for old, new in zip(group, groups, strict=True))])
         lines.append(f"LEFT JOIN (SELECT DISTINCT {every} FROM {before}) {alias}g ON g.{one} = w.{one}")
-        conditions += [
-            f"{_known(f'a.{old}', dialect)} = {_known(f'g.{new}', dialect)}"
-            for old, new in zip(group, groups, strict=True)
-        ]
+        conditions += [_same_text(f"a.{old}", f"g.{new}", dialect) for old, new in zip(group, groups, strict=True)]
     lines.append(f"LEFT JOIN {before} {alias}a ON {' AND '.join(conditions)}")
     listed_columns = [f"w.{window} AS {window}", *(f"g.{name} AS {name}" for name in groups)]
     listed_columns += [f"a.{old} AS {column}" for old, column in columns.items()]

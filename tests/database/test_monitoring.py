@@ -150,6 +150,26 @@ def test_windows_and_groups_without_rows_are_an_alarm(warehouse):
         assert_same(found, {(MONDAY - i * DAY, *key): rows()[:0] for i in range(2, 6)})
 
 
+def test_null_is_another_group_than_any_text(warehouse):
+    fill(warehouse, rows().with_columns(who=pl.col("who").replace({"p": "?", "q": None})))
+    database, quote = model_of().database(warehouse.name), warehouse.dialect.quote
+    options = {"time": "at", "last": 4, "until": END - DAY, "by": "who", "measures": ["rows"]}
+    found = measured(warehouse, database.monitor_query("t", **options), 2)
+    day = (pl.col("at") - MONDAY).dt.total_days()
+    counts = {row[:2]: row[2] for row in rows().group_by(day, "who").len().rows()}
+    days = {MONDAY + i * DAY: i for i in range(4)}
+    names = {"?": "p", None: "q"}
+    assert found == {
+        (start, who, "rows", "all"): counts.get((i, names[who]), 0) for start, i in days.items() for who in names
+    }
+    warehouse.run(f"DROP TABLE IF EXISTS {quote('watched')}")
+    warehouse.run(database.create_history_sql("watched", by="who"))
+    for _ in range(2):
+        warehouse.run(database.append_history_sql("watched", "t", **options))
+    columns = ", ".join(quote(name) for name in ("window_start", "who", "measure", "name", "value"))
+    assert measured(warehouse, f"SELECT {columns} FROM {quote('watched')}", 2) == found
+
+
 @cases("unit, first", [("hour", MONDAY - dt.timedelta(hours=2)), ("day", MONDAY - 2 * DAY), ("week", MONDAY - 14 * DAY),
                        ("month", dt.datetime(2026, 1, 1))])  # fmt: skip
 def test_last_windows_of_each_unit(warehouse, unit, first):
