@@ -12,6 +12,7 @@ from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
+from frameboost.schema.types import FeatureType
 
 __all__ = ["check_columns_query"]
 
@@ -24,6 +25,8 @@ _FAMILIES = {
     "boolean": ("bool",),
     "number": ("int", "num", "dec", "real", "float", "double", "long", "serial", "money", "fixed", "bit", "byte"),
 }
+# Of families that not every database has.
+_REPRESENTATIVES = {"boolean": FeatureType("boolean"), "time": FeatureType("timestamp[us]")}
 _COLUMNS = ("position", "feature", "column_name", "trained_type", "expected_type", "family")
 
 
@@ -49,7 +52,7 @@ def check_columns_query(table: str, columns: Mapping[str, FeatureColumn], dialec
     family, type_ = f"{e}.{quote('family')}", f"LOWER({t}.{quote('type')})"
     has = {kind: " OR ".join(f"{type_} LIKE {dialect.string(f'%{word}%')}" for word in words)
            for kind, words in _FAMILIES.items()}  # fmt: skip
-    whens = " ".join(f"WHEN {test} THEN {dialect.string(_as_number(kind, dialect))}" for kind, test in has.items())
+    whens = " ".join(f"WHEN {test} THEN {dialect.string(_held_as(kind, dialect))}" for kind, test in has.items())
     problem = (
         f"CASE WHEN {name} IS NULL THEN {dialect.string('the table has no such column')} "
         f"WHEN {family} <> CASE {whens} ELSE {family} END THEN {dialect.string('another kind of type')} END"
@@ -71,15 +74,21 @@ def _expected(column: FeatureColumn) -> str:
 
 
 def _family(type_name: str, dialect: Dialect) -> str:
-    """Return the family of a type by its name; its name if that has none of the words."""
+    """Return the family that holds the values of a type of that name; the name if it has none of the words."""
+    return _held_as(_family_of_words(type_name), dialect)
+
+
+def _family_of_words(type_name: str) -> str:
     lower = type_name.lower()
-    known = (kind for kind, words in _FAMILIES.items() if any(word in lower for word in words))
-    return _as_number(next(known, type_name), dialect)
+    return next((kind for kind, words in _FAMILIES.items() if any(word in lower for word in words)), type_name)
 
 
-def _as_number(family: str, dialect: Dialect) -> str:
-    """Return the family, that of numbers where Booleans are some."""
-    return "number" if family == "boolean" and dialect.expressions.is_true != "{x}" else family
+def _held_as(family: str, dialect: Dialect) -> str:
+    """Return the family that a database has in place of one: Booleans may be numbers, and times texts."""
+    if family == "boolean" and dialect.expressions.is_true != "{x}":
+        return "number"
+    type_ = dialect.type_of(_REPRESENTATIVES[family]) if family in _REPRESENTATIVES else None
+    return family if type_ is None else _family_of_words(type_)
 
 
 def _catalog(table: str, dialect: Dialect) -> str:

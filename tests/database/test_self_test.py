@@ -239,6 +239,21 @@ def test_columns_of_every_type_are_no_problem_and_those_of_another_kind_are(name
     assert len(database.rows(model.database(name).check_columns_query("no such table"))) == len(names)
 
 
+def test_types_that_sqlite_knows_by_name_only_hold_texts_and_numbers():
+    database = open_warehouse("sqlite")
+    kinds = {"at": "timestamp[us]", "day": "date", "open": "boolean", "price": "decimal(9,2)"}
+    model = random_model(list(map(FeatureType, kinds.values())), list(kinds), random.Random(1), n_trees=2, depth=2)
+    query = model.database("sqlite").check_columns_query("declared")
+    for types, wrong in [
+        (("DATETIME", "DATE", "BOOLEAN", "NUMERIC(9, 2)"), set()),
+        (("INT", "BOOL", "TEXT", "DATE"), {*kinds}),
+    ]:
+        database.run("DROP TABLE IF EXISTS declared")
+        columns = ", ".join(f"{name} {type_}" for name, type_ in zip(kinds, types, strict=True))
+        database.run(f"CREATE TABLE declared ({columns})")
+        assert {row[0] for row in database.rows(query) if row[-1]} == wrong
+
+
 @pytest.mark.parametrize("name", WITH_CATALOG)
 def test_columns_of_hostile_names_are_known(name):
     database = open_warehouse(name)
