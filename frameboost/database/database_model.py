@@ -1061,7 +1061,8 @@ class DatabaseModel:
             options = QueryOptions(list(keep), where=where, output="margin", form=form, trees=trees)
             scoring = self._scoring(Destination(), table, options)
             if also:
-                condition = f"({scoring.options.where}) AND {also}" if scoring.options.where else also
+                # On a line by itself, as a condition may end in a comment.
+                condition = f"({scoring.options.where}\n) AND {also}" if scoring.options.where else also
                 scoring = replace(scoring, options=replace(scoring.options, where=condition))
             return replace(scoring, end=end).text()
 

@@ -126,9 +126,7 @@ class History:
 
 
 def _timestamp(value: str, dialect: Dialect) -> str:
-    """Return a value as a timestamp; where these are text it is one already."""
-    type_ = dialect.type_of(_TIME)
-    return value if type_ == dialect.type_of(FeatureType("string")) else f"CAST({value} AS {_nullable(type_, dialect)})"
+    return dialect.expressions.moment.format(x=value, t=_nullable(dialect.type_of(_TIME), dialect))
 
 
 def _nullable(type_: str | None, dialect: Dialect) -> str:

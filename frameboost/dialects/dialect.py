@@ -285,6 +285,8 @@ class Expressions:
         A record of the fields ``{v}``, each written as ``'name': value``; None where there is none or it is not used.
     now
         The time: of a type with a zone, or in UTC.
+    moment
+        A date or a time as a ``{t}``, a timestamp.
     window_start
         By unit, an hour, a day, a week from Monday or a month, the beginning of the one that a timestamp is in.
     window_before
@@ -320,6 +322,7 @@ class Expressions:
     longest_lookup: int | None = None
     struct: str | None = None
     now: str = "CURRENT_TIMESTAMP"
+    moment: str = "CAST({x} AS {t})"
     window_start: Mapping[str, str] = field(default_factory=lambda: by_unit("DATE_TRUNC('{unit}', {x})"))
     window_before: Mapping[str, str] = field(default_factory=lambda: by_unit("{x} - INTERVAL '{n} {unit}'"))
     lambda_: str | None = None

@@ -90,6 +90,8 @@ SQLITE = _SQLite(
         time="REPLACE({x}, 'T', ' ')", time_with_zone="REPLACE({x}, 'T', ' ')",
         # Of two or more arguments. https://www.sqlite.org/lang_corefunc.html
         functions={"GREATEST": "MAX", "LEAST": "MIN"},
+        # A date is text without a time, which is before the same one at midnight. https://www.sqlite.org/lang_datefunc.html
+        moment="datetime({x})",
         # https://www.sqlite.org/lang_datefunc.html
         window_start={
             "hour": "strftime('%Y-%m-%d %H:00:00', {x})", "day": "strftime('%Y-%m-%d 00:00:00', {x})",

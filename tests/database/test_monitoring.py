@@ -49,9 +49,10 @@ def model_of() -> fb.Model:
     return model.conform(monday, "y", coverage=0.7, groups="who").with_baseline(monday, bins=4)
 
 
-def fill(opened, frame: pl.DataFrame) -> None:
+def fill(opened, frame: pl.DataFrame, **kinds: str) -> None:
     values = frame.with_columns(at=pl.col("at").dt.epoch("us"))
-    opened.fill("t", {name: (FeatureType(kind), values[name].to_list()) for name, kind in KINDS.items()})
+    values = values.with_columns(day=pl.col("at") // 86_400_000_000)
+    opened.fill("t", {name: (FeatureType(kind), values[name].to_list()) for name, kind in {**KINDS, **kinds}.items()})
 
 
 def measured(opened, query: str, n_keys: int) -> dict[tuple, float | None]:
@@ -181,6 +182,33 @@ def test_last_windows_of_each_unit(warehouse, unit, first):
     now = measured(warehouse, database.monitor_query("t", **options), 1)
     assert len(now) == 2
     assert all(dt.timedelta(0) < dt.datetime.now() + DAY - key[0] < 96 * DAY for key in now)
+
+
+def test_last_windows_of_dates_and_of_a_condition_that_ends_in_a_comment(warehouse):
+    fill(warehouse, rows(), day="date")
+    database, column = model_of().database(warehouse.name), warehouse.dialect.quote("w")
+    options = {
+        "last": 2,
+        "until": MONDAY + 2 * DAY,
+        "measures": ["rows"],
+        "where": f"{column} > 1 OR {column} < 1 -- most",
+    }
+    found = [measured(warehouse, database.monitor_query("t", time=time, **options), 1) for time in ("at", "day")]
+    of_days = rows().filter(pl.col("w") != 1).group_by(pl.col("at").dt.truncate("1d")).len().rows()
+    expected = {(day, "rows", "all"): n for day, n in of_days if day < MONDAY + 2 * DAY}
+    assert found == [expected, expected]
+    assert len(expected) == 2
+
+
+def test_times_of_sqlite_are_texts_of_any_form():
+    opened = open_warehouse("sqlite")
+    texts = ["2026-03-02", "2026-03-02T00:00:00", "2026-03-02 23:59:59.999", "2026-03-03T00:30:00+02:00",
+             "2026-03-01 23:30:00-02:00", "2026-03-03", "2026-03-01 23:59:59", None]  # fmt: skip
+    fill(opened, rows().head(len(texts)), at="string")
+    for number, text in enumerate(texts):
+        opened.con.execute("UPDATE t SET at = ? WHERE id = ?", (text, number))
+    query = model_of().database("sqlite").monitor_query("t", time="at", last=1, until=MONDAY + DAY, measures=["rows"])
+    assert measured(opened, query, 1) == {(MONDAY, "rows", "all"): 5}
 
 
 # --- a history --------------------------------------------------------------------------------------------------------
