@@ -112,6 +112,8 @@ class Literals:
     integers
         Integers that the database adds up in 64 bits: of more than 32 bits, and of fewer, which may need a cast; None
         where floats take less time or text.
+    short_integer
+        An integer whose sums have 32 bits.
     integer_digits
         Decimal digits of the widest integers; None for any number.
     wide_integer, decimal
@@ -147,6 +149,7 @@ class Literals:
     infinity: tuple[str, str] | None = None
     nan: str | None = None
     integers: tuple[str, str] | None = None
+    short_integer: str = "{v}"
     integer_digits: int | None = None
     wide_integer: str = "{v}"
     decimal: str = "{v}"
@@ -703,8 +706,13 @@ class Dialect:
             return literals.extreme.format(v=text, i=_with_integer(text))
         return literals.double.format(v=text, e=text if "e" in text else f"{text}e0")
 
-    def integer(self, value: int) -> str:
-        """Return an integer of at most 53 bits as a literal of a type in which such integers are added up exactly."""
+    def integer(self, value: int, *, is_short: bool) -> str:
+        """Return an integer as a literal of a type in which it is added up exactly.
+
+        ``is_short``: whether sums have 32 bits; else they have 53.
+        """
+        if is_short:
+            return self.literals.short_integer.format(v=value)
         if self.literals.integers is None:
             return self.literals.double.format(v=f"{value}.0", e=f"{value}e0")
         return self.literals.integers[abs(value) < _SHORT].format(v=value)

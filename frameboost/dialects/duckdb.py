@@ -51,7 +51,7 @@ DUCKDB = _DuckDB(
         # 'inf' and '-inf' in quotes, in any case. https://duckdb.org/docs/stable/sql/data_types/numeric
         infinity=("CAST('Infinity' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"), nan="CAST('NaN' AS DOUBLE)",
         # Floats: without an exponent a number with a point is a DECIMAL.
-        integers=("{v}e0", "{v}e0"),
+        integers=("{v}e0", "{v}e0"), short_integer="{v}e0",
         # An INTERVAL, made of microseconds. https://duckdb.org/docs/stable/sql/functions/interval
         interval="to_microseconds({v})",
     ),

@@ -24,7 +24,7 @@ _OF_LEAVES = ("learning_rate", "max_learning_rate")
 _KEPT = ("num_parallel_tree", "num_class")
 
 
-def average(ensembles: Sequence[Ensemble], weights: Sequence[float]) -> Ensemble:
+def average(ensembles: Sequence[Ensemble], weights: Sequence[float], *, is_short: bool = False) -> Ensemble:
     """Return the ensemble whose margins are the weighted mean of the ensembles' margins.
 
     Parameters
@@ -33,6 +33,8 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float]) -> Ensemble
         At least one. They have the same loss, and the same columns in the same order.
     weights
         The weights, above 0; they need not add up to 1.
+    is_short
+        Whether leaf values have few digits, for shorter SQL (see `frameboost.trees.tree.trees_on_grid`).
 
     Returns
     -------
@@ -53,7 +55,7 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float]) -> Ensemble
     first = same[0]
     bases = [float(np.dot(shares, margins)) for margins in zip(*(part.base_margins for part in same), strict=True)]
     parts = [TreeColumns.of(part.trees).times(float(share)) for part, share in zip(same, shares, strict=True)]
-    base_margins, trees = trees_on_grid(bases, TreeColumns.joined(parts))
+    base_margins, trees = trees_on_grid(bases, TreeColumns.joined(parts), is_short=is_short)
     return replace(
         first,
         parameters=_common(same),

@@ -211,7 +211,7 @@ def auto(
                 if time is not None:
                     fitting = budget.cut(search.on_all_rows(smaller, rows).ensemble)
                 parts = [_Part(fitting, 1.0, smaller.recipe.name)]
-        ensemble, weights = average(*_columns(parts)), _weights(parts, values)
+        ensemble, weights = average(*_columns(parts), is_short=True), _weights(parts, values)
         if smaller is None:
             interval = margins.interval(list(weights.values()), coverage)
         else:
@@ -313,7 +313,7 @@ def _within(
     ordered = sorted(parts, key=lambda part: -part.weight)
 
     def mean_of(n: int) -> Ensemble:
-        return replace(average(*_columns(ordered[:n])), labels=labels)
+        return replace(average(*_columns(ordered[:n]), is_short=True), labels=labels)
 
     n_kept = budget.most(len(ordered), mean_of)
     if n_kept in (0, len(ordered)):

@@ -51,7 +51,7 @@ def test_limits_of_views_are_those_of_the_vendors():
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_query_that_is_no_view_is_a_table_or_goes_over_a_table_of_trees(name):
     most, text = VIEWS[name], get_dialect(name).limits.text
-    model = over({"bigquery": 200, "snowflake": 70, "athena": 143}[name], 5)
+    model = over({"bigquery": 200, "snowflake": 70, "athena": 165}[name], 5)
     size = len(model.query("t", name, keep=["id"]).encode())
     assert most < size < text
     statement = len('CREATE VIEW "v" AS\n') + size

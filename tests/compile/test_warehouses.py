@@ -10,10 +10,10 @@ import pytest
 
 import frameboost as fb
 from frameboost.compile.sql import sql_model
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import on_leaf_grid
 from tests.support.cases import cases
-from tests.support.models import model_of_parts
+from tests.support.models import grown, made, model_of_parts
 from tests.support.random_models import NAMES, TYPES, bits, naive_margins, random_case, random_model, random_values
 from tests.support.warehouses import ALL, ALL_BUT_SPARK, Warehouse, nameable, open_warehouse
 
@@ -78,6 +78,20 @@ def test_all_types_side_by_side_under_hostile_names(warehouse, form):
     model = random_model(kinds, names, rng, n_trees=n_trees, depth=5)
     columns = {name: random_values(kind, 50, rng) for kind, name in zip(kinds, names, strict=True)}
     assert_same(warehouse, model, columns, form)
+
+
+def test_sums_of_integers_at_the_ends_of_32_bits(fast_warehouse, monkeypatch):
+    monkeypatch.setattr(sql_model, "_MIN_UNREAD", 0)
+    half = 2.0**29  # looked up, in databases that have lists
+    halves = [[-half if x < 4 else half for x in xs] for xs in ((0, 1), (2, 3), (4, 5), (6, 7))]
+    levels = [(0, 2, "left", *pair) for pair in halves]
+    looked_up = (0, 4, "right", (0, 6, "left", *levels[:2]), (0, 6, "left", *levels[2:]))
+    for largest in (2**31 - 1, 2**31):
+        rest = float(largest - 2**29 - 1)
+        trees = [grown((0, 4, "right", -rest, rest)), grown(looked_up)]
+        model = made([Feature("x", FeatureType("int32"))], trees, base=(1.0,))
+        assert model.predict(pl.DataFrame({"x": [3, 4]})).to_list() == [2.0 - largest, largest]
+        assert_same(fast_warehouse, model, {"x": [*range(8), None]})
 
 
 @cache

@@ -1,5 +1,7 @@
 """Means of ensembles: their margins are the means of the ensembles' margins, over the categories of all of them."""
 
+import math
+
 import numpy as np
 import polars as pl
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 import frameboost as fb
 from frameboost.ensemble.averaging import average
+from frameboost.ensemble.model_file import read_model
 from frameboost.model.model import Model
 from tests.support.examples import examples
 
@@ -38,6 +41,27 @@ def test_margins_are_weighted_means(models, objective, weights):
     margins = [model.predict(ROWS, output="margin").to_numpy() for model in parts]
     expected = np.average(margins, axis=0, weights=weights)
     np.testing.assert_allclose(mean.predict(ROWS, output="margin"), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "multi:softprob"])
+def test_short_leaves_are_on_a_grid_of_what_trees_add_in_the_mean(models, objective):
+    parts = [model.ensemble for model in models[objective]]
+    exact, short = average(parts, [3, 2, 1]), average(parts, [3, 2, 1], is_short=True)
+    for output in range(len(short.base_margins)):
+        pairs = [pair for pair in zip(exact.trees, short.trees, strict=True) if pair[0].output == output]
+        added = 0.0
+        for tree, _ in pairs:
+            leaves = list(tree.leaves())
+            covers = [tree.cover[leaf] for leaf in leaves]
+            added += sum(c * abs(tree.value[leaf]) for c, leaf in zip(covers, leaves, strict=True)) / sum(covers)
+        step = 2.0 ** (math.ceil(math.log2(added)) - 26)
+        assert all(value % step == 0 for _, tree in pairs for value in tree.value)
+        assert short.base_margins[output] % step == 0
+        off = [abs(a - b) for tree, other in pairs for a, b in zip(tree.value, other.value, strict=True)]
+        assert step / 4 < max(off) <= step / 2
+    margins = [Model(each).predict(ROWS, output="margin").to_numpy() for each in (exact, short)]
+    np.testing.assert_allclose(margins[1], margins[0], rtol=0, atol=1e-6 * margins[0].std())
+    assert Model(read_model(Model(short).to_json().encode())) == Model(short)
 
 
 def test_the_mean_is_an_ordinary_model(models):

@@ -68,7 +68,8 @@ def test_the_model_is_the_mean_of_fits_of_two_shapes_over_folds(frame, model):
     assert (row["weight"], row["fits"]) == (1.0, 5)
     assert row["rounds"] == np.mean([fit.n_rounds for fit, _ in fits])
     expected = np.mean([fit.predict(frame).to_numpy() for fit, _ in fits], axis=0)
-    np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-9, atol=1e-12)
+    # Leaf values have few digits.
+    np.testing.assert_allclose(model.predict(frame), expected, rtol=0, atol=1e-6 * expected.std())
 
 
 def test_few_rows_have_fewer_bins_unless_they_are_given(frame):
@@ -179,8 +180,8 @@ def test_later_rows_are_held_out_by_time(frame):
     found = fb.fit(frame.filter(~late), "y", valid=frame.filter(late), **FEATURES, **settings)
     assert made.leaderboard["rmse"][0] == pytest.approx(found.best_score)
     settings |= {"n_estimators": found.n_rounds, "early_stopping_rounds": None}
-    again = fb.fit(frame, "y", **FEATURES, **settings)
-    np.testing.assert_allclose(made.predict(frame), again.predict(frame), rtol=1e-12)
+    again = fb.fit(frame, "y", **FEATURES, **settings).predict(frame)
+    np.testing.assert_allclose(made.predict(frame), again, rtol=0, atol=1e-6 * again.std())
 
 
 @pytest.mark.slow

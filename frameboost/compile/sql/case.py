@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import LinearTerm, Tree
 
-__all__ = ["TreeWriter", "case_depth", "lookup_levels", "n_terms"]
+__all__ = ["Step", "TreeWriter", "case_depth", "lookup_levels", "n_terms"]
 
 # Levels from which on a lookup in a list is faster than a CASE, for symmetric trees.
 _SHALLOWEST_TABLE = 3
@@ -24,6 +25,21 @@ _DEEPEST_NESTED = 8
 _TERMS_A_SLOPE = 8
 
 
+class Step(NamedTuple):
+    """A number that the leaf values of an output are multiples of.
+
+    Attributes
+    ----------
+    size
+        The number.
+    is_short
+        Whether any sum of the base and leaf values has 32 bits.
+    """
+
+    size: float
+    is_short: bool
+
+
 @dataclass(frozen=True)
 class TreeWriter:
     """Writes trees as expressions over the columns of the features, in a dialect.
@@ -31,13 +47,12 @@ class TreeWriter:
     Attributes
     ----------
     steps
-        Of each output the number that its leaf values are written as multiples of, in integers; none for values as they
-        are.
+        Of each output what its leaf values are written as multiples of, in integers; none for values as they are.
     """
 
     columns: Sequence[FeatureColumn]
     dialect: Dialect
-    steps: Sequence[float] = ()
+    steps: Sequence[Step] = ()
 
     def margin(self, base_margin: float | str, trees: Sequence[Tree], output: int = 0) -> str:
         """Return the margin of an output as one expression: the base, a number or SQL, plus the trees.
@@ -50,12 +65,14 @@ class TreeWriter:
 
     def number(self, value: float, output: int) -> float:
         """Return a base or the value of a leaf as it is written: the number of steps that it is, if there are steps."""
-        return value / self.steps[output] if self.steps else value
+        return value / self.steps[output].size if self.steps else value
 
     def literal(self, value: float, output: int) -> str:
         """Return the same as a literal."""
         number = self.number(value, output)
-        return self.dialect.integer(int(number)) if self.steps else self.dialect.number(number)
+        if not self.steps:
+            return self.dialect.number(number)
+        return self.dialect.integer(int(number), is_short=self.steps[output].is_short)
 
     def tree(self, tree: Tree) -> str:
         """Return a tree as a CASE expression, or a symmetric one as a list of its leaves, where that is faster."""

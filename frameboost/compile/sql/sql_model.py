@@ -10,7 +10,7 @@ from itertools import chain, islice
 import numpy as np
 
 from frameboost.checks.messages import shown
-from frameboost.compile.sql.case import TreeWriter, n_terms
+from frameboost.compile.sql.case import Step, TreeWriter, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.simplified_trees import Known, simplified
 from frameboost.compile.sql.stages import Stages
@@ -25,6 +25,8 @@ __all__ = ["OffsetColumn", "SqlModel", "check_labels", "is_unread"]
 _MAX_COMPILED = 1_000
 # Nodes of a model whose SQL nobody reads.
 _MIN_UNREAD = 2_000
+# Beyond what integers of 32 bits are.
+_SHORT = 2.0**31
 # The smallest step, whose literal is usual in every database.
 _SMALLEST_STEP = 2.0**-400
 
@@ -92,8 +94,8 @@ class SqlModel:
     score_columns
         The columns, quoted, of sums of trees that bases have in them.
     steps
-        Of each margin the number that its base and leaf values are written as multiples of (see `TreeWriter`); none for
-        values as they are.
+        Of each margin what its base and leaf values are written as multiples of (see `TreeWriter`); none for values as
+        they are.
     known
         What is known of the features of the rows, by number.
     """
@@ -107,7 +109,7 @@ class SqlModel:
     is_of_leaves: bool = False
     lookup_column: FeatureColumn | None = None
     score_columns: Sequence[str] = ()
-    steps: Sequence[float] = ()
+    steps: Sequence[Step] = ()
     known: Mapping[int, Known] = field(default_factory=dict)
 
     def renamed(self, names: Mapping[str, str]) -> SqlModel:
@@ -207,7 +209,7 @@ class SqlModel:
     def with_offset(self, number: int, margin: str) -> str:
         """Return a margin of base and trees with what is added to it: last, as it is on no grid."""
         if self.steps:
-            margin = f"({margin}\n * {self.dialect.number(self.steps[number])})"
+            margin = f"({margin}\n * {self.dialect.number(self.steps[number].size)})"
         offset = self.offsets[number] if number < len(self.offsets) else None
         return margin if offset is None else f"({margin}\n + {offset.value})"
 
@@ -314,7 +316,7 @@ def is_unread(trees: Sequence[Tree]) -> bool:
     return sum(map(len, trees)) >= _MIN_UNREAD
 
 
-def _steps(bases: Sequence[float | str], trees: Sequence[Sequence[Tree]], dialect: Dialect) -> tuple[float, ...]:
+def _steps(bases: Sequence[float | str], trees: Sequence[Sequence[Tree]], dialect: Dialect) -> tuple[Step, ...]:
     """Return the largest power of two of each margin that its base and leaf values are multiples of, if they are many.
 
     They and their sums are at most 2^53 of it, as they are on a grid (see `frameboost.trees.tree`): integers of fewer
@@ -336,7 +338,7 @@ def _steps(bases: Sequence[float | str], trees: Sequence[Sequence[Tree]], dialec
         largest = abs(float(values[0])) + sum(max(map(abs, of_tree)) for of_tree in leaves)
         if not (step >= _SMALLEST_STEP and largest <= 2.0**53 * step):
             return ()
-        steps.append(step)
+        steps.append(Step(step, is_short=largest < _SHORT * step))
     return tuple(steps)
 
 

@@ -76,23 +76,23 @@ WITH stage_1 AS (
 SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", "x" AS "v_1", "f" AS "v_2", "n" AS "v_3", "big" AS "v_4", "price" AS "v_5", "ok" AS "v_6", "day" AS "v_7", "at" AS "v_8", "seen" AS "v_9", CASE COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') WHEN ('' || '.') THEN 0 WHEN ('A' || '.') THEN 1 WHEN ('O''Hare "ORD"' || '.') THEN 2 WHEN ('back\\slash' || '.') THEN 3 ELSE CASE WHEN "it's ""x\y] `z" IS NOT NULL THEN -1 END END AS "v_10"
 FROM "orders"
 )
-SELECT "id", ((((('4.0'::float8
- + CASE WHEN "v_1" >= '0.1'::float8 AND "v_1" <= 'Infinity'::float8 THEN '3.0'::float8 ELSE '-2.0'::float8 END)
- + (CASE WHEN "v_1" < 'Infinity'::float8 THEN '4.0'::float8 ELSE CASE WHEN "v_1" IS NOT NULL AND "v_1" <= 'Infinity'::float8 THEN '8.0'::float8 ELSE '-8.0'::float8 END END
- + CASE WHEN "v_1" < '1e-300'::float8 THEN '1.0'::float8 ELSE CASE WHEN "v_1" >= '-Infinity'::float8 AND "v_1" <= 'Infinity'::float8 THEN '6.0'::float8 ELSE '2.0'::float8 END END))
- + ((CASE WHEN "v_2" < '0.10000000149011612'::float8 THEN '4.0'::float8 ELSE '-4.0'::float8 END
- + CASE WHEN "v_3" < -7 THEN '4.0'::float8 ELSE CASE WHEN "v_3" IS NOT NULL THEN '-4.0'::float8 ELSE '2.0'::float8 END END)
- + (CASE WHEN "v_4" < 18446744073709551615 THEN '4.0'::float8 ELSE '-4.0'::float8 END
- + CASE WHEN "v_5" >= -1.005 THEN '-4.0'::float8 ELSE '4.0'::float8 END)))
- + (((CASE WHEN "v_6" THEN '-4.0'::float8 ELSE '4.0'::float8 END
- + CASE WHEN NOT "v_6" THEN '4.0'::float8 ELSE '-4.0'::float8 END)
- + (CASE WHEN "v_6" IS NOT NULL THEN '-4.0'::float8 ELSE '4.0'::float8 END
- + CASE WHEN "v_7" < DATE '2024-02-29' THEN '4.0'::float8 ELSE '-4.0'::float8 END))
- + ((CASE WHEN "v_8" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN '-4.0'::float8 ELSE '4.0'::float8 END
- + CASE WHEN "v_9" < TIMESTAMPTZ '2024-02-29 00:00:00.000001+00:00' THEN '4.0'::float8 ELSE '-4.0'::float8 END)
- + (CASE WHEN "v_10" IN (0, 1, 2) THEN CASE WHEN "v_1" < '3.0'::float8 THEN '12.0'::float8 ELSE '16.0'::float8 END ELSE '4.0'::float8 END
- + (CASE WHEN "v_10" = 1 THEN '4.0'::float8 ELSE '-4.0'::float8 END
- + CASE WHEN "v_3" >= 5 THEN CASE WHEN "v_10" IN (1, 3) THEN '6.0'::float8 ELSE '2.0'::float8 END ELSE CASE WHEN "v_10" IN (1, 3) THEN '2.0'::float8 ELSE '-4.0'::float8 END END)))))
+SELECT "id", (((((4
+ + CASE WHEN "v_1" >= '0.1'::float8 AND "v_1" <= 'Infinity'::float8 THEN 3 ELSE -2 END)
+ + (CASE WHEN "v_1" < 'Infinity'::float8 THEN 4 ELSE CASE WHEN "v_1" IS NOT NULL AND "v_1" <= 'Infinity'::float8 THEN 8 ELSE -8 END END
+ + CASE WHEN "v_1" < '1e-300'::float8 THEN 1 ELSE CASE WHEN "v_1" >= '-Infinity'::float8 AND "v_1" <= 'Infinity'::float8 THEN 6 ELSE 2 END END))
+ + ((CASE WHEN "v_2" < '0.10000000149011612'::float8 THEN 4 ELSE -4 END
+ + CASE WHEN "v_3" < -7 THEN 4 ELSE CASE WHEN "v_3" IS NOT NULL THEN -4 ELSE 2 END END)
+ + (CASE WHEN "v_4" < 18446744073709551615 THEN 4 ELSE -4 END
+ + CASE WHEN "v_5" >= -1.005 THEN -4 ELSE 4 END)))
+ + (((CASE WHEN "v_6" THEN -4 ELSE 4 END
+ + CASE WHEN NOT "v_6" THEN 4 ELSE -4 END)
+ + (CASE WHEN "v_6" IS NOT NULL THEN -4 ELSE 4 END
+ + CASE WHEN "v_7" < DATE '2024-02-29' THEN 4 ELSE -4 END))
+ + ((CASE WHEN "v_8" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN -4 ELSE 4 END
+ + CASE WHEN "v_9" < TIMESTAMPTZ '2024-02-29 00:00:00.000001+00:00' THEN 4 ELSE -4 END)
+ + (CASE WHEN "v_10" IN (0, 1, 2) THEN CASE WHEN "v_1" < '3.0'::float8 THEN 12 ELSE 16 END ELSE 4 END
+ + (CASE WHEN "v_10" = 1 THEN 4 ELSE -4 END
+ + CASE WHEN "v_3" >= 5 THEN CASE WHEN "v_10" IN (1, 3) THEN 6 ELSE 2 END ELSE CASE WHEN "v_10" IN (1, 3) THEN 2 ELSE -4 END END)))))
  * '0.125'::float8) AS "prediction"
 FROM stage_1;
 
