@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import frameboost.namespace  # noqa: F401, registers `df.boost` and `lf.boost` with polars
 from frameboost.api import fit, plan
 from frameboost.cross_validation import cv
+from frameboost.data.database_table import table
 from frameboost.database.database_model import DatabaseModel
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.spark.cluster import Spark
@@ -65,6 +66,7 @@ __all__ = [
     "join",
     "load",
     "plan",
+    "table",
 ]
 
 

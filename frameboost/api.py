@@ -96,15 +96,16 @@ def fit(
 
     Parameters
     ----------
-    data : polars frame, DuckDB relation, pandas, Dask or Spark DataFrame, Arrow table, path, list of frames or paths
+    data : polars frame, DuckDB relation, pandas, Dask or Spark DataFrame, Arrow or database table, path, list of these
         One example in each row. A DuckDB relation may be a table, a view, a query or files (``con.table("flights")``,
         ``con.sql("...")``, ``con.read_parquet("*.parquet")``); its rows stay in the database. The state of the fit is
         in temporary tables of the connection, which are dropped afterwards. A path is that of a Parquet, CSV, NDJSON or
         Arrow file, of compressed text (``"2013.csv.gz"``), a glob of such files in the order of their names
         (``"2013-*.parquet"``), or a table of a DuckDB file (``"flights.duckdb::late"``). The rows of several frames or
         files follow each other. Those of a Spark DataFrame stay in its executors, and the workers of
-        ``engine=fb.Dask(client)`` read those of a Dask DataFrame. An Ibis table of the DuckDB backend stays in its
-        database; narwhals frames and PyArrow datasets are taken for what they hold.
+        ``engine=fb.Dask(client)`` read those of a Dask DataFrame. Columns of a table of another database
+        (`frameboost.table`) are binned there, and their codes are read. An Ibis table of the DuckDB backend stays in
+        its database; narwhals frames and PyArrow datasets are taken for what they hold.
     target : str or list of str
         The column to predict: numbers, Booleans, or strings (Enum and Categorical too) that are labels of classes,
         without NULL, NaN or infinities. Several columns, which must be numeric or Boolean, have trees of their own, one

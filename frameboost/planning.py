@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.messages import counted, listed, shown
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.held_out import HeldOut, held_out_sources
 from frameboost.data.opening import open_source
 from frameboost.data.sources import Source
 from frameboost.engines.choose import choose_engine
-from frameboost.engines.contract import EngineDescription, data_kind
+from frameboost.engines.contract import EngineDescription, HistogramEngine, VectorEngine, data_kind
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
@@ -126,6 +127,7 @@ class FitPlan:
             "features": f"{len(self.features):,}: {', '.join(f'{n:,} {kind}' for kind, n in kinds.items())}",
             "roles": ", ".join(f"{role} {shown(name)}" for role, name in self.roles.items() if "label" not in role),
             "rows": data_kind(self.source) + (f", {listed(self.held_out)} held out" if self.held_out else ""),
+            "leaves": self._leaves(),
             "folds": "" if self.folds is None else shown(self.folds),
             "engine": ", ".join(filter(None, (self.engine.name, self.engine.summary))),
             "splits": f"{self.method.setting}: {self.method.summary}",
@@ -134,6 +136,14 @@ class FitPlan:
         }
         width = max(map(len, lines))
         return "\n".join(f"{name:{width}}  {text}" for name, text in lines.items() if text)
+
+    def _leaves(self) -> str:
+        """Return what leaves a database for this fit; nothing where the rows are elsewhere."""
+        if not isinstance(self.source, DatabaseTable):
+            return ""
+        what = "the numbers of its bins" if self.method.contract in (HistogramEngine, VectorEngine) else "its values"
+        names = listed(dict.fromkeys(self.roles.values()))
+        return f"{shown(self.source.name)} of {self.source.dialect.name}: of each row {what}, {names}; and the cuts"
 
 
 def plan_fit(

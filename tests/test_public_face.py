@@ -28,7 +28,7 @@ def test_the_public_names():
         "ModelFileError",
         "Objective", "ParameterError", "Spark", "TooLargeError", "__version__", "aggregate", "auto", "cv", "fit",
         "from_catboost",
-        "from_lightgbm", "from_sklearn", "from_xgboost", "join", "load", "plan",
+        "from_lightgbm", "from_sklearn", "from_xgboost", "join", "load", "plan", "table",
     }  # fmt: skip
     assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb)) - {"plots"}
     assert "plots" in dir(fb)

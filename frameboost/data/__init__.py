@@ -3,6 +3,8 @@
 - `opening`: the user's data opened as a source of rows: the table of all kinds of data; rows to score
 - `sources`: frames and relations as such sources, with typed columns
 - `sparse_matrix`: a sparse matrix with named columns
+- `database_table`: a table of any SQL database, `frameboost.table`, whose rows stay there
+- `connections`: how drivers of databases run queries, and what types the results have
 - `spark_source`, `dask_source`: DataFrames of Spark and Dask, whose rows stay there
 - `foreign_tables`: tables of other libraries: pandas, Arrow, Ibis, narwhals
 - `feature_columns`: the features: columns of the data to train on, and of the data to score

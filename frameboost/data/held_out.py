@@ -26,17 +26,18 @@ import polars as pl
 from frameboost.checks.arguments import is_text
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.dask_source import PartitionedSource
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.feature_columns import example_of_text
 from frameboost.data.file_formats import is_table
 from frameboost.data.opening import open_source
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource, Source, check_numeric, free_name
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, Source, check_numeric
 from frameboost.data.spark_source import SparkSource
 from frameboost.data.sparse_matrix import SparseSource
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.draws import draw_expr, draw_key, draw_sql
 from frameboost.expressions.duckdb_sql import is_missing, literal, physical_sql, quote_identifier
-from frameboost.schema.types import Feature, FeatureType, Physical, column, physical_expr
+from frameboost.schema.types import Feature, FeatureType, Physical, column, free_name, physical_expr
 
 __all__ = [
     "HeldOut",
@@ -94,7 +95,8 @@ class HeldOut:
                     f"{shown(name)}, the data to validate on, but {training.type_names()[feature.name]} in training; "
                     "give it the same type"
                 )
-        if isinstance(self.source, SparkSource):  # a fit in Spark leaves no tasks for others
+        in_database = isinstance(self.source, DatabaseTable) and not isinstance(training, DatabaseTable)
+        if isinstance(self.source, SparkSource) or in_database:  # a fit in Spark leaves no tasks for others
             return FrameSource(self.source.to_frame(list(dict.fromkeys(columns))))
         return self.source
 
@@ -184,16 +186,17 @@ def _split_off(
     """Return the rows to train on, and a share of the rows, or the last ones."""
     if last is None and not 0 < valid < 1:
         raise ParameterError(f"valid={shown(valid)} is no share of the rows: it must lie between 0 and 1, as 0.2 does")
-    if isinstance(source, SparkSource | PartitionedSource):
-        library, way = "Dask", "id % 5 = 0"
+    if isinstance(source, SparkSource | PartitionedSource | DatabaseTable):
+        where, way = "those of a Dask DataFrame are on its workers", "id % 5 = 0"
         if isinstance(source, SparkSource):
-            library, way = "Spark", "pmod(xxhash64(id), 5) = 0"
+            where, way = "those of a Spark DataFrame are on its workers", "pmod(xxhash64(id), 5) = 0"
+        if isinstance(source, DatabaseTable):
+            where, way = "those of a database are there", "MOD(id, 5) = 0"
         if last is not None:
             way = "day >= '2013-10-01'"
         raise ParameterError(
-            f"valid={shown(valid)} looks at all rows in their order, and those of a {library} DataFrame are on its "
-            "workers in no certain order; name a Boolean column, or give a condition that each row answers for itself, "
-            f"such as valid={shown(way)}"
+            f"valid={shown(valid)} looks at all rows in their order, and {where} in no certain order; name a Boolean "
+            f"column, or give a condition that each row answers for itself, such as valid={shown(way)}"
         )
     if group is not None and group not in source.names():
         nearest = did_you_mean(group, source.names())
@@ -201,7 +204,7 @@ def _split_off(
     rows = source.fact_rows()
     if rows is not source and {time, group} - {None} <= set(rows.names()):  # by the facts alone
         training, part = _split_off(rows, valid, last, time, group, seed)
-        assert not isinstance(training, SparkSource) and not isinstance(part, SparkSource)
+        assert isinstance(training, FrameSource | RelationSource) and isinstance(part, FrameSource | RelationSource)
         return source.with_fact_rows(training), source.with_fact_rows(part)
     source.check_repeatable(None)
     if last is not None:

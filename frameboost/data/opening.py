@@ -22,6 +22,7 @@ import polars as pl
 from frameboost.checks.arguments import in_call, once_in_call, until_call_returns
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.data.dask_source import PartitionedSource, open_dask_frame
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.foreign_tables import (
     dictionaries_of,
@@ -104,7 +105,7 @@ def open_source(
         Whether the rows of a relation are the same each time that they are read (see `repeatable_source`). Otherwise
         they are not read yet: what is opened is only a part of the data.
     clusters
-        Whether DataFrames of Dask and of Spark are taken, whose rows stay where they are.
+        Whether tables of databases and DataFrames of Dask and of Spark are taken, whose rows stay where they are.
 
     Raises
     ------
@@ -120,7 +121,7 @@ def open_source(
             break
     else:
         raise DataError(f"{argument} is a {type(table).__name__}{way_out(table)}")
-    if isinstance(source, SparkSource | PartitionedSource):
+    if isinstance(source, SparkSource | PartitionedSource | DatabaseTable):
         return source
     source = with_typed_nulls(source)
     if types:
@@ -207,6 +208,14 @@ def _of_spark(data: Any, options: _Options) -> SparkSource:
     )
 
 
+def _of_database(data: DatabaseTable, options: _Options) -> Source:
+    """Return a table as it is where engines bin it; elsewhere its rows, which are read once in a call."""
+    if options.clusters:
+        return data
+    frame = once_in_call(("rows", id(data)), lambda: data.to_frame(data.readable()))
+    return FrameSource(frame)
+
+
 def _of_dask(data: Any, options: _Options) -> FrameSource:
     if options.clusters:
         return open_dask_frame(data)
@@ -233,6 +242,7 @@ _KINDS: tuple[_Kind, ...] = (
     (lambda data: TableFiles.of(data) is not None, _of_files),
     (_is_list_of_parts, _of_list),
     (lambda data: isinstance(data, duckdb.DuckDBPyRelation), _of_relation),
+    (lambda data: isinstance(data, DatabaseTable), _of_database),
     (lambda data: is_spark_frame(data) or type(data).__module__.startswith("pyspark."), _of_spark),
     (lambda data: is_frame_of("dask", data), _of_dask),
     (lambda data: is_frame_of("pandas", data), lambda frame, _: open_pandas(frame)),

@@ -16,6 +16,7 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.messages import shown
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.plans import plan_of, plan_steps, step_without_order
 from frameboost.data.predicates import as_polars, check_repeatable, unusable
 from frameboost.data.spark_source import SparkSource
@@ -32,7 +33,6 @@ __all__ = [
     "check_numeric",
     "codes_sql",
     "distinct_strings",
-    "free_name",
     "in_order",
     "read_relation",
     "with_codes_column",
@@ -374,7 +374,7 @@ def read_relation(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
 _UNTYPED = "NULL"  # DuckDB's type of a literal NULL
 LocalSource = FrameSource | RelationSource
 LocalSourceType = TypeVar("LocalSourceType", FrameSource, RelationSource, FrameSource | RelationSource)
-Source = LocalSource | SparkSource
+Source = LocalSource | SparkSource | DatabaseTable
 
 
 def check_numeric(source: Source, name: str, what: str, where: str = "", *, or_labels: bool = False) -> None:
@@ -388,18 +388,6 @@ def check_numeric(source: Source, name: str, what: str, where: str = "", *, or_l
         raise DataError(
             f"{what} {shown(name)} has type {source.type_names()[name]}{where}; it must be numeric or Boolean{more}"
         )
-
-
-def free_name(name: str, names: Iterable[str]) -> str:
-    """Return the name, with underscores appended until no column has it, in whatever case.
-
-    >>> free_name("Day", ["DAY", "day_"])
-    'Day__'
-    """
-    taken = {other.lower() for other in names}
-    while name.lower() in taken:
-        name += "_"
-    return name
 
 
 def _shortened(type_name: str) -> str:

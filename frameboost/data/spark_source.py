@@ -10,6 +10,7 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.data.predicates import check_repeatable, unusable
+from frameboost.dialects.spark import SPARK
 from frameboost.errors import ClusterError, DataError, ParameterError
 from frameboost.schema.types import FeatureType
 
@@ -64,6 +65,7 @@ class SparkSource:
     """
 
     categorical: ClassVar[frozenset[str]] = frozenset()  # Spark has no categories but strings
+    dialect = SPARK
 
     def __init__(self, frame: DataFrame, argument: str = "data") -> None:
         session: Any = frame.sparkSession

@@ -45,7 +45,7 @@ DATAFUSION = POSTGRES.child(
         # Overflow is infinity (measured, 55).
         "exp": "EXP({x})",
         # COLLATE is "not implemented" (measured, 55).
-        "text": "{x}", "equal_texts": None,
+        "text": "{x}", "equal_texts": None, "bucket": None, "quantiles": None,
     },
     statements={
         # Where it is switched on. https://datafusion.apache.org/user-guide/sql/information_schema.html

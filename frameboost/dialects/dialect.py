@@ -284,6 +284,11 @@ class Expressions:
         Number ``{i}``, from 0, of the constants ``{v}``, where that is a fast way to look a leaf up; None elsewhere.
     longest_lookup
         How many constants that takes; None for any number.
+    bucket
+        How many of the ascending literals ``{v}`` are at most ``{x}``, which is not NULL; None for a CASE.
+    quantiles
+        The values of a column ``{x}`` at the fractions ``{v}`` of its rows, ascending, each in a row, by an aggregate;
+        None where a window is as fast.
     struct
         A record of the fields ``{v}``, each written as ``'name': value``; None where there is none or it is not used.
     now
@@ -323,6 +328,8 @@ class Expressions:
     array: str | None = None
     lookup: str | None = None
     longest_lookup: int | None = None
+    bucket: str | None = None
+    quantiles: str | None = None
     struct: str | None = None
     now: str = "CURRENT_TIMESTAMP"
     moment: str = "CAST({x} AS {t})"

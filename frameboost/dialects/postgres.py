@@ -61,6 +61,10 @@ POSTGRES = Dialect(
         number="CASE {x}::text WHEN 'true' THEN 1::float8 WHEN 'false' THEN 0::float8 ELSE {x}::text::float8 END",
         # https://www.postgresql.org/docs/current/arrays.html
         array="ARRAY[{v}]", lookup="(ARRAY[{v}])[1 + {i}]",
+        # https://www.postgresql.org/docs/current/functions-math.html
+        bucket="WIDTH_BUCKET({x}, ARRAY[{v}])",
+        # https://www.postgresql.org/docs/current/functions-aggregate.html
+        quantiles="UNNEST(PERCENTILE_DISC(ARRAY[{v}]) WITHIN GROUP (ORDER BY {x} ASC))",
     ),
     statements=Statements(
         # The name of a user's type is elsewhere. https://www.postgresql.org/docs/current/infoschema-columns.html
@@ -122,7 +126,7 @@ REDSHIFT = POSTGRES.child(
         # No cast of Booleans to text is documented. https://docs.aws.amazon.com/redshift/latest/dg/r_Boolean_type.html
         "number": None,
         # No arrays in columns. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-datatypes.html
-        "array": None, "lookup": None,
+        "array": None, "lookup": None, "bucket": None, "quantiles": None,
         # https://docs.aws.amazon.com/redshift/latest/dg/r_DATEADD_function.html
         "window_before": by_unit("DATEADD({unit}, -{n}, {x})"),
         # UTC; CURRENT_TIMESTAMP is of the leader node only. https://docs.aws.amazon.com/redshift/latest/dg/r_GETDATE.html

@@ -17,6 +17,7 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.messages import listed, reason, shown
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.sources import RelationSource, Source
 from frameboost.data.sparse_matrix import SparseSource
 from frameboost.engines.contract import (
@@ -58,6 +59,17 @@ __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine", "rows_of"]
 
 def _numba(request: EngineRequest) -> HistogramEngine:
     p, features, workers, storage = request.parameters, request.features, request.workers, request.storage
+    if isinstance(request.source, DatabaseTable):
+        from frameboost.engines.memory.database import DatabaseColumns
+        from frameboost.engines.memory.engine import MemoryEngine
+
+        if p.subsample < 1 and request.source.key is None:
+            raise ParameterError(
+                f"subsample={p.subsample} draws rows by their positions, which those of a database have by a key: "
+                "fb.table(..., key='id')"
+            )
+        of_table = DatabaseColumns(request.source, features, workers)
+        return MemoryEngine(pl.LazyFrame(), features, request.roles, workers, columns=of_table)
     if request.storage.in_files:
         from frameboost.engines.external_memory import ExternalMemoryEngine
 
@@ -148,6 +160,7 @@ BUILT_IN = (
             NodeBinningEngine: _numba_approx_local,
             RefitEngine: _in_memory_follower,
         },
+        data=("frame", "relation", "database"),
         uses_storage=True,
         summary="kernels over columns in memory",
     ),
@@ -234,7 +247,10 @@ def choose_engine(
     if kind not in engine.data:
         if kind == "partitions":
             raise ParameterError(f"a Dask DataFrame needs engine=fb.Dask(client), not {shown(engine.name)}")
-        takes = {"frame": "frames", "relation": "DuckDB relations", "spark": "Spark DataFrames"}
+        takes = {
+            "frame": "frames", "relation": "DuckDB relations", "spark": "Spark DataFrames",
+            "database": "tables of databases",
+        }  # fmt: skip
         raise ParameterError(f"engine {shown(engine.name)} trains on {takes[engine.data[0]]}, not on {takes[kind]}")
     if n_jobs is not None and engine.threads_set_by:
         able = [each.name for each in BUILT_IN if not each.threads_set_by]

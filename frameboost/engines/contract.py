@@ -42,6 +42,7 @@ from frameboost.binning.bins import Bins, NodeBins
 from frameboost.binning.codes import ValueCounts
 from frameboost.checks.messages import listed, shown
 from frameboost.data.dask_source import PartitionedSource
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.sources import RelationSource, Source
 from frameboost.data.spark_source import SparkSource
 from frameboost.errors import ParameterError
@@ -587,7 +588,7 @@ class VectorEngine(HistogramEngine, Protocol):
 # --- how an engine describes itself, so that it can be chosen and opened ----------------------------------------------
 
 
-DataKind = Literal["frame", "relation", "partitions", "spark"]
+DataKind = Literal["frame", "relation", "partitions", "spark", "database"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -598,7 +599,7 @@ class EngineRequest:
     ----------
     source
         The user's data: `FrameSource` has a polars LazyFrame, `RelationSource` a DuckDB relation,
-        `PartitionedSource` a Dask DataFrame, `SparkSource` one of Spark.
+        `PartitionedSource` a Dask DataFrame, `SparkSource` one of Spark, and `DatabaseTable` is one of any database.
     features
         The columns to split on, in order.
     roles
@@ -670,4 +671,6 @@ def data_kind(source: Source) -> DataKind:
         return "partitions"
     if isinstance(source, SparkSource):
         return "spark"
+    if isinstance(source, DatabaseTable):
+        return "database"
     return "relation" if isinstance(source, RelationSource) else "frame"

@@ -13,7 +13,7 @@ import polars as pl
 
 from frameboost.checks.messages import shown, warn
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource, free_name, read_relation
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
 from frameboost.database.database_model import source_model
 from frameboost.ensemble.ensemble import Labels
 from frameboost.errors import ParameterError, printable
@@ -26,7 +26,7 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.metrics.metric import evaluation_metrics, why_not_finite
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.interrupts import closed_after
-from frameboost.schema.types import column
+from frameboost.schema.types import column, free_name
 from frameboost.training.data_checks import open_labelled
 
 __all__ = ["Evaluation", "evaluate_model"]

@@ -11,7 +11,7 @@ import polars as pl
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource, free_name, read_relation
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
 from frameboost.database.database_model import source_model
 from frameboost.engines.choose import rows_of
 from frameboost.engines.contract import FixedRows
@@ -21,6 +21,7 @@ from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.metrics.metric import AnyMetric, define_predictions, evaluate, r_squared
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.interrupts import closed_after
+from frameboost.schema.types import free_name
 from frameboost.training.data_checks import check_evaluated, check_queries
 
 __all__ = [

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 import duckdb
 import polars as pl
 
-from frameboost.data.sources import FrameSource, LocalSource, RelationSource, free_name
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.aggregates import Aggregation
-from frameboost.schema.types import column
+from frameboost.schema.types import column, free_name
 
 __all__ = [
     "DIMENSION_NAME",

@@ -15,17 +15,15 @@ from frameboost.compile.polars import margin_expr
 from frameboost.compile.sql.case import TreeWriter
 from frameboost.compile.sql.conditions import find_columns
 from frameboost.data.feature_columns import find_features
-from frameboost.data.sources import FrameSource, Source, free_name
-from frameboost.data.spark_source import SparkSource
+from frameboost.data.sources import FrameSource, RelationSource, Source
 from frameboost.dialects.duckdb import DUCKDB
-from frameboost.dialects.spark import SPARK
 from frameboost.ensemble.averaging import over_the_same_categories
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
-from frameboost.schema.types import Feature
+from frameboost.schema.types import Feature, free_name
 
 # What the values of leaves were computed with.
 _OF_LEAVES = ("learning_rate", "max_learning_rate", "reg_lambda", "reg_alpha", "max_delta_step", "min_child_weight")
@@ -65,10 +63,10 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
     if isinstance(source, FrameSource):
         columns = [margin_expr(*part).alias(name) for part, name in zip(parts, names, strict=True)]
         return source.map(lambda frame: frame.with_columns(columns)), names
-    dialect = SPARK if isinstance(source, SparkSource) else DUCKDB
+    dialect = DUCKDB if isinstance(source, RelationSource) else source.dialect
     writer = TreeWriter(find_columns(initial.features, dialect), dialect)
     margins = [writer.margin(base, trees) for base, trees, _ in parts]
-    if isinstance(source, SparkSource):
+    if not isinstance(source, RelationSource):
         return source.with_columns(dict(zip(names, margins, strict=True))), names
     more = ", ".join(f"{margin} AS {quote_identifier(name)}" for margin, name in zip(margins, names, strict=True))
     return source.derived(source.relation.project(f"*, {more}")), names

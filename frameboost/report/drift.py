@@ -16,7 +16,7 @@ import polars as pl
 
 from frameboost import plots
 from frameboost.checks.messages import shortened
-from frameboost.data.sources import FrameSource, free_name
+from frameboost.data.sources import FrameSource
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
 from frameboost.evaluation.drift import MUCH_DRIFT, SOME_DRIFT, drift_frame, periods_of, stability_index
@@ -27,7 +27,7 @@ from frameboost.plots.theme import BLUE, GREY, WIDTH, axis, layered, name_tip, n
 from frameboost.report.conditions import in_words, path_to
 from frameboost.report.material import Material
 from frameboost.report.page import Chart, Raw, Section, bar, code, escaped, note, number, paragraph, percent, table
-from frameboost.schema.types import column, known_expr, text_expr
+from frameboost.schema.types import column, free_name, known_expr, text_expr
 
 __all__ = ["drift", "metric_by_period", "over_time", "shares_by_leaf", "unseen_categories"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from frameboost.api import fit
-from frameboost.data.sources import FrameSource, free_name
+from frameboost.data.sources import FrameSource
 from frameboost.engines.choose import rows_of
 from frameboost.evaluation.metrics_by_group import evaluated_metrics, store_predictions
 from frameboost.expressions.draws import draw_expr, draw_key
@@ -23,7 +23,7 @@ from frameboost.model.model import Model
 from frameboost.report.conditions import in_sql, in_words, path_to
 from frameboost.report.material import Material
 from frameboost.report.page import Raw, Section, block_of_code, escaped, note, number, paragraph, percent, table
-from frameboost.schema.types import column, with_values
+from frameboost.schema.types import column, free_name, with_values
 
 __all__ = ["Segment", "weak_segments", "worst_segments"]
 

@@ -38,7 +38,7 @@ import datetime as dt
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -64,6 +64,7 @@ __all__ = [
     "column",
     "contiguous_array",
     "float32_at_least",
+    "free_name",
     "in_utc",
     "known_expr",
     "not_zero",
@@ -123,6 +124,7 @@ class _Row:
     is_categorical: bool = False
 
 
+_MOST_DIGITS = 38  # of a decimal
 _INT64 = (-(2**63), 2**63 - 1)
 _UNITS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -226,7 +228,10 @@ class FeatureType:
     def from_polars(cls, dtype: pl.DataType) -> FeatureType | None:
         """Return the type of a polars column, or None where such a column can't be a feature."""
         if isinstance(dtype, pl.Decimal):
-            return cls(f"decimal({dtype.precision or 38},{dtype.scale})")
+            precision = dtype.precision or _MOST_DIGITS
+            return (
+                cls(f"decimal({precision},{dtype.scale})") if precision <= _MOST_DIGITS else None
+            )  # of other libraries
         if isinstance(dtype, pl.Datetime):
             return cls(f"timestamp{'tz' if dtype.time_zone else ''}[{dtype.time_unit}]")
         if isinstance(dtype, pl.Duration):
@@ -479,6 +484,18 @@ def column(name: str) -> pl.Expr:
     """
     is_pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
     return cs.by_name(name).as_expr() if is_pattern else pl.col(name)
+
+
+def free_name(name: str, names: Iterable[str]) -> str:
+    """Return the name, with underscores appended until no column has it, in whatever case.
+
+    >>> free_name("Day", ["DAY", "day_"])
+    'Day__'
+    """
+    taken = {other.lower() for other in names}
+    while name.lower() in taken:
+        name += "_"
+    return name
 
 
 def physical_expr(name: str, kind: FeatureType) -> pl.Expr:

@@ -20,11 +20,11 @@ from sklearn.utils.validation import validate_data
 
 from frameboost.checks.messages import shown
 from frameboost.data.opening import open_source
-from frameboost.data.sources import FrameSource, free_name, with_types_of_nulls
+from frameboost.data.sources import FrameSource, with_types_of_nulls
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError, ParameterError
 from frameboost.joins.star import Star
-from frameboost.schema.types import FeatureType
+from frameboost.schema.types import FeatureType, free_name
 
 __all__ = [
     "Array", "FloatArray", "Rows", "check_labels", "check_numbers", "check_queries", "check_weights", "names_in",

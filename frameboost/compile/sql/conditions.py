@@ -5,126 +5,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from frameboost.checks.messages import shown
+from frameboost.dialects.columns import NEVER, DatabaseColumn
 from frameboost.dialects.dialect import Dialect, OutOfRange
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import membership, quote_identifier
 from frameboost.losses.outputs import Lookup
-from frameboost.schema.types import ZERO, Feature, FeatureType, Physical
+from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import Tree
 
 __all__ = ["FeatureColumn", "compare_numbers", "condition_sql", "find_columns", "renamed"]
 
-_NEVER = "1 = 0"
 # Up to which a double holds every integer. So a whole number is below a threshold within it if its double is.
 _WHOLE = 2**53
 
 
 @dataclass(frozen=True)
-class FeatureColumn:
-    """The column of a feature in a table, and the conditions that splits put on it.
+class FeatureColumn(DatabaseColumn):
+    """The column of a feature, and the conditions that splits put on it.
 
     Attributes
     ----------
-    feature, dialect
-        Which feature, and whose SQL.
-    name
-        The column, quoted.
     filled
         Columns of the same numbers, in which missing values are the largest and the smallest number (`as_number`), for
         splits that send them right and left. Comparisons with these need no test for missing values.
-    text
-        A column that holds `value`, of strings; None where there is none.
-    coded
-        A column that holds `code`, of strings; None where there is none.
     """
 
-    feature: Feature
-    dialect: Dialect
-    name: str
     filled: tuple[str | None, str | None] = (None, None)
-    text: str | None = None
-    coded: str | None = None
-
-    @property
-    def value(self) -> str:
-        """The column in the form in which it is compared."""
-        if self.feature.type.name == "string":
-            return self.text or self.dialect.expressions.text.format(x=self.name)
-        if self.feature.type.family == "timestamp":
-            return self.dialect.expressions.time.format(x=self.name)
-        if self.feature.type.family == "timestamptz":
-            return self.dialect.expressions.time_with_zone.format(x=self.name)
-        if self.feature.zero_is_missing:
-            low, high = (self.dialect.number(sign * ZERO) for sign in (-1, 1))
-            return f"(CASE WHEN {self.name} < {low} OR {self.name} > {high} THEN {self.name} END)"
-        return self.name
-
-    @property
-    def _real(self) -> str:
-        """The same such that ``<`` is not true of missing values."""
-        return self.dialect.expressions.real.format(x=self.value) if self.feature.type.is_float else self.value
-
-    def code(self, used: Iterable[int]) -> str:
-        """Return the code of the category, one of those that are used: −1 for any other one, and NULL for NULL."""
-        kind, categories = self.feature.type, self.feature.categories
-        exact = [code for code in sorted(used) if self.dialect.is_exact(kind, categories[code])]
-        literals = {code: self.dialect.literal(kind, categories[code]) for code in exact}
-        whens = [f"WHEN {text} THEN {code}" for code, text in literals.items() if not isinstance(text, OutOfRange)]
-        other = f"CASE WHEN {self.is_present()} THEN -1 END"
-        return f"CASE {self.value} {' '.join(whens)} ELSE {other} END" if whens else other
-
-    def is_present(self) -> str:
-        """Return a condition that is true unless the value is missing."""
-        if self.coded is not None:
-            return f"{self.coded} IS NOT NULL"
-        value = self.value if self.feature.zero_is_missing else self.name
-        return " AND ".join(filter(None, [f"{value} IS NOT NULL", self._is_number(value)]))
-
-    def is_missing(self) -> str:
-        """Return a condition that is true for missing values only."""
-        if self.coded is not None:
-            return f"{self.coded} IS NULL"
-        value = self.value if self.feature.zero_is_missing else self.name
-        is_number = self._is_number(value)
-        return f"{value} IS NULL OR NOT ({is_number})" if is_number else f"{value} IS NULL"
-
-    def is_below(self, threshold: Physical | None) -> str:
-        """Return the condition that a present value is below a threshold; nothing if every value is."""
-        return self._compared("<", threshold, all_if=OutOfRange.ABOVE)
-
-    def is_at_least(self, threshold: Physical | None) -> str:
-        """Return the condition that a present value is not below a threshold; nothing if no value is."""
-        return self._compared(">=", threshold, all_if=OutOfRange.BELOW)
-
-    def _compared(self, operator: str, threshold: Physical | None, all_if: OutOfRange) -> str:
-        if threshold is None:
-            return ""
-        kind = self.feature.type
-        if kind.family == "boolean":
-            holds = self.dialect.expressions.is_false if operator == "<" else self.dialect.expressions.is_true
-            return holds.format(x=self.name) if threshold else ("" if operator == ">=" else _NEVER)
-        literal = self.dialect.literal(kind, threshold)
-        if isinstance(literal, OutOfRange):
-            return "" if literal is all_if else _NEVER
-        return f"{self.value} {operator} {literal}"
-
-    def _is_number(self, value: str) -> str:
-        """Return the condition that a value is not NaN; nothing where it can't be.
-
-        Codes that some rows lack come as a column of floats with NaN, though they are integers.
-        """
-        template, kind = self.dialect.expressions.is_number, self.feature.type
-        if template is None or not (kind.is_float or kind.name == "codes"):
-            return ""
-        return template.format(x=value if kind.is_float else self.dialect.cast(value, "float64"))
 
     def test(self, tree: Tree, node: int) -> tuple[str, bool]:
         """Return the condition of a CASE's WHEN, and whether its branch is the left child.
@@ -150,11 +64,11 @@ class FeatureColumn:
         literal = OutOfRange.BELOW if kind.family == "boolean" else self.dialect.literal(kind, threshold)
         if isinstance(literal, OutOfRange):
             nobody = (literal is OutOfRange.ABOVE) == missing_left
-            return (_NEVER if nobody else self.is_present()), not missing_left
+            return (NEVER if nobody else self.is_present()), not missing_left
         filled = self._filled(tree, node)
         if filled or not missing_left:
-            return f"{filled or self._real} < {literal}", True
-        return " AND ".join(filter(None, [f"{self.value} >= {literal}", self._is_number(self.value)])), False
+            return f"{filled or self.real} < {literal}", True
+        return " AND ".join(filter(None, [f"{self.value} >= {literal}", self.is_number(self.value)])), False
 
     def negated(self, condition: str, tree: Tree, node: int) -> str:
         """Return the negation of the condition of `test`; it is true for missing values where that is not."""
@@ -163,7 +77,7 @@ class FeatureColumn:
         if filled := self._filled(tree, node):
             return condition.replace(f"{filled} <", f"{filled} >=", 1)
         if self.feature.type.is_float and not tree.missing_left[node]:
-            return f"NOT ({condition}) OR {self._real} IS NULL"
+            return f"NOT ({condition}) OR {self.real} IS NULL"
         value = self.coded or (self.value if self.feature.zero_is_missing else self.name)
         return f"NOT ({condition}) OR {value} IS NULL"
 
@@ -188,17 +102,6 @@ class FeatureColumn:
         value = f"CAST({self.value} AS DOUBLE)"
         missing = "-Infinity" if missing_left else "NaN"
         return f"CASE WHEN {self.is_present()} THEN {value} ELSE CAST('{missing}' AS {number}) END"
-
-    def is_one_of(self, categories: Sequence[Physical]) -> str:
-        """Return the condition that a value is one of some categories; of those, a column can hold some."""
-        kind, expressions = self.feature.type, self.dialect.expressions
-        if kind.family == "boolean":
-            holds = expressions.is_true if 1 in categories else expressions.is_false
-            return f"{self.name} IS NOT NULL" if len(categories) > 1 else holds.format(x=self.name)
-        exact = (value for value in categories if self.dialect.is_exact(kind, value))
-        literals = [self.dialect.literal(kind, value) for value in exact]
-        known = [literal for literal in literals if not isinstance(literal, OutOfRange)]
-        return self.dialect.any_of(self._real, known) if known else _NEVER
 
     def number_of(self, lookup: Lookup) -> str:
         """Return the number of a lookup by the column, as a CASE; NULL and other values take ELSE.

@@ -15,6 +15,7 @@ Besides:
 - `sampling`: the g and h of a tree that is grown on a sample
 - `sparse`: columns where most rows have one code; several features as one
 - `sparse_matrix`: the columns of a sparse matrix
+- `database`: the columns of a table in a database, which are cut and coded there (`frameboost.table`)
 - `star`: facts whose dimensions are not joined to them (`frameboost.join`)
 - `linear`: leaves with slopes
 - `exact`: columns sorted once (``exact``)

@@ -1,0 +1,457 @@
+"""Connections to databases: how each kind of driver runs a query, and what types the columns of the result have.
+
+A driver is one of a few kinds: a cursor of PEP 249, which returns rows or, where it can, Arrow; a session whose
+``sql`` returns a result with a method for Arrow; a client that returns Arrow bytes. What wraps another one, such as an
+engine of SQLAlchemy, is opened down to it. `_DRIVERS` is their table.
+
+Arrow has the types of its columns. Rows of Python have those that the cursor describes, which each driver does in its
+way (`_TYPES`), and SQLite not at all: there each value has a type, so the values of a column are counted by it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Protocol
+
+import polars as pl
+
+from frameboost.checks.messages import listed, reason, shown
+from frameboost.dialects.built_in import DIALECTS, get_dialect
+from frameboost.dialects.dialect import Dialect
+from frameboost.errors import DataError, ParameterError
+from frameboost.schema.types import FeatureType, Physical, typed_column
+
+__all__ = ["ColumnType", "Connection", "connect"]
+
+# Rows of Python that are held at once, before they become columns.
+_ROWS_AT_ONCE = 50_000
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """The type of a column: as a feature, None if it can't be one, and by the name that its users know.
+
+    ``is_cast`` is true of other numbers that are read as float64, such as decimals of any size.
+    """
+
+    type: FeatureType | None
+    name: str
+    is_cast: bool = False
+
+
+class Connection(Protocol):
+    """A database that runs queries."""
+
+    def types(self, query: str) -> dict[str, ColumnType]:
+        """Return the columns of a query with their types; no row of it is returned."""
+
+    def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
+        """Return the rows of a query, whose columns have these types, in order."""
+
+
+def connect(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
+    """Return what runs queries over a connection of the user, and the dialect of its SQL.
+
+    Raises
+    ------
+    ParameterError
+        If it is no connection of a kind that is known, or does not tell its dialect.
+    """
+    given = None if dialect is None else get_dialect(dialect)
+    kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    for driver in _DRIVERS:
+        if driver.recognises(kind, connection):
+            told = driver.dialect if isinstance(driver.dialect, str | None) else driver.dialect(connection)
+            if given is None and told is None:
+                raise ParameterError(
+                    f"dialect must be named, as a {shown(kind)} does not tell its database: one of "
+                    f"{listed(DIALECTS, None)}"
+                )
+            known = get_dialect(str(told)) if given is None else given
+            return driver.opened(connection, known), known
+    raise ParameterError(
+        f"connection is a {shown(kind)}; it must be a connection of PEP 249 (psycopg, sqlite3, pymysql, ...) or ADBC, "
+        " an engine of SQLAlchemy, a backend of Ibis, a Spark session, a SessionContext of DataFusion, or a session or "
+        "client of ClickHouse"
+    )
+
+
+@contextmanager
+def _reading(query: str) -> Iterator[None]:
+    """Raise `DataError` in the place of what a driver raises for a query."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:  # each driver has classes of its own
+        text = " ".join(query.split())
+        raise DataError(f"the database can't run {shown(text)}: {reason(error)}") from error
+
+
+# --- results in Arrow -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _ArrowConnection:
+    """A database whose driver returns Arrow; ``read`` returns what polars makes a frame of."""
+
+    read: Callable[[str], Any]
+
+    def types(self, query: str) -> dict[str, ColumnType]:
+        """See `Connection.types`."""
+        with _reading(query):
+            schema = pl.DataFrame(self.read(f"SELECT * FROM ({query}) AS described WHERE 1 = 0")).schema
+        return {name: ColumnType(FeatureType.from_polars(dtype), str(dtype)) for name, dtype in schema.items()}
+
+    def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
+        """See `Connection.frame`."""
+        with _reading(query):
+            read = pl.DataFrame(self.read(query))
+            return pl.DataFrame(
+                [
+                    column.cast(kind.to_polars()).alias(name)
+                    for column, (name, kind) in zip(read.iter_columns(), types.items(), strict=True)
+                ]
+            )
+
+
+# --- results in rows of Python ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _CursorConnection:
+    """A connection of PEP 249.
+
+    Attributes
+    ----------
+    connection, dialect
+        The connection, and whose SQL it takes.
+    column_types
+        Returns the types of a query's columns, given this connection, the query, and a cursor that has run it.
+    """
+
+    connection: Any
+    dialect: Dialect
+    column_types: Callable[[_CursorConnection, str, Any], list[ColumnType]]
+
+    def types(self, query: str) -> dict[str, ColumnType]:
+        """See `Connection.types`."""
+        alias = f"{self.dialect.statements.alias}{self.dialect.quote('described')}"
+        with self.cursor(f"SELECT * FROM ({query}) {alias} WHERE 1 = 0") as cursor:
+            cursor.fetchall()
+            types = self.column_types(self, query, cursor)
+            names = [str(column[0]) for column in cursor.description]
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise DataError(f"column {listed(twice)} occurs more than once; column names must be unique")
+        return dict(zip(names, types, strict=True))
+
+    def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
+        """See `Connection.frame`."""
+        batches = []
+        with self.cursor(query) as cursor:
+            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+                columns = zip(types.items(), zip(*rows, strict=True), strict=True)
+                batches.append(pl.DataFrame([_series(name, kind, values) for (name, kind), values in columns]))
+        empty = pl.DataFrame(schema={name: kind.to_polars() for name, kind in types.items()})
+        return pl.concat(batches or [empty], rechunk=True)
+
+    @contextmanager
+    def cursor(self, query: str) -> Iterator[Any]:
+        """Run a query, and close its cursor in the end."""
+        with _reading(query), closing(self.connection.cursor()) as cursor:
+            cursor.execute(query)
+            yield cursor
+
+
+def _series(name: str, kind: FeatureType, values: Sequence[Any]) -> pl.Series:
+    """Return the values of a column as a driver returns them, in the type that the column has."""
+    if kind.is_integer or (kind.is_float and kind.name != "float32"):
+        try:
+            return pl.Series(name, values, kind.to_polars())
+        except TypeError:  # decimals, or texts
+            pass
+    try:
+        return typed_column(name, kind, [None if value is None else _physical(kind, value) for value in values])
+    except (TypeError, ValueError, ArithmeticError, OverflowError) as error:
+        raise DataError(f"column {shown(name)} of type {kind} has a value that is none ({reason(error)})") from error
+
+
+def _physical(kind: FeatureType, value: Any) -> Physical:
+    """Return the physical value of what a driver returns."""
+    if kind.name == "string":
+        return value.decode() if isinstance(value, bytes) else str(value)
+    if kind.is_float:
+        return float(value)
+    if kind.precision_and_scale:
+        return int(Decimal(str(value)).scaleb(kind.precision_and_scale[1]).to_integral_value())
+    if kind.family in ("date", "timestamp", "timestamptz"):
+        moment = value if isinstance(value, dt.date) else dt.datetime.fromisoformat(str(value))
+        if kind.family == "date":
+            return (dt.date(moment.year, moment.month, moment.day) - _EPOCH.date()).days
+        if not isinstance(moment, dt.datetime):
+            moment = dt.datetime(moment.year, moment.month, moment.day)
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+        return (moment - _EPOCH) // dt.timedelta(microseconds=1)
+    return int(value)
+
+
+# --- the types that cursors describe ----------------------------------------------------------------------------------
+
+# Types by their names in SQL, without what is in parentheses, in lower case.
+_BY_NAME = {
+    **dict.fromkeys(("smallint", "int2"), "int16"), **dict.fromkeys(("integer", "int", "int4", "mediumint"), "int32"),
+    **dict.fromkeys(("bigint", "int8", "long"), "int64"), "tinyint": "int8",
+    **dict.fromkeys(("real", "float4"), "float32"),
+    **dict.fromkeys(("double precision", "double", "float8"), "float64"),
+    **dict.fromkeys(("boolean", "bool"), "boolean"), "date": "date",
+    **dict.fromkeys(("timestamp without time zone", "timestamp", "datetime"), "timestamp[us]"),
+    **dict.fromkeys(("timestamp with time zone", "timestamptz"), "timestamptz[us]"),
+    **dict.fromkeys(("text", "character varying", "varchar", "character", "bpchar", "char", "name", "citext", "string",
+                     "nvarchar", "nchar"), "string"),
+}  # fmt: skip
+_DECIMALS = ("numeric", "decimal", "number")
+_MOST_DIGITS = 38
+
+
+def _named(name: str, precision: Any = None, scale: Any = None) -> ColumnType:
+    """Return the type of a name such as ``numeric(9, 2)``."""
+    bare, _, rest = name.lower().partition("(")
+    bare = " ".join([bare.strip(), rest.partition(")")[2].strip()]).strip()
+    if bare in _DECIMALS:
+        digits = [int(text) for text in re.findall(r"\d+", rest)] or [precision, scale]
+        if not digits[0]:
+            return ColumnType(FeatureType("float64"), name, is_cast=True)
+        decimals = digits[1] if len(digits) > 1 and digits[1] else 0
+        return ColumnType(FeatureType(f"decimal({min(digits[0], _MOST_DIGITS)},{decimals})"), name)
+    known = _BY_NAME.get(bare)
+    return ColumnType(None if known is None else FeatureType(known), name)
+
+
+def _of_postgres(connection: _CursorConnection, query: str, cursor: Any) -> list[ColumnType]:
+    """Return types by their numbers in the catalog; a type of the user is one of strings if it is an enum or text."""
+    oids = sorted({int(column[1]) for column in cursor.description})
+    catalog = f"SELECT oid, format_type(oid, NULL), typcategory FROM pg_type WHERE oid IN ({', '.join(map(str, oids))})"
+    with connection.cursor(catalog) as of_catalog:
+        known = {int(oid): (str(name), str(category)) for oid, name, category in of_catalog.fetchall()}
+    types = []
+    for column in cursor.description:
+        name, category = known[int(column[1])]
+        kind = _named(name, column[4], column[5])
+        if kind.type is None and category in ("E", "S"):
+            kind = ColumnType(FeatureType("string"), name)
+        types.append(kind)
+    return types
+
+
+# https://dev.mysql.com/doc/dev/mysql-server/latest/field__types_8h.html
+_OF_MYSQL = {
+    1: "tinyint", 2: "smallint", 3: "integer", 8: "bigint", 9: "integer", 13: "smallint", 4: "float", 5: "double",
+    0: "decimal", 246: "decimal", 10: "date", 14: "date", 7: "timestamptz", 12: "datetime", 15: "varchar",
+    247: "varchar", 248: "varchar", 249: "text", 250: "text", 251: "text", 252: "text", 253: "varchar", 254: "char",
+}  # fmt: skip
+_UNSIGNED = 32  # of a column's flags
+
+
+def _of_mysql(connection: _CursorConnection, query: str, cursor: Any) -> list[ColumnType]:
+    """Return types by their numbers in the protocol, and integers without a sign by flags, where a driver has them."""
+    flags = getattr(cursor, "description_flags", None)
+    if flags is None:
+        described = getattr(getattr(cursor, "_result", None), "fields", None)  # of PyMySQL
+        flags = (
+            [field.flags for field in described] if described else [(*column, 0)[7] for column in cursor.description]
+        )
+    types = []
+    for column, flag in zip(cursor.description, flags, strict=True):
+        name = _OF_MYSQL.get(int(column[1]), f"type {column[1]}")
+        kind = _named(name, column[4], column[5])
+        if name == "float":  # which is sent with six digits
+            kind = ColumnType(FeatureType("float64"), name, is_cast=True)
+        elif kind.type is not None and kind.type.is_integer and flag & _UNSIGNED:
+            kind = ColumnType(FeatureType(f"u{kind.type}"), f"{name} unsigned")
+        types.append(kind)
+    return types
+
+
+def _of_sqlite(connection: _CursorConnection, query: str, cursor: Any) -> list[ColumnType]:
+    """Return types by the values of each column; whole numbers beside others are floats."""
+    quote = connection.dialect.quote
+    names = [quote(column[0]) for column in cursor.description]
+    counts = [f"SUM(TYPEOF({name}) = '{kind}')" for name in names for kind in ("integer", "real", "text", "blob")]
+    with connection.cursor(f"SELECT {', '.join(counts)} FROM ({query})") as counting:
+        [found] = counting.fetchall()
+    types = []
+    for number in range(len(names)):
+        n_integers, n_reals, n_texts, n_blobs = (count or 0 for count in found[4 * number : 4 * number + 4])
+        if n_blobs or (n_texts and n_integers + n_reals):
+            types.append(ColumnType(None, "a mixture of text and numbers" if n_texts else "BLOB"))
+        else:
+            name = "string" if n_texts else "int64" if n_integers and not n_reals else "float64"
+            types.append(ColumnType(FeatureType(name), name, is_cast=bool(n_integers and n_reals)))
+    return types
+
+
+def _of_names(connection: _CursorConnection, query: str, cursor: Any) -> list[ColumnType]:
+    """Return types by the names that a cursor describes.
+
+    Raises
+    ------
+    DataError
+        If it describes none.
+    """
+    types = []
+    for column in cursor.description:
+        name = column[1] if isinstance(column[1], str) else getattr(column[1], "name", None)
+        if not isinstance(name, str):
+            raise DataError(
+                f"the type of column {shown(column[0])} can't be told: the driver describes it as {shown(column[1])}; "
+                "give an engine of SQLAlchemy, or a driver that returns Arrow, such as ADBC's"
+            )
+        nullable = re.fullmatch(r"(?:Nullable|LowCardinality)\((.*)\)", name)
+        types.append(_named(nullable[1] if nullable else name.removeprefix("DB_TYPE_"), column[4], column[5]))
+    return types
+
+
+# --- drivers ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Driver:
+    """A kind of connection.
+
+    Attributes
+    ----------
+    recognises
+        Whether a connection, and the name of its class with that of its module, is of the kind.
+    dialect
+        The name of the dialect, what returns it, or None if the connection does not tell it.
+    opened
+        Returns what runs queries.
+    """
+
+    recognises: Callable[[str, Any], bool]
+    dialect: str | Callable[[Any], str | None] | None
+    opened: Callable[[Any, Dialect], Connection]
+
+
+def _module(*names: str) -> Callable[[str, Any], bool]:
+    return lambda kind, _: kind.startswith(tuple(f"{name}." for name in names))
+
+
+def _cursors(types: Callable[[_CursorConnection, str, Any], list[ColumnType]]) -> Any:
+    return lambda connection, dialect: _CursorConnection(connection, dialect, types)
+
+
+def _arrow_of_cursor(method: str) -> Callable[[Any, Dialect], Connection]:
+    """Return how a connection is opened whose cursor returns Arrow by a method of that name."""
+
+    def opened(connection: Any, _: Dialect) -> Connection:
+        def read(query: str) -> Any:
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(query)
+                return getattr(cursor, method)()
+
+        return _ArrowConnection(read)
+
+    return opened
+
+
+def _arrow_of_sql(method: str) -> Callable[[Any, Dialect], Connection]:
+    """Return how a session is opened whose ``sql`` returns a result with such a method."""
+    return lambda session, _: _ArrowConnection(lambda query: getattr(session.sql(query), method)())
+
+
+def _of_chdb(session: Any, _: Dialect) -> Connection:
+    return _ArrowConnection(lambda query: pl.read_ipc_stream(session.query(query, "ArrowStream").bytes()))
+
+
+def _mysql_or_mariadb(connection: Any) -> str:
+    with closing(connection.cursor()) as cursor:
+        cursor.execute("SELECT VERSION()")
+        return "mariadb" if "mariadb" in str(cursor.fetchone()[0]).lower() else "mysql"
+
+
+def _dialect_of_adbc(connection: Any) -> str | None:
+    """Return the dialect of a connection of ADBC, by the name that its driver gives the database."""
+    vendor = str(connection.adbc_get_info().get("vendor_name", "")).lower()
+    return next((name for name in ("postgres", "sqlite", "snowflake", "bigquery", "duckdb", "redshift")
+                 if name in vendor), None)  # fmt: skip
+
+
+# SQLAlchemy's and Ibis' names of databases that are called otherwise here.
+_OTHER_NAMES = {"postgresql": "postgres", "mssql": "tsql", "pyspark": "spark", "awsathena": "athena"}
+
+
+def _dialect_of_name(name: str) -> str | None:
+    name = _OTHER_NAMES.get(name, name)
+    return name if name in DIALECTS else None
+
+
+def _dialect_of_sqlalchemy(engine: Any) -> str | None:
+    dialect = engine.dialect
+    return "mariadb" if getattr(dialect, "is_mariadb", False) else _dialect_of_name(str(dialect.name))
+
+
+@dataclass(frozen=True)
+class _PooledConnection:
+    """An engine of SQLAlchemy: each query takes a connection of its pool, and returns it."""
+
+    engine: Any
+    dialect: Dialect
+
+    def types(self, query: str) -> dict[str, ColumnType]:
+        """See `Connection.types`."""
+        with closing(self.engine.raw_connection()) as pooled:
+            return connect(pooled.driver_connection, self.dialect.name)[0].types(query)
+
+    def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
+        """See `Connection.frame`."""
+        with closing(self.engine.raw_connection()) as pooled:
+            return connect(pooled.driver_connection, self.dialect.name)[0].frame(query, types)
+
+
+def _of_sqlalchemy(engine: Any, dialect: Dialect) -> Connection:
+    if hasattr(engine, "raw_connection"):
+        return _PooledConnection(engine, dialect)
+    return connect(engine.connection.driver_connection, dialect.name)[0]
+
+
+def _of_ibis(backend: Any, dialect: Dialect) -> Connection:
+    return _ArrowConnection(lambda query: backend.sql(query, dialect=backend.name).to_pyarrow())
+
+
+_DRIVERS: tuple[_Driver, ...] = (
+    _Driver(_module("psycopg", "psycopg2", "pg8000"), "postgres", _cursors(_of_postgres)),
+    _Driver(_module("redshift_connector"), "redshift", _cursors(_of_postgres)),
+    _Driver(_module("sqlite3"), "sqlite", _cursors(_of_sqlite)),
+    _Driver(_module("pymysql", "MySQLdb", "mysql", "mariadb"), _mysql_or_mariadb, _cursors(_of_mysql)),
+    _Driver(
+        _module("duckdb", "_duckdb"), "duckdb",
+        lambda connection, _: _ArrowConnection(lambda query: pl.from_dataframe(connection.sql(query))),
+    ),
+    _Driver(_module("adbc_driver_manager"), _dialect_of_adbc, _arrow_of_cursor("fetch_arrow_table")),
+    _Driver(_module("snowflake"), "snowflake", _arrow_of_cursor("fetch_arrow_all")),
+    _Driver(_module("databricks"), "databricks", _arrow_of_cursor("fetchall_arrow")),
+    _Driver(_module("trino"), "trino", _cursors(_of_names)),
+    _Driver(_module("oracledb"), "oracle", _cursors(_of_names)),
+    _Driver(_module("pyspark"), "spark", _arrow_of_sql("toArrow")),
+    _Driver(_module("datafusion"), "datafusion", _arrow_of_sql("to_arrow_table")),
+    _Driver(_module("chdb"), "clickhouse", _of_chdb),
+    _Driver(
+        _module("clickhouse_connect"), "clickhouse",
+        lambda client, _: _ArrowConnection(client.query_arrow),
+    ),
+    _Driver(
+        _module("google.cloud.bigquery"), "bigquery",
+        lambda client, _: _ArrowConnection(lambda query: client.query(query).to_arrow()),
+    ),
+    _Driver(_module("sqlalchemy"), _dialect_of_sqlalchemy, _of_sqlalchemy),
+    _Driver(_module("ibis"), lambda backend: _dialect_of_name(str(backend.name)), _of_ibis),
+    _Driver(lambda _, connection: callable(getattr(connection, "cursor", None)), None, _cursors(_of_names)),
+)  # fmt: skip

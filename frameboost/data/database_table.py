@@ -1,0 +1,246 @@
+"""`table`: a table or a query of any SQL database as the data of a fit.
+
+`DatabaseTable` has the methods of the other sources. Where a fit bins its columns, only the codes of bins, labels and
+weights leave the database (`frameboost.engines.memory.database`); everything else reads the values of the columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import polars as pl
+
+from frameboost.checks.arguments import anything, checked, column
+from frameboost.checks.messages import did_you_mean, reason, shown
+from frameboost.data.connections import ColumnType, Connection, connect
+from frameboost.data.predicates import check_repeatable, unusable
+from frameboost.dialects.columns import DatabaseColumn
+from frameboost.dialects.dialect import Dialect
+from frameboost.errors import DataError
+from frameboost.schema.types import Feature, FeatureType, free_name
+
+__all__ = ["DatabaseTable", "table"]
+
+# What a query begins with, behind comments and parentheses; anything else is the name of a table.
+_QUERY = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH|FROM|VALUES)\s", re.IGNORECASE | re.DOTALL)
+_CODES = FeatureType("int16")
+
+
+@dataclass(frozen=True, eq=False)
+class DatabaseTable:
+    """A table or a query of a database, as `table` returns it; data for `frameboost.fit` and the other functions.
+
+    Attributes
+    ----------
+    connection, dialect
+        What runs queries, and whose SQL.
+    name
+        The name of the table, or the query.
+    relation
+        What follows FROM.
+    key
+        The column that tells rows apart, and orders them; None if none is known.
+    columns
+        The columns with their types.
+    expressions
+        The SQL of columns that are not as the table has them, or that it does not have.
+    conditions
+        Conditions that all rows fulfil.
+    """
+
+    connection: Connection
+    dialect: Dialect
+    name: str
+    relation: str
+    key: str | None
+    columns: Mapping[str, ColumnType]
+    expressions: Mapping[str, str] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
+
+    categorical: ClassVar[frozenset[str]] = frozenset()  # its categories are strings
+
+    def __repr__(self) -> str:
+        kinds = (f"  {name}  {kind.name}" for name, kind in self.columns.items())
+        return "\n".join([f"DatabaseTable: {self.name} ({self.dialect.name})", *kinds])
+
+    # --- columns ------------------------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """Return the column names, in order."""
+        return list(self.columns)
+
+    def types(self) -> dict[str, FeatureType | None]:
+        """Return each column's type, None for one that can't be a feature."""
+        return {name: kind.type for name, kind in self.columns.items()}
+
+    def type_names(self) -> dict[str, str]:
+        """Return the name of each column's type in the database."""
+        return {name: kind.name for name, kind in self.columns.items()}
+
+    def sql(self, name: str) -> str:
+        """Return a column as SQL over `relation`."""
+        return self.expressions.get(name) or self.dialect.quote(name)
+
+    def with_columns(self, columns: Mapping[str, str]) -> DatabaseTable:
+        """Return the table with further columns of numbers, by their SQL."""
+        kinds = dict.fromkeys(columns, ColumnType(FeatureType("float64"), "float64"))
+        return replace(self, columns={**self.columns, **kinds}, expressions={**self.expressions, **columns})
+
+    def labels(self, name: str, most: int) -> list[str]:
+        """See `frameboost.data.sources.FrameSource.labels`."""
+        return self.distinct_texts(name)[:most]
+
+    def with_codes(self, name: str, labels: Sequence[str]) -> DatabaseTable:
+        """See `frameboost.data.sources.FrameSource.with_codes`."""
+        column = DatabaseColumn(Feature(name, FeatureType("string"), tuple(labels)), self.dialect, self.sql(name))
+        return replace(
+            self, columns={**self.columns, name: ColumnType(_CODES, str(_CODES))},
+            expressions={**self.expressions, name: column.code(range(len(labels)))},
+        )  # fmt: skip
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def where(self, predicate: str, *, is_column: bool, negated: bool) -> DatabaseTable:
+        """Return the rows where a Boolean column or a SQL predicate is true; if ``negated``, all other rows."""
+        holds = self.dialect.expressions.is_true.format(x=self.sql(predicate)) if is_column else predicate
+        condition = f"CASE WHEN {holds} THEN 1 ELSE 0 END = {int(not negated)}"
+        rows = replace(self, conditions=(*self.conditions, condition))
+        if not (is_column or negated):  # once for both parts
+            try:
+                rows.connection.types(rows.select({rows.alias("one"): "1"}))
+            except DataError as error:
+                raise unusable(predicate, error) from error
+        return rows
+
+    def check_repeatable(self, predicate: str | None) -> None:
+        """Raise `ParameterError` if a predicate may have another value for a row when it is read again."""
+        if predicate is not None:
+            check_repeatable(predicate, f"valid={shown(predicate)}")
+
+    def count_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self.rows({"n": self.dialect.statements.count[0]}, {"n": FeatureType("int64")})["n"][0])
+
+    def check_key(self) -> None:
+        """Raise `DataError` if two rows have the same key, or one has none."""
+        if self.key is None:
+            return
+        quoted = self.dialect.quote(self.key)
+        counts = {"rows": self.dialect.statements.count[0], "keys": f"COUNT(DISTINCT {quoted})"}
+        n_rows, n_keys = self.rows(counts, dict.fromkeys(counts, FeatureType("int64"))).row(0)
+        if n_rows != n_keys:
+            raise DataError(
+                f"key column {shown(self.key)} has {n_keys:,} distinct values in {n_rows:,} rows; each row must have "
+                "another one, by which rows are ordered"
+            )
+
+    # --- queries ------------------------------------------------------------------------------------------------------
+
+    def alias(self, name: str) -> str:
+        """Return a quoted name that no column has: in some databases an alias hides a column in all of a SELECT."""
+        return self.dialect.quote(free_name(name, self.columns))
+
+    def select(self, columns: Mapping[str, str], end: str = "") -> str:
+        """Return the query of columns, SQL by `alias`, over all rows, with more clauses at its end."""
+        selected = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+        where = f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
+        return f"SELECT {selected} FROM {self.relation}{where}{end}"
+
+    @property
+    def in_order(self) -> str:
+        """The clause that puts rows in the order of the key; nothing without one."""
+        return "" if self.key is None else f" ORDER BY {self.dialect.quote(self.key)} ASC"
+
+    def rows(self, columns: Mapping[str, str], types: Mapping[str, FeatureType], end: str = "") -> pl.DataFrame:
+        """Return columns of all rows, by their SQL and their types."""
+        aliased = {self.alias(f"value_{number}"): sql for number, sql in enumerate(columns.values())}
+        return self.connection.frame(self.select(aliased, end), types)
+
+    def distinct_texts(self, name: str) -> list[str]:
+        """Return the distinct values of a column of strings, in order."""
+        kind = FeatureType("string")
+        value = DatabaseColumn(Feature(name, kind), self.dialect, self.sql(name)).value
+        # The form that compares exactly may have other characters than the column.
+        read = self.rows({"value": f"MIN({self.sql(name)})"}, {"value": kind}, f" GROUP BY {value}")
+        return sorted(read["value"].drop_nulls().to_list())
+
+    def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
+        """Read the columns into memory, by the key in its order.
+
+        Raises
+        ------
+        DataError
+            If one of them has a type that can't be read.
+        """
+        types, columns = {}, {}
+        for name in names:
+            kind = self.columns[name].type
+            if kind is None:
+                raise DataError(f"column {shown(name)} has type {self.columns[name].name}, which can't be read")
+            types[name], columns[name] = kind, self.sql(name)
+            if kind.family == "timestamptz":  # in some databases a time of the session's zone
+                columns[name] = DatabaseColumn(Feature(name, kind), self.dialect, columns[name]).value
+        return self.rows(columns, types, self.in_order).lazy()
+
+    def readable(self) -> list[str]:
+        """Return the names of the columns of types that can be read."""
+        return [name for name, kind in self.columns.items() if kind.type is not None]
+
+
+@checked(connection=anything, source=column, dialect=anything, key=column)
+def table(connection: Any, source: str, *, dialect: str | None = None, key: str | None = None) -> DatabaseTable:
+    """Return a table or a query of a SQL database as data, for `fit` and all other functions that take data.
+
+    `fit` with ``tree_method="hist"`` bins the columns in the database, by SELECTs alone, and trains here. Cuts come
+    from ranks that the database computes, and of each row the numbers of its bins, its label and its weight leave,
+    packed, in one query. The model is that of the same rows in memory. What needs values (leaves with slopes, other
+    tree methods, other functions) reads columns of the table.
+
+    Parameters
+    ----------
+    connection
+        A connection of PEP 249 (psycopg, sqlite3, pymysql, ...) or ADBC, an engine of SQLAlchemy, a backend of Ibis, a
+        Spark session, a SessionContext of DataFusion, or a session or client of ClickHouse. It is used from this
+        thread, in the transaction that it is in, and stays open.
+    source
+        The name of a table or view, which may be qualified, or a query that begins with SELECT or WITH. It must return
+        the same rows each time.
+    dialect
+        The database, as `frameboost.Model.database` names it; by default as the connection tells.
+    key
+        A column with another value in each row. Rows are then in its order, as they must be where they are drawn by
+        their position (``subsample``) or are more than four million.
+
+    Raises
+    ------
+    ParameterError
+        If the connection is of no known kind, or does not tell its dialect.
+    DataError
+        If the table does not exist or may not be read; if it has no column ``key``.
+
+    Examples
+    --------
+    >>> import sqlite3, frameboost as fb
+    >>> con = sqlite3.connect(":memory:")
+    >>> _ = con.execute("CREATE TABLE orders (x REAL, y REAL)")
+    >>> _ = con.executemany("INSERT INTO orders VALUES (?, ?)", [(1.0, 0.0), (2.0, 0.0), (3.0, 8.0), (4.0, 8.0)])
+    >>> model = fb.fit(fb.table(con, "orders"), "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+    >>> con.execute(model.database("sqlite").query("orders")).fetchall()
+    [(0.0, 1.0, 0.0), (0.0, 2.0, 0.0), (8.0, 3.0, 8.0), (8.0, 4.0, 8.0)]
+    """
+    opened, known = connect(connection, dialect)
+    is_query = _QUERY.match(source) is not None
+    text = source.strip().rstrip(";")
+    alias = known.quote("source")
+    relation = f"({text}) {known.statements.alias}{alias}" if is_query else known.quote_path(source)
+    try:
+        columns = opened.types(f"SELECT * FROM {relation}")
+    except DataError as error:
+        raise DataError(f"source={shown(source)} can't be read in {known.name} ({reason(error)})") from error
+    if key is not None and key not in columns:
+        raise DataError(f"key column {shown(key)} is not in the table{did_you_mean(key, columns)}")
+    cast = {name: known.cast(known.quote(name), "float64") for name, kind in columns.items() if kind.is_cast}
+    return DatabaseTable(opened, known, source, relation, key, columns, cast)

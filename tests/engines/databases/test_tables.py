@@ -1,0 +1,292 @@
+"""Tables of databases as data: binned there, trained here, and the model is that of the same rows in memory."""
+
+import contextlib
+import json
+import re
+import sqlite3
+
+import numpy as np
+import polars as pl
+import pytest
+
+import frameboost as fb
+from frameboost.binning import bins as binning
+from frameboost.schema.types import FeatureType, physical_values
+from tests.support.frames import FEATURES_BY_TYPE, every_type
+from tests.support.warehouses import databases, open_warehouse
+
+ALL = databases("postgres", "sqlite", "mariadb", "clickhouse", "datafusion", "duckdb", "spark")
+SHAPE = {"n_estimators": 3, "max_depth": 5, "learning_rate": 0.5, "min_child_weight": 0, "verbose": False}
+
+
+def connection_of(database):
+    return {"clickhouse": lambda: database.session, "spark": lambda: database.spark}.get(
+        database.name, lambda: database.con
+    )()
+
+
+def stored(database, table, frame):
+    """Store a frame as a table with a column id; return the frame without what the database can't hold."""
+    frame = frame.select(
+        name for name, dtype in frame.schema.items()
+        if database.column_type(FeatureType.from_polars(dtype)) is not None
+    )  # fmt: skip
+    kinds = {name: FeatureType.from_polars(dtype) for name, dtype in frame.schema.items()}
+    columns = {name: (kind, physical_values(frame[name], kind).to_list()) for name, kind in kinds.items()}
+    database.fill(table, columns)
+    return frame
+
+
+def in_types_of(frame, table):
+    """Return a frame in the types that a table's columns have."""
+    types = {name: kind.to_polars() for name, kind in table.types().items() if name in frame.columns and kind}
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in types.items())
+
+
+def model_in(model):
+    """Return what a model's file holds besides when and of what it was trained."""
+    return {key: value for key, value in json.loads(model.to_json()).items() if key != "metadata"}
+
+
+def assert_same(of_table, frame, *args, **options):
+    assert model_in(of_table) == model_in(fb.fit(frame, *args, **options))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_columns_of_all_types_give_the_model_of_the_rows_in_memory(name):
+    database = open_warehouse(name)
+    # Drivers read no durations, and SQLite has times as text.
+    others = ("duration", "date") if name == "sqlite" else ("duration",)
+    dropped = [name for name in FEATURES_BY_TYPE if name.startswith(others)]
+    frame = stored(database, "every_type", every_type(500, seed=3).drop(dropped))
+    table = fb.table(connection_of(database), "every_type")
+    rows = in_types_of(frame, table)
+    features = [name for name in FEATURES_BY_TYPE if name in rows.columns]
+    assert len(features) > 10
+    options = {"features": features, "weight": "w", "max_bin": 40, **SHAPE}
+    model = fb.fit(table, "amount", **options)
+    assert_same(model, rows, "amount", **options)
+    split_on = set(model.trees["feature"])
+    families = {f.type.family for f in model.ensemble.features}
+    assert {f.type.family for f in model.ensemble.features if f.name in split_on} >= families - {"boolean"}
+
+
+@pytest.fixture(scope="module")
+def orders():
+    """Return rows with names and values that mean something in SQL."""
+    rng = np.random.default_rng(5)
+    n = 600
+    kinds = np.array(["it's", "a%sb", "back\\slash", "ß", "A", "a", "a "])
+    frame = pl.DataFrame({
+        "x": rng.normal(size=n).round(2), "value_0": rng.integers(0, 300, n), "select": rng.choice(kinds, n),
+        "100%": rng.normal(size=n), "w": rng.integers(1, 4, n).astype(float), "day": rng.integers(0, 30, n),
+    })  # fmt: skip
+    noise = pl.Series(rng.normal(size=n))
+    frame = frame.with_columns(score=(pl.col("x") * 3 + pl.col("value_0") / 100 + noise).round(2))
+    label = pl.when(pl.col("score") + noise > 2).then(pl.lit("it's late")).otherwise(pl.lit("in time"))
+    return frame.with_columns(outcome=label, x=pl.when(pl.col("day") == 3).then(None).otherwise(pl.col("x")))
+
+
+ROLES = ["w", "day", "score", "outcome", "id"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_labels_held_out_rows_and_hostile_names(name, orders):
+    database = open_warehouse(name)
+    if name == "postgres":  # whose driver takes % in the test's INSERT for a parameter
+        orders = orders.rename({"100%": "'"})
+    called = "orders" if name == "spark" else "or'ders -- x"
+    stored(database, called, orders)
+    table = fb.table(connection_of(database), called)
+    rows = in_types_of(orders, table).with_columns(id=pl.int_range(len(orders)))
+    options = {"exclude": ROLES, "valid": "day >= 20", "early_stopping_rounds": 2, **SHAPE, "n_estimators": 20}
+    model = fb.fit(table, "outcome", weight="w", **options)
+    expected = fb.fit(rows, "outcome", weight="w", **options)
+    assert model.trees.drop("value", "gain", "cover", strict=False).equals(
+        expected.trees.drop("value", "gain", "cover", strict=False)
+    )
+    np.testing.assert_allclose(model.predict(rows), expected.predict(rows), rtol=1e-9)
+    assert model.ensemble.labels == expected.ensemble.labels
+    assert model.history.height == expected.history.height < 20
+    start = fb.fit(rows, "score", exclude=ROLES, **SHAPE)
+    continued = fb.fit(table, "score", exclude=ROLES, init_model=start, **SHAPE)
+    assert continued.n_rounds == 6
+    assert_same(continued, rows, "score", exclude=ROLES, init_model=start, **SHAPE)
+
+
+@pytest.fixture(scope="module")
+def sqlite(orders):
+    """Return a table in SQLite with the rows in any order, and the same rows in the order of its key."""
+    con = sqlite3.connect(":memory:")
+    rows = orders.select("x", "value_0", "100%", "w", "day", "score").with_row_index("id")
+    con.execute("CREATE TABLE orders (id, x, value_0, `100%`, w, day, score)")
+    shuffled = rows.sample(fraction=1, shuffle=True, seed=1)
+    con.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)", shuffled.rows())
+    return con, rows.with_columns(pl.col("id").cast(pl.Int64))
+
+
+OPTIONS = {"exclude": ["w", "day", "id"], **SHAPE}
+
+
+def test_rows_are_drawn_by_their_position_in_the_order_of_a_key(sqlite, monkeypatch):
+    con, rows = sqlite
+    table = fb.table(con, "orders", key="id")
+    assert_same(fb.fit(table, "score", subsample=0.5, **OPTIONS), rows, "score", subsample=0.5, **OPTIONS)
+    of_all = fb.fit(table, "score", max_bin=16, **OPTIONS)
+    monkeypatch.setattr(binning, "SAMPLE_LIMIT", 128)  # fewer rows than there are
+    model = fb.fit(table, "score", max_bin=16, **OPTIONS)
+    assert model_in(model) != model_in(of_all)
+    assert_same(model, rows, "score", max_bin=16, **OPTIONS)
+    with pytest.raises(fb.ParameterError, match=r"cuts of more than .* come from a sample .*key='id'"):
+        fb.fit(fb.table(con, "orders"), "score", **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"tree_method": "exact"}, {"tree_method": "approx"}, {"linear_tree": True}, {"max_bin": 2}, {"cuts": {"x": [0.5]}},
+     {"objective": "reg:quantileerror"}, {"grow_policy": "symmetric"}, {"booster": "dart", "rate_drop": 0.5}],
+    ids=str,
+)  # fmt: skip
+def test_parameters_that_need_values_or_bins_give_the_same_model(sqlite, options):
+    con, rows = sqlite
+    options = OPTIONS | options
+    valid = {"valid": "value_0 < 50", "eval_metric": "rmse"}
+    model = fb.fit(fb.table(con, "SELECT * FROM orders;"), "score", weight="w", **valid, **options)
+    expected = fb.fit(rows, "score", weight="w", **valid, **options)
+    assert model_in(model) == model_in(expected)
+    assert model.history.equals(expected.history)
+
+
+def test_other_functions_read_the_rows(sqlite):
+    con, rows = sqlite
+    table = fb.table(con, "orders", key="id")
+    model = fb.fit(table, "score", **OPTIONS)
+    assert model.predict(table).equals(model.predict(rows))
+    assert str(model.evaluate(table, "score")) == str(model.evaluate(rows, "score"))
+    assert fb.cv(table, "score", folds=3, **OPTIONS).equals(fb.cv(rows, "score", folds=3, **OPTIONS))
+    assert_same(fb.fit(rows, "score", valid=table, **OPTIONS), rows, "score", valid=rows, **OPTIONS)
+    assert_same(fb.fit(table, "score", valid=rows, **OPTIONS), rows, "score", valid=rows, **OPTIONS)
+
+
+def test_a_plan_says_what_leaves_the_database(sqlite):
+    con, _ = sqlite
+    table = fb.table(con, "orders")
+    [bins, values] = [
+        re.search(r"leaves +(.*)", str(fb.plan(table, "score", weight="w", **options)))[1]
+        for options in ({}, {"tree_method": "exact"})
+    ]
+    assert bins == "'orders' of sqlite: of each row the numbers of its bins, 'score', 'w'; and the cuts"
+    assert values == "'orders' of sqlite: of each row its values, 'score', 'w'; and the cuts"
+
+
+class Cursor:
+    def __init__(self, cursor, methods):
+        self.cursor = cursor
+        vars(self).update(methods)
+
+    @property
+    def description(self):
+        return self.cursor.description
+
+
+class Recorded:
+    """A connection that records its statements, and may run something before one of them."""
+
+    def __init__(self, con, before=lambda statement: None):
+        self.con, self.before, self.statements = con, before, []
+
+    def cursor(self):
+        cursor = self.con.cursor()
+
+        def recorded(statement):
+            self.statements.append(statement)
+            self.before(statement)
+            return cursor.execute(statement)
+
+        names = ("fetchall", "fetchmany", "close")
+        methods = {name: getattr(cursor, name) for name in names} | {"execute": recorded}
+        return Cursor(cursor, methods)
+
+
+Recorded.__module__ = "sqlite3"
+
+
+def test_rows_that_change_while_they_are_read_are_an_error(sqlite):
+    con = sqlite3.connect(":memory:")
+    con.execute("CREATE TABLE t (x REAL, y REAL)")
+    con.executemany("INSERT INTO t VALUES (?, ?)", [(i, i % 7) for i in range(50)])
+
+    def change(statement):
+        if "CASE WHEN `x` <" in statement:
+            con.execute("UPDATE t SET y = y + 1 WHERE x = 3")
+
+    with pytest.raises(fb.DataError, match="the rows of 't' changed while they were read"):
+        fb.fit(fb.table(Recorded(con, change), "t"), "y", **SHAPE)
+
+
+def test_values_stay_in_the_database(sqlite):
+    con, _ = sqlite
+    recorded = Recorded(con)
+    fb.fit(fb.table(recorded, "orders"), "score", weight="w", **OPTIONS)
+    selected = [re.match("SELECT (.*?) FROM", statement)[1] for statement in recorded.statements]
+    assert len(selected) < 15
+    assert not [text for text in selected if re.search("(?<!TYPEOF\\()`(x|value_0|100%)` AS", text)]
+
+
+def test_bad_tables_are_one_sentence(sqlite):
+    con, _ = sqlite
+    for arguments, options, message in (
+        ((con, "nothing"), {}, "source='nothing' can't be read in sqlite"),
+        ((con, "SELECT nothing FROM orders"), {}, "source='SELECT nothing FROM orders' can't be read in sqlite"),
+        ((con, "orders"), {"key": "idd"}, "key column 'idd' is not in the table; did you mean 'id'"),
+        ((con, "orders"), {"dialect": "sqlit"}, "dialect must be one of"),
+        ((object(), "orders"), {}, "connection is a 'builtins.object'; it must be a connection of PEP 249"),
+    ):
+        with pytest.raises(fb.FrameboostError) as error:
+            fb.table(*arguments, **options)
+        assert message in str(error.value)
+        assert "\n" not in str(error.value)
+    table = fb.table(con, "orders", key="day")
+    with pytest.raises(fb.DataError, match="key column 'day' has 30 distinct values in 600 rows"):
+        fb.fit(table, "score", **OPTIONS)
+    for options, message in (
+        ({"subsample": 0.5}, "subsample=0.5 draws rows by their positions"),
+        ({"valid": 0.2}, "valid=0.2 looks at all rows in their order"),
+        ({"valid": "nothing > 1"}, "neither a column of the data nor a SQL predicate"),
+        ({"valid": "random() > 1"}, "calls 'random'"),
+        ({"engine": "duckdb"}, "engine 'duckdb' trains on DuckDB relations, not on tables of databases"),
+    ):
+        with pytest.raises(fb.FrameboostError, match=re.escape(message)):
+            fb.fit(fb.table(con, "orders"), "score", **OPTIONS, **options)
+
+
+@pytest.mark.parametrize("name", databases("postgres"))
+def test_connections_to_one_database(name, orders):
+    database = open_warehouse(name)
+    import psycopg
+    import sqlalchemy
+
+    rows = stored(database, "orders", orders.rename({"100%": "p"}))
+    uri = database.server.get_uri()
+    expected = None
+    with contextlib.ExitStack() as stack:
+        engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(uri))
+        stack.callback(engine.dispose)
+        in_transaction = stack.enter_context(psycopg.connect(uri))
+        for con in (database.con, in_transaction, engine, stack.enter_context(engine.connect())):
+            model = fb.fit(fb.table(con, "public.orders"), "score", exclude=ROLES, **SHAPE)
+            expected = model_in(model) if expected is None else expected
+            assert model_in(model) == expected
+        with pytest.raises(fb.DataError, match="column 'a' occurs more than once"):
+            fb.table(in_transaction, "SELECT 1 AS a, 2 AS a")
+        with pytest.raises(fb.DataError, match="can't be read in postgres"):
+            fb.table(in_transaction, "nothing")
+        in_transaction.rollback()
+        in_transaction.execute("CREATE ROLE reader")
+        in_transaction.execute("SET ROLE reader")
+        with pytest.raises(fb.DataError, match="permission denied for table orders"):
+            fb.table(in_transaction, "orders")
+        in_transaction.rollback()
+    assert expected == model_in(
+        fb.fit(in_types_of(rows, fb.table(database.con, "orders")), "score", exclude=ROLES[:-1], **SHAPE)
+    )
