@@ -208,6 +208,27 @@ def test_rows_of_the_user_are_tested_in_their_order(name):
         model.database(name).self_test_query("trips", data=rows.with_columns(pl.col("n").cast(pl.String)))
 
 
+# --- columns of other numbers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+def test_a_feature_of_floats_may_be_a_column_of_decimals(name):
+    database, cents = open_warehouse(name), [None, *range(-300, 300, 7)]
+    frame = pl.DataFrame({"price": [None if c is None else c / 100 for c in cents]})
+    frame = frame.with_columns(y=pl.col("price").fill_null(3.0) * 10)
+    model = fb.fit(frame, "y", n_estimators=4, max_depth=4, min_child_weight=0).with_baseline(frame, bins=4)
+    database.fill("priced", {"price": (FeatureType("decimal(9,2)"), cents)})
+    there = model.database(name)
+    assert [score for _, score in sorted(database.rows(there.query("priced", keep=["id"])))] == model.predict(
+        frame
+    ).to_list()
+    assert not database.rows(there.self_test_query("priced"))
+    assert max(row[-1] for row in database.rows(there.drift_query("priced"))) < 1e-9
+    assert {row[-1] for row in database.rows(there.check_columns_query("priced"))} == {None}
+    reasons = [row[1] for row in sorted(database.rows(there.explain_query("priced", keep=["id"])))]
+    assert reasons == pytest.approx(model.explain(frame)["price"].to_list(), rel=1e-9, abs=1e-12)
+
+
 # --- the columns of the table -----------------------------------------------------------------------------------------
 
 COLUMNS = ["feature", "column_name", "trained_type", "expected_type", "type", "collation", "problem"]
