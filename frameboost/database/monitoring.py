@@ -222,7 +222,7 @@ def _query(watch: Watch, final: Callable[[Rows, _OfAll], str]) -> str:
         kept, margins = stages.rename_all(values)
         rows = Rows.of(watch.table, stages, kept, margins)
         columns = [replace(column, name=kept[names[column.feature.name]]) for column in watch.columns]
-        groups = {name: rows.dialect.cast(kept[name], "string") for name in watch.table.by}
+        groups = {name: rows.dialect.as_text(kept[name]) for name in watch.table.by}
         if watch.time is not None:
             groups = {WINDOW: watch.start_of_window(kept[watch.time]), **groups}
         rows.by = list(stages.name(groups).values()) if groups else []

@@ -241,6 +241,8 @@ class Expressions:
         A Boolean column as a condition.
     text
         A string column, such that ``=`` with `Literals.text` holds for equal strings only.
+    as_text
+        A column of any type as a ``{t}``, a string, with its collation if it has one.
     text_is_value
         Whether `text` has the characters of the column, and no more.
     equal_texts
@@ -307,6 +309,7 @@ class Expressions:
     is_true: str = "{x}"
     is_false: str = "NOT {x}"
     text: str = "{x}"
+    as_text: str = "CAST({x} AS {t})"
     text_is_value: bool = True
     equal_texts: str | None = None
     real: str = "{x}"
@@ -788,6 +791,11 @@ class Dialect:
         return f"CAST({value} AS {self.types.casts.get(type_name) or self.types.columns[type_name]})"
 
     # --- expressions --------------------------------------------------------------------------------------------------
+
+    def as_text(self, column: str) -> str:
+        """Return a column of any type as a string."""
+        type_ = self.types.casts.get("string") or self.types.columns["string"]
+        return self.expressions.as_text.format(x=column, t=type_)
 
     def number_of(self, column: str, *, was_boolean: bool) -> str:
         """Return a column of numbers or of Booleans as a float64, where need be of the type that it had in training."""

@@ -63,6 +63,8 @@ MYSQL = Dialect(
         is_true="{x} = 1", is_false="{x} = 0",
         # Collations ignore case, accents or blanks; binary strings compare by bytes. https://dev.mysql.com/doc/refman/8.0/en/case-sensitivity.html
         text="CAST(CONVERT({x} USING utf8mb4) AS BINARY)",
+        # CAST gives it the collation of the connection. https://dev.mysql.com/doc/refman/8.0/en/charset-collation-coercibility.html
+        as_text="CONCAT({x})",
         # Of other text CAST makes 0, with a warning. https://dev.mysql.com/doc/refman/8.0/en/type-conversion.html
         number="CASE WHEN CAST({x} AS {t}) = 0 AND CAST({x} AS CHAR) NOT REGEXP '[0-9]' THEN 1e300 "
         "ELSE CAST({x} AS {t}) END",

@@ -12,7 +12,7 @@ from frameboost.dialects.built_in import DIALECTS
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
 from tests.support.parsed_sql import n_statements
-from tests.support.warehouses import ALL_BUT_SPARK, WAREHOUSES, open_warehouse
+from tests.support.warehouses import ALL_BUT_SPARK, WAREHOUSES, databases, open_warehouse
 
 DAY = dt.timedelta(1)
 MONDAY = dt.datetime(2026, 3, 2)
@@ -209,6 +209,25 @@ def test_times_of_sqlite_are_texts_of_any_form():
         opened.con.execute("UPDATE t SET at = ? WHERE id = ?", (text, number))
     query = model_of().database("sqlite").monitor_query("t", time="at", last=1, until=MONDAY + DAY, measures=["rows"])
     assert measured(opened, query, 1) == {(MONDAY, "rows", "all"): 5}
+
+
+COLLATED = {
+    "mariadb": ["VARCHAR(9) COLLATE utf8mb4_bin", "VARCHAR(9) COLLATE utf8mb4_general_ci"],
+    "sqlite": ["TEXT", "TEXT COLLATE NOCASE"], "duckdb": ["VARCHAR", "VARCHAR COLLATE NOCASE"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", databases(*COLLATED))
+def test_groups_are_those_of_the_columns_collation(name):
+    opened, quote = open_warehouse(name), open_warehouse(name).dialect.quote
+    fill(opened, rows().with_columns(who=pl.Series(["p", "P", "q"] * 80)))
+    for type_, sizes in zip(COLLATED[name], ([80, 80, 80], [80, 160]), strict=True):
+        opened.run(f"DROP TABLE IF EXISTS {quote('collated')}")
+        kept = ", ".join(map(quote, ("x", "s", "who")))
+        opened.run(f"CREATE TABLE {quote('collated')} (x DOUBLE, s VARCHAR(20), who {type_})")
+        opened.run(f"INSERT INTO {quote('collated')} SELECT {kept} FROM {quote('t')}")
+        query = model_of().database(name).monitor_query("collated", by="who", measures=["rows"])
+        assert sorted(row[-1] for row in opened.rows(query)) == sizes
 
 
 # --- a history --------------------------------------------------------------------------------------------------------
