@@ -204,18 +204,34 @@ def evaluate_model(
     columns = group_columns(source, by)
     metrics = evaluation_metrics(loss, ensemble.parameters, eval_metric)
     table = evaluated_metrics(predictor, source, roles, columns, metrics, r2=eval_metric is None)
+    table = _with_labels(table, [name for name in columns if name == target], ensemble.labels)
     for name, value in table.iter_rows() if eval_metric is not None and not columns else ():
         if not math.isfinite(value):
             warn(f"eval_metric {shown(name)} is {value} on the data{why_not_finite(name)}")
     scores = "mean" if loss.n_outputs > 1 and not loss.classes else scores_for_ranking(loss, "evaluate")
 
-    counts: Callable[[str], pl.DataFrame] = partial(_counts, predictor, source, roles, columns)
+    of_target = [f"group_{i}" for i, name in enumerate(columns) if name == target]
+
+    def counts(output: str) -> pl.DataFrame:
+        return _with_labels(_counts(predictor, source, roles, columns, output), of_target, ensemble.labels)
+
     intervals = None if ensemble.interval is None else partial(_interval_coverage, predictor, source, roles, columns)
     if isinstance(source, RelationSource) and source.is_copy:  # which is gone when these are asked for
         outputs = {scores: counts(scores)} | ({"class": counts("class")} if loss.classes else {})
-        counts = outputs.__getitem__
         intervals = None if intervals is None else partial(pl.DataFrame.clone, intervals())
+        return Evaluation(table, outputs.__getitem__, loss.classes, scores, columns, ensemble.labels, intervals)
     return Evaluation(table, counts, loss.classes, scores, columns, ensemble.labels, intervals)
+
+
+def _with_labels(frame: pl.DataFrame, columns: Sequence[str], labels: Labels) -> pl.DataFrame:
+    """Return a frame that has the labels in columns of their numbers, as which the target is read."""
+    names = [label for label in labels if isinstance(label, str)]
+    if not names:
+        return frame
+    numbers = list(range(len(names)))
+    return frame.with_columns(
+        pl.col(column).cast(pl.Int64).replace_strict(numbers, names, return_dtype=pl.String) for column in columns
+    )
 
 
 def _counts(

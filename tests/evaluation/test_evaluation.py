@@ -246,3 +246,16 @@ def test_widths_by_group_are_their_own():
 def test_a_model_without_intervals_says_so(sure):
     with pytest.raises(fb.ParameterError, match="the model has no intervals"):
         _ = sure[:1].evaluate(ROWS, "y").interval
+
+
+@pytest.mark.parametrize("where", ["frame", "database"])
+@cases("positive", ["a", "b"])
+def test_groups_of_the_target_have_its_labels(where, positive):
+    rows = pl.DataFrame({"x": [1, 2, 3, 4, 5] * 8, "late": ["a", "b", "b", "a"] * 10}).with_columns(copy="late")
+    model = fb.fit(rows, "late", features=["x"], n_estimators=2, positive=positive)
+    con = duckdb.connect()
+    data = rows if where == "frame" else con.from_arrow(rows.to_struct())
+    by_target, by_copy = (model.evaluate(data, "late", by=by) for by in ("late", "copy"))
+    for table in ("metrics", "confusion", "calibration"):
+        one, two = getattr(by_target, table), getattr(by_copy, table).rename({"copy": "late"})
+        assert one.sort(one.columns).equals(two.sort(two.columns)), table
