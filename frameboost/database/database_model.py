@@ -81,7 +81,7 @@ from frameboost.database.monitoring import (
     measures_of,
     monitor_query,
 )
-from frameboost.database.self_test import Names, SelfTest, differing_rows, rows_of
+from frameboost.database.self_test import Names, SelfTest, differing_rows, predictions, rows_of
 from frameboost.database.star import StarTables, Tables, star_tables
 from frameboost.dialects.built_in import get_dialect
 from frameboost.dialects.dialect import Dialect
@@ -94,7 +94,7 @@ from frameboost.losses.loss import EXPOSURE
 from frameboost.losses.outputs import OutputName, ScoreName, leaf_output
 from frameboost.metrics.metric import Metric
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.trees.tree import refuse_linear
+from frameboost.trees.tree import Tree, refuse_linear
 
 __all__ = ["ColumnNames", "DatabaseModel", "database_model", "read_columns", "source_model"]
 
@@ -108,6 +108,8 @@ EvaluationKind = Literal["metrics", "calibration", "gain", "confusion", "thresho
 _EXPLAINED: dict[str, Check] = {"output": anything, "approx": anything, "where": condition_on_rows}
 # The population stability index above which a dbt test fails.
 _DRIFTED = 0.25
+# The shares of limits that a query of a chain may take, one after the other, so that its self-test has room for rows.
+_SHARES_OF_PARTS = (7 / 8, 3 / 4, 1 / 2)
 # Of a hash, in the names of deployments.
 _DIGITS = 8
 # What drivers take for parameters in any text, in strings as well, and how it is escaped. `sqlalchemy.text` takes the
@@ -619,7 +621,9 @@ class DatabaseModel:
         >>> con.sql(query.replace('"x" < 3', '"x" <= 3')).select("expected, prediction, x").fetchall()
         [(8.0, 0.0, 3)]
         """
-        return self._for_driver(self._self_test(table, data, output, form, trees, rows))
+        options = QueryOptions(output=output, form=form, trees=trees)
+        scoring = ScoringQuery(self._sql_model(output), self._source(table), options, Destination())
+        return self._for_driver(self._self_test(scoring, data, rows))
 
     @checked(table=table)
     def check_columns_query(self, table: str) -> str:
@@ -657,35 +661,48 @@ class DatabaseModel:
         return self._for_driver(text)
 
     def _self_test(
-        self, table: str, data: Any, output: ScoreName, form: Form, trees: str | None, n_rows: int, *,
+        self, scoring: ScoringQuery, data: Any, n_rows: int, *, before: Sequence[Tree] = (), is_last: bool = True,
         argument: str = "data", is_sorted: bool = True, head: str = "",
     ) -> str:  # fmt: skip
-        """Return the query of as many rows as fit below a header; ``argument`` is what messages call the data.
+        """Return the query that proves a scoring query by as many rows as fit below a header.
+
+        Of a query of a chain the rows have the margins of the trees ``before`` as literals, and all but the last one
+        are expected to return margins. ``argument`` is what messages call the data.
 
         Raises
         ------
         TooLargeError
             If it does not fit with one row.
         """
-        model = self._sql_model(output)
+        model, output = scoring.model, scoring.options.output
+        trees = [tree for of_margin in model.trees for tree in of_margin]
         read = {*model.used(), *model.read_besides}
         columns = [column for column in read_columns(self, output) if column.name in read]
-        known = {column.feature.name: self._name_of(column) for column in columns}
-        names = Names.beside(list(known.values()), len(model.output.values))
-        keep = [names.row, *names.expected, *known.values()]
         if data is None:
-            test = SelfTest(self.ensemble, columns, n_rows).literal_rows()
+            test = SelfTest(replace(self.ensemble, trees=trees), columns, n_rows).literal_rows()
         else:
             test = rows_of(data, self.ensemble, columns, n_rows, argument)
-        expected = test.expected(output, self.dialect)
-        source = self._source(table)
-        options = QueryOptions(keep, output=output, name=names.value, form=form, trees=trees)
+
+        def margins(trees: Sequence[Tree]) -> list[list[Any]]:
+            ensemble = replace(self.ensemble, trees=trees, offset=None)
+            return predictions(ensemble, test.frame, "leaf" if model.is_of_leaves else "margin")
+
+        started = {k: str(base) for k, base in enumerate(model.bases) if base in model.score_columns}
+        known = margins(before) if started else []
+        test = test.with_margins({name[1:-1]: [row[k] for row in known] for k, name in started.items()}, self.dialect)
+        if is_last:
+            values = predictions(self.ensemble, test.frame, output)
+        else:
+            values = [[row[int(k)] for k in model.output.names] for row in margins([*before, *trees])]
+        expected = test.expected(values, self.dialect)
+        shown_columns = [*map(self._name_of, columns), *(name[1:-1] for name in started.values())]
+        names = Names.beside(shown_columns, len(model.output.values))
+        keep, source = [names.row, *names.expected, *shown_columns], scoring.source
+        options = replace(scoring.options, keep=keep, where=None, name=names.value)
         while True:
             rows = replace(source, rows=test.sql(expected, names, source.sql, self.dialect))
-            scoring = ScoringQuery(
-                model, rows, options, Destination(), differing_rows(model, names, is_sorted=is_sorted)
-            )
-            text, too_large = scoring.fitting()
+            query = ScoringQuery(model, rows, options, Destination(), differing_rows(model, names, is_sorted=is_sorted))
+            text, too_large = query.fitting()
             too_large = too_large or exceeded_limit(head + text, [], self.dialect, in_one=False)
             if not too_large:
                 return text
@@ -1340,7 +1357,7 @@ class DatabaseModel:
         - ``tests/<name>_values.sql`` returns predictions that the model can't have, such as probabilities above 1,
           where there are such.
         - ``tests/<name>_self_test.sql`` returns rows that the database scores differently from Python (see
-          `self_test_query`). A chain has none, as no query has all trees.
+          `self_test_query`).
         - ``tests/<name>_check.sql`` does so for rows of ``check``.
         - ``tests/<name>_drift.sql`` returns the features of ``source`` that differ from ``baseline``.
 
@@ -1350,7 +1367,8 @@ class DatabaseModel:
 
         A model that is more than one query of the database may be is a chain of dbt models, of which ``<name>`` is the
         last: ``<name>_part_1`` scores the source with some of the trees, ``<name>_part_2`` adds others. There are no
-        macros then.
+        macros then, and each has self-tests: of ``<name>_part_2`` that it turns the margins of the trees before into
+        those of its trees too.
 
         Parameters
         ----------
@@ -1372,7 +1390,9 @@ class DatabaseModel:
         unique_key, where
             Of ``"incremental"``, one or both. ``unique_key``: the columns of the rows' key; a later run replaces
             the rows that it scores again. ``where``: a condition on the rows that a later run scores, SQL that may have
-            Jinja in it: ``"loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})"``.
+            Jinja in it: ``"loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})"``. It may name any column of
+            ``source``; in a chain, of databases whose ``SELECT *`` can't leave columns out (PostgreSQL, Redshift), one
+            that is in ``keep`` or that the model reads.
         contract
             Whether dbt enforces the names and types of all columns (``contract: {enforced: true}``). Types of
             predictions and features are the model's; a dict has those of other columns in ``keep``, and of
@@ -1390,8 +1410,11 @@ class DatabaseModel:
         ------
         ParameterError
             As `query`; if dbt does not take a name, or the project has it already and `to_dbt` did not write it; if a
-            chain is to be ephemeral; if an incremental model has neither ``unique_key`` nor ``where``, so that each run
-            would append all rows; if a contract lacks the type of a column. Nothing is written then.
+            chain is to be ephemeral; if a self-test does not fit, or there are rows to ``check`` and ``self_test=0``;
+            if an incremental model has neither ``unique_key`` nor ``where``, so that each run would append all rows; if
+            a contract lacks the type of a column. Nothing is written then.
+        DataError
+            If ``check`` lacks a column, or has it in another type than training.
 
         Examples
         --------
@@ -1408,6 +1431,10 @@ class DatabaseModel:
         if source == name:
             raise ParameterError(f"name and source are both {shown(name)}, and a dbt model can't read itself")
         chosen = Materialization.checked(materialized, unique_key, where, keep)
+        if check is not None and not self_test:
+            raise ParameterError("check has rows to test, and self_test=0 writes no tests; leave one of them out")
+        if check is not None:
+            rows_of(check, self.ensemble, read_columns(self, output), self_test, "check")  # raises
         if materialized == "ephemeral" and contract is not False:
             raise ParameterError("contract is for what dbt makes in the database, not for materialized='ephemeral'")
         # Placeholders for the relations, which dbt fills in: of the rows, and of the dimensions.
@@ -1423,9 +1450,22 @@ class DatabaseModel:
         scoring = model._scoring(Destination(), stand_in, options)
         text, too_much = scoring.fitting()
         too_much = too_much or exceeded_limit(head + text, [], self.dialect, in_one=False, of_view=True)
+        data = {"self_test": None, **({} if check is None else {"check": check})} if self_test else {}
+        proofs: dict[str, dict[str, str]] = {}
+        if text:
+            # form="by_key" reads other rows.
+            whole = ScoringQuery(
+                model._sql_model(output), model._source(stand_in),
+                QueryOptions(output=output, form="auto" if form == "by_key" else form), Destination(),
+            )  # fmt: skip
+            try:
+                proofs[name] = model._proofs([(whole, text)], data, self_test, head)[0]
+            except TooLargeError as error:
+                text, too_much = "", f"the query leaves no room for a row of a self-test: {error}; take self_test=0"
         if too_much and (not text or materialized == "view"):
             made = chosen or Materialization("table")
-            queries, expression = self._dbt_chain(name, scoring, query, made, len(head.encode()), too_much), None
+            queries, proofs = model._dbt_chain(name, scoring, query, made, head, too_much, data, self_test)
+            expression = None
         else:
             made = chosen or Materialization("table" if too_much else "view")
             queries = {name: replace(query, text=text)}
@@ -1435,26 +1475,18 @@ class DatabaseModel:
                 expression = None
         tests = {}
         if test := values_test(scoring.model, options.name, self.ensemble.loss, output):
-            tests["values"] = test, relation("name", name)
-        # Where no query has all trees, a self-test would have them neither.
-        proofs = {"self_test": None, **({} if check is None else {"check": check})} if text and self_test else {}
-        for end, data in proofs.items():
-            # form="by_key" reads other rows. Not every database has ORDER BY in the subquery that a test is.
-            same = "auto" if form == "by_key" else form
-            try:
-                proof = model._self_test(
-                    stand_in, data, output, same, None, self_test, argument=end, is_sorted=False, head=head
-                )
-            except TooLargeError:  # there is no room for a row
-                continue
-            tests[end] = replace(query, text=proof, condition=""), rows
+            tests[f"{name}_values"] = test, relation("name", name)
+        for step, of_step in proofs.items():
+            tests |= {f"{step}_{end}": (replace(queries[step], text=text, condition=""), rows)
+                      for end, text in of_step.items()}  # fmt: skip
         if baseline is None and self.ensemble.baseline is not None:
             baseline = self.ensemble.baseline.features
         if baseline is not None:
             texts = drift_tests(model._source(stand_in), baseline, self.columns, self.dialect, _DRIFTED)
             ends = ["drift"] if len(texts) == 1 else [f"drift_{number}" for number in range(1, len(texts) + 1)]
             tests |= {
-                end: (replace(query, text=text, condition=""), rows) for end, text in zip(ends, texts, strict=True)
+                f"{name}_{end}": (replace(query, text=text, condition=""), rows)
+                for end, text in zip(ends, texts, strict=True)
             }
         meta = {"sha256": model_hash(self.ensemble), **metadata_fields(self.ensemble.metadata)}
         if trained is not None:
@@ -1465,23 +1497,65 @@ class DatabaseModel:
         return written.write(folder)
 
     def _dbt_chain(
-        self, name: str, scoring: ScoringQuery, query: DbtQuery, made: Materialization, n_bytes: int, why: str
-    ) -> dict[str, DbtQuery]:  # fmt: skip
-        """Return the queries of the dbt models that score a table one after the other, by name; ``why`` there are some.
+        self, name: str, scoring: ScoringQuery, query: DbtQuery, made: Materialization, head: str, why: str,
+        data: Mapping[str, Any], n_rows: int,
+    ) -> tuple[dict[str, DbtQuery], dict[str, dict[str, str]]]:  # fmt: skip
+        """Return the queries of the dbt models that score a table one after the other, and their tests, by name.
 
-        The result that a query reads is a placeholder until then. The condition on the rows is that of the last one.
+        There are several for the reason ``why``. The result that a query reads is a placeholder until then. The
+        condition on the rows is that of the last one.
         """
         limits, token, options = self.dialect.limits, secrets.token_hex(16), scoring.options
         most = limits.text if made.kind == "table" else limits.of_view()
         most = scoring.most_of_step(None if made.kind == "ephemeral" else most, why, "dbt models")
         of_all_rows = replace(scoring, options=replace(options, where=None))
-        *parts, last = of_all_rows.chain(
-            most - n_bytes, lambda number: self.dialect.quote(f"{token}_{number}"), of_views=made.kind != "table"
-        )
-        names = {f"{token}_{number}": f"{name}_part_{number}" for number in range(1, len(parts) + 1)}
-        refs = {**query.refs, **{self.dialect.quote(called): relation("name", part) for called, part in names.items()}}
-        texts = zip([*names.values(), name], [*parts, f"{last}\nWHERE {query.condition}"], strict=True)
-        return {each: replace(query, text=text, refs=refs) for each, text in texts}
+        # The condition may be on any column of the source.
+        has_all = made.where is not None and self.dialect.statements.except_columns is not None
+        room = most - len(head.encode())
+        for share in _SHARES_OF_PARTS if data else (1.0,):
+            elements = None if limits.elements is None else int(limits.elements * share)
+            limited = replace(limits, text=int(room * share), view=None, elements=elements)
+            steps = of_all_rows.chain(
+                limited, lambda number: self.dialect.quote(f"{token}_{number}"), of_views=made.kind != "table",
+                has_all=has_all,
+            )  # fmt: skip
+            try:
+                proofs = self._proofs(steps, data, n_rows, head)
+                break
+            except TooLargeError as error:
+                why = f"a step of the chain leaves no room for a row of its self-test: {error}; take self_test=0"
+        else:
+            raise TooLargeError(why)
+        last, _ = steps[-1]
+        last = replace(last, options=replace(last.options, where=query.condition))
+        texts = [*(text for _, text in steps[:-1]), last.text()]
+        parts = {f"{token}_{number}": f"{name}_part_{number}" for number in range(1, len(steps))}
+        refs = {**query.refs, **{self.dialect.quote(called): relation("name", part) for called, part in parts.items()}}
+        names = [*parts.values(), name]
+        queries = {each: replace(query, text=text, refs=refs) for each, text in zip(names, texts, strict=True)}
+        return queries, dict(zip(names, proofs, strict=True))
+
+    def _proofs(
+        self, steps: Sequence[tuple[ScoringQuery, str]], data: Mapping[str, Any], n_rows: int, head: str
+    ) -> list[dict[str, str]]:
+        """Return the self-tests of each query of a chain, by what they are called; ``data`` are their rows.
+
+        Raises
+        ------
+        TooLargeError
+            If there is no room for a row.
+        """
+        proofs: list[dict[str, str]] = []
+        before: list[Tree] = []
+        for number, (scoring, _) in enumerate(steps, 1):
+            # Not every database has ORDER BY in the subquery that a test is.
+            prove = partial(
+                self._self_test, scoring, n_rows=n_rows, before=before, is_last=number == len(steps), is_sorted=False,
+                head=head,
+            )  # fmt: skip
+            proofs.append({end: prove(rows, argument=end) for end, rows in data.items()})
+            before = [*before, *(tree for of_margin in scoring.model.trees for tree in of_margin)]
+        return proofs
 
     def _dbt_columns(
         self, model: SqlModel, options: QueryOptions, contract: bool | Mapping[str, str], source: str

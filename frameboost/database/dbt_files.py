@@ -218,7 +218,7 @@ class DbtModel:
     meta
         What is said of the model in dbt's ``meta``.
     tests
-        Queries that return the rows that should not be, and what each reads, by the end of the test's name.
+        Queries that return the rows that should not be, and what each reads, by the test's name.
     has_contract
         Whether dbt makes sure of the names and types of all columns.
     """
@@ -256,8 +256,7 @@ class DbtModel:
         # What follows a resource waits for its tests. So a test of the source is one of the scores too: else it would
         # keep them from being made.
         start = f"{WRITTEN}\n-- depends_on: {{{{ {relation('name', name)} }}}}\n{_in_jinja(self.head)}"
-        for end, (query, table) in self.tests.items():
-            test = f"{name}_{end}"
+        for test, (query, table) in self.tests.items():
             files[project.place(TEST, test, [test])] = f"{start}{query.over(table)}\n"
         of_before = {MODEL: rf"{name}_part_\d+", MACRO: name, TEST: rf"{name}_{_TESTS}"}
         stale = [path for kind, stems in of_before.items() for path in project.written(kind, re.compile(stems))]
@@ -318,7 +317,7 @@ class DbtModel:
 
 
 # Ends of the names of tests.
-_TESTS = r"(?:values|drift(?:_\d+)?|self_test|check)"
+_TESTS = r"(?:values|drift(?:_\d+)?|(?:part_\d+_)?(?:self_test|check))"
 
 
 def values_test(model: SqlModel, name: str, loss: Loss, output: str) -> DbtQuery | None:

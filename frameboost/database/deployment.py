@@ -89,7 +89,9 @@ def _chain(scoring: ScoringQuery, named: Callable[[int], str], why: str) -> list
     makes_by_into = bool(scoring.destination.into(dialect))
     most = scoring.most_of_step(None if makes_by_into else dialect.limits.of_view(), why, "views")
     room = most - _ROOM - len(max(scoring.destination.name, named(10**6), key=len).encode())
-    return replace(scoring, destination=Destination()).chain(room, named, of_views=True)
+    limits = replace(dialect.limits, text=room, view=None)
+    chain = replace(scoring, destination=Destination()).chain(limits, named, of_views=True)
+    return [text for _, text in chain]
 
 
 def script(statements: Sequence[str], dialect: Dialect) -> str:

@@ -17,7 +17,7 @@ import math
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -32,11 +32,12 @@ from frameboost.database.drift import feature_values, open_exactly
 from frameboost.dialects.dialect import Dialect, OutOfRange
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, FrameboostWarning
+from frameboost.losses.loss import EXPOSURE
 from frameboost.prediction.predictor import Predictor
-from frameboost.schema.types import ZERO, FeatureType, Physical, typed_column
+from frameboost.schema.types import ZERO, Feature, FeatureType, Physical, typed_column
 from frameboost.trees.tree import LEAF
 
-__all__ = ["LiteralRows", "Names", "SelfTest", "differing_rows", "rows_of"]
+__all__ = ["LiteralRows", "Names", "SelfTest", "differing_rows", "predictions", "rows_of"]
 
 # How far a value may be from Python's where functions such as EXP are in it, which differ in the last bit: relative to
 # it, and absolute, for numbers below which float64 has fewer digits.
@@ -46,6 +47,7 @@ _BATCH, _WORTH = 128, 0.25
 # Batches without a row that is worth it, after which targets count as out of reach.
 _PATIENCE = 4
 
+_FLOAT64 = FeatureType("float64")
 _Indices = npt.NDArray[np.int64]
 
 
@@ -236,7 +238,9 @@ class SelfTest:
         self._ensemble, self._columns = ensemble, columns
         self._nodes, self._rng = _Nodes(ensemble, columns), np.random.default_rng(0)
         self._open = self._nodes.is_target.copy()
-        rows = self._choose(n_rows)
+        self._known = _known_offsets(ensemble, columns, self._nodes.values)
+        without = self._without_offset()[: n_rows // 4]
+        rows = [*self._choose(n_rows - len(without)), *without]
         self.n_targets = int(self._nodes.is_target.sum())
         self.n_met = self.n_targets - int(self._open.sum())
         self.rows = np.array(rows, np.int64).reshape(len(rows), len(columns))
@@ -264,7 +268,10 @@ class SelfTest:
         return rows or [self._any_row()]
 
     def _any_row(self) -> _Indices:
-        return np.array([self._rng.integers(len(values.values)) for values in self._nodes.values], np.int64)
+        row = np.array([self._rng.integers(len(values.values)) for values in self._nodes.values], np.int64)
+        for column, is_known in self._known.items():
+            row[column] = self._rng.choice(np.flatnonzero(is_known))
+        return row
 
     def _candidate(self, target: int) -> _Indices | None:
         """Return a row that meets a target; None if no row does, which then is no target any longer."""
@@ -279,8 +286,19 @@ class SelfTest:
             return None
         row = self._any_row()
         for column, leads in allowed.items():
-            row[column] = self._rng.choice(np.flatnonzero(leads))
+            # Where the offset is not known, the prediction is NULL, whatever the trees say.
+            is_known = leads & self._known.get(column, leads)
+            row[column] = self._rng.choice(np.flatnonzero(is_known if is_known.any() else leads))
         return row
+
+    def _without_offset(self) -> list[_Indices]:
+        """Return rows in each of which one column of the offset has another of the values with which none is added."""
+        rows = []
+        for column, is_known in self._known.items():
+            for value in np.flatnonzero(~is_known):
+                rows.append(self._any_row())
+                rows[-1][column] = value
+        return rows
 
     def frame(self) -> pl.DataFrame:
         """Return the rows in the types of training, with NULL in features that are not read."""
@@ -296,7 +314,22 @@ class SelfTest:
         """Return the rows as a frame and as literals."""
         texts = [values.texts for values in self._nodes.values]
         literals = [[of_column[i] for of_column, i in zip(texts, row, strict=True)] for row in self.rows.tolist()]
-        return LiteralRows(self._ensemble, self._columns, self.frame(), literals)
+        return LiteralRows(self._columns, self.frame(), literals)
+
+
+def _known_offsets(
+    ensemble: Ensemble, columns: Sequence[FeatureColumn], values: Sequence[_Values]
+) -> dict[int, npt.NDArray[np.bool_]]:
+    """Return which values are added to margins, by the numbers of the columns of the offset."""
+    offset = ensemble.offset
+    known = {}
+    for number, (column, of_column) in enumerate(zip(columns, values, strict=True)):
+        if offset is not None and column.feature.name in offset.names:
+            is_number = [value is not None and _is_finite(value) for value in of_column.values]
+            least = 0.0 if offset.kind == EXPOSURE else -math.inf
+            pairs = zip(of_column.values, is_number, strict=True)
+            known[number] = np.array([is_one and float(value or 0.0) > least for value, is_one in pairs])
+    return known
 
 
 def _values_of(column: FeatureColumn, thresholds: set[Physical]) -> _Values:
@@ -347,7 +380,7 @@ def _is_finite(value: Physical) -> bool:
 def _examples(kind: FeatureType) -> set[Physical]:
     """Return some values of a type."""
     if kind.is_float:
-        return {-1.0, 0.0, 0.5, 3.25, 1000.0}
+        return {-1.0, 0.0, 2.0**-20, 0.5, 3.25, 1000.0}
     return {"a"} if kind.values.name == "string" else {0, 1, 100}
 
 
@@ -406,7 +439,19 @@ def rows_of(
         raise DataError(
             f"{argument} has no row that a table of {columns[0].dialect.name if columns else 'it'} can hold"
         )
-    return LiteralRows(ensemble, columns, frame.filter(pl.Series(held)), [row for row in rows if None not in row])
+    return LiteralRows(columns, frame.filter(pl.Series(held)), [row for row in rows if None not in row])
+
+
+def predictions(ensemble: Ensemble, frame: pl.DataFrame, output: str) -> list[list[Any]]:
+    """Return the values of an output for each row, as Python computes them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FrameboostWarning)  # of exposures that are 0: the rows are ours
+        predicted = Predictor(ensemble).predict(frame, output)
+    if isinstance(predicted.dtype, pl.Struct):
+        return [list(row.values()) for row in predicted.to_list()]
+    if isinstance(predicted.dtype, pl.Array):
+        return [[None] * predicted.dtype.size if row is None else row for row in predicted.to_list()]
+    return [[value] for value in predicted.to_list()]
 
 
 # --- the query --------------------------------------------------------------------------------------------------------
@@ -416,26 +461,23 @@ def rows_of(
 class LiteralRows:
     """Rows to test: a frame in the types of training, and literals of the columns that are read."""
 
-    ensemble: Ensemble
     columns: Sequence[FeatureColumn]
     frame: pl.DataFrame
     literals: Sequence[Sequence[str | None]]
 
-    def expected(self, output: str, dialect: Dialect) -> list[tuple[list[str], list[str]]]:
-        """Return the rows and Python's values for each as literals, but for rows with a value that has no literal."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FrameboostWarning)  # of exposures that are 0: the rows are ours
-            predicted = Predictor(self.ensemble).predict(self.frame, output)
-        if isinstance(predicted.dtype, pl.Struct):
-            of_rows = [list(row.values()) for row in predicted.to_list()]
-        elif isinstance(predicted.dtype, pl.Array):
-            of_rows = [[None] * predicted.dtype.size if row is None else row for row in predicted.to_list()]
-        else:
-            of_rows = [[value] for value in predicted.to_list()]
+    def with_margins(self, margins: Mapping[str, Sequence[float]], dialect: Dialect) -> LiteralRows:
+        """Return the rows with columns of float64 besides, by their names."""
+        columns = [FeatureColumn(Feature(name, _FLOAT64), dialect, dialect.quote(name)) for name in margins]
+        added = zip(*(map(dialect.number, values) for values in margins.values()), strict=True)
+        literals = [[*row, *more] for row, more in zip(self.literals, added, strict=True)] if margins else self.literals
+        return replace(self, columns=[*self.columns, *columns], literals=literals)
+
+    def expected(self, values: Sequence[Sequence[Any]], dialect: Dialect) -> list[tuple[list[str], list[str]]]:
+        """Return the rows and the values of each as literals, but for rows with a value that has no literal."""
         return [
             ([str(text) for text in row], literals)
-            for row, values in zip(self.literals, of_rows, strict=True)
-            if (literals := _literals(values, dialect)) is not None
+            for row, of_row in zip(self.literals, values, strict=True)
+            if (literals := _literals(of_row, dialect)) is not None
         ]
 
     def sql(self, rows: Sequence[tuple[list[str], list[str]]], names: Names, table: str, dialect: Dialect) -> str:

@@ -83,13 +83,13 @@ def test_one_model_follows_another_and_goes_back(warehouse):
 
 def test_a_model_of_several_views_and_one_of_a_table(warehouse):
     quote, name = warehouse.dialect.quote, warehouse.name
-    large = fb.fit(ROWS, "y", features=["x", "s"], n_estimators=60)
-    database = large.database(name, limits={"view": 6000, "text": 6000})
+    large = fb.fit(ROWS, "y", features=["x", "s"], n_estimators=100)
+    database = large.database(name, limits={"view": 4000, "text": 4000})
     statements = database.deploy_statements("scored", "rows", label="big", **KEPT)
     made = [text for text in statements if text.startswith("CREATE")]
     parts = len({part for text in made for part in re.findall(r"scored__big_part_\d+", text)})
     assert parts > 1
-    assert max(len(text.encode()) for text in statements) <= 6000
+    assert max(len(text.encode()) for text in statements) <= 4000
     run(warehouse, statements)
     assert scores(warehouse, "scored") == predicted(large)
     table = quote("scored__at")

@@ -106,7 +106,8 @@ def test_hostile_names_and_a_table_of_trees(name, tmp_path):
 def sabotaged(query: str, rng: random.Random, n: int):
     """Yield queries with one threshold, number, category, operator or direction of the model changed."""
     begin, end = query.index("\n),", query.index("WHERE 1 = 0")), query.rindex("ROW_NUMBER() OVER (ORDER BY")
-    what = r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?(?![\w.])|(?<=[<=] )-?\d+\b|'(?:[^']|'')*'|>=|<(?!=)|\bAND\b| IS NULL"
+    numbers = r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?(?![\w.])|(?<=[<=] )-?\d+\b|(?<=THEN )-?\d{5,}\b"
+    what = rf"{numbers}|'(?:[^']|'')*'|>=|<(?!=)|\bAND\b| IS NULL"
     parts = list(re.finditer(what, query[begin:end]))
     for part in rng.sample(parts, min(n, len(parts))):
         text = part[0]
@@ -117,16 +118,18 @@ def sabotaged(query: str, rng: random.Random, n: int):
         elif text.startswith("'"):
             new = "'ZZ'"
         else:
-            new = repr(float(text) * (1 + 1e-7) or 1e-3) if "." in text else str(int(text) + 1)
+            new = (
+                repr(float(text) * (1 + 1e-7) or 1e-3) if "." in text else str(int(text) + 1 + abs(int(text)) // 10**6)
+            )
         start = begin + part.start()
         yield query[:start] + new + query[start + len(text) :], f"{text} -> {new} in {query[start - 60 : start + 60]}"
 
 
-@pytest.mark.parametrize("kind", ["squared error", "logistic", "labels", "quantiles"])
+@pytest.mark.parametrize("kind", ["squared error", "logistic", "labels", "quantiles", "offset", "exposure"])
 def test_one_changed_literal_or_side_is_found(kind):
     model = MODELS[kind]()
     con = sqlite3.connect(":memory:")
-    con.execute("CREATE TABLE trips (kind TEXT, x REAL, n INTEGER)")
+    con.execute("CREATE TABLE trips (kind TEXT, x REAL, n INTEGER, start REAL, share REAL)")
     query = model.database("sqlite").self_test_query("trips", output="probability" if kind == "labels" else "mean")
     changed = list(sabotaged(query, random.Random(kind), 150))
     assert len(changed) > 50

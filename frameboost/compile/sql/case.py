@@ -54,13 +54,11 @@ class TreeWriter:
     dialect: Dialect
     steps: Sequence[Step] = ()
 
-    def margin(self, base_margin: float | str, trees: Sequence[Tree], output: int = 0) -> str:
-        """Return the margin of an output as one expression: the base, a number or SQL, plus the trees.
+    def margin(self, base_margin: float, trees: Sequence[Tree], output: int = 0) -> str:
+        """Return the margin of an output as one expression: the base plus the trees.
 
         Leaf values are on a grid (see `frameboost.trees.tree`), so the order of additions does not change the sum.
         """
-        if isinstance(base_margin, str):
-            return f"({self.margin(0.0, trees, output)}\n + {base_margin})"
         return self.dialect.sum([self.literal(base_margin, output), *map(self.tree, trees)])
 
     def number(self, value: float, output: int) -> float:

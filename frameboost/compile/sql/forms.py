@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
@@ -28,12 +28,13 @@ from frameboost.compile.sql.case import case_depth, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.costs import fastest_form
 from frameboost.compile.sql.node_lists import MAX_LEVELS, NodeLists
-from frameboost.compile.sql.sql_model import SqlModel, is_unread
+from frameboost.compile.sql.simplified_trees import simplified
+from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.staged_trees import shared_groups, staged_trees
-from frameboost.compile.sql.stages import Stages, TableSource
+from frameboost.compile.sql.stages import Stages, TableSource, unlike
 from frameboost.compile.sql.tree_table import values_over_table
 from frameboost.data.plans import estimated_rows
-from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.dialect import Dialect, Limits
 from frameboost.errors import ParameterError, TooLargeError
 from frameboost.losses.outputs import ScoreName
 from frameboost.runtime.interrupts import when_free
@@ -48,6 +49,8 @@ __all__ = [
 Form = Literal["auto", "by_key", "case", "lists", "sorted", "staged", "table"]
 FORMS: tuple[str, ...] = get_args(Form)
 Rows = int | duckdb.DuckDBPyConnection
+# Some of the trees of each margin, by its number.
+_Run = dict[int, list[Tree]]
 
 # Trees in one column of a stage: few enough for the compilers of expressions, enough to keep columns few.
 _TREES_A_COLUMN = 50
@@ -55,7 +58,9 @@ _TREES_A_COLUMN = 50
 _OF_ONE_SPLIT = 3
 # Names and values that are left for the columns that a stage passes on.
 _ROOM = 5_000
-# The part of the text of a stage that is left for the columns that it passes on besides those of the table.
+# The beginning of a common table expression.
+_STAGE = re.compile(r"^(?:WITH )?\w*stage_\d+ AS ", re.MULTILINE)
+# The part of the text of a query of a chain that is left for what it has besides trees.
 _ROOM_OF_TEXT = 8
 
 
@@ -149,7 +154,8 @@ class ScoringQuery:
     """The query that scores a source of rows, or the statement that makes a view or a table of it.
 
     ``end`` returns the query of the stages and the values by name, where it does not end in the scores. ``stamp`` are
-    values by name that follow the scores. ``after`` is that of `Stages`.
+    values by name that follow the scores. ``after`` is that of `Stages`. ``passed`` are columns, quoted, that ``end``
+    returns besides those that are kept and read.
     """
 
     model: SqlModel
@@ -159,6 +165,7 @@ class ScoringQuery:
     end: Callable[[Stages, Mapping[str, str]], str] | None = None
     stamp: Mapping[str, str] = field(default_factory=dict)
     after: Stages | None = None
+    passed: Sequence[str] = ()
 
     def text(self) -> str:
         """Return the query in the form of the options, or in the one that ``auto`` chooses.
@@ -256,43 +263,98 @@ class ScoringQuery:
             raise TooLargeError(f"{why}; or name the columns to return in keep, for a chain of {steps}")
         return most
 
-    def chain(self, most: int, named: Callable[[int], str], *, of_views: bool) -> list[str]:
-        """Return queries of at most so many bytes, each over the result of the one before.
+    def chain(
+        self, limits: Limits, named: Callable[[int], str], *, of_views: bool, has_all: bool = False
+    ) -> list[tuple[ScoringQuery, str]]:  # fmt: skip
+        """Return queries that keep to limits, one of text among them, each over the one before, and their texts.
 
-        ``named`` returns the name of a result by its number, from 1 on. The first query has the condition on the rows.
-        ``of_views``: whether results are views, which a database substitutes for their names as it does stages, so that
-        it takes no more of them.
+        Each adds some of the trees to the margins, which the result of the one before has as columns; the last one has
+        the columns of this query.
+
+        Parameters
+        ----------
+        limits
+            The limits, below those of the database.
+        named
+            Returns the name of a result, quoted, by its number from 1 on. The first query has the condition on the
+            rows.
+        of_views
+            Whether results are views, which a database substitutes for their names as it does stages, so that it takes
+            no more of them.
+        has_all
+            Whether the queries before the last one pass all columns of the table on.
 
         Raises
         ------
         ParameterError
-            If a query of one tree, or what the queries pass on, is more than that, or than another limit.
+            If a query of one tree, or what the queries pass on, is more than that.
         """
-        simpler, dialect = replace(self, model=self.model.simplified), self.model.dialect
-        room, n_before = most - most // _ROOM_OF_TEXT, 0
-        while True:
-            stages = simpler._stages(named)
-            simpler._in_stages(stages, room - len(", ".join(stages.reads).encode()))
-            largest = max(len(select.encode()) for select in stages.selects)
-            reasons = [exceeded_limit(select, [], dialect, in_one=False) for select in stages.selects]
-            if largest > most:
-                reasons.append(f"one has {largest:,} bytes, and a query in {dialect.name} at most {most:,}")
-            most_views = dialect.limits.of_views() if of_views else None
-            if most_views is not None and len(stages.selects) > most_views:
-                raise TooLargeError(
-                    f"the model does not fit into a chain of views: it would have {len(stages.selects):,} of them, and "
-                    f"one in {dialect.name} at most {most_views:,}"
-                )
-            if not any(reasons):
-                return stages.selects
-            if len(stages.selects) == n_before:  # each has one tree
-                raise TooLargeError(f"the model does not fit into a chain of queries: {max(reasons)}")
-            room, n_before = min(room, largest) // 2, len(stages.selects)
+        assert limits.text is not None
+        runs = deque(self._runs(limits.text - limits.text // _ROOM_OF_TEXT))
+        read = [*self.model.used(), *self.model.read_besides]
+        keep = None if has_all else self.options.keep
+        prefix = unlike([*(self.options.keep or ()), *read], "margin_" if keep is not None else "fb_margin_")
+        queries: list[tuple[ScoringQuery, str]] = []
+        known: dict[int, str] = {}  # the columns of margins of the trees so far, by number
+        while runs:
+            run, number = runs.popleft(), len(queries) + 1
+            query = self if number == 1 else self._over(named(number - 1))
+            query = replace(query, model=self.model.with_trees(run, known, is_last=not runs))
+            if runs:
+                passed = [*read, *(column for k, column in known.items() if k not in run)]
+                query = replace(
+                    query, passed=passed, stamp={}, options=replace(query.options, keep=keep, name=f"{prefix}{number}"),
+                    end=lambda stages, values: stages.pass_on(values),
+                )  # fmt: skip
+            text, reason = query._within(limits).fitting()
+            if not reason:
+                queries.append((query, text))
+                names = query.model.value_columns(query.options.name)
+                known |= dict(zip(sorted(run), map(self.model.dialect.quote, names), strict=True)) if runs else {}
+                continue
+            halves = _halves(run)
+            if halves is None:
+                raise TooLargeError(f"the model does not fit into a chain of queries: {reason}")
+            runs.extendleft(reversed(halves))
+        most_views, n = limits.of_views() if of_views else None, len(queries)
+        n_nested = n if limits.views is not None else n + sum(len(_STAGE.findall(text)) for _, text in queries)
+        if most_views is not None and n_nested > most_views:
+            of_stages = "" if n > most_views else f" of {n_nested - n:,} stages"
+            raise TooLargeError(
+                f"the model does not fit into a chain of views: it would have {n:,} of them{of_stages}, and one in "
+                f"{self.model.dialect.name} at most {most_views:,}"
+            )
+        return queries
 
-    def _stages(self, named: Callable[[int], str] | None = None) -> Stages:
-        read, where = [*self.model.used(), *self.model.read_besides], self.options.where
+    def _over(self, name: str) -> ScoringQuery:
+        """Return the query over the result of another one that has the condition on the rows."""
+        return replace(self, source=TableSource(name, name), options=replace(self.options, where=None))
+
+    def _within(self, limits: Limits) -> ScoringQuery:
+        """Return the query of a database with such limits."""
+        return replace(self, model=replace(self.model, dialect=replace(self.model.dialect, limits=limits)))
+
+    def _runs(self, most: int) -> list[_Run]:
+        """Return the trees in parts of about so many bytes, by rounds, whose trees may have the same splits."""
+        model = self.model
+        order = sorted((i, k) for k, trees in enumerate(model.trees) for i in range(len(trees)))
+        trees = simplified([model.trees[k][i] for i, k in order], model.dialect, model.known)
+        over = _with_stage(replace(model, trees=[trees]), self._stages())
+        writer = replace(over.writer, steps=model.simplified.steps)
+        runs: list[_Run] = [{}]
+        size = 0
+        for (i, k), tree in zip(order, trees, strict=True):
+            size += len(writer.tree(tree).encode())
+            if size > most and runs[-1]:
+                runs, size = [*runs, {}], len(writer.tree(tree).encode())
+            runs[-1].setdefault(k, []).append(model.trees[k][i])
+        return runs
+
+    def _stages(self) -> Stages:
+        read, where = [*self.model.used(), *self.model.read_besides, *self.passed], self.options.where
         assert not isinstance(where, Mapping), "conditions that are data are SQL by now"
-        return Stages(self.model.dialect, self.source, self.options.keep, read, where, named, self.after)
+        before = self.model.score_columns
+        return Stages(self.model.dialect, self.source, self.options.keep, read, where, before, self.after)
 
     def _ended(self, stages: Stages, values: Mapping[str, str]) -> str:
         """Return the query that ends in these values."""
@@ -351,10 +413,8 @@ class ScoringQuery:
         margins = {margin: lists.margin(k, names) for k, margin in enumerate(self.model.output.inputs)}
         return self._ended(stages, self.model.staged_values(stages, margins, self.options.name))
 
-    def _in_stages(self, stages: Stages, most: int | None = None) -> str:
+    def _in_stages(self, stages: Stages) -> str:
         """Return the query whose stages first sum trees, fifty a column, then evaluate the output.
-
-        With ``most`` the trees of a stage take at most so many bytes.
 
         For 60 trees: ``WITH stage_1 AS (SELECT id, <trees 0 to 49> AS v_1, <trees 50 to 59> AS v_2 FROM t)
         SELECT id, (base + (v_1 + v_2)) AS prediction FROM stage_1``.
@@ -363,13 +423,10 @@ class ScoringQuery:
         in_order = iter(staged_trees(model.every_tree(), model.writer, stages))
         texts = [[next(in_order) for _ in of_output] for of_output in model.trees]
         sums: list[list[str]] = [[] for _ in model.trees]
-        for of_stage in filter(None, _by_size(model, texts, most)):
+        for of_stage in filter(None, _by_terms(model, texts)):
             for key, column in stages.name(of_stage).items():
                 sums[int(key.split("_")[0])].append(column)
-        margins = {
-            margin: model.with_offset(k, model.dialect.sum([model.base(k), *sums[k]]))
-            for k, margin in enumerate(model.output.inputs)
-        }
+        margins = {margin: model.total(k, sums[k]) for k, margin in enumerate(model.output.inputs)}
         return self._ended(stages, model.staged_values(stages, margins, self.options.name))
 
 
@@ -396,39 +453,47 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
 # --- sums of trees in columns -----------------------------------------------------------------------------------------
 
 
-def _by_size(
-    model: SqlModel, texts: Sequence[Sequence[tuple[str, int]]], most_bytes: int | None
-) -> list[dict[str, str]]:
-    """Return the sums of each stage by their keys, so that no stage exceeds a limit.
+def _by_terms(model: SqlModel, texts: Sequence[Sequence[tuple[str, int]]]) -> list[dict[str, str]]:
+    """Return the sums of each stage by their keys, so that no stage has too many names and values (`Limits.terms`).
 
-    ``texts`` are the trees of each output, each with the number of its names and values. A database with a limit on
-    these (`Limits.terms`) counts a whole SELECT as one expression.
+    ``texts`` are the trees of each output, each with the number of its names and values. A database with that limit
+    counts a whole SELECT as one expression.
     """
     most, zero = model.dialect.limits.terms, model.uncompiled
-    room = (math.inf if most is None else most - _ROOM, math.inf if most_bytes is None else most_bytes)
+    room = math.inf if most is None else most - _ROOM
     stages: list[dict[str, str]] = [{}]
-    size = (0, 0)
+    size = 0
     for k, of_output in enumerate(texts):
-        for run in _slices([(terms, len(text.encode())) for text, terms in of_output], room):
-            more = (sum(terms for _, terms in of_output[run]), sum(len(text.encode()) for text, _ in of_output[run]))
-            if stages[-1] and any(a + b > c for a, b, c in zip(size, more, room, strict=True)):
-                stages, size = [*stages, {}], (0, 0)
+        for run in _slices([terms for _, terms in of_output], room):
+            more = sum(terms for _, terms in of_output[run])
+            if stages[-1] and size + more > room:
+                stages, size = [*stages, {}], 0
             total = [*(text for text, _ in of_output[run]), *([zero] if zero and not stages[-1] else [])]
             stages[-1][f"{k}_{run.start}"] = model.dialect.total(total)
-            size = (size[0] + more[0], size[1] + more[1])
+            size += more
     return stages
 
 
-def _slices(of_trees: Sequence[tuple[int, int]], room: tuple[float, float]) -> list[slice]:
-    """Return the runs of trees that make a column each: at most fifty, whose two sizes fit into the room."""
-    starts, terms, size = [0], 0, 0
-    for i, (more_terms, more) in enumerate(of_trees):
-        terms, size = terms + more_terms, size + more
-        is_full = i - starts[-1] == _TREES_A_COLUMN or terms > room[0] or size > room[1]
-        if i > starts[-1] and is_full:
-            starts, terms, size = [*starts, i], more_terms, more
+def _slices(of_trees: Sequence[int], room: float) -> list[slice]:
+    """Return the runs of trees that make a column each: at most fifty, whose names and values fit into the room."""
+    starts, terms = [0], 0
+    for i, more in enumerate(of_trees):
+        terms += more
+        if i > starts[-1] and (i - starts[-1] == _TREES_A_COLUMN or terms > room):
+            starts, terms = [*starts, i], more
     ends = [*starts[1:], len(of_trees)]
     return [slice(first, last) for first, last in zip(starts, ends, strict=True) if last > first]
+
+
+def _halves(run: _Run) -> list[_Run] | None:
+    """Return the trees of a part in two, None if there are not several."""
+    trees = [(k, tree) for k, of_margin in run.items() for tree in of_margin]
+    if len(trees) < 2:
+        return None
+    halves: list[_Run] = [{}, {}]
+    for number, (k, tree) in enumerate(trees):
+        halves[2 * number // len(trees)].setdefault(k, []).append(tree)
+    return halves
 
 
 # --- columns that a stage names ---------------------------------------------------------------------------------------
@@ -439,7 +504,7 @@ def _with_stage(model: SqlModel, stages: Stages, *, integers: bool = True) -> Sq
     trees, columns = model.every_tree(), model.columns
     if model.dialect.expressions.case_skips_unmet_whens:
         return replace(model, columns=filled_columns(trees, columns, stages, integers=integers))
-    if not is_unread(trees) or not stages.can_add:
+    if not model.is_unread or not stages.can_add:
         return model
     return replace(model, columns=_short_columns(trees, columns, stages))
 

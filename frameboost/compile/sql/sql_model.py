@@ -16,10 +16,11 @@ from frameboost.compile.sql.simplified_trees import Known, simplified
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError
+from frameboost.expressions.expression import Expression
 from frameboost.losses.outputs import Output
 from frameboost.trees.tree import Tree, TreeColumns
 
-__all__ = ["OffsetColumn", "SqlModel", "check_labels", "is_unread"]
+__all__ = ["OffsetColumn", "SqlModel", "check_labels"]
 
 # Names and values in a piece of code that is compiled in well under a second.
 _MAX_COMPILED = 1_000
@@ -98,6 +99,8 @@ class SqlModel:
         they are.
     known
         What is known of the features of the rows, by number.
+    is_part
+        Whether the trees are some of those of a model in several queries.
     """
 
     output: Output
@@ -111,6 +114,7 @@ class SqlModel:
     score_columns: Sequence[str] = ()
     steps: Sequence[Step] = ()
     known: Mapping[int, Known] = field(default_factory=dict)
+    is_part: bool = False
 
     def renamed(self, names: Mapping[str, str]) -> SqlModel:
         """Return the same over columns of other names, all quoted."""
@@ -130,6 +134,29 @@ class SqlModel:
         bases, trees = [*self.bases, column.number_of(lookup)], [*self.trees, []]
         return replace(self, bases=bases, trees=trees, lookup_column=column)
 
+    def with_trees(self, trees: Mapping[int, Sequence[Tree]], known: Mapping[int, str], *, is_last: bool) -> SqlModel:
+        """Return the part of the model with some of the trees, by the numbers of their margins.
+
+        Parameters
+        ----------
+        known
+            Columns, quoted, with margins of the trees before, by number. Others have no trees before.
+        is_last
+            Whether the output is the model's. If not, it is the margins of these trees, without what is added last.
+        """
+        model, n = self, len(self.output.margins)
+        if not is_last:
+            names = {k: self.output.margins[k] for k in sorted(trees)}
+            values = tuple(Expression(name, (name,)) for name in names.values())
+            output = Output(self.output.margins, (), values, names=tuple(map(str, names)))
+            bases, cut = self.bases[:n], self.trees[:n]
+            model = replace(self, output=output, bases=bases, trees=cut, offsets=(), lookup_column=None)
+        read = {k: column for k, column in known.items() if is_last or k in trees}
+        bases = [read.get(k, base) for k, base in enumerate(model.bases)]
+        some = [trees.get(k, []) for k in range(len(bases))]
+        columns = [*model.score_columns, *read.values()]
+        return replace(model, bases=bases, trees=some, score_columns=columns, is_part=True)
+
     # --- trees and columns --------------------------------------------------------------------------------------------
 
     def every_tree(self) -> Sequence[Tree]:
@@ -148,7 +175,8 @@ class SqlModel:
                 constants = [tree for tree in of_margin if tree.is_leaf(0) and not tree.is_linear]
                 bases[k] = base + sum(tree.value[0] for tree in constants)  # exact, as they are on one grid
                 trees[k] = [tree for tree in of_margin if not tree.is_leaf(0) or tree.is_linear]
-        return replace(self, bases=bases, trees=trees, steps=_steps(bases, trees, self.dialect))
+        simpler = replace(self, bases=bases, trees=trees)
+        return replace(simpler, steps=_steps(bases, trees)) if simpler.is_unread else simpler
 
     @cached_property
     def tree_columns(self) -> TreeColumns:
@@ -159,6 +187,11 @@ class SqlModel:
     def depths(self) -> list[int]:
         """The depth of each tree of all margins."""
         return self.tree_columns.depths()
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether trees are so many that nobody reads their SQL: it is short then, with other numbers and names."""
+        return self.is_part or sum(map(len, self.every_tree())) >= _MIN_UNREAD
 
     @property
     def is_linear(self) -> bool:
@@ -190,11 +223,20 @@ class SqlModel:
 
     def margin(self, number: int) -> str:
         """Return a margin, or the number of the lookup, as one expression."""
-        base, trees = self.bases[number], self.trees[number]
-        if not trees and isinstance(base, str):
-            return self.with_offset(number, base)
-        margin = self.writer.margin(base, trees, number)
-        return self.with_offset(number, f"({margin}\n + {self.uncompiled})" if self.uncompiled else margin)
+        terms = list(map(self.writer.tree, self.trees[number]))
+        return self.total(number, [*terms, self.uncompiled] if terms and self.uncompiled else terms)
+
+    def total(self, number: int, terms: Sequence[str]) -> str:
+        """Return a margin, or the number of the lookup, of the sums of its trees as they are written."""
+        base = self.bases[number]
+        if not isinstance(base, str):
+            return self.with_offset(number, self._in_units(number, self.dialect.sum([self.base(number), *terms])))
+        trees = [self._in_units(number, self.dialect.sum(terms))] if terms and self.steps else terms
+        return self.with_offset(number, self.dialect.sum([base, *trees]))
+
+    def _in_units(self, number: int, margin: str) -> str:
+        """Return a number of steps of a margin in its units."""
+        return f"({margin}\n * {self.dialect.number(self.steps[number].size)})" if self.steps else margin
 
     @property
     def writer(self) -> TreeWriter:
@@ -208,8 +250,6 @@ class SqlModel:
 
     def with_offset(self, number: int, margin: str) -> str:
         """Return a margin of base and trees with what is added to it: last, as it is on no grid."""
-        if self.steps:
-            margin = f"({margin}\n * {self.dialect.number(self.steps[number].size)})"
         offset = self.offsets[number] if number < len(self.offsets) else None
         return margin if offset is None else f"({margin}\n + {offset.value})"
 
@@ -311,26 +351,19 @@ class SqlModel:
         return self.named_values(known, name)
 
 
-def is_unread(trees: Sequence[Tree]) -> bool:
-    """Whether trees are so many that nobody reads their SQL: it is short then, with other numbers and names."""
-    return sum(map(len, trees)) >= _MIN_UNREAD
-
-
-def _steps(bases: Sequence[float | str], trees: Sequence[Sequence[Tree]], dialect: Dialect) -> tuple[Step, ...]:
-    """Return the largest power of two of each margin that its base and leaf values are multiples of, if they are many.
+def _steps(bases: Sequence[float | str], trees: Sequence[Sequence[Tree]]) -> tuple[Step, ...]:
+    """Return the largest power of two of each margin that its base and leaf values are multiples of.
 
     They and their sums are at most 2^53 of it, as they are on a grid (see `frameboost.trees.tree`): integers of fewer
     digits than the numbers have, whose sums are as exact.
     """
-    every = [tree for of_margin in trees for tree in of_margin]
-    if not is_unread(every) or any(tree.is_linear for tree in every):
-        return ()
-    if any(isinstance(base, str) for base in bases):
+    if any(tree.is_linear for of_margin in trees for tree in of_margin):
         return ()
     steps = []
     for base, of_margin in zip(bases, trees, strict=True):
         leaves = [[tree.value[leaf] for leaf in tree.leaves()] for tree in of_margin]
-        values = np.array([base, *chain.from_iterable(leaves)])
+        start = 0.0 if isinstance(base, str) else base  # SQL is added in the units of the margin
+        values = np.array([start, *chain.from_iterable(leaves)])
         mantissas, exponents = np.frexp(values[values != 0.0])
         integers = (mantissas * 2.0**53).astype(np.int64)
         lowest = np.frexp(integers & -integers)[1] - 1 - 53 + exponents

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError, TooLargeError
 
-__all__ = ["ROW", "Stages", "TableSource", "grouped"]
+__all__ = ["ROW", "Stages", "TableSource", "grouped", "unlike"]
 
 # The alias of a stage where it is joined. In a view ClickHouse writes the database before a table's name, and an alias
 # hides a database of the same name: so it is one that no database has.
@@ -43,9 +43,8 @@ class Stages:
         Columns, quoted, that stages use.
     where
         A condition on the rows, as SQL; the first stage has it.
-    named
-        Returns the name of the result of a stage, quoted, by its number from 1 on, where each is a query by itself; by
-        default stages are common table expressions of one query, with names that no column has.
+    left_out
+        Columns of the table, quoted, that are not among all of them.
     after
         The stages that come before, the last of which has the columns; ``table`` and ``where`` are theirs then.
 
@@ -74,17 +73,18 @@ class Stages:
 
     def __init__(
         self, dialect: Dialect, table: TableSource, keep: Sequence[str] | None, reads: Sequence[str],
-        where: str | None, named: Callable[[int], str] | None = None, after: Stages | None = None,
+        where: str | None, left_out: Sequence[str] = (), after: Stages | None = None,
     ) -> None:  # fmt: skip
         self._dialect, self._table, self._where = dialect, table, where
         self.keep = None if keep is None else [dialect.quote(name) for name in keep]
         # The condition too: in ClickHouse names in it mean what the SELECT calls so.
         names = [*([] if self.keep is None else self.keep), *reads, table.sql, table.rows, where or ""]
         # With SELECT * only the columns that are read are known: so the prefix is one that few have.
-        self._prefix, stage = (_unlike(names, first) for first in ("v_" if keep is not None else "fb_v_", "stage_"))
-        self._stage, self._is_one_query = named or (lambda number: f"{stage}{number}"), named is None
+        self._prefix, self._stage = (
+            unlike(names, first) for first in ("v_" if keep is not None else "fb_v_", "stage_")
+        )
         self.reads = list(dict.fromkeys([*(self.keep or []), *reads]))
-        self._named: list[str] = []
+        self._named = [*left_out] if keep is None else []
         self._count = 0
         self.selects = [table.rows] if table.rows else []
         self._fenced = {0} if table.rows else set[int]()
@@ -218,6 +218,12 @@ class Stages:
         self.check(len(columns))
         return self.finish(f"SELECT {', '.join(columns)}\n{into}{self.source()}{self._order}")
 
+    def pass_on(self, values: Mapping[str, str]) -> str:
+        """Return the query that ends in all columns that are kept or read, and these values by name."""
+        if self.keep is not None:
+            self.keep = self.reads
+        return self.select(values)
+
     def _others(self, names: Sequence[str]) -> str:
         """Return all columns but those of stages, and those of these names as far as the database can."""
         statements, dialect = self._dialect.statements, self._dialect
@@ -242,9 +248,9 @@ class Stages:
         )
 
     def finish(self, final: str) -> str:
-        """Return the query that ends in a SELECT that the caller has written; where stages are queries, the last."""
+        """Return the query that ends in a SELECT that the caller has written."""
         *stages, _ = self.selects = [*self.selects, final]
-        if not stages or not self._is_one_query:
+        if not stages:
             return final
         most = self._dialect.limits.stages
         if most is not None and len(stages) > most:
@@ -254,7 +260,7 @@ class Stages:
         return "WITH " + ",\n".join(map(self._written, range(len(stages)))) + f"\n{final}"
 
     def _written(self, number: int) -> str:
-        name, query = self._stage(number + 1), self.selects[number]
+        name, query = f"{self._stage}{number + 1}", self.selects[number]
         if number not in self._fenced:
             return f"{name} AS (\n{query}\n)"
         return self._dialect.statements.fenced_stage.format(name=name, select=query.removeprefix("SELECT "))
@@ -266,7 +272,7 @@ class Stages:
         """Return the FROM of the next stage, under an alias if it has one, and WHERE of the first."""
         if self.selects:
             called = f" {self._dialect.statements.alias}{alias}" if alias else ""
-            return f"FROM {self._stage(len(self.selects))}{called}"
+            return f"FROM {self._stage}{len(self.selects)}{called}"
         return f"FROM {self._table.sql}" + (f"\nWHERE {self._where}" if self._where else "")
 
     def check(self, columns: int) -> None:
@@ -289,7 +295,7 @@ def grouped(columns: Sequence[str], condition: str, dialect: Dialect) -> tuple[S
     return (), [template.format(x=name, c=condition) for name in columns]
 
 
-def _unlike(names: Sequence[str], prefix: str) -> str:
+def unlike(names: Sequence[str], prefix: str) -> str:
     """Return a prefix that occurs in none of the names, in any case: ``vv_`` if a name has ``v_`` in it."""
     while any(prefix in name.lower() for name in names):
         prefix = f"{prefix[0]}{prefix}"
