@@ -56,6 +56,7 @@ from frameboost.database.dbt_files import (
     DbtQuery,
     Materialization,
     check_dbt_names,
+    check_exposure,
     relation,
     values_test,
 )
@@ -1338,14 +1339,14 @@ class DatabaseModel:
 
     @checked(
         name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"),
-        contract=anything, self_test=whole(0, 100_000), check=anything,
+        contract=anything, self_test=whole(0, 100_000), check=anything, exposure=anything,
     )  # fmt: skip
     def to_dbt(
         self, folder: str | Path, name: str, source: str, *, keep: Sequence[str] | None = None,
         output: ScoreName = "mean", form: Form = "auto", trained: dt.date | str | None = None,
         materialized: str | None = None, unique_key: str | Sequence[str] | None = None, where: str | None = None,
         contract: bool | Mapping[str, str] = False, baseline: pl.DataFrame | None = None, stamp: bool = False,
-        self_test: int = 300, check: Any = None,
+        self_test: int = 300, check: Any = None, exposure: Mapping[str, Any] | None = None,
     ) -> list[Path]:  # fmt: skip
         """Write the model into a dbt project, and return the paths of the files.
 
@@ -1405,6 +1406,11 @@ class DatabaseModel:
             The most rows of the self-test and of ``check``; 0 for no such tests.
         check
             Real rows to test besides, as ``data`` of `self_test_query`.
+        exposure
+            Who uses the predictions, an exposure of dbt, which the description gets: a dict with ``name``, ``type``
+            (``"dashboard"``, ``"notebook"``, ``"analysis"``, ``"ml"`` or ``"application"``) and ``owner`` (``name``,
+            ``email`` or both), and with ``label``, ``description``, ``url`` and ``maturity`` if you like. What people
+            add to it stays, and so does a description.
 
         Raises
         ------
@@ -1431,6 +1437,8 @@ class DatabaseModel:
         if source == name:
             raise ParameterError(f"name and source are both {shown(name)}, and a dbt model can't read itself")
         chosen = Materialization.checked(materialized, unique_key, where, keep)
+        if exposure is not None:
+            check_exposure(exposure)
         if check is not None and not self_test:
             raise ParameterError("check has rows to test, and self_test=0 writes no tests; leave one of them out")
         if check is not None:
@@ -1493,7 +1501,9 @@ class DatabaseModel:
             meta["trained"] = str(trained)
         columns = self._dbt_columns(scoring.model, options, contract, source)
         has_contract = contract is not False
-        written = DbtModel(queries, rows, head, expression, columns, made, meta, tests, self.dialect, has_contract)
+        written = DbtModel(
+            queries, rows, head, expression, columns, made, meta, tests, self.dialect, has_contract, exposure
+        )
         return written.write(folder)
 
     def _dbt_chain(

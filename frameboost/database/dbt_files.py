@@ -24,7 +24,16 @@ from frameboost.errors import ParameterError
 from frameboost.losses.loss import Loss
 from frameboost.losses.outputs import value_range
 
-__all__ = ["DbtColumn", "DbtModel", "DbtQuery", "Materialization", "check_dbt_names", "relation", "values_test"]
+__all__ = [
+    "DbtColumn",
+    "DbtModel",
+    "DbtQuery",
+    "Materialization",
+    "check_dbt_names",
+    "check_exposure",
+    "relation",
+    "values_test",
+]
 
 # Names with a meaning in Jinja or in dbt's templates.
 _TAKEN = frozenset([
@@ -146,6 +155,40 @@ def relation(argument: str, name: str) -> str:
     return f"ref({_jinja(name)})"
 
 
+# What dbt takes of an exposure. https://docs.getdbt.com/reference/exposure-properties
+_KEYS = ("name", "type", "owner", "label", "description", "url", "maturity")
+_TYPES = ("dashboard", "notebook", "analysis", "ml", "application")
+_MATURITIES = ("high", "medium", "low")
+_OWNER = ("name", "email")
+
+
+def check_exposure(exposure: Any) -> None:
+    """Raise `ParameterError` if an exposure has not got what dbt needs, or has what dbt does not take."""
+    if not isinstance(exposure, Mapping) or not {"name", "type", "owner"} <= exposure.keys():
+        raise ParameterError(
+            "exposure must be a dict with 'name', 'type' and 'owner', such as {'name': 'delivery_dates', 'type': "
+            f"'application', 'owner': {{'email': 'shop@example.org'}}}}, not {shown(exposure)}"
+        )
+    if others := [key for key in exposure if key not in _KEYS]:
+        raise ParameterError(f"exposure has {listed(others)}; it may have {listed(_KEYS, None)}")
+    name, owner = exposure["name"], exposure["owner"]
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ParameterError(
+            f"the name of an exposure must be of letters, digits and underscores, not {shown(name)}; 'label' may be any"
+        )
+    for key, known in {"type": _TYPES, "maturity": _MATURITIES}.items():
+        if key in exposure and exposure[key] not in known:
+            raise ParameterError(f"the {key} of an exposure must be one of {listed(known)}, not {shown(exposure[key])}")
+    is_owner = isinstance(owner, Mapping) and owner and set(owner) <= {*_OWNER}
+    if not is_owner or not all(isinstance(each, str) and each for each in owner.values()):
+        raise ParameterError(
+            f"the owner of an exposure must have a name, an email or both, as texts, not {shown(owner)}"
+        )
+    for key in ("label", "description", "url"):
+        if key in exposure and not isinstance(exposure[key], str):
+            raise ParameterError(f"the {key} of an exposure must be text, not {shown(exposure[key])}")
+
+
 # --- what is written --------------------------------------------------------------------------------------------------
 
 
@@ -221,6 +264,8 @@ class DbtModel:
         Queries that return the rows that should not be, and what each reads, by the test's name.
     has_contract
         Whether dbt makes sure of the names and types of all columns.
+    exposure
+        Who uses the scores, as dbt's properties; None if that is not said.
     """
 
     queries: Mapping[str, DbtQuery]
@@ -233,6 +278,7 @@ class DbtModel:
     tests: Mapping[str, tuple[DbtQuery, str]]
     dialect: Dialect
     has_contract: bool = False
+    exposure: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -249,7 +295,7 @@ class DbtModel:
         """
         project, name = DbtProject.read(folder), self.name
         files = {project.place(MODEL, each, [each]): self._model(each) for each in self.queries}
-        path, text = project.description([*files][-1], self._descriptions())
+        path, text = project.description([*files][-1], self._descriptions(), self._exposures())
         files[path] = text
         if len(self.queries) == 1:
             files[project.place(MACRO, name, [name, f"{name}_query"])] = self._macros()
@@ -314,6 +360,15 @@ class DbtModel:
         about = self.head.partition("\n")[0].removeprefix("-- ")
         entries: list[dict[str, Any]] = [{"name": name, "description": _in_jinja(about), "columns": columns}]
         return entries + [{"name": part, "description": f"a step of {name}"} for part in parts]
+
+    def _exposures(self) -> list[dict[str, Any]]:
+        """Return the entry of who uses the scores, if that is said."""
+        if self.exposure is None:
+            return []
+        known = {key: self.exposure[key] for key in _KEYS if key in self.exposure}
+        entry = {key: _in_jinja(value) if isinstance(value, str) else value for key, value in known.items()}
+        entry["owner"] = {key: _in_jinja(value) for key, value in known["owner"].items()}
+        return [{**entry, "depends_on": [f"ref('{self.name}')"]}]
 
 
 # Ends of the names of tests.

@@ -153,7 +153,9 @@ class DbtProject:
             raise ParameterError(f"{path} is there already, and to_dbt did not write it; choose another name")
         return path
 
-    def description(self, beside: Path, models: Sequence[Properties]) -> tuple[Path, str]:
+    def description(
+        self, beside: Path, models: Sequence[Properties], exposures: Sequence[Properties] = ()
+    ) -> tuple[Path, str]:
         """Return the path and the text of a description of models: merged with the one that is there.
 
         Parameters
@@ -162,14 +164,26 @@ class DbtProject:
             The file of the last model, beside which a new description goes.
         models
             The entries, the one of that model first.
+        exposures
+            Entries of who uses them.
 
         Raises
         ------
         ParameterError
-            If a file of another name describes one of the models: dbt takes one description of each.
+            If a file of another name describes one of the models or of the exposures: dbt takes one description of
+            each.
         """
         name = models[0]["name"]
-        described = [path for path in self.files(_YAML) if self._describes(path, [each["name"] for each in models])]
+        entries = {"models": models, **({"exposures": exposures} if exposures else {})}
+        for exposure in exposures:
+            others = [path for path in self.files(_YAML) if self._describes(path, "exposures", [exposure["name"]])]
+            if others := [path for path in others if path.stem != name]:
+                raise ParameterError(
+                    f"{self._shown(*others)} has an exposure {shown(exposure['name'])} already; choose another name, "
+                    f"or move it into {name}.yml, which is merged with what to_dbt has to say"
+                )
+        names = [each["name"] for each in models]
+        described = [path for path in self.files(_YAML) if self._describes(path, "models", names)]
         others = [path for path in described if path.stem != name]
         if others or len(described) > 1:
             raise ParameterError(
@@ -178,15 +192,15 @@ class DbtProject:
             )
         path = described[0] if described else beside.with_suffix(".yml")
         if not path.exists() or not (text := _read_text(path)).strip():
-            return path, yaml_text({"version": 2, "models": models})
-        return path, merged(path, text, models)
+            return path, yaml_text({"version": 2, **entries})
+        return path, merged(path, text, entries)
 
-    def _describes(self, path: Path, names: Sequence[str]) -> bool:
+    def _describes(self, path: Path, key: str, names: Sequence[str]) -> bool:
         named = rf"""\bname["']?\s*:\s*["']?(?:{"|".join(map(re.escape, names))})\b"""
         if not re.search(named, _read_text(path)):  # to read YAML takes long
             return False
-        models = _read_yaml(path).get("models")
-        return isinstance(models, list) and any(isinstance(m, Mapping) and m.get("name") in names for m in models)
+        entries = _read_yaml(path).get(key)
+        return isinstance(entries, list) and any(isinstance(e, Mapping) and e.get("name") in names for e in entries)
 
     def written(self, kind: Kind, stems: re.Pattern[str]) -> list[Path]:
         """Return the files of such names that we have written."""
@@ -229,7 +243,9 @@ def yaml_text(value: Any, indent: str = "", first: str | None = None, offset: in
         for key, inner in value.items():
             start = indent if first is None else first
             first = None
-            if isinstance(inner, (list, tuple)):
+            if isinstance(inner, Mapping):
+                lines.append(f"{start}{key}:\n{yaml_text(inner, indent + '  ', offset=offset)}")
+            elif isinstance(inner, (list, tuple)):
                 lines.append(f"{start}{key}:\n{yaml_text(inner, indent + ' ' * offset, offset=offset)}")
             else:
                 lines.append(f"{start}{key}: {yaml_text(inner)}")
@@ -290,8 +306,8 @@ _OURS = re.compile(r"A gradient boosted model: .*|\w+ of the model|column of \S+
 _GENERATED = {"name", "quote", "data_type", "description", "data_tests"}
 
 
-def merged(path: Path, text: str, models: Sequence[Properties]) -> str:
-    """Return a description with our entries in it, of which all other lines are as they were.
+def merged(path: Path, text: str, entries: Mapping[str, Sequence[Properties]]) -> str:
+    """Return a description with our entries by key in it, of which all other lines are as they were.
 
     An entry of ours that is there already keeps its order and all keys that are not ours, its tests and a description
     of somebody's own. Columns and steps that the model has no more go, unless somebody has added to them.
@@ -302,7 +318,7 @@ def merged(path: Path, text: str, models: Sequence[Properties]) -> str:
         If it is no YAML, or has entries that are not lines of their own.
     """
     line_end, text = "\r\n" if "\r\n" in text else "\n", text.replace("\r\n", "\n")
-    return _Merge(path, text).of(models).replace("\n", line_end)
+    return _Merge(path, text).of(entries).replace("\n", line_end)
 
 
 class _Merge:
@@ -313,7 +329,7 @@ class _Merge:
         self._inserted: list[tuple[int, int, str]] = []  # from, to, text
         self._dropped: list[tuple[int, int, str]] = []
 
-    def of(self, models: Sequence[Properties]) -> str:
+    def of(self, entries: Mapping[str, Sequence[Properties]]) -> str:
         """Return the text with these entries in it."""
         yaml = self._yaml
         try:
@@ -322,13 +338,14 @@ class _Merge:
         except yaml.YAMLError as error:
             raise _unreadable(self._path, error) from None
         if root is None:  # comments
-            return f"{self._text.rstrip()}\n{yaml_text({'version': 2, 'models': models})}"
+            return f"{self._text.rstrip()}\n{yaml_text({'version': 2, **entries})}"
         if not isinstance(root, yaml.MappingNode) or root.flow_style:
             raise ParameterError(f"{self._path} has no entries by key in lines of their own, as dbt's files have")
         if aliases:  # the parser has the place of what they stand for
             raise ParameterError(f"{self._path} has {shown(f'*{aliases[0].value}')}; write out what that stands for")
-        parts = re.compile(rf"{re.escape(models[0]['name'])}_part_\d+")
-        self._merge_list(root, "models", models, lambda name: parts.fullmatch(name) is not None)
+        parts = re.compile(rf"{re.escape(entries['models'][0]['name'])}_part_\d+")
+        for key, ours in entries.items():
+            self._merge_list(root, key, ours, lambda name: parts.fullmatch(name) is not None)
         text = self._text
         # From the end; of changes at one place the last first, and what is dropped before what is inserted there.
         changes = [*enumerate([*self._inserted, *self._dropped])]
@@ -382,12 +399,45 @@ class _Merge:
                 added[key] = value
             elif key == "columns":
                 self._merge_list(theirs, key, value, lambda name: True)
+            elif isinstance(value, Mapping):
+                self._merge_mapping(theirs, key, value)
+            elif isinstance(value, (list, tuple)):
+                self._merge_texts(theirs, key, value)
             elif _text(node) != _shown(value) and (key != "description" or _is_our_description(node)):
                 space = " " if node.start_mark.index == node.end_mark.index else ""
                 new = f"{space}{yaml_text(value).rstrip()}"
                 self._inserted.append((node.start_mark.index, node.end_mark.index, new))
         if added:
-            self._add_after(_value(theirs, "name"), added, theirs.start_mark.column)
+            self._add_after(_value(theirs, "name") or theirs, added, theirs.start_mark.column)
+
+    def _merge_mapping(self, entry: Any, key: str, ours: Properties) -> None:
+        """Merge the values of a key that are by key themselves."""
+        there = _value(entry, key)
+        if not isinstance(there, self._yaml.MappingNode) or any(_text(value) is None for _, value in there.value):
+            raise ParameterError(f"{self._path} has {key} that is no mapping of texts; write it so")
+        if not there.flow_style:
+            self._merge_entry(there, ours)
+            return
+        theirs = {name.value: value.value for name, value in there.value}
+        if (both := {**theirs, **ours}) != theirs:
+            text = ", ".join(f"{name}: {yaml_text(value).rstrip()}" for name, value in both.items())
+            self._inserted.append((there.start_mark.index, there.end_mark.index, f"{{{text}}}"))
+
+    def _merge_texts(self, entry: Any, key: str, ours: Sequence[str]) -> None:
+        """Add texts to those of a key that has not got them, in whatever quotes."""
+        there = _value(entry, key)
+        if not isinstance(there, self._yaml.SequenceNode):
+            raise ParameterError(f"{self._path} has {key} that is no list; write it so")
+        known = [re.sub(r"[\s'\"]", "", _text(each) or "") for each in there.value]
+        new = [text for text in ours if re.sub(r"[\s'\"]", "", text) not in known]
+        if not new:
+            return
+        if there.flow_style:
+            at, start = there.end_mark.index - 1, ", " if known else ""
+            self._inserted.append((at, at, start + ", ".join(yaml_text(text).rstrip() for text in new)))
+        else:
+            at, lines = self._end(there), yaml_text(new, " " * there.start_mark.column)
+            self._inserted.append((at, at, f"\n{lines.rstrip()}"))
 
     def _add_after(self, node: Any, added: Properties, indent: int) -> None:
         """Insert keys in the lines after a value."""

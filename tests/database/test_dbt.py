@@ -629,7 +629,7 @@ ENTRY = {"name": "scored", "description": "A gradient boosted model: x", "column
 )  # fmt: skip
 def test_an_entry_is_added_to_the_lines_that_are_there(text, expected):
     yaml = pytest.importorskip("yaml")
-    found = merged(Path("x.yml"), text, [ENTRY])
+    found = merged(Path("x.yml"), text, {"models": [ENTRY]})
     entry = yaml.safe_load(found)["models"]
     assert next(each for each in entry if each["name"] == "scored")["columns"][0]["quote"] is True
     if "{new}" not in expected:
@@ -637,14 +637,89 @@ def test_an_entry_is_added_to_the_lines_that_are_there(text, expected):
     else:
         before, _, after = expected.partition("{new}")
         assert found.startswith(before) and found.endswith(after) and found.count("scored") == 1
-    assert merged(Path("x.yml"), found, [ENTRY]) == found
+    assert merged(Path("x.yml"), found, {"models": [ENTRY]}) == found
 
 
 @cases("text", ["{models: []}", "models: [{name: scored}]", "models:\n- scored", "models: a", "- a", "a: [",
                 "a: 1\n---\nb: 1", "models:\n- name: scored\n  columns: {p: 1}", "a: &b 1\nmodels: [*b]"])  # fmt: skip
 def test_a_description_that_is_not_in_lines_is_not_merged(text):
     with pytest.raises(fb.ParameterError, match=r"^x.yml (has|can't be read)"):
-        merged(Path("x.yml"), text, [ENTRY])
+        merged(Path("x.yml"), text, {"models": [ENTRY]})
+
+
+USED = {"name": "delivery", "type": "application", "owner": {"name": "it's {{ shop }}", "email": "a@b.org"},
+        "label": 'Dates: "told" {% raw %}', "description": "{{ 1 + 1 }} dates", "url": "https://b.org/#{{ x }}",
+        "maturity": "high"}  # fmt: skip
+OF_OTHERS = """exposures:
+- name: dashboard
+  type: dashboard
+  owner: {email: me@example.org}
+- name: delivery   # ours too
+  type: ml
+  owner: OWNER
+  depends_on: DEPENDS
+  tags: [told]
+  description: as I say
+"""
+
+
+@cases(
+    ["owner", "depends", "expected_owner", "expected"],
+    [
+        ("{email: a@b.org}", "[ref('a')]", {"email": "a@b.org", "name": "shop"}, ["ref('a')", "ref('scored')"]),
+        ("\n    email: old@b.org  # his\n    slack: x", "\n    - ref( \"scored\" )  # c\n    - ref('b')",
+         {"email": "a@b.org", "slack": "x", "name": "shop"}, ['ref( "scored" )', "ref('b')"]),
+        ("{name: shop, email: a@b.org, slack: x}", "[]", {"name": "shop", "email": "a@b.org", "slack": "x"},
+         ["ref('scored')"]),
+        ("\n    name: shop\n    email: a@b.org", "\n  - ref('b')", {"name": "shop", "email": "a@b.org"},
+         ["ref('b')", "ref('scored')"]),
+    ],
+)  # fmt: skip
+def test_an_exposure_is_merged_with_the_one_that_is_there(owner, depends, expected_owner, expected, tmp_path):
+    yaml = pytest.importorskip("yaml")
+    text = OF_OTHERS.replace("OWNER", owner).replace("DEPENDS", depends)
+    shop(tmp_path / owner, **{"transform/scored.yml": text})
+    exposure = {**USED, "owner": {"name": "shop", "email": "a@b.org"}, "label": "Dates", "url": "https://b.org"}
+    for _ in range(2):
+        small()[0].database().to_dbt(tmp_path / owner, "scored", "orders", exposure=exposure)
+        found = (tmp_path / owner / "transform" / "scored.yml").read_text()
+        read = {each["name"]: each for each in yaml.safe_load(found)["exposures"]}
+        assert read["dashboard"] == {"name": "dashboard", "type": "dashboard", "owner": {"email": "me@example.org"}}
+        assert read["delivery"] == {
+            "name": "delivery", "type": "application", "owner": expected_owner, "depends_on": expected,
+            "tags": ["told"], "description": "as I say", "label": "Dates", "url": "https://b.org", "maturity": "high",
+        }  # fmt: skip
+        assert all(comment in found for comment in re.findall("#.*", text))
+    small()[0].database().to_dbt(tmp_path / owner, "scored", "orders")
+    assert (tmp_path / owner / "transform" / "scored.yml").read_text() == found
+
+
+@cases(
+    ["change", "sentence"],
+    [
+        ({"name": "a b"}, "the name of an exposure must be of letters, digits and underscores, not 'a b'"),
+        ({"type": "report"}, "the type of an exposure must be one of 'dashboard', 'notebook', .* not 'report'"),
+        ({"maturity": "old"}, "the maturity of an exposure must be one of 'high', 'medium', 'low', not 'old'"),
+        ({"owner": "me"}, "the owner of an exposure must have a name, an email or both, as texts, not 'me'"),
+        ({"owner": {}}, "the owner of an exposure must have"),
+        ({"owner": {"slack": "x"}}, "the owner of an exposure must have"),
+        ({"url": 5}, "the url of an exposure must be text, not 5"),
+        ({"depends_on": []}, "exposure has 'depends_on'; it may have 'name', 'type', 'owner', "),
+        (None, "exposure must be a dict with 'name', 'type' and 'owner', such as"),
+    ],
+)
+def test_an_exposure_has_what_dbt_takes(change, sentence, tmp_path):
+    exposure = "dashboard" if change is None else {**USED, **change}
+    with pytest.raises(fb.ParameterError, match=sentence):
+        small()[0].database().to_dbt(tmp_path, "scored", "orders", exposure=exposure)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_exposure_of_another_description_is_not_ours(tmp_path):
+    shop(tmp_path, **{"extra/all.yml": "exposures:\n- name: delivery\n"})
+    with pytest.raises(fb.ParameterError, match=r"'extra/all.yml' has an exposure 'delivery' already; choose another"):
+        small()[0].database().to_dbt(tmp_path, "scored", "orders", exposure=USED)
+    assert len(every_file(tmp_path)) == 2
 
 
 # --- dbt --------------------------------------------------------------------------------------------------------------
@@ -688,7 +763,7 @@ def test_dbt_builds_and_tests_the_project_and_generates_its_docs(database, tmp_p
     write(shop, PROJECT)
     of["labels"].to_dbt(shop, "labels", "raw.orders", output="probability", materialized="table", **how)
     of["labels"].to_dbt(shop, "classes", "stg_orders", output="class", **how)
-    of["days"].to_dbt(shop, "days", "stg_orders", keep=["id"])
+    of["days"].to_dbt(shop, "days", "stg_orders", keep=["id"], exposure=USED)
     small_steps = models["days"].database(database, limits={"text": 20_000})
     stamped = {"keep": ["id"], "contract": {"id": "BIGINT", "scored_at": "TIMESTAMP WITH TIME ZONE"}, "stamp": True}
     how_often = {"materialized": "incremental", "unique_key": "id"}
@@ -714,6 +789,7 @@ def test_dbt_builds_and_tests_the_project_and_generates_its_docs(database, tmp_p
     build, *others = run_dbt(shop, *commands, **environment)
     assert [done["error"] for done in (build, *others)] == [None] * len(commands)
     nodes = build["nodes"]
+    assert nodes.pop("exposure.shop.delivery") == ["no-op", "NO-OP"]
     failed = {node: message for node, (status, message) in nodes.items() if status not in ("success", "pass")}
     assert {node: message[:5] for node, message in failed.items()} == {
         "test.shop.of_dear_orders_drift": "Got 1", "test.shop.of_none_drift": "Got 2",
@@ -740,7 +816,10 @@ def test_dbt_builds_and_tests_the_project_and_generates_its_docs(database, tmp_p
     assert len({moment for *_, moment in in_steps}) == 1
     assert found("by_kind").tolist() == models["by_kind"].predict(star).to_list()
 
-    nodes = json.loads((shop / "target" / "manifest.json").read_text())["nodes"]
+    manifest = json.loads((shop / "target" / "manifest.json").read_text())
+    nodes, used = manifest["nodes"], manifest["exposures"]["exposure.shop.delivery"]
+    assert {key: used[key] for key in USED} == USED
+    assert used["depends_on"]["nodes"] == ["model.shop.days"]
     scores = nodes["model.shop.labels"]
     assert scores["config"]["contract"]["enforced"] is True
     assert scores["meta"]["frameboost"]["sha256"] == models["labels"].sha256
