@@ -110,7 +110,11 @@ def _catalog(table: str, dialect: Dialect) -> str:
     selected = ", ".join(f"{value} AS {dialect.quote(column)}" for column, value in columns.items())
     fold = "LOWER({x})" if dialect.names.any_case else "{x}"
     conditions = [(catalog.table, dialect.string(name))]
-    conditions += [(catalog.of_schema, schema)] if catalog.of_schema else []
+    if catalog.of_both is not None and len(path) > 1:
+        conditions += zip(catalog.of_both, map(dialect.string, path[-2:]), strict=True)
+    elif catalog.of_schema:
+        conditions.append((catalog.of_schema, schema))
     equal = " AND ".join(f"{fold.format(x=a)} = {fold.format(x=b)}" for a, b in conditions)
-    source = catalog.source.format(above=above, table=dialect.string(name), schema=schema)
+    names = {"table": dialect.string(name), "schema": schema, "path": dialect.string(dialect.quote_path(table))}
+    source = catalog.source.format(above=above, **names)
     return f"SELECT {selected}\nFROM {source}" + (f"\nWHERE {equal}" if catalog.table else "")

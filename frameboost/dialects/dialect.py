@@ -355,14 +355,17 @@ class Catalog:
     Attributes
     ----------
     source
-        What follows FROM; ``{table}`` and ``{schema}`` are the names as strings, and ``{above}`` the parts of a table's
-        name above its schema, each with a dot behind it, or with the schema where ``of_schema`` is empty.
+        What follows FROM; ``{table}`` and ``{schema}`` are the names as strings, ``{path}`` is the whole name as a
+        query has it, as a string, and ``{above}`` the parts of a table's name above its schema, each with a dot behind
+        it, or with the schema where ``of_schema`` is empty.
     table, of_schema
         The columns of the names of the table and of its schema; empty where the source is of one.
     schema
         The current schema, of a table without one; None where it has no name.
     name, type, collation
         The columns of a column's name and type, and of its collation, which is NULL where it is not known.
+    of_both
+        The columns of the names of the database and of the schema in it, where the source is of all databases.
     """
 
     source: str = "{above}information_schema.columns"
@@ -372,6 +375,7 @@ class Catalog:
     name: str = "column_name"
     type: str = "data_type"
     collation: str = "NULL"
+    of_both: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frameboost.dialects.dialect import (
+    Catalog,
     ColumnTypes,
     Dialect,
     Expressions,
@@ -78,6 +79,13 @@ DUCKDB = _DuckDB(
         lambda_="list_transform({x}, lambda m: {value})[1]",
     ),
     statements=Statements(
+        # information_schema has the tables of all databases, and those of the schema main of another one are named by
+        # the database. https://duckdb.org/docs/stable/sql/meta/duckdb_table_functions
+        catalog=Catalog(
+            "duckdb_columns()", of_both=("database_name", "schema_name"),
+            of_schema="CASE WHEN database_name IN (current_database(), 'temp') THEN schema_name "
+            "WHEN schema_name = 'main' THEN database_name END",
+        ),
         # https://duckdb.org/docs/stable/sql/expressions/star
         except_columns="* EXCLUDE ({v})",
         # https://duckdb.org/docs/stable/sql/expressions/star

@@ -67,9 +67,15 @@ POSTGRES = Dialect(
         quantiles="UNNEST(PERCENTILE_DISC(ARRAY[{v}]) WITHIN GROUP (ORDER BY {x} ASC))",
     ),
     statements=Statements(
-        # The name of a user's type is elsewhere. https://www.postgresql.org/docs/current/infoschema-columns.html
+        # information_schema has no materialized views, and a name may be that of a temporary table, or of any schema on
+        # the search path. https://www.postgresql.org/docs/current/functions-info.html
         catalog=Catalog(
-            type="CASE data_type WHEN 'USER-DEFINED' THEN udt_name ELSE data_type END", collation="collation_name",
+            "pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid "
+            "LEFT JOIN pg_catalog.pg_collation AS c ON c.oid = a.attcollation\nWHERE a.attrelid = to_regclass({path}) "
+            "AND a.attnum > 0 AND NOT a.attisdropped AND has_column_privilege(a.attrelid, a.attnum, 'SELECT')",
+            table="", of_schema="", name="a.attname", collation="NULLIF(c.collname, 'default')",
+            type="CASE WHEN t.typtype = 'e' THEN 'enum ' || t.typname WHEN t.typcategory = 'A' THEN 'ARRAY' "
+            "ELSE format_type(COALESCE(NULLIF(t.typbasetype, 0), t.oid), NULL) END",
         ),
         keeps_order=True,
         # A CTE is folded into the query since 12 unless MATERIALIZED. https://www.postgresql.org/docs/current/queries-with.html
@@ -133,6 +139,8 @@ REDSHIFT = POSTGRES.child(
         "now": "GETDATE()",
     },
     statements={
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_CURRENT_SCHEMA.html
+        "catalog": Catalog(collation="collation_name"),
         # No keyword against folding a CTE is documented. https://docs.aws.amazon.com/redshift/latest/dg/r_WITH_clause.html
         "fenced_stage": PLAIN_STAGE,
         # No indexes. https://docs.aws.amazon.com/redshift/latest/dg/c_unsupported-postgresql-features.html

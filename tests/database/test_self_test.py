@@ -17,7 +17,7 @@ from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
 from tests.support.random_models import NAMES, TYPES, random_case, random_model
 from tests.support.stars import random_star
-from tests.support.warehouses import ALL, ALL_BUT_SPARK, nameable, open_warehouse
+from tests.support.warehouses import ALL, ALL_BUT_SPARK, databases, nameable, open_warehouse
 
 N = 600
 
@@ -261,6 +261,50 @@ def test_columns_of_every_type_are_no_problem_and_those_of_another_kind_are(name
     assert wrong == {*problems} - (kept_as_text - strings)
     # A table that is not there has no columns.
     assert len(database.rows(model.database(name).check_columns_query("no such table"))) == len(names)
+
+
+def problems(model, dialect, rows, table):
+    return [row[-1] for row in rows(model.database(dialect).check_columns_query(table))]
+
+
+@pytest.mark.parametrize("name", databases("postgres"))
+def test_the_table_is_the_one_that_postgres_reads_by_the_name(name):
+    database, columns = open_warehouse(name), "(x TEXT, y BIGINT)"
+    model = random_model(
+        [FeatureType("string"), FeatureType("int64")], ["x", "y"], random.Random(1), n_trees=1, depth=1
+    )
+    statements = [
+        "BEGIN", "CREATE SCHEMA app", "SET LOCAL search_path = app, public",
+        f"CREATE TABLE public.far {columns}", f"CREATE TABLE near {columns}",
+        "CREATE TABLE public.near (x BIGINT, y TEXT)", f"CREATE TEMP TABLE now {columns}",
+        "CREATE MATERIALIZED VIEW made AS SELECT * FROM far",
+        "CREATE DOMAIN code AS TEXT", "CREATE TABLE coded (x code, y BIGINT)",
+    ]  # fmt: skip
+    try:
+        for statement in statements:
+            database.run(statement)
+        for table in ("far", "near", "app.near", "now", "made", "coded"):
+            assert problems(model, name, database.rows, table) == [None, None], table
+        assert problems(model, name, database.rows, "public.near") == ["another kind of type"] * 2
+    finally:
+        database.run("ROLLBACK")
+
+
+def test_the_table_is_the_one_that_duckdb_reads_by_the_name():
+    model = random_model(
+        [FeatureType("string"), FeatureType("int64")], ["x", "y"], random.Random(1), n_trees=1, depth=1
+    )
+    con = duckdb.connect()
+    con.execute("ATTACH ':memory:' AS far; CREATE TABLE near (x VARCHAR, y BIGINT)")
+    con.execute("CREATE TABLE far.near (x BIGINT, y VARCHAR); CREATE TABLE far.made AS FROM near")
+    con.execute("CREATE SCHEMA far.app; CREATE TABLE far.app.near AS FROM near; CREATE TEMP TABLE now AS FROM near")
+
+    def rows(query):
+        return con.execute(query).fetchall()
+
+    for table in ("near", "memory.main.near", "far.made", "far.main.made", "far.app.near", "now"):
+        assert problems(model, "duckdb", rows, table) == [None, None], table
+    assert problems(model, "duckdb", rows, "far.near") == ["another kind of type"] * 2
 
 
 def test_types_that_sqlite_knows_by_name_only_hold_texts_and_numbers():
