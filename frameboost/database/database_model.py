@@ -396,7 +396,7 @@ class DatabaseModel:
         RETURNS FLOAT64
         AS (
         (4.0
-         + CASE WHEN `x` < 3 THEN -4.0 ELSE 4.0 END)
+         + IF(`x` < 3, -4.0, 4.0))
         )
         """
         known, dialect = self.dialect.statements, self.dialect

@@ -58,6 +58,8 @@ BIGQUERY = Dialect(
         exp=guarded_exp("709.0", "-708.0"),
         # BOOL is cast to INT64 and STRING only. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/conversion_rules
         number=None,
+        # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/conditional_expressions#if
+        branch="IF({c}, {t}, {e})",
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
         array="[{v}]", lookup="[{v}][OFFSET({i})]",
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/datetime_functions

@@ -59,6 +59,8 @@ MYSQL = Dialect(
         casts={"int64": "SIGNED", "codes": "SIGNED", "string": "CHAR"},
     ),
     expressions=Expressions(
+        # https://dev.mysql.com/doc/refman/8.0/en/flow-control-functions.html#function_if
+        branch="IF({c}, {t}, {e})",
         # BOOLEAN is a number. https://dev.mysql.com/doc/refman/8.0/en/numeric-type-syntax.html
         is_true="{x} = 1", is_false="{x} = 0",
         # Collations ignore case, accents or blanks; binary strings compare by bytes. https://dev.mysql.com/doc/refman/8.0/en/case-sensitivity.html

@@ -56,6 +56,8 @@ SNOWFLAKE = Dialect(
         longest_list=16_384,
         # Overflow is not documented, so it is avoided. https://docs.snowflake.com/en/sql-reference/functions/exp
         exp=guarded_exp("709", "-708"),
+        # https://docs.snowflake.com/en/sql-reference/functions/iff
+        branch="IFF({c}, {t}, {e})",
         # https://docs.snowflake.com/en/sql-reference/functions/array_construct
         array="ARRAY_CONSTRUCT({v})", lookup="ARRAY_CONSTRUCT({v})[{i}]::FLOAT",
     ),

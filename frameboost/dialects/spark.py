@@ -55,6 +55,8 @@ SPARK = Dialect(
         longest_sum=60,
         # What has a lambda is left to the interpreter (measured, 4). https://spark.apache.org/docs/latest/api/sql/index.html
         uncompiled="aggregate(array({x}), 0D, (zero, value) -> zero)",
+        # https://spark.apache.org/docs/latest/api/sql/#if
+        branch="IF({c}, {t}, {e})",
         # https://spark.apache.org/docs/latest/api/sql/index.html
         array="array({v})", lookup="array({v})[{i}]",
         # https://spark.apache.org/docs/latest/sql-ref-literals.html

@@ -45,6 +45,8 @@ TRINO = Dialect(
     expressions=Expressions(
         # https://trino.io/docs/current/functions/math.html
         is_number="NOT is_nan({x})",
+        # https://trino.io/docs/current/functions/conditional.html#if
+        branch="IF({c}, {t}, {e})",
         # https://trino.io/docs/current/functions/array.html
         array="ARRAY[{v}]", lookup="ARRAY[{v}][1 + {i}]",
         # In versions before 446, and in Presto. https://github.com/trinodb/trino/issues/16033

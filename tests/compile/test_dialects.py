@@ -348,7 +348,7 @@ def test_a_child_dialect_inherits_what_it_does_not_override(monkeypatch):
     model = made([Feature("x", FeatureType("int64"))], [grown((0, 3, "right", -0.5, 0.5))], (1.5,))
     assert model.database("starburst").create_view_sql("v", "t", keep=["x"]) == (
         'CREATE OR REPLACE VIEW "v" AS SELECT "x", (DOUBLE \'1.5\'\n'
-        ' + CASE WHEN "x" < 3 THEN DOUBLE \'-0.5\' ELSE DOUBLE \'0.5\' END) AS "prediction"\nFROM "t"'
+        ' + IF("x" < 3, DOUBLE \'-0.5\', DOUBLE \'0.5\')) AS "prediction"\nFROM "t"'
     )
 
 

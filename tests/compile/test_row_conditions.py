@@ -111,7 +111,7 @@ def test_levels_that_are_decided_leave_symmetric_trees_symmetric():
     features = [Feature(f"x{i}", FeatureType("int64")) for i in range(4)]
     model = made(features, [grown((0, 5, "right", below, below))])
     query = model.query("t", "postgres", keep=["id"], where={"x0": (5, None)})
-    assert "(ARRAY[0.5::float8, 0.25::float8, -0.5::float8, -0.25::float8, 1.5::float8" in query
+    assert "(ARRAY[0.5::float8,0.25::float8,-0.5::float8,-0.25::float8,1.5::float8" in query
     assert '"x0" <' not in query
     assert model.query("t", "postgres", keep=["id"], where={"x0": (5, None), "x3": 3}).count("WHEN") == 3
 

@@ -163,7 +163,7 @@ class TreeWriter:
         """
         values = [self.literal(tree.value[leaf], tree.output) for leaf in tree.leaves_in_order()]
         if self.dialect.expressions.lookup is not None:
-            return self.dialect.expressions.lookup.format(v=", ".join(values), i=index)
+            return self.dialect.expressions.lookup.format(v=",".join(values), i=index)
         cases = [f"WHEN {k} THEN {value}" for k, value in enumerate(values[:-1])]
         return f"CASE {index} {' '.join(cases)} ELSE {values[-1]} END" if cases else values[0]
 

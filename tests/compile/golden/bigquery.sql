@@ -1,31 +1,31 @@
 -- margin, one expression
 ((((0.5
- + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END)
- + (CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 0.5 ELSE CASE WHEN `x` IS NOT NULL AND NOT IS_NAN(`x`) THEN 1.0 ELSE -1.0 END END
- + CASE WHEN `x` < 1e-300 THEN 0.125 ELSE CASE WHEN `x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`) THEN 0.75 ELSE 0.25 END END))
- + ((CASE WHEN `f` < 0.10000000149011612 THEN 0.5 ELSE -0.5 END
- + CASE WHEN `n` < -7 THEN 0.5 ELSE CASE WHEN `n` IS NOT NULL THEN -0.5 ELSE 0.25 END END)
- + (CASE WHEN `big` < BIGNUMERIC '18446744073709551615' THEN 0.5 ELSE -0.5 END
- + CASE WHEN `price` >= BIGNUMERIC '-1.005' THEN -0.5 ELSE 0.5 END)))
- + (((CASE WHEN `ok` THEN -0.5 ELSE 0.5 END
- + CASE WHEN NOT `ok` THEN 0.5 ELSE -0.5 END)
- + (CASE WHEN `ok` IS NOT NULL THEN -0.5 ELSE 0.5 END
- + CASE WHEN `day` < DATE '2024-02-29' THEN 0.5 ELSE -0.5 END))
- + ((CASE WHEN `at` >= DATETIME '2024-02-29 00:00:01.5' THEN -0.5 ELSE 0.5 END
- + CASE WHEN `seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00' THEN 0.5 ELSE -0.5 END)
- + (CASE WHEN COLLATE(`it's x&y`, '') IN ('', 'A', 'O\'Hare "ORD"') THEN CASE WHEN `x` < 3.0 THEN 1.5 ELSE 2.0 END ELSE 0.5 END
- + CASE WHEN COLLATE(`it's x&y`, '') = 'A' THEN 0.5 ELSE -0.5 END))));
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))
+ + (IF(`x` < CAST('inf' AS FLOAT64), 0.5, IF(`x` IS NOT NULL AND NOT IS_NAN(`x`), 1.0, -1.0))
+ + IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25))))
+ + ((IF(`f` < 0.10000000149011612, 0.5, -0.5)
+ + IF(`n` < -7, 0.5, IF(`n` IS NOT NULL, -0.5, 0.25)))
+ + (IF(`big` < BIGNUMERIC '18446744073709551615', 0.5, -0.5)
+ + IF(`price` >= BIGNUMERIC '-1.005', -0.5, 0.5))))
+ + (((IF(`ok`, -0.5, 0.5)
+ + IF(NOT `ok`, 0.5, -0.5))
+ + (IF(`ok` IS NOT NULL, -0.5, 0.5)
+ + IF(`day` < DATE '2024-02-29', 0.5, -0.5)))
+ + ((IF(`at` >= DATETIME '2024-02-29 00:00:01.5', -0.5, 0.5)
+ + IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5, -0.5))
+ + (IF(COLLATE(`it's x&y`, '') IN ('', 'A', 'O\'Hare "ORD"'), IF(`x` < 3.0, 1.5, 2.0), 0.5)
+ + IF(COLLATE(`it's x&y`, '') = 'A', 0.5, -0.5)))));
 
 -- query, of all columns
 SELECT *, (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
- + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END)), 709.0), -708.0)))) AS `prediction`
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), 709.0), -708.0)))) AS `prediction`
 FROM `shop`.`orders`
 WHERE 1 = 1;
 
 -- query, of classes
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, (CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END
- + CASE WHEN `f` < 0.10000000149011612 THEN 0.5 ELSE -0.5 END) AS `v_1`, CASE WHEN `x` < 1e-300 THEN 0.125 ELSE CASE WHEN `x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`) THEN 0.75 ELSE 0.25 END END AS `v_2`
+SELECT `id`, `x`, `f`, (IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25)
+ + IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_1`, IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -39,8 +39,8 @@ FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, (CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END
- + CASE WHEN `f` < 0.10000000149011612 THEN 0.5 ELSE -0.5 END) AS `v_1`, CASE WHEN `x` < 1e-300 THEN 0.125 ELSE CASE WHEN `x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`) THEN 0.75 ELSE 0.25 END END AS `v_2`
+SELECT `id`, `x`, `f`, (IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25)
+ + IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_1`, IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -66,9 +66,9 @@ FROM stage_5;
 
 -- leaves
 SELECT `id`, CAST((0.0
- + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 2.0 ELSE 1.0 END) AS INT64) AS `leaf_0`, CAST((0.0
- + CASE WHEN `x` < 1e-300 THEN 1.0 ELSE CASE WHEN `x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`) THEN 4.0 ELSE 3.0 END END) AS INT64) AS `leaf_1`, CAST((0.0
- + CASE WHEN `f` < 0.10000000149011612 THEN 1.0 ELSE 2.0 END) AS INT64) AS `leaf_2`
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 2.0, 1.0)) AS INT64) AS `leaf_0`, CAST((0.0
+ + IF(`x` < 1e-300, 1.0, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 4.0, 3.0))) AS INT64) AS `leaf_1`, CAST((0.0
+ + IF(`f` < 0.10000000149011612, 1.0, 2.0)) AS INT64) AS `leaf_2`
 FROM `orders`;
 
 -- query that nobody reads
@@ -77,22 +77,22 @@ SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's x&y
 FROM `orders`
 )
 SELECT `id`, (((((4
- + CASE WHEN `v_1` >= 0.1 AND NOT IS_NAN(`v_1`) THEN 3 ELSE -2 END)
- + (CASE WHEN `v_1` < CAST('inf' AS FLOAT64) THEN 4 ELSE CASE WHEN `v_1` IS NOT NULL AND NOT IS_NAN(`v_1`) THEN 8 ELSE -8 END END
- + CASE WHEN `v_1` < 1e-300 THEN 1 ELSE CASE WHEN `v_1` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`v_1`) THEN 6 ELSE 2 END END))
- + ((CASE WHEN `v_2` < 0.10000000149011612 THEN 4 ELSE -4 END
- + CASE WHEN `v_3` < -7 THEN 4 ELSE CASE WHEN `v_3` IS NOT NULL THEN -4 ELSE 2 END END)
- + (CASE WHEN `v_4` < BIGNUMERIC '18446744073709551615' THEN 4 ELSE -4 END
- + CASE WHEN `v_5` >= BIGNUMERIC '-1.005' THEN -4 ELSE 4 END)))
- + (((CASE WHEN `v_6` THEN -4 ELSE 4 END
- + CASE WHEN NOT `v_6` THEN 4 ELSE -4 END)
- + (CASE WHEN `v_6` IS NOT NULL THEN -4 ELSE 4 END
- + CASE WHEN `v_7` < DATE '2024-02-29' THEN 4 ELSE -4 END))
- + ((CASE WHEN `v_8` >= DATETIME '2024-02-29 00:00:01.5' THEN -4 ELSE 4 END
- + CASE WHEN `v_9` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00' THEN 4 ELSE -4 END)
- + (CASE WHEN `v_10` IN (0, 1, 2) THEN CASE WHEN `v_1` < 3.0 THEN 12 ELSE 16 END ELSE 4 END
- + (CASE WHEN `v_10` = 1 THEN 4 ELSE -4 END
- + [2, -4, 6, 2, 2, -4, 6, 2][OFFSET(CASE WHEN `v_1` < 3.0 THEN 0 ELSE 4 END + CASE WHEN `v_3` >= 5 THEN 2 ELSE 0 END + CASE WHEN `v_10` IN (1, 3) THEN 0 ELSE 1 END)])))))
+ + IF(`v_1` >= 0.1 AND NOT IS_NAN(`v_1`), 3, -2))
+ + (IF(`v_1` < CAST('inf' AS FLOAT64), 4, IF(`v_1` IS NOT NULL AND NOT IS_NAN(`v_1`), 8, -8))
+ + IF(`v_1` < 1e-300, 1, IF(`v_1` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`v_1`), 6, 2))))
+ + ((IF(`v_2` < 0.10000000149011612, 4, -4)
+ + IF(`v_3` < -7, 4, IF(`v_3` IS NOT NULL, -4, 2)))
+ + (IF(`v_4` < BIGNUMERIC '18446744073709551615', 4, -4)
+ + IF(`v_5` >= BIGNUMERIC '-1.005', -4, 4))))
+ + (((IF(`v_6`, -4, 4)
+ + IF(NOT `v_6`, 4, -4))
+ + (IF(`v_6` IS NOT NULL, -4, 4)
+ + IF(`v_7` < DATE '2024-02-29', 4, -4)))
+ + ((IF(`v_8` >= DATETIME '2024-02-29 00:00:01.5', -4, 4)
+ + IF(`v_9` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 4, -4))
+ + (IF(`v_10` IN (0, 1, 2), IF(`v_1` < 3.0, 12, 16), 4)
+ + (IF(`v_10` = 1, 4, -4)
+ + [2,-4,6,2,2,-4,6,2][OFFSET(IF(`v_1` < 3.0, 0, 4) + IF(`v_3` >= 5, 2, 0) + IF(`v_10` IN (1, 3), 0, 1))])))))
  * 0.125) AS `prediction`
 FROM stage_1;
 
@@ -220,21 +220,21 @@ FROM stage_5;
 -- view
 CREATE VIEW `scored` AS
 SELECT `id`, (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
- + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END)), 709.0), -708.0)))) AS `prediction`
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), 709.0), -708.0)))) AS `prediction`
 FROM `orders`;
 
 -- table
 CREATE TABLE `scored` AS
 SELECT `id`, CAST(CASE WHEN ((1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
- + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END)), 709.0), -708.0)))) > 0.5) THEN 1.0 ELSE 0.0 END AS INT64) AS `prediction`
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), 709.0), -708.0)))) > 0.5) THEN 1.0 ELSE 0.0 END AS INT64) AS `prediction`
 FROM `orders`
 WHERE id > 7;
 
 -- table, in stages
 CREATE TABLE `scored` AS
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, (CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END
- + CASE WHEN `f` < 0.10000000149011612 THEN 0.5 ELSE -0.5 END) AS `v_1`, CASE WHEN `x` < 1e-300 THEN 0.125 ELSE CASE WHEN `x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`) THEN 0.75 ELSE 0.25 END END AS `v_2`
+SELECT `id`, `x`, `f`, (IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25)
+ + IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_1`, IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -261,19 +261,19 @@ FROM stage_5;
 -- update
 UPDATE `orders`
 SET `score` = (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
- + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.375 ELSE -0.25 END)), 709.0), -708.0))))
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), 709.0), -708.0))))
 WHERE 1 = 1;
 
 -- contributions
 SELECT `id`, (0.0
- + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.3125 ELSE -0.3125 END) AS `x`, 0.0 AS `f`, 0.0 AS `n`, -0.9375 AS `bias`
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.3125, -0.3125)) AS `x`, 0.0 AS `f`, 0.0 AS `n`, -0.9375 AS `bias`
 FROM `orders`;
 
 -- reasons
 WITH stage_1 AS (
 SELECT `id`, (0.0
- + CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.3125 ELSE -0.3125 END) AS `v_6`, (0.0
- + CASE WHEN `f` < 0.10000000149011612 THEN 0.5 ELSE -0.5 END) AS `v_7`, ROW_NUMBER() OVER () AS `v_1`
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.3125, -0.3125)) AS `v_6`, (0.0
+ + IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_7`, ROW_NUMBER() OVER () AS `v_1`
 FROM `orders`
 ),
 stage_2 AS (
@@ -313,18 +313,18 @@ GROUP BY `v_1`;
 -- a table of reasons by Shapley values
 CREATE TABLE `reasons` AS
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's x&y`, CASE WHEN `x` < CAST('inf' AS FLOAT64) THEN 0.5 ELSE 0.0 END AS `v_1`, CASE WHEN (NOT (`x` < CAST('inf' AS FLOAT64)) OR `x` IS NULL) AND (`x` IS NOT NULL AND NOT IS_NAN(`x`)) THEN 0.5 ELSE 0.0 END AS `v_2`, CASE WHEN (NOT (`x` < CAST('inf' AS FLOAT64)) OR `x` IS NULL) AND (NOT (`x` IS NOT NULL AND NOT IS_NAN(`x`)) OR `x` IS NULL) THEN 0.5 ELSE 0.0 END AS `v_3`, CASE WHEN `x` < 1e-300 THEN 0.5 ELSE 0.0 END AS `v_4`, CASE WHEN (NOT (`x` < 1e-300) OR `x` IS NULL) AND (NOT (`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`)) OR `x` IS NULL) THEN 0.5 ELSE 0.0 END AS `v_5`, CASE WHEN (NOT (`x` < 1e-300) OR `x` IS NULL) AND (`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`)) THEN 0.5 ELSE 0.0 END AS `v_6`, CASE WHEN `n` < -7 THEN 0.5 ELSE 0.0 END AS `v_7`, CASE WHEN (NOT (`n` < -7) OR `n` IS NULL) AND `n` IS NOT NULL THEN 0.5 ELSE 0.0 END AS `v_8`, CASE WHEN (NOT (`n` < -7) OR `n` IS NULL) AND (NOT (`n` IS NOT NULL) OR `n` IS NULL) THEN 0.5 ELSE 0.0 END AS `v_9`, CASE WHEN `x` < 3.0 THEN 0.5 ELSE 0.0 END AS `v_10`, CASE WHEN COLLATE(`it's x&y`, '') IN ('', 'A', 'O\'Hare "ORD"') AND COLLATE(`it's x&y`, '') IN ('back\\slash', 'end \\\nof line', 'ﬁ ') THEN 0.5 ELSE 0.0 END AS `v_11`, CASE WHEN COLLATE(`it's x&y`, '') IN ('', 'A', 'O\'Hare "ORD"') AND (NOT (COLLATE(`it's x&y`, '') IN ('back\\slash', 'end \\\nof line', 'ﬁ ')) OR `it's x&y` IS NULL) THEN 0.5 ELSE 0.0 END AS `v_12`, CASE WHEN COLLATE(`it's x&y`, '') IN ('', 'A', 'O\'Hare "ORD"') THEN 0.5 ELSE 0.0 END AS `v_13`
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's x&y`, IF(`x` < CAST('inf' AS FLOAT64), 0.5, 0.0) AS `v_1`, IF((NOT (`x` < CAST('inf' AS FLOAT64)) OR `x` IS NULL) AND (`x` IS NOT NULL AND NOT IS_NAN(`x`)), 0.5, 0.0) AS `v_2`, IF((NOT (`x` < CAST('inf' AS FLOAT64)) OR `x` IS NULL) AND (NOT (`x` IS NOT NULL AND NOT IS_NAN(`x`)) OR `x` IS NULL), 0.5, 0.0) AS `v_3`, IF(`x` < 1e-300, 0.5, 0.0) AS `v_4`, IF((NOT (`x` < 1e-300) OR `x` IS NULL) AND (NOT (`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`)) OR `x` IS NULL), 0.5, 0.0) AS `v_5`, IF((NOT (`x` < 1e-300) OR `x` IS NULL) AND (`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`)), 0.5, 0.0) AS `v_6`, IF(`n` < -7, 0.5, 0.0) AS `v_7`, IF((NOT (`n` < -7) OR `n` IS NULL) AND `n` IS NOT NULL, 0.5, 0.0) AS `v_8`, IF((NOT (`n` < -7) OR `n` IS NULL) AND (NOT (`n` IS NOT NULL) OR `n` IS NULL), 0.5, 0.0) AS `v_9`, IF(`x` < 3.0, 0.5, 0.0) AS `v_10`, IF(COLLATE(`it's x&y`, '') IN ('', 'A', 'O\'Hare "ORD"') AND COLLATE(`it's x&y`, '') IN ('back\\slash', 'end \\\nof line', 'ﬁ '), 0.5, 0.0) AS `v_11`, IF(COLLATE(`it's x&y`, '') IN ('', 'A', 'O\'Hare "ORD"') AND (NOT (COLLATE(`it's x&y`, '') IN ('back\\slash', 'end \\\nof line', 'ﬁ ')) OR `it's x&y` IS NULL), 0.5, 0.0) AS `v_12`, IF(COLLATE(`it's x&y`, '') IN ('', 'A', 'O\'Hare "ORD"'), 0.5, 0.0) AS `v_13`
 FROM `orders`
 WHERE id > 7
 ),
 stage_2 AS (
-SELECT `id`, ((((CASE WHEN `x` >= 0.1 AND NOT IS_NAN(`x`) THEN 0.3125 ELSE -0.3125 END
+SELECT `id`, ((((IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.3125, -0.3125)
  + (((-0.166666666666667) + `v_1`) + (((-0.333333333333333) + 2.0 * `v_2`) + (0.333333333333333 + (-2.0) * `v_3`))))
  + ((((-0.0416666666666667) + 0.25 * `v_4`) + (((-0.0833333333333333) + 0.5 * `v_5`) + ((-0.25) + 1.5 * `v_6`)))
- + (((-0.333333333333333) + `v_10`) * ((0.1875 + `v_11`) + (0.5625 + 3.0 * `v_12`)) + (0.375 + `v_13`) * (1.33333333333333 + (-4.0) * `v_10`)))) + 12288.0) - 12288.0) AS `v_19`, ((CASE WHEN `f` < 0.10000000149011612 THEN 0.5 ELSE -0.5 END + 12288.0) - 12288.0) AS `v_20`, (((((-0.166666666666667) + `v_7`) + ((0.166666666666667 - `v_8`) + ((-0.0833333333333333) + 0.5 * `v_9`))) + 12288.0) - 12288.0) AS `v_21`, ((CASE WHEN `big` < BIGNUMERIC '18446744073709551615' THEN 0.5 ELSE -0.5 END + 12288.0) - 12288.0) AS `v_22`, ((CASE WHEN `price` >= BIGNUMERIC '-1.005' THEN -0.5 ELSE 0.5 END + 12288.0) - 12288.0) AS `v_23`, (((CASE WHEN `ok` THEN -0.5 ELSE 0.5 END
- + (CASE WHEN NOT `ok` THEN 0.5 ELSE -0.5 END
- + CASE WHEN `ok` IS NOT NULL THEN -0.5 ELSE 0.5 END)) + 12288.0) - 12288.0) AS `v_24`, ((CASE WHEN `day` < DATE '2024-02-29' THEN 0.5 ELSE -0.5 END + 12288.0) - 12288.0) AS `v_25`, ((CASE WHEN `at` >= DATETIME '2024-02-29 00:00:01.5' THEN -0.5 ELSE 0.5 END + 12288.0) - 12288.0) AS `v_26`, ((CASE WHEN `seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00' THEN 0.5 ELSE -0.5 END + 12288.0) - 12288.0) AS `v_27`, (((((0.375 - `v_13`) + ((0.333333333333333 + `v_10`) * (((-0.1875) + `v_11`) + ((-0.5625) + 3.0 * `v_12`)) + ((-0.375) + `v_13`) * (2.66666666666667 + (-4.0) * `v_10`)))
- + CASE WHEN COLLATE(`it's x&y`, '') = 'A' THEN 0.5 ELSE -0.5 END) + 12288.0) - 12288.0) AS `v_28`, ROW_NUMBER() OVER () AS `v_14`
+ + (((-0.333333333333333) + `v_10`) * ((0.1875 + `v_11`) + (0.5625 + 3.0 * `v_12`)) + (0.375 + `v_13`) * (1.33333333333333 + (-4.0) * `v_10`)))) + 12288.0) - 12288.0) AS `v_19`, ((IF(`f` < 0.10000000149011612, 0.5, -0.5) + 12288.0) - 12288.0) AS `v_20`, (((((-0.166666666666667) + `v_7`) + ((0.166666666666667 - `v_8`) + ((-0.0833333333333333) + 0.5 * `v_9`))) + 12288.0) - 12288.0) AS `v_21`, ((IF(`big` < BIGNUMERIC '18446744073709551615', 0.5, -0.5) + 12288.0) - 12288.0) AS `v_22`, ((IF(`price` >= BIGNUMERIC '-1.005', -0.5, 0.5) + 12288.0) - 12288.0) AS `v_23`, (((IF(`ok`, -0.5, 0.5)
+ + (IF(NOT `ok`, 0.5, -0.5)
+ + IF(`ok` IS NOT NULL, -0.5, 0.5))) + 12288.0) - 12288.0) AS `v_24`, ((IF(`day` < DATE '2024-02-29', 0.5, -0.5) + 12288.0) - 12288.0) AS `v_25`, ((IF(`at` >= DATETIME '2024-02-29 00:00:01.5', -0.5, 0.5) + 12288.0) - 12288.0) AS `v_26`, ((IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5, -0.5) + 12288.0) - 12288.0) AS `v_27`, (((((0.375 - `v_13`) + ((0.333333333333333 + `v_10`) * (((-0.1875) + `v_11`) + ((-0.5625) + 3.0 * `v_12`)) + ((-0.375) + `v_13`) * (2.66666666666667 + (-4.0) * `v_10`)))
+ + IF(COLLATE(`it's x&y`, '') = 'A', 0.5, -0.5)) + 12288.0) - 12288.0) AS `v_28`, ROW_NUMBER() OVER () AS `v_14`
 FROM stage_1
 ),
 stage_3 AS (

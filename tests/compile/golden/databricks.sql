@@ -1,31 +1,31 @@
 -- margin, one expression
 (0.5D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END
- + CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE CASE WHEN `x` IS NOT NULL AND NOT isnan(`x`) THEN 1.0D ELSE -1.0D END END
- + CASE WHEN `x` < 1e-300D THEN 0.125D ELSE CASE WHEN `x` >= DOUBLE('-Infinity') AND NOT isnan(`x`) THEN 0.75D ELSE 0.25D END END
- + CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END
- + CASE WHEN `n` < -7 THEN 0.5D ELSE CASE WHEN `n` IS NOT NULL THEN -0.5D ELSE 0.25D END END
- + CASE WHEN `big` < CAST('18446744073709551615' AS DECIMAL(38, 0)) THEN 0.5D ELSE -0.5D END
- + CASE WHEN `price` >= CAST('-1.005' AS DECIMAL(12, 3)) THEN -0.5D ELSE 0.5D END
- + CASE WHEN `ok` THEN -0.5D ELSE 0.5D END
- + CASE WHEN NOT `ok` THEN 0.5D ELSE -0.5D END
- + CASE WHEN `ok` IS NOT NULL THEN -0.5D ELSE 0.5D END
- + CASE WHEN `day` < DATE '2024-02-29' THEN 0.5D ELSE -0.5D END
- + CASE WHEN `at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5' THEN -0.5D ELSE 0.5D END
- + CASE WHEN `seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00' THEN 0.5D ELSE -0.5D END
- + CASE WHEN BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) THEN CASE WHEN `x` < 3.0D THEN 1.5D ELSE 2.0D END ELSE 0.5D END
- + CASE WHEN BINARY(`it's "x\y] ``z`) = BINARY('A') THEN 0.5D ELSE -0.5D END);
+ + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)
+ + IF(`x` < DOUBLE('Infinity'), 0.5D, IF(`x` IS NOT NULL AND NOT isnan(`x`), 1.0D, -1.0D))
+ + IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D))
+ + IF(`f` < 0.10000000149011612D, 0.5D, -0.5D)
+ + IF(`n` < -7, 0.5D, IF(`n` IS NOT NULL, -0.5D, 0.25D))
+ + IF(`big` < CAST('18446744073709551615' AS DECIMAL(38, 0)), 0.5D, -0.5D)
+ + IF(`price` >= CAST('-1.005' AS DECIMAL(12, 3)), -0.5D, 0.5D)
+ + IF(`ok`, -0.5D, 0.5D)
+ + IF(NOT `ok`, 0.5D, -0.5D)
+ + IF(`ok` IS NOT NULL, -0.5D, 0.5D)
+ + IF(`day` < DATE '2024-02-29', 0.5D, -0.5D)
+ + IF(`at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5', -0.5D, 0.5D)
+ + IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5D, -0.5D)
+ + IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')), IF(`x` < 3.0D, 1.5D, 2.0D), 0.5D)
+ + IF(BINARY(`it's "x\y] ``z`) = BINARY('A'), 0.5D, -0.5D));
 
 -- query, of all columns
 SELECT *, (1.0D / (1.0D + EXP((-(-1.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END))))) AS `prediction`
+ + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)))))) AS `prediction`
 FROM `shop`.`orders`
 WHERE 1 = 1;
 
 -- query, of classes
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END
- + CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END AS `v_1`, CASE WHEN `x` < 1e-300D THEN 0.125D ELSE CASE WHEN `x` >= DOUBLE('-Infinity') AND NOT isnan(`x`) THEN 0.75D ELSE 0.25D END END AS `v_2`
+SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)
+ + IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -39,8 +39,8 @@ FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END
- + CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END AS `v_1`, CASE WHEN `x` < 1e-300D THEN 0.125D ELSE CASE WHEN `x` >= DOUBLE('-Infinity') AND NOT isnan(`x`) THEN 0.75D ELSE 0.25D END END AS `v_2`
+SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)
+ + IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -66,9 +66,9 @@ FROM stage_5;
 
 -- leaves
 SELECT `id`, CAST((0.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 2.0D ELSE 1.0D END) AS BIGINT) AS `leaf_0`, CAST((0.0D
- + CASE WHEN `x` < 1e-300D THEN 1.0D ELSE CASE WHEN `x` >= DOUBLE('-Infinity') AND NOT isnan(`x`) THEN 4.0D ELSE 3.0D END END) AS BIGINT) AS `leaf_1`, CAST((0.0D
- + CASE WHEN `f` < 0.10000000149011612D THEN 1.0D ELSE 2.0D END) AS BIGINT) AS `leaf_2`
+ + IF(`x` >= 0.1D AND NOT isnan(`x`), 2.0D, 1.0D)) AS BIGINT) AS `leaf_0`, CAST((0.0D
+ + IF(`x` < 1e-300D, 1.0D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 4.0D, 3.0D))) AS BIGINT) AS `leaf_1`, CAST((0.0D
+ + IF(`f` < 0.10000000149011612D, 1.0D, 2.0D)) AS BIGINT) AS `leaf_2`
 FROM `orders`;
 
 -- query that nobody reads
@@ -77,22 +77,22 @@ SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\
 FROM `orders`
 )
 SELECT `id`, ((4
- + CASE WHEN `v_1` >= 0.1D AND NOT isnan(`v_1`) THEN 3 ELSE -2 END
- + CASE WHEN `v_1` < DOUBLE('Infinity') THEN 4 ELSE CASE WHEN `v_1` IS NOT NULL AND NOT isnan(`v_1`) THEN 8 ELSE -8 END END
- + CASE WHEN `v_1` < 1e-300D THEN 1 ELSE CASE WHEN `v_1` >= DOUBLE('-Infinity') AND NOT isnan(`v_1`) THEN 6 ELSE 2 END END
- + CASE WHEN `v_2` < 0.10000000149011612D THEN 4 ELSE -4 END
- + CASE WHEN `v_3` < -7 THEN 4 ELSE CASE WHEN `v_3` IS NOT NULL THEN -4 ELSE 2 END END
- + CASE WHEN `v_4` < CAST('18446744073709551615' AS DECIMAL(38, 0)) THEN 4 ELSE -4 END
- + CASE WHEN `v_5` >= CAST('-1.005' AS DECIMAL(12, 3)) THEN -4 ELSE 4 END
- + CASE WHEN `v_6` THEN -4 ELSE 4 END
- + CASE WHEN NOT `v_6` THEN 4 ELSE -4 END
- + CASE WHEN `v_6` IS NOT NULL THEN -4 ELSE 4 END
- + CASE WHEN `v_7` < DATE '2024-02-29' THEN 4 ELSE -4 END
- + CASE WHEN `v_8` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5' THEN -4 ELSE 4 END
- + CASE WHEN `v_9` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00' THEN 4 ELSE -4 END
- + CASE WHEN `v_10` IN (0, 1, 2) THEN CASE WHEN `v_1` < 3.0D THEN 12 ELSE 16 END ELSE 4 END
- + CASE WHEN `v_10` = 1 THEN 4 ELSE -4 END
- + array(2, -4, 6, 2, 2, -4, 6, 2)[CASE WHEN `v_1` < 3.0D THEN 0 ELSE 4 END + CASE WHEN `v_3` >= 5 THEN 2 ELSE 0 END + CASE WHEN `v_10` IN (1, 3) THEN 0 ELSE 1 END])
+ + IF(`v_1` >= 0.1D AND NOT isnan(`v_1`), 3, -2)
+ + IF(`v_1` < DOUBLE('Infinity'), 4, IF(`v_1` IS NOT NULL AND NOT isnan(`v_1`), 8, -8))
+ + IF(`v_1` < 1e-300D, 1, IF(`v_1` >= DOUBLE('-Infinity') AND NOT isnan(`v_1`), 6, 2))
+ + IF(`v_2` < 0.10000000149011612D, 4, -4)
+ + IF(`v_3` < -7, 4, IF(`v_3` IS NOT NULL, -4, 2))
+ + IF(`v_4` < CAST('18446744073709551615' AS DECIMAL(38, 0)), 4, -4)
+ + IF(`v_5` >= CAST('-1.005' AS DECIMAL(12, 3)), -4, 4)
+ + IF(`v_6`, -4, 4)
+ + IF(NOT `v_6`, 4, -4)
+ + IF(`v_6` IS NOT NULL, -4, 4)
+ + IF(`v_7` < DATE '2024-02-29', 4, -4)
+ + IF(`v_8` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5', -4, 4)
+ + IF(`v_9` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 4, -4)
+ + IF(`v_10` IN (0, 1, 2), IF(`v_1` < 3.0D, 12, 16), 4)
+ + IF(`v_10` = 1, 4, -4)
+ + array(2,-4,6,2,2,-4,6,2)[IF(`v_1` < 3.0D, 0, 4) + IF(`v_3` >= 5, 2, 0) + IF(`v_10` IN (1, 3), 0, 1)])
  * 0.125D) AS `prediction`
 FROM stage_1;
 
@@ -220,21 +220,21 @@ FROM stage_5;
 -- view
 CREATE VIEW `scored` AS
 SELECT `id`, (1.0D / (1.0D + EXP((-(-1.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END))))) AS `prediction`
+ + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)))))) AS `prediction`
 FROM `orders`;
 
 -- table
 CREATE TABLE `scored` AS
 SELECT `id`, CAST(CASE WHEN ((1.0D / (1.0D + EXP((-(-1.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END))))) > 0.5D) THEN 1.0D ELSE 0.0D END AS BIGINT) AS `prediction`
+ + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)))))) > 0.5D) THEN 1.0D ELSE 0.0D END AS BIGINT) AS `prediction`
 FROM `orders`
 WHERE id > 7;
 
 -- table, in stages
 CREATE TABLE `scored` AS
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END
- + CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END AS `v_1`, CASE WHEN `x` < 1e-300D THEN 0.125D ELSE CASE WHEN `x` >= DOUBLE('-Infinity') AND NOT isnan(`x`) THEN 0.75D ELSE 0.25D END END AS `v_2`
+SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)
+ + IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -261,18 +261,18 @@ FROM stage_5;
 -- update
 UPDATE `orders`
 SET `score` = (1.0D / (1.0D + EXP((-(-1.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.375D ELSE -0.25D END)))));
+ + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D))))));
 
 -- contributions
 SELECT `id`, (0.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.3125D ELSE -0.3125D END) AS `x`, 0.0D AS `f`, 0.0D AS `n`, -0.9375D AS `bias`
+ + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D)) AS `x`, 0.0D AS `f`, 0.0D AS `n`, -0.9375D AS `bias`
 FROM `orders`;
 
 -- reasons
 WITH stage_1 AS (
 SELECT `id`, (0.0D
- + CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.3125D ELSE -0.3125D END) AS `v_6`, (0.0D
- + CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END) AS `v_7`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_1`
+ + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D)) AS `v_6`, (0.0D
+ + IF(`f` < 0.10000000149011612D, 0.5D, -0.5D)) AS `v_7`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_1`
 FROM `orders`
 ),
 stage_2 AS (
@@ -312,18 +312,18 @@ GROUP BY `v_1`, `id`;
 -- a table of reasons by Shapley values
 CREATE TABLE `reasons` AS
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, CASE WHEN `x` < DOUBLE('Infinity') THEN 0.5D ELSE 0.0D END AS `v_1`, CASE WHEN (NOT (`x` < DOUBLE('Infinity')) OR `x` IS NULL) AND (`x` IS NOT NULL AND NOT isnan(`x`)) THEN 0.5D ELSE 0.0D END AS `v_2`, CASE WHEN (NOT (`x` < DOUBLE('Infinity')) OR `x` IS NULL) AND (NOT (`x` IS NOT NULL AND NOT isnan(`x`)) OR `x` IS NULL) THEN 0.5D ELSE 0.0D END AS `v_3`, CASE WHEN `x` < 1e-300D THEN 0.5D ELSE 0.0D END AS `v_4`, CASE WHEN (NOT (`x` < 1e-300D) OR `x` IS NULL) AND (NOT (`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`)) OR `x` IS NULL) THEN 0.5D ELSE 0.0D END AS `v_5`, CASE WHEN (NOT (`x` < 1e-300D) OR `x` IS NULL) AND (`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`)) THEN 0.5D ELSE 0.0D END AS `v_6`, CASE WHEN `n` < -7 THEN 0.5D ELSE 0.0D END AS `v_7`, CASE WHEN (NOT (`n` < -7) OR `n` IS NULL) AND `n` IS NOT NULL THEN 0.5D ELSE 0.0D END AS `v_8`, CASE WHEN (NOT (`n` < -7) OR `n` IS NULL) AND (NOT (`n` IS NOT NULL) OR `n` IS NULL) THEN 0.5D ELSE 0.0D END AS `v_9`, CASE WHEN `x` < 3.0D THEN 0.5D ELSE 0.0D END AS `v_10`, CASE WHEN BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) AND BINARY(`it's "x\y] ``z`) IN (BINARY('back' || char(92) || 'slash'), BINARY('end ' || char(92) || '' || char(10) || 'of line'), BINARY('ﬁ ')) THEN 0.5D ELSE 0.0D END AS `v_11`, CASE WHEN BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) AND (NOT (BINARY(`it's "x\y] ``z`) IN (BINARY('back' || char(92) || 'slash'), BINARY('end ' || char(92) || '' || char(10) || 'of line'), BINARY('ﬁ '))) OR `it's "x\y] ``z` IS NULL) THEN 0.5D ELSE 0.0D END AS `v_12`, CASE WHEN BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) THEN 0.5D ELSE 0.0D END AS `v_13`
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, IF(`x` < DOUBLE('Infinity'), 0.5D, 0.0D) AS `v_1`, IF((NOT (`x` < DOUBLE('Infinity')) OR `x` IS NULL) AND (`x` IS NOT NULL AND NOT isnan(`x`)), 0.5D, 0.0D) AS `v_2`, IF((NOT (`x` < DOUBLE('Infinity')) OR `x` IS NULL) AND (NOT (`x` IS NOT NULL AND NOT isnan(`x`)) OR `x` IS NULL), 0.5D, 0.0D) AS `v_3`, IF(`x` < 1e-300D, 0.5D, 0.0D) AS `v_4`, IF((NOT (`x` < 1e-300D) OR `x` IS NULL) AND (NOT (`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`)) OR `x` IS NULL), 0.5D, 0.0D) AS `v_5`, IF((NOT (`x` < 1e-300D) OR `x` IS NULL) AND (`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`)), 0.5D, 0.0D) AS `v_6`, IF(`n` < -7, 0.5D, 0.0D) AS `v_7`, IF((NOT (`n` < -7) OR `n` IS NULL) AND `n` IS NOT NULL, 0.5D, 0.0D) AS `v_8`, IF((NOT (`n` < -7) OR `n` IS NULL) AND (NOT (`n` IS NOT NULL) OR `n` IS NULL), 0.5D, 0.0D) AS `v_9`, IF(`x` < 3.0D, 0.5D, 0.0D) AS `v_10`, IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) AND BINARY(`it's "x\y] ``z`) IN (BINARY('back' || char(92) || 'slash'), BINARY('end ' || char(92) || '' || char(10) || 'of line'), BINARY('ﬁ ')), 0.5D, 0.0D) AS `v_11`, IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) AND (NOT (BINARY(`it's "x\y] ``z`) IN (BINARY('back' || char(92) || 'slash'), BINARY('end ' || char(92) || '' || char(10) || 'of line'), BINARY('ﬁ '))) OR `it's "x\y] ``z` IS NULL), 0.5D, 0.0D) AS `v_12`, IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')), 0.5D, 0.0D) AS `v_13`
 FROM `orders`
 WHERE id > 7
 ),
 stage_2 AS (
-SELECT `id`, (((CASE WHEN `x` >= 0.1D AND NOT isnan(`x`) THEN 0.3125D ELSE -0.3125D END
+SELECT `id`, (((IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D)
  + (((-0.166666666666667D) + `v_1`) + (((-0.333333333333333D) + 2.0D * `v_2`) + (0.333333333333333D + (-2.0D) * `v_3`)))
  + (((-0.0416666666666667D) + 0.25D * `v_4`) + (((-0.0833333333333333D) + 0.5D * `v_5`) + ((-0.25D) + 1.5D * `v_6`)))
- + (((-0.333333333333333D) + `v_10`) * ((0.1875D + `v_11`) + (0.5625D + 3.0D * `v_12`)) + (0.375D + `v_13`) * (1.33333333333333D + (-4.0D) * `v_10`))) + 12288.0D) - 12288.0D) AS `v_19`, ((CASE WHEN `f` < 0.10000000149011612D THEN 0.5D ELSE -0.5D END + 12288.0D) - 12288.0D) AS `v_20`, (((((-0.166666666666667D) + `v_7`) + ((0.166666666666667D - `v_8`) + ((-0.0833333333333333D) + 0.5D * `v_9`))) + 12288.0D) - 12288.0D) AS `v_21`, ((CASE WHEN `big` < CAST('18446744073709551615' AS DECIMAL(38, 0)) THEN 0.5D ELSE -0.5D END + 12288.0D) - 12288.0D) AS `v_22`, ((CASE WHEN `price` >= CAST('-1.005' AS DECIMAL(12, 3)) THEN -0.5D ELSE 0.5D END + 12288.0D) - 12288.0D) AS `v_23`, (((CASE WHEN `ok` THEN -0.5D ELSE 0.5D END
- + CASE WHEN NOT `ok` THEN 0.5D ELSE -0.5D END
- + CASE WHEN `ok` IS NOT NULL THEN -0.5D ELSE 0.5D END) + 12288.0D) - 12288.0D) AS `v_24`, ((CASE WHEN `day` < DATE '2024-02-29' THEN 0.5D ELSE -0.5D END + 12288.0D) - 12288.0D) AS `v_25`, ((CASE WHEN `at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5' THEN -0.5D ELSE 0.5D END + 12288.0D) - 12288.0D) AS `v_26`, ((CASE WHEN `seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00' THEN 0.5D ELSE -0.5D END + 12288.0D) - 12288.0D) AS `v_27`, (((((0.375D - `v_13`) + ((0.333333333333333D + `v_10`) * (((-0.1875D) + `v_11`) + ((-0.5625D) + 3.0D * `v_12`)) + ((-0.375D) + `v_13`) * (2.66666666666667D + (-4.0D) * `v_10`)))
- + CASE WHEN BINARY(`it's "x\y] ``z`) = BINARY('A') THEN 0.5D ELSE -0.5D END) + 12288.0D) - 12288.0D) AS `v_28`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_14`
+ + (((-0.333333333333333D) + `v_10`) * ((0.1875D + `v_11`) + (0.5625D + 3.0D * `v_12`)) + (0.375D + `v_13`) * (1.33333333333333D + (-4.0D) * `v_10`))) + 12288.0D) - 12288.0D) AS `v_19`, ((IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_20`, (((((-0.166666666666667D) + `v_7`) + ((0.166666666666667D - `v_8`) + ((-0.0833333333333333D) + 0.5D * `v_9`))) + 12288.0D) - 12288.0D) AS `v_21`, ((IF(`big` < CAST('18446744073709551615' AS DECIMAL(38, 0)), 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_22`, ((IF(`price` >= CAST('-1.005' AS DECIMAL(12, 3)), -0.5D, 0.5D) + 12288.0D) - 12288.0D) AS `v_23`, (((IF(`ok`, -0.5D, 0.5D)
+ + IF(NOT `ok`, 0.5D, -0.5D)
+ + IF(`ok` IS NOT NULL, -0.5D, 0.5D)) + 12288.0D) - 12288.0D) AS `v_24`, ((IF(`day` < DATE '2024-02-29', 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_25`, ((IF(`at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5', -0.5D, 0.5D) + 12288.0D) - 12288.0D) AS `v_26`, ((IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_27`, (((((0.375D - `v_13`) + ((0.333333333333333D + `v_10`) * (((-0.1875D) + `v_11`) + ((-0.5625D) + 3.0D * `v_12`)) + ((-0.375D) + `v_13`) * (2.66666666666667D + (-4.0D) * `v_10`)))
+ + IF(BINARY(`it's "x\y] ``z`) = BINARY('A'), 0.5D, -0.5D)) + 12288.0D) - 12288.0D) AS `v_28`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_14`
 FROM stage_1
 ),
 stage_3 AS (

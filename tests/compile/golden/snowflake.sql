@@ -1,31 +1,31 @@
 -- margin, one expression
 (((('0.5'::FLOAT
- + CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.375'::FLOAT ELSE '-0.25'::FLOAT END)
- + (CASE WHEN "x" < 'inf'::FLOAT THEN '0.5'::FLOAT ELSE CASE WHEN "x" IS NOT NULL AND "x" <= 'inf'::FLOAT THEN '1.0'::FLOAT ELSE '-1.0'::FLOAT END END
- + CASE WHEN "x" < '1e-300'::FLOAT THEN '0.125'::FLOAT ELSE CASE WHEN "x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.75'::FLOAT ELSE '0.25'::FLOAT END END))
- + ((CASE WHEN "f" < '0.10000000149011612'::FLOAT THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END
- + CASE WHEN "n" < -7 THEN '0.5'::FLOAT ELSE CASE WHEN "n" IS NOT NULL THEN '-0.5'::FLOAT ELSE '0.25'::FLOAT END END)
- + (CASE WHEN "big" < 18446744073709551615 THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END
- + CASE WHEN "price" >= -1.005 THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END)))
- + (((CASE WHEN "ok" THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END
- + CASE WHEN NOT "ok" THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END)
- + (CASE WHEN "ok" IS NOT NULL THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END
- + CASE WHEN "day" < TO_DATE('2024-02-29', 'YYYY-MM-DD') THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END))
- + ((CASE WHEN "at" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9') THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END
- + CASE WHEN "seen" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM') THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END)
- + (CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') THEN CASE WHEN "x" < '3.0'::FLOAT THEN '1.5'::FLOAT ELSE '2.0'::FLOAT END ELSE '0.5'::FLOAT END
- + CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') = 'A' THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END))));
+ + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))
+ + (IFF("x" < 'inf'::FLOAT, '0.5'::FLOAT, IFF("x" IS NOT NULL AND "x" <= 'inf'::FLOAT, '1.0'::FLOAT, '-1.0'::FLOAT))
+ + IFF("x" < '1e-300'::FLOAT, '0.125'::FLOAT, IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT))))
+ + ((IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)
+ + IFF("n" < -7, '0.5'::FLOAT, IFF("n" IS NOT NULL, '-0.5'::FLOAT, '0.25'::FLOAT)))
+ + (IFF("big" < 18446744073709551615, '0.5'::FLOAT, '-0.5'::FLOAT)
+ + IFF("price" >= -1.005, '-0.5'::FLOAT, '0.5'::FLOAT))))
+ + (((IFF("ok", '-0.5'::FLOAT, '0.5'::FLOAT)
+ + IFF(NOT "ok", '0.5'::FLOAT, '-0.5'::FLOAT))
+ + (IFF("ok" IS NOT NULL, '-0.5'::FLOAT, '0.5'::FLOAT)
+ + IFF("day" < TO_DATE('2024-02-29', 'YYYY-MM-DD'), '0.5'::FLOAT, '-0.5'::FLOAT)))
+ + ((IFF("at" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9'), '-0.5'::FLOAT, '0.5'::FLOAT)
+ + IFF("seen" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM'), '0.5'::FLOAT, '-0.5'::FLOAT))
+ + (IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"'), IFF("x" < '3.0'::FLOAT, '1.5'::FLOAT, '2.0'::FLOAT), '0.5'::FLOAT)
+ + IFF(COLLATE("it's ""x\y] `z", 'utf8') = 'A', '0.5'::FLOAT, '-0.5'::FLOAT)))));
 
 -- query, of all columns
 SELECT *, ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(GREATEST(LEAST((-('-1.0'::FLOAT
- + CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.375'::FLOAT ELSE '-0.25'::FLOAT END)), 709), -708)))) AS "prediction"
+ + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), 709), -708)))) AS "prediction"
 FROM "shop"."orders"
 WHERE 1 = 1;
 
 -- query, of classes
 WITH stage_1 AS (
-SELECT "id", "x", "f", (CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.375'::FLOAT ELSE '-0.25'::FLOAT END
- + CASE WHEN "f" < '0.10000000149011612'::FLOAT THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END) AS "v_1", CASE WHEN "x" < '1e-300'::FLOAT THEN '0.125'::FLOAT ELSE CASE WHEN "x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.75'::FLOAT ELSE '0.25'::FLOAT END END AS "v_2"
+SELECT "id", "x", "f", (IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT)
+ + IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT, '0.125'::FLOAT, IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
@@ -39,8 +39,8 @@ FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
-SELECT "id", "x", "f", (CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.375'::FLOAT ELSE '-0.25'::FLOAT END
- + CASE WHEN "f" < '0.10000000149011612'::FLOAT THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END) AS "v_1", CASE WHEN "x" < '1e-300'::FLOAT THEN '0.125'::FLOAT ELSE CASE WHEN "x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.75'::FLOAT ELSE '0.25'::FLOAT END END AS "v_2"
+SELECT "id", "x", "f", (IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT)
+ + IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT, '0.125'::FLOAT, IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
@@ -66,9 +66,9 @@ FROM stage_5;
 
 -- leaves
 SELECT "id", CAST(('0.0'::FLOAT
- + CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '2.0'::FLOAT ELSE '1.0'::FLOAT END) AS NUMBER(38, 0)) AS "leaf_0", CAST(('0.0'::FLOAT
- + CASE WHEN "x" < '1e-300'::FLOAT THEN '1.0'::FLOAT ELSE CASE WHEN "x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT THEN '4.0'::FLOAT ELSE '3.0'::FLOAT END END) AS NUMBER(38, 0)) AS "leaf_1", CAST(('0.0'::FLOAT
- + CASE WHEN "f" < '0.10000000149011612'::FLOAT THEN '1.0'::FLOAT ELSE '2.0'::FLOAT END) AS NUMBER(38, 0)) AS "leaf_2"
+ + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '2.0'::FLOAT, '1.0'::FLOAT)) AS NUMBER(38, 0)) AS "leaf_0", CAST(('0.0'::FLOAT
+ + IFF("x" < '1e-300'::FLOAT, '1.0'::FLOAT, IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '4.0'::FLOAT, '3.0'::FLOAT))) AS NUMBER(38, 0)) AS "leaf_1", CAST(('0.0'::FLOAT
+ + IFF("f" < '0.10000000149011612'::FLOAT, '1.0'::FLOAT, '2.0'::FLOAT)) AS NUMBER(38, 0)) AS "leaf_2"
 FROM "orders";
 
 -- query that nobody reads
@@ -77,22 +77,22 @@ SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x
 FROM "orders"
 )
 SELECT "id", (((((4
- + CASE WHEN "v_1" >= '0.1'::FLOAT AND "v_1" <= 'inf'::FLOAT THEN 3 ELSE -2 END)
- + (CASE WHEN "v_1" < 'inf'::FLOAT THEN 4 ELSE CASE WHEN "v_1" IS NOT NULL AND "v_1" <= 'inf'::FLOAT THEN 8 ELSE -8 END END
- + CASE WHEN "v_1" < '1e-300'::FLOAT THEN 1 ELSE CASE WHEN "v_1" >= '-inf'::FLOAT AND "v_1" <= 'inf'::FLOAT THEN 6 ELSE 2 END END))
- + ((CASE WHEN "v_2" < '0.10000000149011612'::FLOAT THEN 4 ELSE -4 END
- + CASE WHEN "v_3" < -7 THEN 4 ELSE CASE WHEN "v_3" IS NOT NULL THEN -4 ELSE 2 END END)
- + (CASE WHEN "v_4" < 18446744073709551615 THEN 4 ELSE -4 END
- + CASE WHEN "v_5" >= -1.005 THEN -4 ELSE 4 END)))
- + (((CASE WHEN "v_6" THEN -4 ELSE 4 END
- + CASE WHEN NOT "v_6" THEN 4 ELSE -4 END)
- + (CASE WHEN "v_6" IS NOT NULL THEN -4 ELSE 4 END
- + CASE WHEN "v_7" < TO_DATE('2024-02-29', 'YYYY-MM-DD') THEN 4 ELSE -4 END))
- + ((CASE WHEN "v_8" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9') THEN -4 ELSE 4 END
- + CASE WHEN "v_9" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM') THEN 4 ELSE -4 END)
- + (CASE WHEN "v_10" IN (0, 1, 2) THEN CASE WHEN "v_1" < '3.0'::FLOAT THEN 12 ELSE 16 END ELSE 4 END
- + (CASE WHEN "v_10" = 1 THEN 4 ELSE -4 END
- + ARRAY_CONSTRUCT(2, -4, 6, 2, 2, -4, 6, 2)[CASE WHEN "v_1" < '3.0'::FLOAT THEN 0 ELSE 4 END + CASE WHEN "v_3" >= 5 THEN 2 ELSE 0 END + CASE WHEN "v_10" IN (1, 3) THEN 0 ELSE 1 END]::FLOAT)))))
+ + IFF("v_1" >= '0.1'::FLOAT AND "v_1" <= 'inf'::FLOAT, 3, -2))
+ + (IFF("v_1" < 'inf'::FLOAT, 4, IFF("v_1" IS NOT NULL AND "v_1" <= 'inf'::FLOAT, 8, -8))
+ + IFF("v_1" < '1e-300'::FLOAT, 1, IFF("v_1" >= '-inf'::FLOAT AND "v_1" <= 'inf'::FLOAT, 6, 2))))
+ + ((IFF("v_2" < '0.10000000149011612'::FLOAT, 4, -4)
+ + IFF("v_3" < -7, 4, IFF("v_3" IS NOT NULL, -4, 2)))
+ + (IFF("v_4" < 18446744073709551615, 4, -4)
+ + IFF("v_5" >= -1.005, -4, 4))))
+ + (((IFF("v_6", -4, 4)
+ + IFF(NOT "v_6", 4, -4))
+ + (IFF("v_6" IS NOT NULL, -4, 4)
+ + IFF("v_7" < TO_DATE('2024-02-29', 'YYYY-MM-DD'), 4, -4)))
+ + ((IFF("v_8" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9'), -4, 4)
+ + IFF("v_9" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM'), 4, -4))
+ + (IFF("v_10" IN (0, 1, 2), IFF("v_1" < '3.0'::FLOAT, 12, 16), 4)
+ + (IFF("v_10" = 1, 4, -4)
+ + ARRAY_CONSTRUCT(2,-4,6,2,2,-4,6,2)[IFF("v_1" < '3.0'::FLOAT, 0, 4) + IFF("v_3" >= 5, 2, 0) + IFF("v_10" IN (1, 3), 0, 1)]::FLOAT)))))
  * '0.125'::FLOAT) AS "prediction"
 FROM stage_1;
 
@@ -219,21 +219,21 @@ FROM stage_5;
 -- view
 CREATE VIEW "scored" AS
 SELECT "id", ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(GREATEST(LEAST((-('-1.0'::FLOAT
- + CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.375'::FLOAT ELSE '-0.25'::FLOAT END)), 709), -708)))) AS "prediction"
+ + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), 709), -708)))) AS "prediction"
 FROM "orders";
 
 -- table
 CREATE TABLE "scored" AS
 SELECT "id", CAST(CASE WHEN (('1.0'::FLOAT / ('1.0'::FLOAT + EXP(GREATEST(LEAST((-('-1.0'::FLOAT
- + CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.375'::FLOAT ELSE '-0.25'::FLOAT END)), 709), -708)))) > '0.5'::FLOAT) THEN '1.0'::FLOAT ELSE '0.0'::FLOAT END AS NUMBER(38, 0)) AS "prediction"
+ + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), 709), -708)))) > '0.5'::FLOAT) THEN '1.0'::FLOAT ELSE '0.0'::FLOAT END AS NUMBER(38, 0)) AS "prediction"
 FROM "orders"
 WHERE id > 7;
 
 -- table, in stages
 CREATE TABLE "scored" AS
 WITH stage_1 AS (
-SELECT "id", "x", "f", (CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.375'::FLOAT ELSE '-0.25'::FLOAT END
- + CASE WHEN "f" < '0.10000000149011612'::FLOAT THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END) AS "v_1", CASE WHEN "x" < '1e-300'::FLOAT THEN '0.125'::FLOAT ELSE CASE WHEN "x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.75'::FLOAT ELSE '0.25'::FLOAT END END AS "v_2"
+SELECT "id", "x", "f", (IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT)
+ + IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT, '0.125'::FLOAT, IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
@@ -260,18 +260,18 @@ FROM stage_5;
 -- update
 UPDATE "orders"
 SET "score" = ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(GREATEST(LEAST((-('-1.0'::FLOAT
- + CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.375'::FLOAT ELSE '-0.25'::FLOAT END)), 709), -708))));
+ + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), 709), -708))));
 
 -- contributions
 SELECT "id", ('0.0'::FLOAT
- + CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.3125'::FLOAT ELSE '-0.3125'::FLOAT END) AS "x", '0.0'::FLOAT AS "f", '0.0'::FLOAT AS "n", '-0.9375'::FLOAT AS "bias"
+ + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)) AS "x", '0.0'::FLOAT AS "f", '0.0'::FLOAT AS "n", '-0.9375'::FLOAT AS "bias"
 FROM "orders";
 
 -- reasons
 WITH stage_1 AS (
 SELECT "id", ('0.0'::FLOAT
- + CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.3125'::FLOAT ELSE '-0.3125'::FLOAT END) AS "v_6", ('0.0'::FLOAT
- + CASE WHEN "f" < '0.10000000149011612'::FLOAT THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END) AS "v_7", ROW_NUMBER() OVER (ORDER BY 1) AS "v_1"
+ + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)) AS "v_6", ('0.0'::FLOAT
+ + IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_7", ROW_NUMBER() OVER (ORDER BY 1) AS "v_1"
 FROM "orders"
 ),
 stage_2 AS (
@@ -311,18 +311,18 @@ GROUP BY "v_1", "id";
 -- a table of reasons by Shapley values
 CREATE TABLE "reasons" AS
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", CASE WHEN "x" < 'inf'::FLOAT THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_1", CASE WHEN (NOT ("x" < 'inf'::FLOAT) OR "x" IS NULL) AND ("x" IS NOT NULL AND "x" <= 'inf'::FLOAT) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_2", CASE WHEN (NOT ("x" < 'inf'::FLOAT) OR "x" IS NULL) AND (NOT ("x" IS NOT NULL AND "x" <= 'inf'::FLOAT) OR "x" IS NULL) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_3", CASE WHEN "x" < '1e-300'::FLOAT THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_4", CASE WHEN (NOT ("x" < '1e-300'::FLOAT) OR "x" IS NULL) AND (NOT ("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT) OR "x" IS NULL) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_5", CASE WHEN (NOT ("x" < '1e-300'::FLOAT) OR "x" IS NULL) AND ("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_6", CASE WHEN "n" < -7 THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_7", CASE WHEN (NOT ("n" < -7) OR "n" IS NULL) AND "n" IS NOT NULL THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_8", CASE WHEN (NOT ("n" < -7) OR "n" IS NULL) AND (NOT ("n" IS NOT NULL) OR "n" IS NULL) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_9", CASE WHEN "x" < '3.0'::FLOAT THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_10", CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') AND COLLATE("it's ""x\y] `z", 'utf8') IN ('back\\slash', 'end \\\nof line', 'ﬁ ') THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_11", CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') AND (NOT (COLLATE("it's ""x\y] `z", 'utf8') IN ('back\\slash', 'end \\\nof line', 'ﬁ ')) OR "it's ""x\y] `z" IS NULL) THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_12", CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') THEN '0.5'::FLOAT ELSE '0.0'::FLOAT END AS "v_13"
+SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", IFF("x" < 'inf'::FLOAT, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_1", IFF((NOT ("x" < 'inf'::FLOAT) OR "x" IS NULL) AND ("x" IS NOT NULL AND "x" <= 'inf'::FLOAT), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_2", IFF((NOT ("x" < 'inf'::FLOAT) OR "x" IS NULL) AND (NOT ("x" IS NOT NULL AND "x" <= 'inf'::FLOAT) OR "x" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_3", IFF("x" < '1e-300'::FLOAT, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_4", IFF((NOT ("x" < '1e-300'::FLOAT) OR "x" IS NULL) AND (NOT ("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT) OR "x" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_5", IFF((NOT ("x" < '1e-300'::FLOAT) OR "x" IS NULL) AND ("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_6", IFF("n" < -7, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_7", IFF((NOT ("n" < -7) OR "n" IS NULL) AND "n" IS NOT NULL, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_8", IFF((NOT ("n" < -7) OR "n" IS NULL) AND (NOT ("n" IS NOT NULL) OR "n" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_9", IFF("x" < '3.0'::FLOAT, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_10", IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') AND COLLATE("it's ""x\y] `z", 'utf8') IN ('back\\slash', 'end \\\nof line', 'ﬁ '), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_11", IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') AND (NOT (COLLATE("it's ""x\y] `z", 'utf8') IN ('back\\slash', 'end \\\nof line', 'ﬁ ')) OR "it's ""x\y] `z" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_12", IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"'), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_13"
 FROM "orders"
 WHERE id > 7
 ),
 stage_2 AS (
-SELECT "id", ((((CASE WHEN "x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT THEN '0.3125'::FLOAT ELSE '-0.3125'::FLOAT END
+SELECT "id", ((((IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)
  + (('-0.166666666666667'::FLOAT + "v_1") + (('-0.333333333333333'::FLOAT + '2.0'::FLOAT * "v_2") + ('0.333333333333333'::FLOAT + '-2.0'::FLOAT * "v_3"))))
  + ((('-0.0416666666666667'::FLOAT + '0.25'::FLOAT * "v_4") + (('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_5") + ('-0.25'::FLOAT + '1.5'::FLOAT * "v_6")))
- + (('-0.333333333333333'::FLOAT + "v_10") * (('0.1875'::FLOAT + "v_11") + ('0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('0.375'::FLOAT + "v_13") * ('1.33333333333333'::FLOAT + '-4.0'::FLOAT * "v_10")))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_19", ((CASE WHEN "f" < '0.10000000149011612'::FLOAT THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_20", (((('-0.166666666666667'::FLOAT + "v_7") + (('0.166666666666667'::FLOAT - "v_8") + ('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_9"))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_21", ((CASE WHEN "big" < 18446744073709551615 THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_22", ((CASE WHEN "price" >= -1.005 THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_23", (((CASE WHEN "ok" THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END
- + (CASE WHEN NOT "ok" THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END
- + CASE WHEN "ok" IS NOT NULL THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END)) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_24", ((CASE WHEN "day" < TO_DATE('2024-02-29', 'YYYY-MM-DD') THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_25", ((CASE WHEN "at" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9') THEN '-0.5'::FLOAT ELSE '0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_26", ((CASE WHEN "seen" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM') THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_27", ((((('0.375'::FLOAT - "v_13") + (('0.333333333333333'::FLOAT + "v_10") * (('-0.1875'::FLOAT + "v_11") + ('-0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('-0.375'::FLOAT + "v_13") * ('2.66666666666667'::FLOAT + '-4.0'::FLOAT * "v_10")))
- + CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') = 'A' THEN '0.5'::FLOAT ELSE '-0.5'::FLOAT END) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_28", ROW_NUMBER() OVER (ORDER BY 1) AS "v_14"
+ + (('-0.333333333333333'::FLOAT + "v_10") * (('0.1875'::FLOAT + "v_11") + ('0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('0.375'::FLOAT + "v_13") * ('1.33333333333333'::FLOAT + '-4.0'::FLOAT * "v_10")))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_19", ((IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_20", (((('-0.166666666666667'::FLOAT + "v_7") + (('0.166666666666667'::FLOAT - "v_8") + ('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_9"))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_21", ((IFF("big" < 18446744073709551615, '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_22", ((IFF("price" >= -1.005, '-0.5'::FLOAT, '0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_23", (((IFF("ok", '-0.5'::FLOAT, '0.5'::FLOAT)
+ + (IFF(NOT "ok", '0.5'::FLOAT, '-0.5'::FLOAT)
+ + IFF("ok" IS NOT NULL, '-0.5'::FLOAT, '0.5'::FLOAT))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_24", ((IFF("day" < TO_DATE('2024-02-29', 'YYYY-MM-DD'), '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_25", ((IFF("at" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9'), '-0.5'::FLOAT, '0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_26", ((IFF("seen" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM'), '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_27", ((((('0.375'::FLOAT - "v_13") + (('0.333333333333333'::FLOAT + "v_10") * (('-0.1875'::FLOAT + "v_11") + ('-0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('-0.375'::FLOAT + "v_13") * ('2.66666666666667'::FLOAT + '-4.0'::FLOAT * "v_10")))
+ + IFF(COLLATE("it's ""x\y] `z", 'utf8') = 'A', '0.5'::FLOAT, '-0.5'::FLOAT)) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_28", ROW_NUMBER() OVER (ORDER BY 1) AS "v_14"
 FROM stage_1
 ),
 stage_3 AS (
