@@ -57,8 +57,9 @@ POSTGRES = Dialect(
         text='{x}::text COLLATE "C"',
         # The database's default collation is deterministic, so it compares by bytes, and most indexes have it.
         equal_texts='{x}::text COLLATE "default" = {y}::text',
-        # A Boolean is cast to integers and text only. https://www.postgresql.org/docs/current/datatype-boolean.html
-        number="CASE {x}::text WHEN 'true' THEN 1::float8 WHEN 'false' THEN 0::float8 ELSE {x}::text::float8 END",
+        # Booleans are cast to integers and text only; the text of a real is short. https://www.postgresql.org/docs/current/datatype-numeric.html
+        number="CASE WHEN {x}::text = 'true' THEN 1::float8 WHEN {x}::text = 'false' THEN 0::float8 "
+        "WHEN pg_typeof({x}) = 'real'::regtype THEN {x}::text::real::float8 ELSE {x}::text::float8 END",
         # https://www.postgresql.org/docs/current/arrays.html
         array="ARRAY[{v}]", lookup="(ARRAY[{v}])[1 + {i}]",
         # https://www.postgresql.org/docs/current/functions-math.html

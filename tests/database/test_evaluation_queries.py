@@ -183,6 +183,15 @@ def test_labels_of_two_classes_are_booleans_or_numbers(warehouse, trained, targe
     assert_about(sorted(map(tuple, found), key=lambda row: row[0]), [(*row[:2], 0, 0, *row[2:]) for row in expected])
 
 
+def test_labels_and_weights_of_float32_are_not_their_decimals(warehouse):
+    tenths = pl.Series([0.1, 0.2, 0.7] * 100, dtype=pl.Float32)
+    frame = rows().with_columns(y=tenths * 3, w=tenths)
+    fill(warehouse, frame)
+    query = model_of("reg:squarederror").database(warehouse.name).evaluate_query("t", "y", weight="w")
+    found = [row[3:] for row in map(tuple, warehouse.rows(query))]
+    assert_about(found, model_of("reg:squarederror").evaluate(frame, "y", weight="w").metrics.rows())
+
+
 @pytest.mark.parametrize("name", databases("sqlite", "mariadb"))
 def test_text_that_is_no_number_is_no_label(name):
     opened = open_warehouse(name)
