@@ -117,7 +117,7 @@ def _compared(first: Rows, second: Rows, by: Sequence[str], pairs: Sequence[tupl
     zero, weight = numbers["zero"], first.known["weight"]
     first.is_valid = second.is_valid = f"{first.is_valid} AND {second.is_valid}"
     total = first.over(f"SUM({first.if_valid(weight)})")
-    aggregates = {**first.counts(), "n": f"COUNT({first.if_valid(f'NULLIF({weight}, {zero})')})",
+    aggregates = {**first.counts(), "n": dialect.call("COUNT", [first.if_valid(f"NULLIF({weight}, {zero})")]),
                   "weight": f"SUM({first.if_valid(weight)})"}  # fmt: skip
     for number, pair in enumerate(pairs):
         terms = {}
@@ -136,8 +136,11 @@ def _compared(first: Rows, second: Rows, by: Sequence[str], pairs: Sequence[tupl
             parts.append(f"{slope} * ({losses[key]} - {weight} * {means[key]})")
         change = stages.name({"change": f"{parts[1]} - {parts[0]}"})["change"]
         aggregates |= {f"{number} {key}": f"SUM({loss})" for key, loss in losses.items()}
-        aggregates |= {f"{number} values": f"COUNT({change})", f"{number} squares": f"SUM({change} * {change})"}
-        aggregates |= {f"{number} {key} values": f"COUNT({loss})" for key, loss in losses.items()}
+        aggregates |= {
+            f"{number} values": dialect.call("COUNT", [change]),
+            f"{number} squares": f"SUM({change} * {change})",
+        }
+        aggregates |= {f"{number} {key} values": dialect.call("COUNT", [loss]) for key, loss in losses.items()}
     columns = first.aggregated(aggregates)
     values: dict[str, list[str]] = {name: [] for name in _COMPARED}
     for number, pair in enumerate(pairs):

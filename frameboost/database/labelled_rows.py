@@ -291,7 +291,7 @@ class Rows:
                     f"{number} {name}_above": self.over(f"MIN({named[f'{number} {name}']})", rank),
                     f"{number} {name}": f"COALESCE({self.over(f'SUM({value})', rank)}, {zero})",
                     f"{number} {name}_total": f"COALESCE({self.over(f'SUM({value})')}, {zero})",
-                    f"{number} ties": self.over(f"COUNT({value})", rank),
+                    f"{number} ties": self.over(self.dialect.call("COUNT", [value]), rank),
                 }
         found: list[dict[str, str]] = [{} for _ in orders]
         for key, column in self.columns_of(second).items():
@@ -418,13 +418,13 @@ class _Draft:
 
     def measure(self, columns: Mapping[str, str]) -> Measure:
         """Return the measure over the columns of these expressions."""
-        called = {"avg": "SUM", "count": "COUNT"}
-        texts = {name: f"{called.get(f, f.upper())}({columns[name]})" for name, f in self.functions.items()}
+        call = self.dialect.call
+        texts = {name: call("SUM" if f == "avg" else f.upper(), [columns[name]]) for name, f in self.functions.items()}
         counts = {name for name, function in self.functions.items() if function == "count"}
         aggregates = {
             name: self.dialect.cast(text, "float64") if name in counts else text for name, text in texts.items()
         }
-        aggregates |= {f"{name}_known": f"COUNT({columns[name]})" for name in self.checked}
+        aggregates |= {f"{name}_known": call("COUNT", [columns[name]]) for name in self.checked}
         return Measure(self.name, aggregates, self._value)
 
     def _value(self, columns: Mapping[str, str], rows: str) -> str:

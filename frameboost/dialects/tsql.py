@@ -61,7 +61,8 @@ TSQL = Dialect(
         # Neither case nor blanks at the end count; of bytes they do. https://learn.microsoft.com/en-us/sql/t-sql/language-elements/string-comparison-assignment
         text="CAST(CAST({x} AS NVARCHAR(4000)) AS VARBINARY(8000))",
         # https://learn.microsoft.com/en-us/sql/t-sql/functions/log-transact-sql
-        functions={"LN": "LOG"},
+        # COUNT is of 32 bits. https://learn.microsoft.com/en-us/sql/t-sql/functions/count-transact-sql
+        functions={"LN": "LOG", "COUNT": "COUNT_BIG"},
         # Overflow is an error. https://learn.microsoft.com/en-us/sql/t-sql/statements/set-arithabort-transact-sql
         exp=guarded_exp("709e0", "-708e0"),
         # CURRENT_TIMESTAMP is a local time. https://learn.microsoft.com/en-us/sql/t-sql/functions/sysutcdatetime-transact-sql

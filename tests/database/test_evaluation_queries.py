@@ -1,6 +1,7 @@
 """Metrics, tables and comparisons of models as SQL, beside `Model.evaluate` and curves made in numpy."""
 
 import math
+import re
 from functools import cache
 
 import numpy as np
@@ -265,6 +266,7 @@ def test_every_dialect_has_each_table(dialect):
     queries.append(model_of("survival:cox", ("x",), 1).database(dialect).evaluate_query("t", "y", by="who"))
     for query in queries:
         assert n_statements(query, DIALECTS[dialect]) == 1
+        assert dialect not in ("tsql", "fabric") or not re.search(r"\bCOUNT\(", query)  # of 32 bits there
         assert query.count('FROM "t"') + query.count("FROM `t`") + query.count("FROM [t]") == 1  # scored once
 
 
