@@ -75,6 +75,8 @@ from frameboost.database.monitoring import (
     UNITS,
     History,
     Watch,
+    WatchArguments,
+    WatchOptions,
     append_statement,
     check_labels,
     check_times,
@@ -103,9 +105,11 @@ _FORM = word(*FORMS)
 ColumnNames = Mapping[str, str] | Callable[[str], str]
 _BY: Check = columns
 _TABLE: Check = table
-WindowUnit = Literal["hour", "day", "week", "month"]
-Measured = Literal["rows", "missing", "unseen", "drift", "score_drift", "coverage", "metric"]
 EvaluationKind = Literal["metrics", "calibration", "gain", "confusion", "thresholds"]
+_WATCHED: dict[str, Check] = {
+    "window": word(*UNITS), "until": anything, "by": _BY, "where": condition_on_rows, "measures": anything,
+    "last": whole(1, 1000), "form": _FORM,
+}  # fmt: skip
 _EXPLAINED: dict[str, Check] = {"output": anything, "approx": anything, "where": condition_on_rows}
 # The population stability index above which a dbt test fails.
 _DRIFTED = 0.25
@@ -1089,17 +1093,10 @@ class DatabaseModel:
 
     # --- monitoring ---------------------------------------------------------------------------------------------------
 
-    @checked(
-        window=word(*UNITS), by=_BY, where=condition_on_rows, measures=anything, last=whole(1, 1000), until=anything,
-        form=_FORM,
-    )  # fmt: skip
+    @checked(**_WATCHED)
+    @with_options(WatchOptions)
     def monitor_query(
-        self, table: str, *, time: str | None = None, window: WindowUnit = "day", last: int | None = None,
-        until: dt.datetime | None = None, by: str | Sequence[str] | None = None,
-        target: str | Sequence[str] | None = None, weight: str | None = None, label_upper_bound: str | None = None,
-        where: str | Mapping[str, Any] | None = None, baseline: pl.DataFrame | Baseline | None = None,
-        measures: Sequence[Measured] | None = None, eval_metric: str | Metric | Iterable[str | Metric] | None = None,
-        labelled: float = 0.9, form: Form = "auto", trees: str | None = None,
+        self, table: str, *, time: str | None = None, last: int | None = None, **options: Unpack[WatchArguments]
     ) -> str:  # fmt: skip
         """Return a SELECT that watches the model: measures of a table's rows, by window of time and group.
 
@@ -1164,10 +1161,7 @@ class DatabaseModel:
          ('03', 'rows', 'all', 0.0), ('03', 'rows', 'labelled', 0.0), ('03', 'rows', 'invalid', 0.0),
          ('03', 'drift', 'x', 7.821), ('03', 'score_drift', 'prediction', 8.515), ('03', 'metric', 'mae', None)]
         """
-        watch = self._watch(
-            table, target, weight, label_upper_bound, where, time, window, last, until, by, baseline, measures,
-            eval_metric, labelled, form, trees,
-        )  # fmt: skip
+        watch = self._watch(table, time, last, WatchOptions(**options))
         return self._for_driver(monitor_query(watch))
 
     @checked(history=_TABLE, by=_BY)
@@ -1205,17 +1199,10 @@ class DatabaseModel:
         groups = [by] if isinstance(by, str) else list(by or ())
         return self._for_driver(create_statement(self.dialect.quote_path(history), groups, self.dialect))
 
-    @checked(
-        history=_TABLE, window=word(*UNITS), by=_BY, where=condition_on_rows, measures=anything, last=whole(1, 1000),
-        until=anything, form=_FORM,
-    )  # fmt: skip
+    @checked(history=_TABLE, **_WATCHED)
+    @with_options(WatchOptions)
     def append_history_sql(
-        self, history: str, table: str, *, time: str, window: WindowUnit = "day", last: int = 7,
-        until: dt.datetime | None = None, by: str | Sequence[str] | None = None,
-        target: str | Sequence[str] | None = None, weight: str | None = None, label_upper_bound: str | None = None,
-        where: str | Mapping[str, Any] | None = None, baseline: pl.DataFrame | Baseline | None = None,
-        measures: Sequence[Measured] | None = None, eval_metric: str | Metric | Iterable[str | Metric] | None = None,
-        labelled: float = 0.9, form: Form = "auto", trees: str | None = None,
+        self, history: str, table: str, *, time: str, last: int = 7, **options: Unpack[WatchArguments]
     ) -> str:  # fmt: skip
         """Return a statement that appends the measures of the last windows to a table, to be run by a scheduler.
 
@@ -1246,37 +1233,33 @@ class DatabaseModel:
         >>> [con.execute(append).fetchall() for _ in range(2)]
         [[(28,)], [(0,)]]
         """
-        watch = self._watch(
-            table, target, weight, label_upper_bound, where, time, window, last, until, by, baseline, measures,
-            eval_metric, labelled, form, trees,
-        )  # fmt: skip
+        watch = self._watch(table, time, last, WatchOptions(**options))
         to = History(self.dialect.quote_path(history), model_hash(self.ensemble))
         return self._for_driver(append_statement(watch, to))
 
-    def _watch(
-        self, table: str, target: str | Sequence[str] | None, weight: str | None, label_upper_bound: str | None,
-        where: str | Mapping[str, Any] | None, time: str | None, window: str, last: int | None,
-        until: dt.datetime | None, by: str | Sequence[str] | None, baseline: pl.DataFrame | Baseline | None,
-        measures: Sequence[str] | None, eval_metric: Any, labelled: float, form: Form, trees: str | None,
-    ) -> Watch:  # fmt: skip
+    def _watch(self, table: str, time: str | None, last: int | None, options: WatchOptions) -> Watch:
         """Return what is watched of a table's rows."""
-        check_times(time, last, until)
-        check_labels(target, {"weight": weight, "label_upper_bound": label_upper_bound, "eval_metric": eval_metric})
-        bins = self.ensemble.baseline if baseline is None else baseline
+        check_times(time, last, options.until)
+        of_labels = ("weight", "label_upper_bound", "eval_metric")
+        check_labels(options.target, {name: getattr(options, name) for name in of_labels})
+        bins = self.ensemble.baseline if options.baseline is None else options.baseline
         features, scores = (bins.features, bins.scores) if isinstance(bins, Baseline) else (bins, None)
         if features is not None:
             bins_of(features, self.ensemble.features)  # raises
         interval = self.ensemble.interval
         lookup = None if interval is None or interval.groups is None else interval.groups.feature
-        rows = (table, target, by, weight, label_upper_bound, where, form, trees)
-        labels = self._labelled(*rows)
+        labelled = partial(
+            self._labelled, table, options.target, options.by, options.weight, options.label_upper_bound, options.where,
+            options.form, options.trees,
+        )  # fmt: skip
+        rows = labelled()
         watch = Watch(
-            labels, self.columns, None if lookup is None else self._column_beside(lookup), features, scores,
-            measures_of(measures), labels.metrics(eval_metric) if labels.roles else [], float(labelled), time, window,
-            last, until,
+            rows, self.columns, None if lookup is None else self._column_beside(lookup), features, scores,
+            measures_of(options.measures), rows.metrics(options.eval_metric) if rows.roles else [],
+            float(options.labelled), time, options.window, last, options.until,
         )  # fmt: skip
         condition = watch.condition()
-        return replace(watch, table=self._labelled(*rows, condition)) if condition else watch
+        return replace(watch, table=labelled(condition)) if condition else watch
 
     # --- files --------------------------------------------------------------------------------------------------------
 

@@ -12,36 +12,77 @@ query names, the last ones before a time; the other windows are those that rows 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal, TypedDict, get_args
 
 import polars as pl
 
 from frameboost.checks.arguments import is_iterable
 from frameboost.checks.messages import listed, shown
 from frameboost.compile.sql.conditions import FeatureColumn
+from frameboost.compile.sql.forms import Form
 from frameboost.compile.sql.stages import Stages
 from frameboost.database.drift import SMALLEST_SHARE, bin_condition, drift_of_bin
 from frameboost.database.labelled_rows import LabelledTable, Measure, Rows, check_by, long_rows, long_stage
 from frameboost.dialects.dialect import Dialect
-from frameboost.ensemble.baseline import DriftBin, bins_of, score_features
+from frameboost.ensemble.baseline import Baseline, DriftBin, bins_of, score_features
 from frameboost.errors import ParameterError, TooLargeError
 from frameboost.losses.outputs import ENDS
-from frameboost.metrics.metric import AnyMetric
+from frameboost.metrics.metric import AnyMetric, Metric
 from frameboost.schema.types import FeatureType
 
 __all__ = [
-    "MEASURES", "UNITS", "History", "Watch", "append_statement", "check_labels", "check_times", "create_statement",
-    "measures_of", "monitor_query",
+    "MEASURES", "UNITS", "History", "Watch", "WatchArguments", "WatchOptions", "append_statement", "check_labels",
+    "check_times", "create_statement", "measures_of", "monitor_query",
 ]  # fmt: skip
 
-MEASURES = ("rows", "missing", "unseen", "drift", "score_drift", "coverage", "metric")
-UNITS = ("hour", "day", "week", "month")
+WindowUnit = Literal["hour", "day", "week", "month"]
+Measured = Literal["rows", "missing", "unseen", "drift", "score_drift", "coverage", "metric"]
+UNITS: tuple[str, ...] = get_args(WindowUnit)
+MEASURES: tuple[str, ...] = get_args(Measured)
 _TIME = FeatureType("timestamp[us]")
 _EPOCH = dt.datetime(1970, 1, 1)
 WINDOW = "window_start"
 _NAMED = ("measure", "name", "value")
 _NO_GROUP = "?"
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """What is watched besides windows of time; `DatabaseModel.monitor_query` describes the fields."""
+
+    window: WindowUnit = "day"
+    until: dt.datetime | None = None
+    by: str | Sequence[str] | None = None
+    target: str | Sequence[str] | None = None
+    weight: str | None = None
+    label_upper_bound: str | None = None
+    where: str | Mapping[str, Any] | None = None
+    baseline: pl.DataFrame | Baseline | None = None
+    measures: Sequence[Measured] | None = None
+    eval_metric: str | Metric | Iterable[str | Metric] | None = None
+    labelled: float = 0.9
+    form: Form = "auto"
+    trees: str | None = None
+
+
+class WatchArguments(TypedDict, total=False):
+    """The fields of `WatchOptions` as keyword arguments, for type checkers and editors."""
+
+    window: WindowUnit
+    until: dt.datetime | None
+    by: str | Sequence[str] | None
+    target: str | Sequence[str] | None
+    weight: str | None
+    label_upper_bound: str | None
+    where: str | Mapping[str, Any] | None
+    baseline: pl.DataFrame | Baseline | None
+    measures: Sequence[Measured] | None
+    eval_metric: str | Metric | Iterable[str | Metric] | None
+    labelled: float
+    form: Form
+    trees: str | None
 
 
 @dataclass(frozen=True)
