@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 import polars as pl
 
@@ -103,6 +103,8 @@ __all__ = ["ColumnNames", "DatabaseModel", "database_model", "read_columns", "so
 
 _FORM = word(*FORMS)
 ColumnNames = Mapping[str, str] | Callable[[str], str]
+# A dbt project has no table of the trees.
+_DbtForm = Literal["auto", "by_key", "case", "lists", "sorted", "staged"]
 _BY: Check = columns
 _TABLE: Check = table
 EvaluationKind = Literal["metrics", "calibration", "gain", "confusion", "thresholds"]
@@ -500,11 +502,12 @@ class DatabaseModel:
         return list(map(self._for_driver, self._deployed(view, table, label, kind, QueryOptions(**options))))
 
     def _deployed(
-        self, view: str, table: str, label: str | None, kind: Literal["view", "table"], options: QueryOptions
+        self, view: str, table: str, label: str | None, kind: Literal["view", "table"], options: QueryOptions,
+        call: str = "deploy_statements",
     ) -> list[str]:  # fmt: skip
         label = self._label(label)
         destination = Destination(kind, path_of(view, label, self.dialect), replace=kind == "view")
-        scoring, named = self._scoring(destination, table, options), partial(path_of, view, label, self.dialect)
+        scoring, named = self._scoring(destination, table, options, call), partial(path_of, view, label, self.dialect)
         return deploy_statements(scoring, self.dialect.quote_path(view), named)
 
     @checked(view=name_of("the name of a view"), label=anything)
@@ -627,7 +630,8 @@ class DatabaseModel:
         [(8.0, 0.0, 3)]
         """
         options = QueryOptions(output=output, form=form, trees=trees)
-        scoring = ScoringQuery(self._sql_model(output), self._source(table), options, Destination())
+        model, source = self._sql_model(output), self._source(table)
+        scoring = ScoringQuery(model, source, options, Destination(), call="self_test_query")
         return self._for_driver(self._self_test(scoring, data, rows))
 
     @checked(table=table)
@@ -706,7 +710,8 @@ class DatabaseModel:
         options = replace(scoring.options, keep=keep, where=None, name=names.value)
         while True:
             rows = replace(source, rows=test.sql(expected, names, source.sql, self.dialect))
-            query = ScoringQuery(model, rows, options, Destination(), differing_rows(model, names, is_sorted=is_sorted))
+            end = differing_rows(model, names, is_sorted=is_sorted)
+            query = ScoringQuery(model, rows, options, Destination(), end, call=scoring.call)
             text, too_large = query.fitting()
             too_large = too_large or exceeded_limit(head + text, [], self.dialect, in_one=False)
             if not too_large:
@@ -1037,7 +1042,10 @@ class DatabaseModel:
         def second(kept: Mapping[str, str], keep: Sequence[str], stages: Stages, end: End) -> str:
             over = model.renamed({column: kept[name] for column, name in reads.items()})
             source = TableSource("", "")
-            return ScoringQuery(over, source, replace(options, keep=keep), Destination(), end, after=stages).text()
+            scoring = ScoringQuery(
+                over, source, replace(options, keep=keep), Destination(), end, after=stages, call="evaluate_query"
+            )  # fmt: skip
+            return scoring.text()
 
         return self._for_driver(comparison_query(mine, second, list(reads.values()), theirs, eval_metric))
 
@@ -1067,9 +1075,12 @@ class DatabaseModel:
     def _labelled(
         self, table: str, target: str | Sequence[str] | None, by: str | Sequence[str] | None, weight: str | None,
         label_upper_bound: str | None, where: str | Mapping[str, Any] | None, form: Form, trees: str | None,
-        also: str = "",
+        also: str = "", call: str = "evaluate_query",
     ) -> LabelledTable:  # fmt: skip
-        """Return the rows of a table that a query judges the model on; ``also`` is another condition on them."""
+        """Return the rows of a table that a query judges the model on; ``also`` is another condition on them.
+
+        ``call`` is as in `ScoringQuery`.
+        """
         targets = [target] if isinstance(target, str) else list(target or ())
         several = {f"label_{k}": name for k, name in enumerate(targets)}
         roles = {"label": targets[0]} if len(targets) == 1 else several
@@ -1081,7 +1092,7 @@ class DatabaseModel:
 
         def scored(keep: Sequence[str], end: End) -> str:
             options = QueryOptions(list(keep), where=where, output="margin", form=form, trees=trees)
-            scoring = self._scoring(Destination(), table, options)
+            scoring = self._scoring(Destination(), table, options, call)
             if also:
                 # On a line by itself, as a condition may end in a comment.
                 condition = f"({scoring.options.where}\n) AND {also}" if scoring.options.where else also
@@ -1161,7 +1172,7 @@ class DatabaseModel:
          ('03', 'rows', 'all', 0.0), ('03', 'rows', 'labelled', 0.0), ('03', 'rows', 'invalid', 0.0),
          ('03', 'drift', 'x', 7.821), ('03', 'score_drift', 'prediction', 8.515), ('03', 'metric', 'mae', None)]
         """
-        watch = self._watch(table, time, last, WatchOptions(**options))
+        watch = self._watch(table, time, last, WatchOptions(**options), "monitor_query")
         return self._for_driver(monitor_query(watch))
 
     @checked(history=_TABLE, by=_BY)
@@ -1233,12 +1244,12 @@ class DatabaseModel:
         >>> [con.execute(append).fetchall() for _ in range(2)]
         [[(28,)], [(0,)]]
         """
-        watch = self._watch(table, time, last, WatchOptions(**options))
+        watch = self._watch(table, time, last, WatchOptions(**options), "append_history_sql")
         to = History(self.dialect.quote_path(history), model_hash(self.ensemble))
         return self._for_driver(append_statement(watch, to))
 
-    def _watch(self, table: str, time: str | None, last: int | None, options: WatchOptions) -> Watch:
-        """Return what is watched of a table's rows."""
+    def _watch(self, table: str, time: str | None, last: int | None, options: WatchOptions, call: str) -> Watch:
+        """Return what is watched of a table's rows; ``call`` is as in `ScoringQuery`."""
         check_times(time, last, options.until)
         of_labels = ("weight", "label_upper_bound", "eval_metric")
         check_labels(options.target, {name: getattr(options, name) for name in of_labels})
@@ -1250,7 +1261,7 @@ class DatabaseModel:
         lookup = None if interval is None or interval.groups is None else interval.groups.feature
         labelled = partial(
             self._labelled, table, options.target, options.by, options.weight, options.label_upper_bound, options.where,
-            options.form, options.trees,
+            options.form, options.trees, call=call,
         )  # fmt: skip
         rows = labelled()
         watch = Watch(
@@ -1314,19 +1325,20 @@ class DatabaseModel:
             )
         query = QueryOptions(**options)
         if statement == "deploy":
-            statements = self._deployed(str(target), table, None, "view", query)
+            statements = self._deployed(str(target), table, None, "view", query, "to_sql")
         else:
             quoted = "" if target is None else self.dialect.quote_path(target)
-            statements = [self._statement(Destination(statement, quoted), table, query)]
+            statements = [self._statement(Destination(statement, quoted), table, query, "to_sql")]
         write_text(path, self._header(trained, query.output) + script(statements, self.dialect))
 
     @checked(
-        name=anything, source=anything, form=_FORM, trained=anything, materialized=name_of("a way to make it"),
-        contract=anything, self_test=whole(0, 100_000), check=anything, exposure=anything,
+        name=anything, source=anything, form=word(*get_args(_DbtForm)), trained=anything,
+        materialized=name_of("a way to make it"), contract=anything, self_test=whole(0, 100_000), check=anything,
+        exposure=anything,
     )  # fmt: skip
     def to_dbt(
         self, folder: str | Path, name: str, source: str, *, keep: Sequence[str] | None = None,
-        output: ScoreName = "mean", form: Form = "auto", trained: dt.date | str | None = None,
+        output: ScoreName = "mean", form: _DbtForm = "auto", trained: dt.date | str | None = None,
         materialized: str | None = None, unique_key: str | Sequence[str] | None = None, where: str | None = None,
         contract: bool | Mapping[str, str] = False, baseline: pl.DataFrame | None = None, stamp: bool = False,
         self_test: int = 300, check: Any = None, exposure: Mapping[str, Any] | None = None,
@@ -1627,17 +1639,19 @@ class DatabaseModel:
         check_size(text, model.trees, self.dialect)
         return text
 
-    def _statement(self, destination: Destination, table: str, options: QueryOptions) -> str:
-        return self._scoring(destination, table, options).text()
+    def _statement(self, destination: Destination, table: str, options: QueryOptions, call: str = "") -> str:
+        return self._scoring(destination, table, options, call).text()
 
-    def _scoring(self, destination: Destination, table: str, options: QueryOptions) -> ScoringQuery:
+    def _scoring(
+        self, destination: Destination, table: str, options: QueryOptions, call: str = ""
+    ) -> ScoringQuery:  # fmt: skip
         model, others = self._sql_model(options.output), options.keep or ()
         if isinstance(options.where, Mapping):
             text, known = row_condition(options.where, self.columns)
             model, options = replace(model, known=known), replace(options, where=text or None)
         stamp = self._stamp() if options.stamp else {}
         if options.form != "by_key":
-            return ScoringQuery(model, self._source(table, others), options, destination, stamp=stamp)
+            return ScoringQuery(model, self._source(table, others), options, destination, stamp=stamp, call=call)
         if self.star is None:
             raise ParameterError(
                 "form='by_key' scores trees where dimensions are joined, and this query joins none; it is for a model "
@@ -1647,7 +1661,7 @@ class DatabaseModel:
             raise ParameterError("form='by_key' needs keep, the columns to return besides the prediction")
         model, star = self.star.score_by_key(model)
         source = star.source(self.dialect.quote_path(table), others)
-        return ScoringQuery(model, source, replace(options, form="auto"), destination, stamp=stamp)
+        return ScoringQuery(model, source, replace(options, form="auto"), destination, stamp=stamp, call=call)
 
     def _stamp(self) -> dict[str, str]:
         """Return the columns that say which model a score is of, and when it was computed."""

@@ -3,6 +3,7 @@
 import datetime as dt
 import inspect
 import random
+import re
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import frameboost as fb
 from frameboost.compile.sql.forms import _n_elements
 from frameboost.dialects.built_in import DIALECTS, get_dialect
+from frameboost.errors import TooLargeError
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
@@ -92,7 +94,7 @@ def test_the_form_that_is_asked_for_may_not_fit_either(form):
     how = {"keep": ["id"], "form": form}
     with pytest.raises(fb.ParameterError, match=rf"one view of form '{form}': .* at most 2,000; make a table of it "):
         over(20, 4).database("postgres", limits={"view": 2_000}).create_view_sql("v", "t", **how)
-    with pytest.raises(fb.ParameterError, match=r"at most 2,000; leave form at 'auto', or take form='table'$"):
+    with pytest.raises(fb.ParameterError, match=r"at most 2,000; leave form at 'auto', or take create_view_sql\("):
         over(20, 4).database("postgres", limits={"text": 2_000}).create_view_sql("v", "t", **how)
 
 
@@ -208,6 +210,34 @@ def test_limits_are_lowered_and_raised(method, tmp_path):
         with pytest.raises(fb.ParameterError, match="in clickhouse at most"):
             calls(large, tmp_path, dialect="clickhouse")[method]()
         calls(large, tmp_path, dialect="clickhouse", limits={"text": None, "elements": 10**6})[method]()
+
+
+@cases("method", METHODS)
+def test_what_a_message_advises_is_a_parameter(method, tmp_path):
+    """Of the method that it names, which is the one that was called if that has it; or else of the one called."""
+    called = getattr(fb.DatabaseModel, method.partition(",")[0])
+    name = "postgres" if method == "check_columns_query" else "spark"  # which has no catalog
+    with pytest.raises(TooLargeError) as error:
+        calls(over(8, 4), tmp_path, dialect=name, limits={"text": 900})[method]()
+    message = str(error.value)
+    for function, arguments in re.findall(r"(\w+)\(\.\.\.,([^()]*)\)", message):
+        for argument in re.findall(r"(\w+)=", arguments):
+            assert argument in inspect.signature(getattr(fb.DatabaseModel, function)).parameters
+            assert function == called.__name__ or argument not in inspect.signature(called).parameters, message
+    for argument in re.findall(r"(\w+)=", re.sub(r"\w+\([^()]*\)", "", message)):
+        assert argument in inspect.signature(called).parameters, message
+
+
+@pytest.mark.parametrize("form", ["case", "staged"])
+def test_a_form_that_does_not_fit_names_one_that_may(form):
+    database = over(8, 4).database("spark", limits={"text": 900})
+    keep = {"keep": ["id"]}
+    for method, arguments, how in (
+        ("query", ["t"], keep), ("create_view_sql", ["v", "t"], keep), ("create_table_sql", ["w", "t"], keep),
+        ("evaluate_query", ["t", "y"], {}), ("self_test_query", ["t"], {}),
+    ):  # fmt: skip
+        with pytest.raises(TooLargeError, match=rf"take {method}\(\.\.\., form='table', trees='trees'\)"):
+            getattr(database, method)(*arguments, form=form, **how)
 
 
 @cases(

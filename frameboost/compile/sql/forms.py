@@ -155,7 +155,8 @@ class ScoringQuery:
 
     ``end`` returns the query of the stages and the values by name, where it does not end in the scores. ``stamp`` are
     values by name that follow the scores. ``after`` is that of `Stages`. ``passed`` are columns, quoted, that ``end``
-    returns besides those that are kept and read.
+    returns besides those that are kept and read. ``call`` is the method of `frameboost.DatabaseModel` that takes a
+    table of the trees, for messages; by default the one of the destination.
     """
 
     model: SqlModel
@@ -166,6 +167,7 @@ class ScoringQuery:
     stamp: Mapping[str, str] = field(default_factory=dict)
     after: Stages | None = None
     passed: Sequence[str] = ()
+    call: str = ""
 
     def text(self) -> str:
         """Return the query in the form of the options, or in the one that ``auto`` chooses.
@@ -384,7 +386,8 @@ class ScoringQuery:
         """Return what the user can do instead."""
         dialect, form = self.model.dialect, self.options.form
         database = f"model.database({dialect.name!r})"
-        call = {"query": "query", "view": "create_view_sql", "table": "create_table_sql"}[self.destination.kind]
+        of_kind = {"query": "query", "view": "create_view_sql", "table": "create_table_sql"}
+        call = self.call or of_kind[self.destination.kind]
         load = (
             f"load {database}.table_frame() as a table 'trees'"
             if dialect.statements.define_table is None
@@ -394,7 +397,7 @@ class ScoringQuery:
         if form == "auto":
             ways.append(f"{load} and take {call}(..., trees='trees')")
         elif not ways:
-            ways.append("leave form at 'auto', or take form='table'")
+            ways.append(f"leave form at 'auto', or take {call}(..., form='table', trees='trees')")
         return ", or ".join(ways)
 
     # --- the forms that have the trees in them ------------------------------------------------------------------------
