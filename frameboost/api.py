@@ -167,9 +167,10 @@ def fit(
     init_model : Model, optional
         A model with the same objective, features and labels to continue from: the new model has its trees and
         ``n_estimators`` more rounds.
-    engine : {'auto', 'numba', 'polars', 'duckdb'}, Dask or Spark, default 'auto'
+    engine : {'auto', 'numba', 'polars', 'duckdb', 'sql'}, Dask or Spark, default 'auto'
         What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation,
-        ``fb.Spark()`` for a Spark DataFrame and numba for everything else. Or the name of an engine that another
+        ``fb.Spark()`` for a Spark DataFrame and numba for everything else. ``'sql'`` trains in the database of a
+        `frameboost.table`, of whose rows only histograms leave. Or the name of an engine that another
         package registers (``docs/engines.md``), or a cluster, ``fb.Dask(client)``. Up to 524,288 values, or 4,096 rows,
         are read into memory and trained on by the kernels, whichever of polars and duckdb is asked for: queries would
         take many times as long.

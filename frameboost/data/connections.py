@@ -54,6 +54,9 @@ class Connection(Protocol):
     def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
         """Return the rows of a query, whose columns have these types, in order."""
 
+    def run(self, statement: str) -> None:
+        """Run a statement that returns no rows."""
+
 
 def connect(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
     """Return what runs queries over a connection of the user, and the dialect of its SQL.
@@ -99,9 +102,10 @@ def _reading(query: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _ArrowConnection:
-    """A database whose driver returns Arrow; ``read`` returns what polars makes a frame of."""
+    """A database whose driver returns Arrow; ``read`` returns what polars makes a frame of, ``start`` nothing."""
 
     read: Callable[[str], Any]
+    start: Callable[[str], Any]
 
     def types(self, query: str) -> dict[str, ColumnType]:
         """See `Connection.types`."""
@@ -119,6 +123,11 @@ class _ArrowConnection:
                     for column, (name, kind) in zip(read.iter_columns(), types.items(), strict=True)
                 ]
             )
+
+    def run(self, statement: str) -> None:
+        """See `Connection.run`."""
+        with _reading(statement):
+            self.start(statement)
 
 
 # --- results in rows of Python ----------------------------------------------------------------------------------------
@@ -160,6 +169,11 @@ class _CursorConnection:
                 batches.append(pl.DataFrame([_series(name, kind, values) for (name, kind), values in columns]))
         empty = pl.DataFrame(schema={name: kind.to_polars() for name, kind in types.items()})
         return pl.concat(batches or [empty], rechunk=True)
+
+    def run(self, statement: str) -> None:
+        """See `Connection.run`."""
+        with self.cursor(statement):
+            pass
 
     @contextmanager
     def cursor(self, query: str) -> Iterator[Any]:
@@ -357,18 +371,26 @@ def _arrow_of_cursor(method: str) -> Callable[[Any, Dialect], Connection]:
                 cursor.execute(query)
                 return getattr(cursor, method)()
 
-        return _ArrowConnection(read)
+        def start(statement: str) -> None:
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(statement)
+
+        return _ArrowConnection(read, start)
 
     return opened
 
 
-def _arrow_of_sql(method: str) -> Callable[[Any, Dialect], Connection]:
-    """Return how a session is opened whose ``sql`` returns a result with such a method."""
-    return lambda session, _: _ArrowConnection(lambda query: getattr(session.sql(query), method)())
+def _arrow_of_sql(method: str, start: str) -> Callable[[Any, Dialect], Connection]:
+    """Return how a session is opened whose ``sql`` returns a result with such methods, for Arrow and to run it."""
+    return lambda session, _: _ArrowConnection(
+        lambda query: getattr(session.sql(query), method)(), lambda query: getattr(session.sql(query), start)()
+    )
 
 
 def _of_chdb(session: Any, _: Dialect) -> Connection:
-    return _ArrowConnection(lambda query: pl.read_ipc_stream(session.query(query, "ArrowStream").bytes()))
+    return _ArrowConnection(
+        lambda query: pl.read_ipc_stream(session.query(query, "ArrowStream").bytes()), session.query
+    )
 
 
 def _mysql_or_mariadb(connection: Any) -> str:
@@ -415,6 +437,12 @@ class _PooledConnection:
         with closing(self.engine.raw_connection()) as pooled:
             return connect(pooled.driver_connection, self.dialect.name)[0].frame(query, types)
 
+    def run(self, statement: str) -> None:
+        """See `Connection.run`."""
+        with closing(self.engine.raw_connection()) as pooled:
+            connect(pooled.driver_connection, self.dialect.name)[0].run(statement)
+            pooled.commit()
+
 
 def _of_sqlalchemy(engine: Any, dialect: Dialect) -> Connection:
     if hasattr(engine, "raw_connection"):
@@ -423,7 +451,9 @@ def _of_sqlalchemy(engine: Any, dialect: Dialect) -> Connection:
 
 
 def _of_ibis(backend: Any, dialect: Dialect) -> Connection:
-    return _ArrowConnection(lambda query: backend.sql(query, dialect=backend.name).to_pyarrow())
+    return _ArrowConnection(
+        lambda query: backend.sql(query, dialect=backend.name).to_pyarrow(), lambda query: backend.raw_sql(query)
+    )
 
 
 _DRIVERS: tuple[_Driver, ...] = (
@@ -433,23 +463,27 @@ _DRIVERS: tuple[_Driver, ...] = (
     _Driver(_module("pymysql", "MySQLdb", "mysql", "mariadb"), _mysql_or_mariadb, _cursors(_of_mysql)),
     _Driver(
         _module("duckdb", "_duckdb"), "duckdb",
-        lambda connection, _: _ArrowConnection(lambda query: pl.from_dataframe(connection.sql(query))),
+        lambda connection, _: _ArrowConnection(
+            lambda query: pl.from_dataframe(connection.sql(query)), connection.execute
+        ),
     ),
     _Driver(_module("adbc_driver_manager"), _dialect_of_adbc, _arrow_of_cursor("fetch_arrow_table")),
     _Driver(_module("snowflake"), "snowflake", _arrow_of_cursor("fetch_arrow_all")),
     _Driver(_module("databricks"), "databricks", _arrow_of_cursor("fetchall_arrow")),
     _Driver(_module("trino"), "trino", _cursors(_of_names)),
     _Driver(_module("oracledb"), "oracle", _cursors(_of_names)),
-    _Driver(_module("pyspark"), "spark", _arrow_of_sql("toArrow")),
-    _Driver(_module("datafusion"), "datafusion", _arrow_of_sql("to_arrow_table")),
+    _Driver(_module("pyspark"), "spark", _arrow_of_sql("toArrow", "count")),
+    _Driver(_module("datafusion"), "datafusion", _arrow_of_sql("to_arrow_table", "collect")),
     _Driver(_module("chdb"), "clickhouse", _of_chdb),
     _Driver(
         _module("clickhouse_connect"), "clickhouse",
-        lambda client, _: _ArrowConnection(client.query_arrow),
+        lambda client, _: _ArrowConnection(client.query_arrow, client.command),
     ),
     _Driver(
         _module("google.cloud.bigquery"), "bigquery",
-        lambda client, _: _ArrowConnection(lambda query: client.query(query).to_arrow()),
+        lambda client, _: _ArrowConnection(
+            lambda query: client.query(query).to_arrow(), lambda query: client.query(query).result()
+        ),
     ),
     _Driver(_module("sqlalchemy"), _dialect_of_sqlalchemy, _of_sqlalchemy),
     _Driver(_module("ibis"), lambda backend: _dialect_of_name(str(backend.name)), _of_ibis),

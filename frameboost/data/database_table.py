@@ -6,9 +6,11 @@ weights leave the database (`frameboost.engines.memory.database`); everything el
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import polars as pl
@@ -19,8 +21,9 @@ from frameboost.data.connections import ColumnType, Connection, connect
 from frameboost.data.predicates import check_repeatable, unusable
 from frameboost.dialects.columns import DatabaseColumn
 from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.draws import draw_query
 from frameboost.errors import DataError
-from frameboost.schema.types import Feature, FeatureType, free_name
+from frameboost.schema.types import Feature, FeatureType, Physical, free_name, physical_values
 
 __all__ = ["DatabaseTable", "table"]
 
@@ -43,6 +46,8 @@ class DatabaseTable:
         What follows FROM.
     key
         The column that tells rows apart, and orders them; None if none is known.
+    scratch
+        The schema of the tables that a fit makes; None for temporary ones.
     columns
         The columns with their types.
     expressions
@@ -56,6 +61,7 @@ class DatabaseTable:
     name: str
     relation: str
     key: str | None
+    scratch: str | None
     columns: Mapping[str, ColumnType]
     expressions: Mapping[str, str] = field(default_factory=dict)
     conditions: tuple[str, ...] = ()
@@ -114,6 +120,51 @@ class DatabaseTable:
             except DataError as error:
                 raise unusable(predicate, error) from error
         return rows
+
+    def split_by_draw(self, share: float, draw_key: int) -> tuple[DatabaseTable, DatabaseTable]:
+        """Return the rows whose draw by position is at least a share, and the others; the table has a key."""
+        self.check_key()
+        quote, where = self.dialect.quote, f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
+        position, draw = (free_name(name, self.columns) for name in ("position", "draw"))
+        numbered = f"*, ROW_NUMBER() OVER ({self.in_order.strip()}) - 1 AS {quote(position)}"
+        rows = f"SELECT {numbered} FROM {self.relation}{where}"
+        drawn = draw_query(rows, quote(position), draw_key, draw, self.dialect)
+        relation = f"({drawn}) {self.dialect.statements.alias}{quote('drawn_rows')}"
+        table = replace(self, relation=relation, conditions=())
+        is_held_out = f"{quote(draw)} < {self.dialect.number(share)}"
+        training, held_out = (table.where(is_held_out, is_column=False, negated=negated) for negated in (True, False))
+        return training, held_out
+
+    def times(self, name: str, share: Fraction) -> tuple[int, Physical | None, Physical | None]:
+        """Return how many rows lack a time, the first time that follows at least that share of the rows, and the last.
+
+        Times are physical values.
+        """
+        kind, quote, alias = self.columns[name].type, self.dialect.quote, self.dialect.statements.alias
+        assert kind is not None
+        column = DatabaseColumn(Feature(name, kind), self.dialect, self.sql(name))
+        value, counted, total = self.alias("time"), quote("counted"), self.count_rows()
+        present = replace(self, conditions=(*self.conditions, column.is_present()))
+        known = f"({present.select({value: column.value})}) {alias}{quote('known')}"
+        ranked = f"SELECT {value}, RANK() OVER (ORDER BY {value} ASC) - 1 AS {counted} FROM {known}"
+        least = math.ceil(total * share)  # of rows before it
+        first = f"MIN(CASE WHEN {counted} >= {least} THEN {value} END)"
+        n = f"{self.dialect.statements.count[0]} AS {quote('n')}"
+        selected = f"{n}, {first} AS {quote('first')}, MAX({value}) AS {quote('last')}"
+        read = self.connection.frame(
+            f"SELECT {selected} FROM ({ranked}) {alias}{quote('ranked')}",
+            {"n": FeatureType("int64"), "first": kind, "last": kind},
+        )
+        bounds = [physical_values(read[side], kind)[0] for side in ("first", "last")]
+        return total - int(read["n"][0]), bounds[0], bounds[1]
+
+    def split_at(self, name: str, first: Physical) -> tuple[DatabaseTable, DatabaseTable]:
+        """Return the rows before a time, and those from it on."""
+        kind = self.columns[name].type
+        assert kind is not None
+        condition = DatabaseColumn(Feature(name, kind), self.dialect, self.sql(name)).is_at_least(first)
+        before, after = (self.where(condition, is_column=False, negated=negated) for negated in (True, False))
+        return before, after
 
     def check_repeatable(self, predicate: str | None) -> None:
         """Raise `ParameterError` if a predicate may have another value for a row when it is read again."""
@@ -190,14 +241,16 @@ class DatabaseTable:
         return [name for name, kind in self.columns.items() if kind.type is not None]
 
 
-@checked(connection=anything, source=column, dialect=anything, key=column)
-def table(connection: Any, source: str, *, dialect: str | None = None, key: str | None = None) -> DatabaseTable:
+@checked(connection=anything, source=column, dialect=anything, key=column, scratch=column)
+def table(
+    connection: Any, source: str, *, dialect: str | None = None, key: str | None = None, scratch: str | None = None
+) -> DatabaseTable:  # fmt: skip
     """Return a table or a query of a SQL database as data, for `fit` and all other functions that take data.
 
     `fit` with ``tree_method="hist"`` bins the columns in the database, by SELECTs alone, and trains here. Cuts come
     from ranks that the database computes, and of each row the numbers of its bins, its label and its weight leave,
-    packed, in one query. The model is that of the same rows in memory. What needs values (leaves with slopes, other
-    tree methods, other functions) reads columns of the table.
+    packed, in one query. With ``engine="sql"`` nothing but histograms leaves. The model is that of the same rows in
+    memory. What needs values (leaves with slopes, other tree methods, other functions) reads columns of the table.
 
     Parameters
     ----------
@@ -213,6 +266,9 @@ def table(connection: Any, source: str, *, dialect: str | None = None, key: str 
     key
         A column with another value in each row. Rows are then in its order, as they must be where they are drawn by
         their position (``subsample``) or are more than four million.
+    scratch
+        The schema in which ``fit(engine="sql")`` makes its tables, which are dropped at its end. By default they are
+        temporary tables of the connection.
 
     Raises
     ------
@@ -243,4 +299,4 @@ def table(connection: Any, source: str, *, dialect: str | None = None, key: str 
     if key is not None and key not in columns:
         raise DataError(f"key column {shown(key)} is not in the table{did_you_mean(key, columns)}")
     cast = {name: known.cast(known.quote(name), "float64") for name, kind in columns.items() if kind.is_cast}
-    return DatabaseTable(opened, known, source, relation, key, columns, cast)
+    return DatabaseTable(opened, known, source, relation, key, scratch, columns, cast)

@@ -186,6 +186,11 @@ def _split_off(
     """Return the rows to train on, and a share of the rows, or the last ones."""
     if last is None and not 0 < valid < 1:
         raise ParameterError(f"valid={shown(valid)} is no share of the rows: it must lie between 0 and 1, as 0.2 does")
+    if isinstance(source, DatabaseTable) and group is None and (last is not None or source.key is not None):
+        if last is None:
+            return source.split_by_draw(float(valid), draw_key(seed, _HELD_OUT))
+        assert time is not None
+        return last.split(source, time, None)
     if isinstance(source, SparkSource | PartitionedSource | DatabaseTable):
         where, way = "those of a Dask DataFrame are on its workers", "id % 5 = 0"
         if isinstance(source, SparkSource):
@@ -222,6 +227,7 @@ def _split_off(
 # time stay together, and a row is on the same side each time that it is read. Of the rows of days 1 1 2 3 4 5 5 5 6 6
 # the last 20% are those of day 6, and so are the last 40%: day 5 follows half of the rows, not 60% of them.
 
+TimedSource = LocalSource | DatabaseTable
 _TEXT = re.compile(r"last\s+(\d+(?:\.\d+)?)\s*(%|hours?|days?|weeks?)", re.IGNORECASE)
 _HOURS = {"hour": 1, "day": 24, "week": 168}
 _PER_HOUR = {"ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_000}
@@ -255,7 +261,7 @@ class LastRows:
         match = _TEXT.fullmatch(text.strip())
         return None if match is None else cls(text, Fraction(match[1]), match[2].lower().rstrip("s"))
 
-    def split(self, source: LocalSource, time: str, group: str | None) -> tuple[LocalSource, LocalSource]:
+    def split(self, source: TimedSource, time: str, group: str | None) -> tuple[TimedSource, TimedSource]:
         """Return the rows before, and the last rows; of ranking the queries that have one of these, as a whole.
 
         Raises
@@ -288,7 +294,7 @@ class LastRows:
             )
         return parts
 
-    def _span(self, source: LocalSource, time: str, kind: FeatureType) -> int:
+    def _span(self, source: TimedSource, time: str, kind: FeatureType) -> int:
         """Return the number of physical units of hours, days or weeks."""
         hours = self.amount * _HOURS[self.unit]
         length = hours * _PER_HOUR[kind.unit] if kind.unit else hours / 24
@@ -308,7 +314,7 @@ class _Times(NamedTuple):
     last: Physical | None
 
 
-def _kind_of(source: LocalSource, time: str) -> FeatureType:
+def _kind_of(source: TimedSource, time: str) -> FeatureType:
     if time not in source.names():
         names = source.names()
         raise DataError(
@@ -323,7 +329,7 @@ def _kind_of(source: LocalSource, time: str) -> FeatureType:
     return kind
 
 
-def _times(source: LocalSource, time: str, kind: FeatureType, share: Fraction | int) -> _Times:
+def _times(source: TimedSource, time: str, kind: FeatureType, share: Fraction | int) -> _Times:
     """Return the times of a source; the first to hold out is the first that follows at least that share of the rows."""
     share = Fraction(share)
     if isinstance(source, FrameSource):
@@ -334,6 +340,8 @@ def _times(source: LocalSource, time: str, kind: FeatureType, share: Fraction | 
         held_out = known.filter(pl.col("before") * share.denominator >= total * share.numerator)["time"]
         bounds: tuple[Any, Any] = held_out.first(), known["time"].last()
         return _Times(total - int(known["n"].sum()), *bounds)
+    if isinstance(source, DatabaseTable):
+        return _Times(*source.times(time, share))
     quoted = quote_identifier(time)
     first = f"MIN({quoted}) FILTER (counted * {share.denominator} >= total * {share.numerator})"
     row = source.relation.project(
@@ -353,14 +361,16 @@ def _physical_value(kind: FeatureType, value: Any) -> Physical | None:
 
 
 def _split_at(
-    source: LocalSource, time: str, kind: FeatureType, first: Physical, group: str | None
-) -> tuple[LocalSource, LocalSource]:
+    source: TimedSource, time: str, kind: FeatureType, first: Physical, group: str | None
+) -> tuple[TimedSource, TimedSource]:
     """Return the rows before a time, and the others; rows of one query stay together with its last one."""
     if isinstance(source, FrameSource):
         held_out = physical_expr(time, kind) >= pl.lit(first, kind.physical_dtype)
         if group is not None:
             return split_by_queries(source, group, queries_of(source.map(lambda f: f.filter(held_out)), group))
         return source.map(lambda f: f.filter(~held_out)), source.map(lambda f: f.filter(held_out))
+    if isinstance(source, DatabaseTable):
+        return source.split_at(time, first)
     condition = f"{quote_identifier(time)} >= {literal(kind, first)}"
     if group is None:
         return (source.derived(source.relation.filter(f"NOT ({condition})")),

@@ -67,6 +67,7 @@ BIGQUERY = Dialect(
         window_before=by_unit("DATETIME_SUB({x}, INTERVAL {n} {unit})"),
     ),
     statements=Statements(
+        histogram="grouping_sets", scratch_table=None,
         # https://docs.cloud.google.com/bigquery/docs/information-schema-columns
         catalog=Catalog("{above}INFORMATION_SCHEMA.COLUMNS", of_schema="", schema=None, collation="collation_name"),
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax

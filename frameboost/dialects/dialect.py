@@ -286,6 +286,9 @@ class Expressions:
         Number ``{i}``, from 0, of the constants ``{v}``, where that is a fast way to look a leaf up; None elsewhere.
     longest_lookup
         How many constants that takes; None for any number.
+    mod, xor
+        The remainder of ``{x}`` divided by ``{y}``, and the bits that differ in them, of integers of 0 or more below
+        2^63.
     bucket
         How many of the ascending literals ``{v}`` are at most ``{x}``, which is not NULL; None for a CASE.
     quantiles
@@ -331,6 +334,8 @@ class Expressions:
     array: str | None = None
     lookup: str | None = None
     longest_lookup: int | None = None
+    mod: str = "MOD({x}, {y})"
+    xor: str = "({x} ^ {y})"
     bucket: str | None = None
     quantiles: str | None = None
     struct: str | None = None
@@ -413,6 +418,13 @@ class Statements:
     fenced_stage
         A common table expression ``{name}`` of SELECT ``{select}`` whose values are computed once, where the database
         would otherwise substitute their expressions for their names.
+    scratch_table
+        A statement of ``{name}`` and ``{query}`` that makes a table which is gone with the session, at the latest; None
+        where there is none.
+    histogram
+        How rows are added up by many columns at once: a name of `frameboost.engines.sql.engine.SHAPES`.
+    most_sets
+        GROUPING SETS of a query, or columns in them; None for any number.
     catalog
         Where the columns of tables are listed; None where a query can't read it.
     define_table, create_index
@@ -463,6 +475,9 @@ class Statements:
     value_of_group: str | None = None
     keeps_order: bool = False
     fenced_stage: str = PLAIN_STAGE
+    scratch_table: str | None = "CREATE TEMPORARY TABLE {name} AS\n{query}"
+    histogram: str = "union"
+    most_sets: int | None = None
     catalog: Catalog | None = field(default_factory=Catalog)
     define_table: str | None = "CREATE TABLE {name} (\n  {columns}\n)"
     create_index: str | None = None

@@ -59,6 +59,8 @@ DUCKDB = _DuckDB(
     # https://duckdb.org/docs/stable/sql/data_types/overview
     types=ColumnTypes(columns=DUCKDB_TYPES),
     expressions=Expressions(
+        # https://duckdb.org/docs/current/sql/functions/bitstring
+        xor="xor({x}, {y})",
         # Statistics of files leave NaN out, and comparisons are folded by them. https://github.com/duckdb/duckdb/issues/25521
         is_number=IS_NUMBER,
         # Nor is a comparison folded with what may be NULL besides (measured, 2.0.1).
@@ -79,6 +81,7 @@ DUCKDB = _DuckDB(
         lambda_="list_transform({x}, lambda m: {value})[1]",
     ),
     statements=Statements(
+        histogram="grouping_sets",
         # information_schema has the tables of all databases, and those of the schema main of another one are named by
         # the database. https://duckdb.org/docs/stable/sql/meta/duckdb_table_functions
         catalog=Catalog(

@@ -85,6 +85,7 @@ MYSQL = Dialect(
         window_before=by_unit("{x} - INTERVAL {n} {unit}"),
     ),
     statements=Statements(
+        histogram="level_table",
         # https://dev.mysql.com/doc/refman/8.0/en/information-schema-columns-table.html
         catalog=Catalog(schema="DATABASE()", type="column_type", collation="collation_name"),
         keeps_order=True,

@@ -47,6 +47,8 @@ ORACLE = Dialect(
         },
     ),
     expressions=Expressions(
+        # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/BITAND.html
+        xor="({x} + {y} - 2 * BITAND({x}, {y}))",
         # https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/Floating-Point-Conditions.html
         is_number="{x} IS NOT NAN",
         # Whatever NLS_COMP, NLS_SORT and the collation of the column. https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/COLLATE-Operator.html
@@ -64,6 +66,7 @@ ORACLE = Dialect(
         },
     ),
     statements=Statements(
+        histogram="grouping_sets", scratch_table=None,
         # https://docs.oracle.com/en/database/oracle/oracle-database/19/refrn/ALL_TAB_COLUMNS.html
         catalog=Catalog("ALL_TAB_COLUMNS", "TABLE_NAME", "OWNER", "SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA')",
                         "COLUMN_NAME", "DATA_TYPE", "COLLATION"),

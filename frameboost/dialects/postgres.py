@@ -63,11 +63,12 @@ POSTGRES = Dialect(
         # https://www.postgresql.org/docs/current/arrays.html
         array="ARRAY[{v}]", lookup="(ARRAY[{v}])[1 + {i}]",
         # https://www.postgresql.org/docs/current/functions-math.html
-        bucket="WIDTH_BUCKET({x}, ARRAY[{v}])",
+        xor="({x} # {y})", bucket="WIDTH_BUCKET({x}, ARRAY[{v}])",
         # https://www.postgresql.org/docs/current/functions-aggregate.html
         quantiles="UNNEST(PERCENTILE_DISC(ARRAY[{v}]) WITHIN GROUP (ORDER BY {x} ASC))",
     ),
     statements=Statements(
+        histogram="grouping_sets",
         # information_schema has no materialized views, and a name may be that of a temporary table, or of any schema on
         # the search path. https://www.postgresql.org/docs/current/functions-info.html
         catalog=Catalog(

@@ -46,6 +46,8 @@ SNOWFLAKE = Dialect(
         },
     ),
     expressions=Expressions(
+        # https://docs.snowflake.com/en/sql-reference/functions/bitxor
+        xor="BITXOR({x}, {y})",
         # NaN is the greatest number. https://docs.snowflake.com/en/sql-reference/data-types-numeric
         is_number="{x} <= 'inf'::FLOAT",
         # By Unicode, whatever the collation of the column. https://docs.snowflake.com/en/sql-reference/functions/collate
@@ -62,6 +64,8 @@ SNOWFLAKE = Dialect(
         array="ARRAY_CONSTRUCT({v})", lookup="ARRAY_CONSTRUCT({v})[{i}]::FLOAT",
     ),
     statements=Statements(
+        # https://docs.snowflake.com/en/sql-reference/constructs/group-by-grouping-sets
+        histogram="grouping_sets", most_sets=128,
         # https://docs.snowflake.com/en/sql-reference/info-schema/columns
         catalog=Catalog(collation="collation_name"),
         # https://docs.snowflake.com/en/sql-reference/sql/select

@@ -64,6 +64,8 @@ SPARK = Dialect(
     ),
     # A window needs ORDER BY. https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select-window.html
     statements=Statements(
+        # A cached view has the text of those that it was made of (measured, 4.3).
+        histogram="unnest", scratch_table=None,
         # Tables are described by DESCRIBE alone. https://spark.apache.org/docs/latest/sql-ref-syntax-aux-describe-table.html
         catalog=None,
         row_number="ROW_NUMBER() OVER (ORDER BY 1)",

@@ -82,6 +82,8 @@ SQLITE = _SQLite(
         },
     ),
     expressions=Expressions(
+        # https://www.sqlite.org/lang_expr.html
+        mod="({x} % {y})", xor="(({x} | {y}) - ({x} & {y}))",
         # Exact, whatever the collation of the column. https://www.sqlite.org/datatype3.html
         text="{x} COLLATE BINARY",
         # Of other text CAST makes 0. https://www.sqlite.org/lang_expr.html#castexpr

@@ -43,6 +43,8 @@ TRINO = Dialect(
         },
     ),
     expressions=Expressions(
+        # https://trino.io/docs/current/functions/bitwise.html
+        xor="BITWISE_XOR({x}, {y})",
         # https://trino.io/docs/current/functions/math.html
         is_number="NOT is_nan({x})",
         # https://trino.io/docs/current/functions/conditional.html#if
@@ -57,6 +59,7 @@ TRINO = Dialect(
         now="CAST(CURRENT_TIMESTAMP AT TIME ZONE 'UTC' AS TIMESTAMP)",
     ),
     statements=Statements(
+        histogram="grouping_sets", scratch_table=None,
         # https://trino.io/docs/current/functions/session.html
         catalog=Catalog(schema="current_schema"),
         # Projections are pushed through unions. https://trino.io/docs/current/sql/values.html

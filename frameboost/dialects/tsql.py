@@ -56,6 +56,8 @@ TSQL = Dialect(
         },
     ),
     expressions=Expressions(
+        # https://learn.microsoft.com/en-us/sql/t-sql/language-elements/modulo-transact-sql
+        mod="({x} % {y})",
         # BIT is a number, no condition. https://learn.microsoft.com/en-us/sql/t-sql/language-elements/comparison-operators-transact-sql
         is_true="{x} = 1", is_false="{x} = 0",
         # Neither case nor blanks at the end count; of bytes they do. https://learn.microsoft.com/en-us/sql/t-sql/language-elements/string-comparison-assignment
@@ -75,6 +77,8 @@ TSQL = Dialect(
         window_before=by_unit("DATEADD({unit}, -{n}, {x})"),
     ),
     statements=Statements(
+        # https://learn.microsoft.com/en-us/sql/t-sql/queries/select-group-by-transact-sql
+        histogram="grouping_sets", most_sets=32, scratch_table=None,
         # https://learn.microsoft.com/en-us/sql/relational-databases/system-information-schema-views/columns-transact-sql
         catalog=Catalog("{above}INFORMATION_SCHEMA.COLUMNS", "TABLE_NAME", "TABLE_SCHEMA", "SCHEMA_NAME()",
                         "COLUMN_NAME", "DATA_TYPE", "COLLATION_NAME"),

@@ -46,6 +46,7 @@ from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.engines.query_costs import read_few
 from frameboost.engines.shards.opening import in_shards
 from frameboost.engines.spark.cluster import Spark
+from frameboost.engines.sql.engine import SqlEngine
 from frameboost.errors import ParameterError
 from frameboost.joins.star_sources import StarFrame
 from frameboost.runtime.storage import IN_MEMORY
@@ -131,6 +132,11 @@ def _in_memory_follower(request: EngineRequest) -> RefitEngine:
     return HeldOutEngine(request.frame(), request.features, request.roles, request.workers)
 
 
+def _sql(request: EngineRequest) -> HistogramEngine:
+    assert isinstance(request.source, DatabaseTable)
+    return SqlEngine(request, request.source)
+
+
 def _polars(request: EngineRequest) -> HistogramEngine:
     return PolarsEngine(request.frame(), request.features, request.roles)
 
@@ -191,6 +197,13 @@ BUILT_IN = (
         threads_set_by="SET threads",
         runs_queries=True,
         summary="queries of DuckDB",
+    ),
+    EngineDescription(
+        "sql",
+        {HistogramEngine: _sql},
+        data=("database",),
+        threads_set_by="the database",
+        summary="queries of the database",
     ),
 )
 ENGINES = ("auto", *(engine.name for engine in BUILT_IN))
@@ -302,6 +315,8 @@ def _automatic(source: Source, contract: type[Any]) -> str | Dask | Spark:
     """Return what ``engine="auto"`` stands for."""
     able = [engine for engine in BUILT_IN if contract in engine.openers]
     kind = data_kind(source)
+    if kind == "database":  # whose columns are binned there
+        return BUILT_IN[0].name
     if kind == "partitions":
         return Dask.of_default_client()
     return Spark() if kind == "spark" else next((each for each in able if each.data[0] == kind), able[0]).name

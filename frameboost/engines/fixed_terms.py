@@ -1,18 +1,20 @@
-"""Terms that have the same values in every round, so that an engine computes them once a fit.
+"""Terms over the rows: which ones expressions use, and those that are computed once a fit.
 
-A term is *fixed* if it is made of roles and of other fixed terms, such as the ideal order of a query's rows, by label.
-Terms that use a margin are not.
+A term is *fixed*, the same in every round, if it is made of roles and of other fixed terms, such as the ideal order of
+a query's rows, by label. Terms that use a margin are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Rounded, Scalar
 
-__all__ = ["FixedTerms", "fixed_key", "kept_aggregates", "names_used"]
+__all__ = ["FixedTerms", "Term", "fixed_key", "kept_aggregates", "names_used", "terms_apart", "used_terms"]
+
+Term = Scalar | Cumulative | QueryWindow
 
 
 class FixedTerms:
@@ -101,3 +103,23 @@ def names_used(*terms: Scalar | Cumulative | QueryWindow) -> set[str]:
             case _:
                 raise TypeError(f"{type(term).__name__} is no term")
     return names
+
+
+def used_terms(terms: Mapping[str, Term], expressions: Iterable[Scalar]) -> dict[str, Term]:
+    """Return those of some terms that expressions use, directly or through other terms."""
+    used, chosen = names_used(*expressions), {}
+    for name, term in reversed(list(terms.items())):  # each may use those before it
+        if name in used:
+            used |= names_used(term)
+            chosen[name] = term
+    return dict(reversed(chosen.items()))
+
+
+def terms_apart(terms: Mapping[str, Term]) -> list[list[str]]:
+    """Return the names of terms in groups, none of which uses another of its group."""
+    apart: list[dict[str, None]] = []
+    for name, term in terms.items():
+        if not apart or not names_used(term).isdisjoint(apart[-1]):
+            apart.append({})
+        apart[-1][name] = None
+    return [list(group) for group in apart]

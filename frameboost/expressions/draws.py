@@ -29,20 +29,20 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["RowPositions", "draw_expr", "draw_key", "draw_sql", "draws", "hash32"]
+__all__ = ["FIRST", "SECOND", "THIRD", "RowPositions", "draw_expr", "draw_key", "draw_sql", "draws", "hash32"]
 
 
 _MASK = 2**32 - 1
-_FIRST, _SECOND, _THIRD = 0x45D9F3B, 0x7FEB352D, 0x2C1B3C6D
+FIRST, SECOND, THIRD = 0x45D9F3B, 0x7FEB352D, 0x2C1B3C6D
 
 _Number = TypeVar("_Number", int, pl.Expr)
 
 
 def hash32(value: _Number, key: int) -> _Number:
     """Return the hash, in [0, 2^32), of a value and a key in [0, 2^32)."""
-    x = (value * _FIRST + key) % 2**32
-    x = (x ^ (x // 2**16)) * _SECOND % 2**32
-    x = (x ^ (x // 2**15)) * _THIRD % 2**32
+    x = (value * FIRST + key) % 2**32
+    x = (x ^ (x // 2**16)) * SECOND % 2**32
+    x = (x ^ (x // 2**15)) * THIRD % 2**32
     return x ^ (x // 2**16)
 
 
@@ -62,9 +62,9 @@ def draw_expr(position: pl.Expr, key: int) -> pl.Expr:
 def draws(positions: npt.NDArray[np.integer], key: int) -> npt.NDArray[np.float64]:
     """Return the same number for an array of positions."""
     x = positions.astype(np.uint32)  # 32 bits wrap around by themselves
-    x *= _FIRST
+    x *= FIRST
     x += key
-    for shift, factor in ((16, _SECOND), (15, _THIRD)):
+    for shift, factor in ((16, SECOND), (15, THIRD)):
         x ^= x >> shift
         x *= factor
     x ^= x >> 16
@@ -74,9 +74,9 @@ def draws(positions: npt.NDArray[np.integer], key: int) -> npt.NDArray[np.float6
 def draw_sql(position: str, key: int) -> str:
     """Return the same number in DuckDB's SQL, for an integer expression."""
     # The xor-shift uses its operand twice; a lambda over a list of one names it.
-    first = f"[(CAST({position} AS BIGINT) % {2**32} * {_FIRST} + {key}) % {2**32}]"
-    second = f"list_transform({first}, lambda x: xor(x, x // {2**16}) * {_SECOND} % {2**32})"
-    third = f"list_transform({second}, lambda x: xor(x, x // {2**15}) * {_THIRD} % {2**32})"
+    first = f"[(CAST({position} AS BIGINT) % {2**32} * {FIRST} + {key}) % {2**32}]"
+    second = f"list_transform({first}, lambda x: xor(x, x // {2**16}) * {SECOND} % {2**32})"
+    third = f"list_transform({second}, lambda x: xor(x, x // {2**15}) * {THIRD} % {2**32})"
     last = f"list_transform({third}, lambda x: xor(x, x // {2**16}))"
     return f"(CAST({last}[1] AS DOUBLE) / 4294967296e0)"
 

@@ -34,7 +34,7 @@ from typing import Protocol, runtime_checkable
 
 import polars as pl
 
-from frameboost.expressions.expression import Expression, float_literal
+from frameboost.expressions.expression import DUCKDB_WRITER, Expression, SqlWriter
 
 __all__ = [
     "Aggregate",
@@ -104,7 +104,7 @@ def _ceil_log2(value: float) -> int:
 class Scalar(Protocol):
     """An expression with a number for every row, in SQL and in polars."""
 
-    def to_sql(self, columns: Mapping[str, str]) -> str:
+    def to_sql(self, columns: Mapping[str, str], writer: SqlWriter = DUCKDB_WRITER) -> str:
         """See `Expression.to_sql`."""
 
     def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
@@ -150,10 +150,10 @@ class Rounded:
         """The step of the grid."""
         return offset_step(self.offset)
 
-    def to_sql(self, columns: Mapping[str, str]) -> str:
+    def to_sql(self, columns: Mapping[str, str], writer: SqlWriter = DUCKDB_WRITER) -> str:
         """See `Expression.to_sql`."""
-        offset = float_literal(self.offset)
-        return f"(({self.expression.to_sql(columns)} + {offset}) - {offset})"
+        offset = writer.number(self.offset)
+        return f"(({self.expression.to_sql(columns, writer)} + {offset}) - {offset})"
 
     def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
         """See `Expression.to_polars`."""

@@ -66,7 +66,7 @@ def test_a_relation_is_read_into_memory_where_the_engine_needs_it(tree_method):
 @cases(
     ("options", "message"),
     [
-        ({"engine": name}, f"engine must be one of 'auto', 'numba', 'polars', 'duckdb', not {name!r}")
+        ({"engine": name}, f"engine must be one of 'auto', 'numba', 'polars', 'duckdb', 'sql', not {name!r}")
         for name in ("spark", "DuckDB", "", None, ["numba"])
     ]
     + [

@@ -90,7 +90,7 @@ def test_what_a_registered_engine_lacks_is_refused():
 @pytest.mark.usefixtures("counting")
 def test_an_unknown_name_is_told_of_the_registered_ones():
     assert refusal(engine="count") == (
-        "engine must be one of 'auto', 'numba', 'polars', 'duckdb', 'counting', not 'count'"
+        "engine must be one of 'auto', 'numba', 'polars', 'duckdb', 'sql', 'counting', not 'count'"
     )
     assert "counting_engine" not in sys.modules  # to list a name is not to import it
 
@@ -99,7 +99,7 @@ def test_a_built_in_engine_keeps_its_name(install):
     """A package that takes the name of a built-in engine changes nothing, and is not told of twice."""
     install("another-numba", {"numba": "broken_engine:description"}, broken_engine="raise RuntimeError")
     assert fb.fit(FRAME, "y", engine="numba", **SHAPE).n_trees == 3
-    assert refusal(engine="nmba") == "engine must be one of 'auto', 'numba', 'polars', 'duckdb', not 'nmba'"
+    assert refusal(engine="nmba") == "engine must be one of 'auto', 'numba', 'polars', 'duckdb', 'sql', not 'nmba'"
 
 
 @pytest.mark.parametrize(

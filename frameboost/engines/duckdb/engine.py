@@ -42,7 +42,7 @@ from frameboost.engines.duckdb.binning import (
     store_bins,
 )
 from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql
-from frameboost.engines.fixed_terms import FixedTerms, names_used
+from frameboost.engines.fixed_terms import FixedTerms, names_used, terms_apart, used_terms
 from frameboost.engines.query_costs import kernel_pays
 from frameboost.expressions.draws import RowPositions, draw_sql
 from frameboost.expressions.duckdb_sql import is_missing, render
@@ -294,7 +294,7 @@ class TableEngine:
         more
             More columns: name -> table.
         """
-        terms = self._used_terms(expressions)
+        terms = self._terms if expressions is None else used_terms(self._terms, expressions)
         if self._bins is None:
             roles = [f"{sql} AS {role}" for role, sql in self.roles.items()] + self._unit_weight
             names = list(dict.fromkeys([*self.roles, "weight"]))
@@ -315,17 +315,6 @@ class TableEngine:
         query = f"SELECT {', '.join(selected)} FROM {' POSITIONAL JOIN '.join(tables)}"
         return self._with_terms(query, list(dict.fromkeys([*columns, *stored, "weight"])), terms)
 
-    def _used_terms(self, expressions: Sequence[Scalar] | None) -> dict[str, Scalar | Cumulative | QueryWindow]:
-        """Return the defined terms that these expressions use, directly or through other terms."""
-        if expressions is None:
-            return self._terms
-        used, terms = names_used(*expressions), {}
-        for name, term in reversed(self._terms.items()):  # each may use those before it
-            if name in used:
-                used |= names_used(term)
-                terms[name] = term
-        return dict(reversed(terms.items()))
-
     @property
     def _role_table(self) -> str:
         """The table that roles are read from: that of the only margin has them too, which saves a join."""
@@ -345,15 +334,9 @@ class TableEngine:
         self, query: str, columns: Sequence[str], terms: Mapping[str, Scalar | Cumulative | QueryWindow]
     ) -> tuple[str, dict[str, str]]:
         names = {name: name for name in columns}
-        apart: list[dict[str, None]] = []  # terms in groups, none of which uses another of its group
-        for name, term in terms.items():
-            if name in names:  # a fixed term that is stored
-                continue
-            if not apart or not names_used(term).isdisjoint(apart[-1]):
-                apart.append({})
-            apart[-1][name] = None
         # Windows over the same order, in one SELECT, take one sort.
-        for group in apart:
+        # A fixed term that is stored is among the names.
+        for group in terms_apart({name: term for name, term in terms.items() if name not in names}):
             added = ", ".join(f"{_term_sql(terms[name], names)} AS {name}" for name in group)
             query = f"SELECT *, {added} FROM ({query})"
             names |= {name: name for name in group}

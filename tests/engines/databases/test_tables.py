@@ -59,13 +59,21 @@ def test_columns_of_all_types_give_the_model_of_the_rows_in_memory(name):
     others = ("duration", "date") if name == "sqlite" else ("duration",)
     dropped = [name for name in FEATURES_BY_TYPE if name.startswith(others)]
     frame = stored(database, "every_type", every_type(500, seed=3).drop(dropped))
-    table = fb.table(connection_of(database), "every_type")
+    # Spark has no temporary tables.
+    table = fb.table(connection_of(database), "every_type", scratch="default" if name == "spark" else None)
     rows = in_types_of(frame, table)
     features = [name for name in FEATURES_BY_TYPE if name in rows.columns]
     assert len(features) > 10
     options = {"features": features, "weight": "w", "max_bin": 40, **SHAPE}
     model = fb.fit(table, "amount", **options)
     assert_same(model, rows, "amount", **options)
+    options |= {"objective": "binary:logistic", "valid": "w > 1.9", "eval_metric": ["logloss", "auc"]}
+    of_queries, expected = fb.fit(table, "late", engine="sql", **options), fb.fit(rows, "late", **options)
+    exact = expected.trees.drop("value", "gain", "cover")
+    assert of_queries.trees.drop("value", "gain", "cover").equals(exact)  # EXP of a database may have another last bit
+    np.testing.assert_allclose(of_queries.trees["value"], expected.trees["value"], rtol=1e-9)
+    for metric in expected.history.columns:
+        np.testing.assert_allclose(of_queries.history[metric], expected.history[metric], rtol=1e-9)
     split_on = set(model.trees["feature"])
     families = {f.type.family for f in model.ensemble.features}
     assert {f.type.family for f in model.ensemble.features if f.name in split_on} >= families - {"boolean"}
@@ -118,20 +126,23 @@ def test_labels_held_out_rows_and_hostile_names(name, orders):
 def sqlite(orders):
     """Return a table in SQLite with the rows in any order, and the same rows in the order of its key."""
     con = sqlite3.connect(":memory:")
-    rows = orders.select("x", "value_0", "100%", "w", "day", "score").with_row_index("id")
-    con.execute("CREATE TABLE orders (id, x, value_0, `100%`, w, day, score)")
+    late = (pl.col("score") > 2).cast(pl.Int64).alias("late")
+    rows = orders.select("x", "value_0", "select", "100%", "w", "day", "score", late).with_row_index("id")
+    con.execute("CREATE TABLE orders (id, x, value_0, `select`, `100%`, w, day, score, late)")
     shuffled = rows.sample(fraction=1, shuffle=True, seed=1)
-    con.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)", shuffled.rows())
+    con.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", shuffled.rows())
     return con, rows.with_columns(pl.col("id").cast(pl.Int64))
 
 
-OPTIONS = {"exclude": ["w", "day", "id"], **SHAPE}
+OPTIONS = {"exclude": ["w", "day", "id", "late"], **SHAPE}
 
 
 def test_rows_are_drawn_by_their_position_in_the_order_of_a_key(sqlite, monkeypatch):
     con, rows = sqlite
     table = fb.table(con, "orders", key="id")
     assert_same(fb.fit(table, "score", subsample=0.5, **OPTIONS), rows, "score", subsample=0.5, **OPTIONS)
+    for held_out in ({"valid": 0.3}, {"valid": "last 20%", "time": "day"}):
+        assert_same(fb.fit(table, "score", **held_out, **OPTIONS), rows, "score", **held_out, **OPTIONS)
     of_all = fb.fit(table, "score", max_bin=16, **OPTIONS)
     monkeypatch.setattr(binning, "SAMPLE_LIMIT", 128)  # fewer rows than there are
     model = fb.fit(table, "score", max_bin=16, **OPTIONS)
@@ -254,6 +265,8 @@ def test_bad_tables_are_one_sentence(sqlite):
         ({"valid": 0.2}, "valid=0.2 looks at all rows in their order"),
         ({"valid": "nothing > 1"}, "neither a column of the data nor a SQL predicate"),
         ({"valid": "random() > 1"}, "calls 'random'"),
+        ({"engine": "sql", "subsample": 0.5}, "subsample draws rows by their positions"),
+        ({"engine": "sql", "tree_method": "exact"}, "tree_method='exact' needs engine='numba', not 'sql'"),
         ({"engine": "duckdb"}, "engine 'duckdb' trains on DuckDB relations, not on tables of databases"),
     ):
         with pytest.raises(fb.FrameboostError, match=re.escape(message)):
@@ -290,3 +303,79 @@ def test_connections_to_one_database(name, orders):
     assert expected == model_in(
         fb.fit(in_types_of(rows, fb.table(database.con, "orders")), "score", exclude=ROLES[:-1], **SHAPE)
     )
+
+
+def of_sql(con, *args, key=None, scratch=None, **options):
+    return fb.fit(fb.table(con, "orders", key=key, scratch=scratch), *args, engine="sql", **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"objective": "reg:absoluteerror"}, {"objective": "reg:quantileerror", "quantile_alpha": 0.9},
+     {"objective": "reg:absoluteerror", "weight": "w"}, {"objective": "count:poisson", "target": "value_0"},
+     {"objective": "multi:softprob", "target": "w"}, {"target": ["score", "value_0"]},
+     {"objective": "binary:logistic", "target": "late", "eval_metric": ["logloss", "auc", "aucpr"], "valid": "day < 9"},
+     {"objective": "survival:cox", "target": "value_0"}, {"subsample": 0.6, "valid": 0.3},
+     {"subsample": 0.3, "sampling_method": "gradient_based"}, {"grow_policy": "lossguide", "max_leaves": 9},
+     {"num_parallel_tree": 3, "colsample_bynode": 0.6}, {"booster": "dart", "rate_drop": 0.9},
+     {"monotone_constraints": {"x": 1}, "max_bin": 8}, {"grow_policy": "symmetric"}, {"base_margin": "day"}],
+    ids=str,
+)  # fmt: skip
+def test_an_engine_of_queries_grows_the_same_trees(sqlite, options):
+    con, rows = sqlite
+    options = dict(options)
+    target = options.pop("target", "score")
+    exclude = {"exclude": ["w", "day", "id", "score", "value_0", "late"]}
+    models = [
+        fit(data, target, **SHAPE, **exclude, **options)
+        for fit, data in ((fb.fit, rows), (lambda data, *args, **more: of_sql(data, *args, key="id", **more), con))
+    ]
+    assert model_in(models[0]) == model_in(models[1])
+    assert models[0].history.equals(models[1].history)
+
+
+def tables_of(con):
+    return con.execute("SELECT name FROM sqlite_master UNION ALL SELECT name FROM sqlite_temp_master").fetchall()
+
+
+@pytest.mark.parametrize("at", range(1, 30, 4))
+def test_nothing_is_left_after_an_error(sqlite, at):
+    con, _ = sqlite
+    before = tables_of(con)
+
+    class InterruptError(Exception):
+        pass
+
+    def interrupt(statement):
+        if len(recorded.statements) == at:
+            raise InterruptError
+
+    recorded = Recorded(con, interrupt)
+    with pytest.raises((InterruptError, fb.DataError)):
+        of_sql(recorded, "score", valid="day < 3", **OPTIONS)
+    assert tables_of(con) == before
+    if at > 20:
+        assert any("CREATE TEMPORARY TABLE" in statement for statement in recorded.statements)
+
+
+def test_a_tree_is_a_few_statements(sqlite):
+    con, _ = sqlite
+    counts = []
+    for n_estimators in (1, 4):
+        recorded = Recorded(con)
+        of_sql(recorded, "score", **OPTIONS | {"n_estimators": n_estimators, "max_depth": 6})
+        counts.append(len(recorded.statements))
+    assert (counts[1] - counts[0]) / 3 <= 10
+
+
+def test_tables_of_a_fit_are_in_the_schema_that_is_named():
+    con = sqlite3.connect(":memory:")
+    con.execute("ATTACH ':memory:' AS scratch")
+    con.execute("CREATE TABLE orders (x, score)")
+    con.executemany("INSERT INTO orders VALUES (?, ?)", [(float(i), i % 5) for i in range(40)])
+    recorded = Recorded(con)
+    of_sql(recorded, "score", scratch="scratch", **SHAPE)
+    made = [statement for statement in recorded.statements if statement.startswith("CREATE")]
+    assert made
+    assert all(statement.startswith("CREATE TABLE `scratch`.`frameboost_") for statement in made)
+    assert con.execute("SELECT COUNT(*) FROM scratch.sqlite_master").fetchall() == [(0,)]

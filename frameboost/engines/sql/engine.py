@@ -1,0 +1,530 @@
+"""Gradient boosting in any SQL database, by SELECT and CREATE TABLE AS alone: of the rows only histograms leave it.
+
+The rows are one table, the *state*: the codes of all features, the roles, margins, and g and h of each output. Rows
+have no numbers and no order, and nothing is updated in place. The table is written anew once a round, with the new
+margins and gradients; within a tree a row's node is a CASE over its codes, from the root.
+
+1. `bin_columns` creates the state from the user's table.
+2. `compute_gradients` replaces it, with the leaf values that were added since.
+3. `histograms` adds up g and h of a level by node and code of each feature, in one query, whose shape is that which the
+   database is best at (`SHAPES`).
+
+g and h are multiples of a step (`frameboost.expressions.grid`), so sums of DOUBLE are exact in every database, in any
+order, and the trees are those of the other engines.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.checks.messages import shown
+from frameboost.data.database_table import DatabaseTable
+from frameboost.dialects.columns import DatabaseColumn
+from frameboost.dialects.draws import draw_query
+from frameboost.engines.contract import Capabilities, Cumulative, EngineRequest, QueryWindow, Sample
+from frameboost.engines.fixed_terms import Term, terms_apart, used_terms
+from frameboost.engines.sql.columns import TableColumns
+from frameboost.errors import ParameterError
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import (
+    Aggregate,
+    Aggregator,
+    Scalar,
+    grid_offsets,
+    largest_magnitudes,
+    rounded_on,
+)
+from frameboost.losses.loss import RankingPairs
+from frameboost.schema.types import Feature, FeatureType
+from frameboost.splits.split import FloatArray, IntArray, Split, Stats
+
+__all__ = ["SHAPES", "SqlEngine"]
+
+_INT64, _FLOAT64 = FeatureType("int64"), FeatureType("float64")
+# Sums by feature, by node and code, of g and of h.
+_Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray, FloatArray]
+
+
+class SqlEngine:
+    """`HistogramEngine` over a table of a database."""
+
+    layout: SlotLayout
+
+    def __init__(self, request: EngineRequest, source: DatabaseTable) -> None:
+        self.source = source
+        self.dialect = source.dialect
+        self.features = request.features
+        self._columns = TableColumns(source, request.features)
+        self._roles = {role: self._number(source, name) for role, name in request.roles.items()}
+        self._terms: dict[str, Term] = {}
+        self._draws_rows = request.parameters.subsample < 1
+        self._margins: list[str] = []
+        self._gradients: list[str] = []
+        self._added: dict[str, list[str]] = {}  # to each margin, since the state was written
+        self._splits: dict[int, tuple[Split, int, int]] = {}  # of the tree
+        self._g = self._h = ""
+        self._state: str | None = None
+        self._n_tables = 0
+        self._token = secrets.token_hex(6)
+
+    def _number(self, source: DatabaseTable, name: str) -> str:
+        """Return a column of numbers or Booleans as float64; what is missing is NULL."""
+        kind = source.types()[name]
+        if kind is None or kind.family not in ("number", "boolean"):  # of queries
+            raise ParameterError(f"engine='sql' takes numbers for labels, weights and offsets, not {shown(name)}")
+        column = DatabaseColumn(Feature(name, kind), self.dialect, source.sql(name))
+        value, expressions = column.name, self.dialect.expressions
+        if kind.family == "boolean":
+            is_true, is_false = (test.format(x=value) for test in (expressions.is_true, expressions.is_false))
+            value = f"CASE WHEN {is_true} THEN 1 WHEN {is_false} THEN 0 END"
+        return f"CASE WHEN {column.is_present()} THEN {self.dialect.cast(value, 'float64')} END"
+
+    def capabilities(self, n_trees: int) -> Capabilities:
+        """See `Capabilities`."""
+        return Capabilities(takes_batches=True)
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self._columns.n_rows
+
+    def count_missing(self) -> list[int]:
+        """See `Engine.count_missing`."""
+        return self._columns.n_missing
+
+    def _quote(self, name: str) -> str:
+        return self.dialect.quote(name)
+
+    def _from(self, query: str, alias: str) -> str:
+        return f"FROM ({query}) {self.dialect.statements.alias}{self._quote(alias)}"
+
+    def _rows(self, expressions: Iterable[Scalar] = ()) -> tuple[str, dict[str, str]]:
+        """Return a query of the rows, and the names in it of what these expressions may name."""
+        if self._state is None:
+            aliased = {self.source.alias(f"frameboost_{role}"): sql for role, sql in self._roles.items()}
+            query, names = self.source.select(aliased), dict(zip(self._roles, aliased, strict=True))
+        else:
+            names = {name: self._quote(name) for name in (*self._roles, *self._gradients)}
+            codes = [name for name in self._kept() if name not in map(self._quote, self._roles)]
+            margins = []
+            for name in self._margins:
+                value = self._quote(name)
+                for added in self._added.get(name, ()):
+                    value = f"({value} + {added})"
+                margins.append(f"{value} AS {self._quote(f'{name}_now')}")
+                names[name] = self._quote(f"{name}_now")
+            query = f"SELECT {', '.join([*codes, *names_of(names, self._margins), *margins])} FROM {self._state}"
+        names.setdefault("weight", self.dialect.number(1.0))
+        used = used_terms(self._terms, expressions)
+        columns = {name: self._quote(f"term_{number}") for number, name in enumerate(used)}
+        for number, group in enumerate(terms_apart(used)):
+            added = ", ".join(f"{self._value(used[name], names)} AS {columns[name]}" for name in group)
+            query = f"SELECT *, {added} {self._from(query, f'before_{number}')}"
+            names |= {name: columns[name] for name in group}
+        return query, names
+
+    def _value(self, term: Term, names: Mapping[str, str]) -> str:
+        """Return the SQL of a term."""
+        if isinstance(term, QueryWindow):
+            self._refuse("ranking")
+        if not isinstance(term, Cumulative):
+            return term.to_sql(names, self.dialect)
+        order = f"{term.order.to_sql(names, self.dialect)} {'DESC' if term.descending else 'ASC'}"
+        return f"SUM({term.value.to_sql(names, self.dialect)}) OVER (ORDER BY {order})"
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        """See `Engine.aggregate`."""
+        query, names = self._rows(each.expression for each in aggregates.values())
+        return self.aggregated(aggregates, names, self._from(query, "rows"))
+
+    def aggregated(
+        self, aggregates: Mapping[str, Aggregate], names: Mapping[str, str], rows: str
+    ) -> dict[str, float | None]:  # fmt: skip
+        """Return aggregates over what follows a SELECT."""
+        selected = [
+            f"{each.function.upper()}({each.expression.to_sql(names, self.dialect)}) AS {self._quote(f'a_{number}')}"
+            for number, each in enumerate(aggregates.values())
+        ]
+        read = self.source.connection.frame(f"SELECT {', '.join(selected)} {rows}", dict.fromkeys(aggregates, _FLOAT64))
+        values = dict(zip(aggregates, read.row(0), strict=True))
+        sums = {name for name, each in aggregates.items() if each.function == "sum"}
+        return {name: 0.0 if value is None and name in sums else value for name, value in values.items()}
+
+    def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
+        """See `Engine.add_columns`."""
+        self._terms.update(terms)
+
+    def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
+        """See `Engine.by_score`."""
+        return _Scores(self, score, positive, negative)
+
+    def scores(self, score: Scalar, positive: Scalar, negative: Scalar) -> tuple[dict[str, str], str]:
+        """Return the columns of the distinct scores (see `Engine.by_score`), and what follows a SELECT of them."""
+        query, names = self._rows((score, positive, negative))
+        value = score.to_sql(names, self.dialect)
+        windows: list[str] = []
+        by_score, columns = self._quote("score"), {"score": value}
+        sides = {"positive": positive, "negative": negative}
+        columns |= {side: f"SUM({each.to_sql(names, self.dialect)})" for side, each in sides.items()}
+        selected = ", ".join(f"{sql} AS {self._quote(name)}" for name, sql in columns.items())
+        grouped = f"SELECT {selected} {self._from(query, 'rows')} GROUP BY {value}"
+        for name in sides:
+            side, above, total = map(self._quote, (name, f"{name}_above", f"{name}_total"))
+            windows.append(f"SUM({side}) OVER (ORDER BY {by_score} DESC) - {side} AS {above}")
+            windows.append(f"SUM({side}) OVER () AS {total}")
+        running = f"SELECT {', '.join([*map(self._quote, sides), *windows])} {self._from(grouped, 'by_score')}"
+        known = [f"{side}{part}" for side in sides for part in ("", "_above", "_total")]
+        return {name: self._quote(name) for name in known}, self._from(running, "running")
+
+    def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
+        """See `Engine.sum_pairs`."""
+        self._refuse("ranking")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise ParameterError(
+            f"engine='sql' does not have {what}; engine='auto' bins the columns in the database and trains here"
+        )
+
+    # --- the state ----------------------------------------------------------------------------------------------------
+
+    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+        """See `HistogramEngine.propose_bins`."""
+        return self._columns.propose_bins(max_bin, given)
+
+    def bin_columns(self, bins: Sequence[Bins]) -> None:
+        """See `HistogramEngine.bin_columns`."""
+        self.layout = SlotLayout(bins)
+        columns = {f"code_{number}": self._columns.code(number, each) for number, each in enumerate(bins)}
+        if self._draws_rows:
+            if self.source.key is None:
+                raise ParameterError(
+                    "subsample draws rows by their positions, which those of a database have by a key: "
+                    "fb.table(..., key='id')"
+                )
+            self.source.check_key()
+            columns["position"] = f"ROW_NUMBER() OVER ({self.source.in_order.strip()}) - 1"
+        aliased = {self._quote(name): sql for name, sql in {**columns, **self._roles}.items()}
+        # The names of the state are those of expressions, which columns of the table may have.
+        inner = {self.source.alias(f"frameboost_{number}"): sql for number, sql in enumerate(aliased.values())}
+        named = ", ".join(f"{old} AS {new}" for old, new in zip(inner, aliased, strict=True))
+        self._write(f"SELECT {named} {self._from(self.source.select(inner), 'coded')}")
+
+    def start_margins(self, margins: Mapping[str, Expression]) -> None:
+        """See `Engine.start_margins`."""
+        names = {role: self._quote(role) for role in self._roles} | {"weight": self.dialect.number(1.0)}
+        names |= {"weight": self._quote("weight")} if "weight" in self._roles else {}
+        started = [
+            f"{self.dialect.cast(expression.to_sql(names, self.dialect), 'float64')} AS {self._quote(name)}"
+            for name, expression in margins.items()
+        ]
+        self._write(f"SELECT {', '.join([*self._kept(), *started])} FROM {self._state}")
+        self._margins, self._gradients = list(margins), []
+
+    def _kept(self) -> list[str]:
+        """Return the columns of the state that stay: codes and roles."""
+        codes = [f"code_{number}" for number in range(len(self.features))]
+        return [self._quote(name) for name in (*codes, *(["position"] if self._draws_rows else ()), *self._roles)]
+
+    def _write(self, query: str) -> None:
+        """Replace the state by a query, which may read it."""
+        old = self._state
+        self._state = self._create(query)
+        if old is not None:
+            self._drop(old)
+
+    def _create(self, query: str) -> str:
+        self._n_tables += 1
+        called = f"frameboost_{self._token}_{self._n_tables}"
+        template, name = self.dialect.statements.scratch_table, self._quote(called)
+        if self.source.scratch is not None:
+            path = f"{self.source.scratch}.{called}"
+            template, name = self.dialect.statements.create_table, self.dialect.quote_path(path)
+        if template is None:
+            raise ParameterError(
+                f"{self.dialect.name} has no temporary tables; name a schema for the tables of engine='sql': "
+                "fb.table(..., scratch='my_schema')"
+            )
+        self.source.connection.run(template.format(name=name, query=query))
+        return name
+
+    def _drop(self, name: str) -> None:
+        self.source.connection.run(f"DROP TABLE {name}")
+
+    def compute_gradients(
+        self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
+    ) -> dict[str, float]:  # fmt: skip
+        """See `Engine.compute_gradients`."""
+        self._gradients = []
+        largest = largest_magnitudes(self, gradients)
+        numbers = {**rounded_on(grid_offsets(largest, self.n_rows), gradients), **others}
+        query, names = self._rows(numbers.values())
+        margins = [f"{names[name]} AS {self._quote(name)}" for name in self._margins]
+        values = [f"{number.to_sql(names, self.dialect)} AS {self._quote(name)}" for name, number in numbers.items()]
+        self._write(f"SELECT {', '.join([*self._kept(), *margins, *values])} {self._from(query, 'rows')}")
+        self._gradients, self._added = list(numbers), {}
+        return largest
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        state, self._state = self._state, None
+        if state is not None:
+            self._drop(state)
+
+    # --- trees --------------------------------------------------------------------------------------------------------
+
+    def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
+        """See `Engine.start_tree`."""
+        self._g, self._h = self._quote(f"g_{output}"), self._quote(f"h_{output}")
+        if sample is not None:
+            self._draw(sample)
+        self.reset_nodes()
+        text = f"SELECT SUM({self._g}) AS {self._quote('g')}, SUM({self._h}) AS {self._quote('h')} FROM {self._state}"
+        read = self.source.connection.frame(text, {"g": _FLOAT64, "h": _FLOAT64}).row(0)
+        return Stats(float(read[0]), float(read[1]))
+
+    def _draw(self, sample: Sample) -> None:
+        """Write the gradients of a sample beside those of all rows; they are 0 in rows that are left out."""
+        drawn = draw_query(f"SELECT * FROM {self._state}", self._quote("position"), sample.key, "draw", self.dialect)
+        names = {"g": self._g, "h": self._h, "draw": self._quote("draw")}
+        self._g, self._h = self._quote("drawn_g"), self._quote("drawn_h")
+        g, h = (each.to_sql(names, self.dialect) for each in (sample.g, sample.h))
+        values = [f"{g} AS {self._g}", f"{h} AS {self._h}"]
+        others = map(self._quote, (*self._margins, *self._gradients))
+        self._write(f"SELECT {', '.join([*self._kept(), *others, *values])} {self._from(drawn, 'drawn')}")
+
+    def reset_nodes(self) -> None:
+        """See `Engine.reset_nodes`."""
+        self._splits = {}
+
+    def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `Engine.apply_splits`."""
+        self._splits.update(splits)
+
+    def _walk(self, leaf: Callable[[int], str], node: int = 0) -> str:
+        """Return what ``leaf`` returns for the node that a row is in, as a CASE over its codes."""
+        if node not in self._splits:
+            return leaf(node)
+        split, left, right = self._splits[node]
+        sides = self._walk(leaf, left), self._walk(leaf, right)
+        if sides[0] == sides[1]:
+            return sides[0]
+        return f"CASE WHEN {self._goes_left(split)} THEN {sides[0]} ELSE {sides[1]} END"
+
+    def _goes_left(self, split: Split) -> str:
+        column, missing = self._quote(f"code_{split.feature}"), self.layout.bins[split.feature].missing
+        if split.categories is not None:
+            return f"{column} {'NOT ' if split.missing_left else ''}IN ({', '.join(map(str, split.categories))})"
+        return f"{column} < {split.bin}" + (f" OR {column} = {missing}" if split.missing_left else "")
+
+    def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
+        """See `Engine.add_leaf_values`."""
+        if self._added.get(margin):  # a second tree of one margin: the first is written
+            query, names = self._rows()
+            margins = [f"{names[name]} AS {self._quote(name)}" for name in self._margins]
+            others = map(self._quote, self._gradients)
+            self._write(f"SELECT {', '.join([*self._kept(), *margins, *others])} {self._from(query, 'rows')}")
+            self._added = {}
+        value = self._walk(lambda node: self.dialect.number(values.get(node, 0.0)))
+        self._added.setdefault(margin, []).append(value)
+
+    def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
+        """See `Engine.node_quantiles`."""
+        quote, number = self._quote, self.dialect.number
+        query, names = self._rows((value,) if weight is None else (value, weight))
+        node, v, w = map(quote, ("node", "v", "w"))
+        weights = "" if weight is None else f", {weight.to_sql(names, self.dialect)} AS {w}"
+        columns = f"{self._walk(str)} AS {node}, {value.to_sql(names, self.dialect)} AS {v}{weights}"
+        rows = f"SELECT {columns} {self._from(query, 'rows')} WHERE {self._h} > 0"
+        by_node, low, high, quantile = f"PARTITION BY {node}", quote("low"), quote("high"), quote("quantile")
+        if weight is None:
+            # At rank alpha (n + 1), between two neighbours, or the first or the last one.
+            place, n = f"ROW_NUMBER() OVER ({by_node} ORDER BY {v} ASC)", f"COUNT(*) OVER ({by_node})"
+            placed = (
+                f"SELECT {node}, {v}, {place} AS {quote('place')}, {n} AS {quote('n')} {self._from(rows, 'valued')}"
+            )
+            count, at = self.dialect.cast(quote("n"), "float64"), self.dialect.cast(quote("place"), "float64")
+            rank = f"({number(alpha)} * ({count} + {number(1.0)}))"
+            floor = f"FLOOR({rank})"
+            ends = (
+                f"SELECT {node}, {quote('n')}, MIN({v}) AS {quote('first')}, MAX({v}) AS {quote('last')}, "
+                f"MAX(CASE WHEN {at} = {floor} THEN {v} END) AS {low}, "
+                f"MAX(CASE WHEN {at} = {floor} + {number(1.0)} THEN {v} END) AS {high} "
+                f"{self._from(placed, 'placed')} GROUP BY {node}, {quote('n')}"
+            )
+            one = number(1.0)
+            text = (
+                f"SELECT {node}, CASE WHEN {number(alpha)} <= {one} / ({count} + {one}) THEN {quote('first')} "
+                f"WHEN {number(alpha)} >= {count} / ({count} + {one}) THEN {quote('last')} "
+                f"ELSE {low} + ({rank} - {one} - ({floor} - {one})) * ({high} - {low}) END AS {quantile} "
+                f"{self._from(ends, 'ends')}"
+            )
+        else:
+            reached = f"SUM({w}) OVER ({by_node} ORDER BY {v} ASC) AS {quote('reached')}"
+            total = f"SUM({w}) OVER ({by_node}) AS {quote('total')}"
+            running = f"SELECT {node}, {v}, {reached}, {total} {self._from(rows, 'valued')}"
+            text = (
+                f"SELECT {node}, MIN({v}) AS {quantile} {self._from(running, 'running')} "
+                f"WHERE {quote('reached')} >= {quote('total')} * {number(alpha)} GROUP BY {node}"
+            )
+        read = self.source.connection.frame(text, {"node": _INT64, "quantile": _FLOAT64})
+        return dict(zip(read["node"].to_list(), read["quantile"].to_list(), strict=True))
+
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `HistogramEngine.histograms`."""
+        number_of = {node: number for number, node in enumerate(nodes)}
+        place = self._walk(lambda node: str(number_of.get(node, -1)))
+        features, keys, g, h = SHAPES[self.dialect.statements.histogram](self, place, len(nodes))
+        number, code = np.divmod(keys, self.stride)
+        out[indices] = 0.0
+        out[indices[number], self.layout.offsets[features] + code] = np.stack([g, h], axis=1)
+
+    @property
+    def stride(self) -> int:
+        """The factor of a node's number in the keys that rows are grouped by; a code is added to it."""
+        return max(bins.count + 1 for bins in self.layout.bins)
+
+    # --- shapes of the query of a level -------------------------------------------------------------------------------
+
+    def rows_of_level(self, place: str) -> str:
+        """Return the query of the rows in the nodes of a level: the keys of all features, g and h."""
+        quote, codes = self._quote, [self._quote(f"code_{number}") for number in range(len(self.features))]
+        p, g, h = quote("p"), f"{self._g} AS {quote('g')}", f"{self._h} AS {quote('h')}"
+        walked = f"SELECT {', '.join([f'{place} AS {p}', *codes, g, h])} FROM {self._state}"
+        keys = [f"{p} * {self.stride} + {code} AS {quote(f'k{number}')}" for number, code in enumerate(codes)]
+        return f"SELECT {', '.join([*keys, quote('g'), quote('h')])} {self._from(walked, 'walked')} WHERE {p} >= 0"
+
+    def level(self, place: str) -> str:
+        """Return `rows_of_level` behind FROM."""
+        return self._from(self.rows_of_level(place), "level")
+
+    def read(self, query: str, n_integers: int) -> list[pl.Series]:
+        """Return the columns of a query: some of integers, the others of floats."""
+        kinds = {f"i{number}": _INT64 for number in range(n_integers)} | {"g": _FLOAT64, "h": _FLOAT64}
+        return self.source.connection.frame(query, kinds).get_columns()
+
+    @property
+    def sums(self) -> str:
+        """The sums of g and h of a level."""
+        quote = self._quote
+        return f"SUM({quote('g')}) AS {quote('sum_g')}, SUM({quote('h')}) AS {quote('sum_h')}"
+
+    def grouped(self, source: str) -> str:
+        """Return a query that adds up the rows of a level by each feature in turn."""
+        keys = [self._quote(f"k{number}") for number in range(len(self.features))]
+        f, k = self._quote("f"), self._quote("k")
+        return "\nUNION ALL\n".join(
+            f"SELECT {number} AS {f}, {key} AS {k}, {self.sums} FROM {source} GROUP BY {key}"
+            for number, key in enumerate(keys)
+        )
+
+    def in_level_table(self, place: str) -> list[pl.Series]:
+        """Return the sums of a level whose rows are a table meanwhile."""
+        table = self._create(self.rows_of_level(place))
+        try:
+            return self.read(self.grouped(table), 2)
+        finally:
+            self._drop(table)
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """The distinct scores, computed by each aggregation; nothing is kept."""
+
+    rows: SqlEngine
+    score: Scalar
+    positive: Scalar
+    negative: Scalar
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.n_rows
+
+    def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
+        names, scores = self.rows.scores(self.score, self.positive, self.negative)
+        return self.rows.aggregated(aggregates, names, scores)
+
+
+def names_of(names: Mapping[str, str], without: Sequence[str]) -> list[str]:
+    """Return the columns of some names, but for those of others."""
+    return [column for name, column in names.items() if name not in without]
+
+
+def _sums(columns: Sequence[pl.Series]) -> _Sums:
+    f, k, g, h = (column.to_numpy() for column in columns)
+    return f, k, g, h
+
+
+def _union(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
+    """Add up by a SELECT for each feature over a common table expression, which is computed once."""
+    level, select = engine.dialect.quote("level"), engine.rows_of_level(place).removeprefix("SELECT ")
+    fenced = engine.dialect.statements.fenced_stage.format(name=level, select=select)
+    return _sums(engine.read(f"WITH {fenced}\n{engine.grouped(level)}", 2))
+
+
+def _level_table(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
+    """Add up by a SELECT for each feature over a table of the level."""
+    return _sums(engine.in_level_table(place))
+
+
+def _grouping_sets(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
+    """Add up by GROUPING SETS, one a feature; as many at once as the database takes."""
+    quote, n_features = engine.dialect.quote, len(engine.features)
+    most = engine.dialect.statements.most_sets or n_features
+    parts = []
+    for first in range(0, n_features, most):
+        keys = {number: quote(f"k{number}") for number in range(first, min(first + most, n_features))}
+        chosen = " ".join(f"WHEN GROUPING({key}) = 0 THEN {number}" for number, key in keys.items())
+        only = ", ".join([*keys.values(), "0"])  # all other keys are NULL
+        sets = ", ".join(f"({key})" for key in keys.values())
+        query = (
+            f"SELECT CASE {chosen} END AS {quote('f')}, COALESCE({only}) AS {quote('k')}, {engine.sums} "
+            f"{engine.level(place)} GROUP BY GROUPING SETS ({sets})"
+        )
+        parts.append(_sums(engine.read(query, 2)))
+    f, k, g, h = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return f, k, g, h
+
+
+def _unnest(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
+    """Add up by one GROUP BY over rows that are unpivoted: a row for each feature."""
+    quote, width = engine.dialect.quote, engine.stride * n_nodes
+    keys = ", ".join(f"{number * width} + {quote(f'k{number}')}" for number in range(len(engine.features)))
+    unpivoted = f"SELECT {quote('g')}, {quote('h')}, EXPLODE(ARRAY({keys})) AS {quote('k')} {engine.level(place)}"
+    rows = f"({unpivoted}) {engine.dialect.statements.alias}{quote('unpivoted')}"
+    k, g, h = engine.read(f"SELECT {quote('k')}, {engine.sums} FROM {rows} GROUP BY {quote('k')}", 1)
+    features, keys_of_features = np.divmod(k.to_numpy(), width)
+    return features, keys_of_features, g.to_numpy(), h.to_numpy()
+
+
+def _sum_resample(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
+    """Add up into an array for each feature, by ClickHouse's combinator."""
+    quote, width = engine.dialect.quote, engine.stride * n_nodes
+    keys = [quote(f"k{number}") for number in range(len(engine.features))]
+    sums = [f"sumResample(0, {width}, 1)({quote(name)}, {key})" for key in keys for name in "gh"]
+    # One array of all, and its elements as rows.
+    query = f"SELECT arrayJoin(arrayConcat({', '.join(sums)})) AS {quote('s')} {engine.level(place)}"
+    read = engine.source.connection.frame(query, {"s": _FLOAT64})["s"].to_numpy()
+    by_feature = read.reshape(len(keys), 2, width)
+    features, keys_of_features = np.nonzero(by_feature.any(axis=1))
+    g, h = by_feature[features, :, keys_of_features].T
+    return features, keys_of_features, g, h
+
+
+# How a database adds up the rows of a level by the code of each feature: `Statements.histogram`.
+SHAPES: dict[str, Callable[[SqlEngine, str, int], _Sums]] = {
+    "union": _union,
+    "level_table": _level_table,
+    "grouping_sets": _grouping_sets,
+    "unnest": _unnest,
+    "sum_resample": _sum_resample,
+}
