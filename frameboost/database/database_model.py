@@ -942,9 +942,9 @@ class DatabaseModel:
             Which table to return; each begins with the columns of ``by``.
 
             - ``"metrics"``: ``rows`` with a label, rows that are ``unlabelled`` (NULL or NaN), and rows that are
-              ``invalid`` (a label or a weight that the objective can't have, no offset), then ``metric`` and ``value``,
-              a row for each metric. Without ``by`` there are rows even if the table has none: ``rows`` is 0, and
-              ``value`` NULL.
+              ``invalid`` (a label or a weight that the objective can't have, no finite offset), then ``metric`` and
+              ``value``, a row for each metric. Without ``by`` there are rows even if the table has none: ``rows`` is 0,
+              and ``value`` NULL.
             - ``"calibration"``: the mean prediction and the mean label in bins of the prediction of equal weight, as
               `frameboost.Evaluation.calibration`.
             - ``"gain"``: of classes, ``bin`` by descending score, its lowest score (``threshold``) and ``weight``, and

@@ -15,6 +15,7 @@ https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types#fl
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -230,7 +231,10 @@ class Rows:
             weight, columns = f"weight >= 0 AND weight <= {_LARGEST!r}", ("weight",)
             conditions.append(self.sql(Expression(weight, columns)))
         if table.ensemble.offset is not None:
-            conditions += [f"{self.known[margin]} IS NOT NULL" for margin in self.loss.margins]
+            is_finite = f"ABS(margin) <= {sys.float_info.max!r}"
+            conditions += [
+                self.sql(Expression(is_finite, ("margin",)).renamed({"margin": margin})) for margin in self.loss.margins
+            ]
         return conditions
 
     def sql(self, expression: Expression) -> str:
