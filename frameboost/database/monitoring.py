@@ -357,17 +357,21 @@ def _is_unseen(column: FeatureColumn) -> str:
 
 
 def _scores(watch: Watch, rows: Rows) -> list[FeatureColumn]:
-    """Add stages of the predictions; return their columns."""
+    """Add stages of the predictions, NULL where no offset is known (see `SqlModel.values`); return their columns."""
     ensemble = watch.table.ensemble
     output = ensemble.output("mean")
     for stage in output.stages:
         rows.define(stage, often=True)
-    names = [f"predicted_{number}" for number in range(len(output.values))]
-    rows.define(dict(zip(names, output.values, strict=True)))
+    texts = list(map(rows.sql, output.values))
+    if ensemble.offset is not None:
+        tests = [f"{rows.known[margin]} IS NOT NULL" for margin in output.margins]
+        texts = [
+            f"CASE WHEN {' AND '.join(tests[k] for k in behind)} THEN {text} END"
+            for text, behind in zip(texts, output.margins_behind(), strict=True)
+        ]
     features = score_features(ensemble.loss.n_predictions)
-    return [
-        FeatureColumn(feature, rows.dialect, rows.known[name]) for feature, name in zip(features, names, strict=True)
-    ]
+    columns = rows.columns_of({feature.name: text for feature, text in zip(features, texts, strict=True)})
+    return [FeatureColumn(feature, rows.dialect, columns[feature.name]) for feature in features]
 
 
 def _of_labels(

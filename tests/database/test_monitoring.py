@@ -230,6 +230,20 @@ def test_groups_are_those_of_the_columns_collation(name):
         assert sorted(row[-1] for row in opened.rows(query)) == sizes
 
 
+@cases("objective", ["count:poisson", "binary:hinge"])
+def test_rows_without_an_offset_have_no_prediction(warehouse, objective):
+    frame = rows().with_columns(target=(pl.col("y") > 0).fill_null(value=False).cast(pl.Int64))
+    model = fb.fit(frame, "target", features=["x"], objective=objective, base_margin="w", n_estimators=2)
+    model = model.with_baseline(frame, bins=4)
+    holed = frame.with_columns(w=pl.when(pl.int_range(pl.len()) % 3 > 0).then("w"))
+    fill(warehouse, holed)
+    query = model.database(warehouse.name).monitor_query("t", measures=["score_drift"])
+    predicted = model.predict(holed)
+    assert predicted.null_count() == 80
+    expected = index(model.baseline.scores, predicted)
+    assert measured(warehouse, query, 0) == {("score_drift", "prediction"): pytest.approx(expected, rel=1e-9)}
+
+
 # --- a history --------------------------------------------------------------------------------------------------------
 
 
