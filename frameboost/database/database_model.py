@@ -97,6 +97,7 @@ from frameboost.losses.loss import EXPOSURE
 from frameboost.losses.outputs import OutputName, ScoreName, leaf_output
 from frameboost.metrics.metric import Metric
 from frameboost.schema.types import Feature, FeatureType
+from frameboost.trees.node_means import leaf_contributions, means_on_grid
 from frameboost.trees.tree import Tree, refuse_linear
 
 __all__ = ["ColumnNames", "DatabaseModel", "database_model", "read_columns", "source_model"]
@@ -112,7 +113,7 @@ _WATCHED: dict[str, Check] = {
     "window": word(*UNITS), "until": anything, "by": _BY, "where": condition_on_rows, "measures": anything,
     "last": whole(1, 1000), "form": _FORM,
 }  # fmt: skip
-_EXPLAINED: dict[str, Check] = {"output": anything, "approx": anything, "where": condition_on_rows}
+_EXPLAINED: dict[str, Check] = {"output": anything, "approx": anything, "where": condition_on_rows, "trees": table}
 # The population stability index above which a dbt test fails.
 _DRIFTED = 0.25
 # The shares of limits that a query of a chain may take, one after the other, so that its self-test has room for rows.
@@ -538,14 +539,22 @@ class DatabaseModel:
 
     # --- as a table of trees ------------------------------------------------------------------------------------------
 
-    @checked(name=table)
-    def table_statements(self, name: str) -> list[str]:
+    @checked(name=table, reasons=flag)
+    def table_statements(self, name: str, *, reasons: bool = False) -> list[str]:
         """Return the statements that create and fill a table of the trees, for ``query(..., form="table")``.
 
         Each node is a row: ``id``, ``tree``, ``node``, ``output``, ``feature`` (NULL in a leaf), a column of thresholds
         for each type of features (such as ``threshold_float64``), the ids of the children, ``left``, ``right`` and
         ``missing``, and ``value``. Each category of a split is a separate row: ``named_by``, ``category``. Base
         margins and offsets are in the query, not in the table.
+
+        Parameters
+        ----------
+        name
+            The table's name, which may be qualified.
+        reasons
+            Whether the table is for ``explain_query(..., trees=)`` too: it has a row for each leaf and feature on the
+            way there, with the leaf's id in ``explains`` and the contribution as ``value``.
 
         Examples
         --------
@@ -560,10 +569,12 @@ class DatabaseModel:
         [(1, 0.0), (2, 0.0), (3, 8.0), (4, 8.0)]
         """
         refuse_linear("a table of the trees", is_linear=self.ensemble.is_linear)
-        statements = table_statements(name, self.ensemble.trees, self.columns, self.dialect)
+        contributions = self._leaf_contributions() if reasons else ()
+        statements = table_statements(name, self.ensemble.trees, self.columns, self.dialect, contributions)
         return list(map(self._for_driver, statements))
 
-    def table_frame(self) -> pl.DataFrame:
+    @checked(reasons=flag)
+    def table_frame(self, *, reasons: bool = False) -> pl.DataFrame:
         """Return the table of `table_statements` as a frame, to be loaded from a file.
 
         Written to Parquet it loads in seconds where many INSERTs are slow (Spark, cloud warehouses). Types that the
@@ -578,7 +589,18 @@ class DatabaseModel:
         [(0, 0, 3, 1, 2, None), (1, None, None, 1, 1, -4.0), (2, None, None, 2, 2, 4.0)]
         """
         refuse_linear("a table of the trees", is_linear=self.ensemble.is_linear)
-        return table_frame(self.ensemble.trees, self.columns)
+        contributions = self._leaf_contributions() if reasons else ()
+        return table_frame(self.ensemble.trees, self.columns, contributions)
+
+    def _leaf_contributions(self) -> list[dict[int, dict[int, float]]]:
+        """Return Saabas' contributions in the leaves of each tree, by node and feature."""
+        of_trees: list[dict[int, dict[int, float]]] = [{} for _ in self.ensemble.trees]
+        for number, base in enumerate(self.ensemble.base_margins):
+            numbers = [i for i, tree in enumerate(self.ensemble.trees) if tree.output == number]
+            _, means, _ = means_on_grid(base, [self.ensemble.trees[i] for i in numbers])
+            for i, of_tree in zip(numbers, means, strict=True):
+                of_trees[i] = leaf_contributions(self.ensemble.trees[i], of_tree)
+        return of_trees
 
     # --- proof --------------------------------------------------------------------------------------------------------
 
@@ -753,6 +775,9 @@ class DatabaseModel:
         texts
             Texts of reasons by feature; other features have their names. Features of one text are one reason, whose
             contribution is the sum of theirs.
+        trees
+            The table that ``table_statements(..., reasons=True)`` fills. Then the query is short, whatever the model,
+            and the contributions are Saabas'.
 
         Raises
         ------
@@ -843,7 +868,8 @@ class DatabaseModel:
     def _explanation(self, destination: Destination, table: str, options: ExplanationOptions) -> str:
         number, offsets = self.ensemble.margin_number(options.output), self._offsets()
         base, trees = self.ensemble.base_margins[number], self.ensemble.trees_of(number)
-        explained = Explained(base, trees, offsets[number] if offsets else None)
+        numbers = [i for i, tree in enumerate(self.ensemble.trees) if tree.output == number]
+        explained = Explained(base, trees, offsets[number] if offsets else None, numbers)
         source = self._source(table, options.keep)
         query = explanation_query(source, explained, self.columns, self.dialect, options, destination)
         return self._for_driver(query)

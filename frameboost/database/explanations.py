@@ -23,12 +23,13 @@ from frameboost.compile.sql.row_conditions import row_condition
 from frameboost.compile.sql.shapley import shapley_sums
 from frameboost.compile.sql.sql_model import OffsetColumn
 from frameboost.compile.sql.stages import ROW, Stages, TableSource, grouped
+from frameboost.compile.sql.tree_table import contributions_over_table
 from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError, TooLargeError
 from frameboost.prediction.contributions import BIAS, check_bias
 from frameboost.prediction.reasons import check_no_reasons, check_reasons, rounding_shift
 from frameboost.trees.node_means import LeafSlopes, leaf_slopes, means_on_grid
-from frameboost.trees.tree import LEAF, LinearLeaf, Tree
+from frameboost.trees.tree import LEAF, LinearLeaf, Tree, are_linear, refuse_linear
 
 __all__ = ["Explained", "ExplanationArguments", "ExplanationOptions", "explanation_query"]
 
@@ -58,6 +59,7 @@ class ExplanationOptions:
     top: int | None = None
     sign: Literal[-1, 1] | None = None
     texts: Mapping[str, str] | None = None
+    trees: str | None = None
 
 
 class ExplanationArguments(TypedDict, total=False):
@@ -70,15 +72,20 @@ class ExplanationArguments(TypedDict, total=False):
     top: int | None
     sign: Literal[-1, 1] | None
     texts: Mapping[str, str] | None
+    trees: str | None
 
 
 @dataclass(frozen=True)
 class Explained:
-    """The margin that a query explains: its base, its trees, and what is added to it in each row."""
+    """The margin that a query explains: its base, its trees, and what is added to it in each row.
+
+    ``numbers`` are those of the trees in a table of all of the model.
+    """
 
     base_margin: float
     trees: Sequence[Tree]
     offset: OffsetColumn | None = None
+    numbers: Sequence[int] = ()
 
 
 def explanation_query(
@@ -88,6 +95,8 @@ def explanation_query(
     """Return the query that `DatabaseModel.explain_query` describes, or the statement that makes a view or a table."""
     _check(options, columns)
     query = _Query(source, explained, columns, dialect, options, destination)
+    if options.trees is not None:
+        return query.text(0)
     too_large = ""
     if options.approx is not True:
         try:
@@ -101,9 +110,10 @@ def explanation_query(
     try:
         text = query.text(0)
     except TooLargeError as error:
-        raise TooLargeError(
-            f"the explanations do not fit into one query: {error}; explain a slice of the model"
-        ) from error
+        ways = "explain a slice of the model"
+        if not are_linear(explained.trees):
+            ways += ", or load the trees with table_statements(..., reasons=True), and name the table, trees='trees'"
+        raise TooLargeError(f"the explanations do not fit into one query: {error}; {ways}") from error
     return text if options.approx is True else f"-- Saabas' contributions, as {too_large}.\n-- {_DIFFERENCE}.\n{text}"
 
 
@@ -112,6 +122,8 @@ def _check(options: ExplanationOptions, columns: Sequence[FeatureColumn]) -> Non
     features, top = [column.feature for column in columns], options.top
     if not isinstance(options.approx, bool) and not (isinstance(options.approx, str) and options.approx == "auto"):
         raise ParameterError(f"approx must be True, False or 'auto', not {shown(options.approx)}")
+    if options.trees is not None and options.approx is False:
+        raise ParameterError("approx must be True or 'auto' with trees: a table has Saabas' contributions of each leaf")
     check_no_reasons(top, options.sign, options.texts)
     if top is None:
         check_bias(features, ignore_case=True)
@@ -152,13 +164,19 @@ class _Query:
         """
         explained, options, is_exact = self.explained, self.options, most_bytes > 0
         stages = self._stages()
-        new = stages.rename_lost() if is_exact or options.top is not None else {}
+        over_table = options.trees is not None
+        new = stages.rename_lost() if is_exact or over_table or options.top is not None else {}
         columns, offset = renamed(self.columns, new), explained.offset
         if offset is not None:
             offset = replace(offset, name=new.get(offset.name, offset.name))
         bias, means, slopes = means_on_grid(explained.base_margin, explained.trees)
         steps: list[list[Tree]] = []
-        if is_exact:
+        if options.trees is not None:
+            refuse_linear("explain_query(trees=)", is_linear=are_linear(explained.trees))
+            trees = dict(zip(explained.numbers, explained.trees, strict=True))
+            others = [] if offset is None or options.top is not None else [offset.name]
+            sums = contributions_over_table(stages, columns, trees, others, options.trees)
+        elif is_exact:
             sums = _shapley_values(explained.trees, columns, stages, most_bytes, round_them=options.top is not None)
         else:
             steps = _contribution_trees(len(columns), explained.trees, means, slopes)
@@ -171,7 +189,7 @@ class _Query:
             query = self._reasons(stages, options.top, sums)
         statement = self.destination.longest(query, self.dialect)
         is_view = self.destination.kind == "view"
-        reason = exceeded_limit(statement, steps, self.dialect, in_one=not is_exact, of_view=is_view)
+        reason = exceeded_limit(statement, steps, self.dialect, in_one=not (is_exact or over_table), of_view=is_view)
         most = self.dialect.limits.depth
         if is_exact and not reason and most is not None and (depth := _AROUND + _nesting(statement)) > most:
             reason = f"it is about {depth} levels deep, and an expression in {self.dialect.name} at most {most}"

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from frameboost.expressions.grid import bit_step
 from frameboost.trees.tree import LinearLeaf, Tree
 
-__all__ = ["LeafSlopes", "leaf_slopes", "means_on_grid", "node_means", "node_shares"]
+__all__ = ["LeafSlopes", "leaf_contributions", "leaf_slopes", "means_on_grid", "node_means", "node_shares"]
 
 LeafSlopes = dict[int, LinearLeaf]
 """Of each leaf with slopes, by node, what it adds to its value without them; the constant belongs to the first term."""
@@ -73,6 +73,18 @@ def means_on_grid(base_margin: float, trees: Sequence[Tree]) -> tuple[float, lis
     on_grid = [[round(mean / step) * step for mean in means] for means in all_means]
     bias = math.fsum([round(base_margin / step) * step, *(means[0] for means in on_grid)])
     return bias, on_grid, [{node: leaf.rounded(step) for node, leaf in of_tree.items()} for of_tree in slopes]
+
+
+def leaf_contributions(tree: Tree, means: Sequence[float]) -> dict[int, dict[int, float]]:
+    """Return Saabas' contributions in each leaf, by node and feature: the sums of the changes of means on its path."""
+    of_nodes: dict[int, dict[int, float]] = {0: {}}
+    for node in range(len(tree)):  # children come after their parent
+        if tree.is_leaf(node):
+            continue
+        above, feature = of_nodes.pop(node), tree.feature[node]
+        for child in (tree.left[node], tree.right[node]):
+            of_nodes[child] = {**above, feature: above.get(feature, 0.0) + means[child] - means[node]}
+    return of_nodes
 
 
 def leaf_slopes(tree: Tree) -> LeafSlopes:

@@ -1,5 +1,6 @@
 """Reason codes of models of realistic size, and other queries that use a named value many times."""
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -57,6 +58,57 @@ def test_contributions_and_reasons_of_many_features(name, model, data):
     assert [tuple(row[1:]) for row in found] == some.explain(data, approx=True).rows()
 
 
+@pytest.mark.parametrize("name", ALL_BUT_SPARK)
+def test_contributions_and_reasons_over_a_table_of_trees(name, model, data, tmp_path):
+    warehouse, data = open_warehouse(name), data[:N_ROWS]
+    some = model[:3]
+    fill(warehouse, data, some)
+    warehouse.load_trees("trees", some, tmp_path, reasons=True)
+    database = some.database(name)
+    found = sorted(warehouse.rows(database.explain_query("t", keep=["id"], top=3, trees="trees")))
+    assert [tuple(row) for row in found] == expected_reasons(some, data, 3)
+    found = sorted(warehouse.rows(database.explain_query("t", keep=["id"], trees="trees")))
+    assert [tuple(row[1:]) for row in found] == some.explain(data, approx=True).rows()
+    # Scores are those of the table without reasons.
+    scored = sorted(warehouse.rows(database.query("t", keep=["id"], form="table", trees="trees")))
+    assert [score for _, score in scored] == some.predict(data).to_list()
+
+
+@pytest.mark.parametrize("name", databases("duckdb", "postgres"))
+def test_a_table_of_trees_explains_one_of_several_margins(name, tmp_path):
+    warehouse = open_warehouse(name)
+    data = pl.DataFrame({"x": [i % 7 for i in range(90)], "kind": ["abc"[i % 3] for i in range(90)]})
+    data = data.with_columns(y=pl.col("x") % 3, start=pl.col("x") * 0.5)
+    model = fb.fit(data, "y", features=["x", "kind"], objective="multi:softprob", n_estimators=3, max_depth=3)
+    warehouse.fill_features("t", model, data.to_dict(as_series=False))
+    warehouse.load_trees("trees", model, tmp_path, reasons=True)
+    for output in range(3):
+        query = model.database(name).explain_query("t", keep=["id"], output=output, trees="trees", where="x > 1")
+        expected = model.explain(data, output=output, approx=True).rows()
+        expected = [(i, *row) for i, row in enumerate(expected) if data["x"][i] > 1]
+        assert sorted(map(tuple, warehouse.rows(query))) == expected
+
+
+def test_offsets_constant_trees_and_linear_leaves_over_a_table_of_trees():
+    data = pl.DataFrame({"id": range(60), "x": [float(i % 7) for i in range(60)], "start": [0.5, None, 2.0] * 20})
+    data = data.with_columns(y=pl.col("x") * 2)
+    con = duckdb.connect()
+    con.register("t", data)
+    known = data.drop_nulls()
+    model = fb.fit(known, "y", features=["x"], base_margin="start", n_estimators=3)
+    none = fb.fit(data, "y", features=["x"], gamma=1e9, n_estimators=2)
+    for each in (model, none):
+        con.register("trees", each.database().table_frame(reasons=True))
+        found = con.sql(each.database().explain_query("t", keep=["id"], trees="trees")).pl().sort("id").drop("id")
+        assert found.equals(each.explain(data, approx=True).fill_nan(None))
+    with pytest.raises(fb.ParameterError, match="approx must be True or 'auto' with trees"):
+        model.database().explain_query("t", trees="trees", approx=False)
+    noise = pl.Series("x", np.random.default_rng(0).normal(size=600))
+    linear = fb.fit(pl.DataFrame({"x": noise, "y": noise * 2}), "y", linear_tree=True, n_estimators=2)
+    with pytest.raises(fb.ParameterError, match="linear"):
+        linear.database().explain_query("t", trees="trees")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_predictions_may_be_called_like_a_feature(name, of_classes, data):
@@ -109,7 +161,9 @@ def test_columns_that_cannot_be_grouped_by_are_kept(name, model, data):
     assert [(i, doc, *reason) for i, doc, *reason in found] == [
         (i, {"id": i}, *reason) for i, *reason in expected_reasons(some, data[:3], 1)
     ]
-    warehouse.load_trees("trees", some, None)
+    warehouse.load_trees("trees", some, None, reasons=True)
+    over_trees = database.explain_query("t", keep=["id", "doc"], top=1, trees="trees")
+    assert sorted(warehouse.rows(over_trees), key=lambda row: row[0]) == found
     found = sorted(warehouse.rows(database.query("t", keep=["id", "doc"], form="table", trees="trees")))
     assert found == [(i, {"id": i}, value) for i, value in enumerate(some.predict(data[:3]))]
 

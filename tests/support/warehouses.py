@@ -101,10 +101,10 @@ class Warehouse:
     def rows(self, sql: str) -> list[tuple]:
         raise NotImplementedError
 
-    def load_trees(self, table: str, model: fb.Model, folder: Path) -> None:
+    def load_trees(self, table: str, model: fb.Model, folder: Path, *, reasons: bool = False) -> None:
         """Create or replace the table of a model's trees."""
         self.run(f"DROP TABLE IF EXISTS {self.dialect.quote(table)}")
-        for statement in model.database(self.name).table_statements(table):
+        for statement in model.database(self.name).table_statements(table, reasons=reasons):
             self.run(statement)
 
     # --- shared by most drivers ---
@@ -146,8 +146,8 @@ class DuckDB(Warehouse):
     def rows(self, sql):
         return self.con.execute(sql).fetchall()
 
-    def load_trees(self, table, model, folder):
-        self.con.register("loaded", model.database().table_frame())
+    def load_trees(self, table, model, folder, *, reasons=False):
+        self.con.register("loaded", model.database().table_frame(reasons=reasons))
         self.con.execute(f"CREATE OR REPLACE TABLE {self.dialect.quote(table)} AS FROM loaded")
         self.con.unregister("loaded")
 
@@ -311,8 +311,8 @@ class DataFusion(Warehouse):
         batches = self.con.sql(sql).collect()
         return [tuple(row.values()) for row in pa.Table.from_batches(batches).to_pylist()] if batches else []
 
-    def load_trees(self, table, model, folder):
-        self._register(table, model.database().table_frame().to_arrow())
+    def load_trees(self, table, model, folder, *, reasons=False):
+        self._register(table, model.database().table_frame(reasons=reasons).to_arrow())
 
     def _register(self, table, rows):
         import pyarrow as pa
@@ -383,8 +383,9 @@ class Spark(Warehouse):
     def rows(self, sql):
         return [tuple(row) for row in self.spark.sql(sql).collect()]
 
-    def load_trees(self, table, model, folder):
-        model.database().table_frame().write_parquet(folder / "trees.parquet")  # an INSERT takes half a second each
+    def load_trees(self, table, model, folder, *, reasons=False):
+        # An INSERT takes half a second each.
+        model.database().table_frame(reasons=reasons).write_parquet(folder / "trees.parquet")
         self.spark.read.parquet(str(folder / "trees.parquet")).createOrReplaceTempView(table)
 
 

@@ -13,13 +13,17 @@ id    node  tree   feature  threshold_int64  left  right  missing  value
 ====  ====  =====  =======  ===============  ====  =====  =======  =====
 
 and a row with x = 5 goes 0 → 2 → 2.
+
+Saabas' contributions depend on the leaves that a row reaches alone. So a table may have further rows, with the number
+of a leaf in ``explains``, a feature, and its contribution there as the value.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import polars as pl
 
@@ -31,20 +35,26 @@ from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.tree import Tree
 
-__all__ = ["table_frame", "table_statements", "values_over_table"]
+__all__ = ["Contributions", "contributions_over_table", "table_frame", "table_statements", "values_over_table"]
 
 _ROWS_A_STATEMENT = 500
-_NODE, _NAMED = "node_of_tree", "named_by_node"  # aliases like that of a row, `ROW`
+# Aliases like that of a row, `ROW`.
+_NODE, _NAMED, _EXPLAINED = "node_of_tree", "named_by_node", "explained_node"
+Contributions = Sequence[Mapping[int, Mapping[int, float]]]
+"""Of each tree the contributions in each leaf, by node and feature (`frameboost.trees.node_means`)."""
 _NUMBERS = ("id", "named_by", "tree", "node", "output", "feature", "missing", "left", "right")
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def table_frame(trees: Sequence[Tree], columns: Sequence[FeatureColumn]) -> pl.DataFrame:
+def table_frame(
+    trees: Sequence[Tree], columns: Sequence[FeatureColumn], contributions: Contributions = ()
+) -> pl.DataFrame:
     """Return the table as a frame (see `DatabaseModel.table_frame`)."""
-    rows = _all_rows(trees, columns, lambda kind, threshold: None)
-    series = [pl.Series(name, [row.get(name) for row in rows], dtype=pl.Int64) for name in _NUMBERS]
+    rows = [*_all_rows(trees, columns, lambda kind, threshold: None), *_rows_of(contributions, trees)]
+    numbers = [*_NUMBERS, *(["explains"] if contributions else [])]
+    series = [pl.Series(name, [row.get(name) for row in rows], dtype=pl.Int64) for name in numbers]
     for kind in _threshold_kinds(trees, columns):
         name = _threshold_name(kind)
         thresholds = [row.get(name) for row in rows]
@@ -58,7 +68,10 @@ def table_frame(trees: Sequence[Tree], columns: Sequence[FeatureColumn]) -> pl.D
     return pl.DataFrame([*series, pl.Series("value", [row.get("value") for row in rows], dtype=pl.Float64)])
 
 
-def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect: Dialect) -> list[str]:
+def table_statements(
+    name: str, trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect: Dialect,
+    contributions: Contributions = (),
+) -> list[str]:  # fmt: skip
     """Return the statements that make the table and fill it (see `DatabaseModel.table_statements`)."""
     if dialect.statements.define_table is None:
         raise ParameterError(f"{dialect.name} makes tables of files in S3; load the frame that table_frame returns")
@@ -70,8 +83,9 @@ def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Feature
     rows = _all_rows(trees, columns, outside)
     unheld = dialect.literals.unheld
     rows = [row for row in rows if set(unheld).isdisjoint(str(row.get("category", "")))]  # no value can be one of these
+    rows += _rows_of(contributions, trees)
     kinds = {_threshold_name(kind): kind for kind in _threshold_kinds(trees, columns)}
-    types = dict.fromkeys(_NUMBERS, dialect.types.columns["int64"])
+    types = dict.fromkeys([*_NUMBERS, *(["explains"] if contributions else [])], dialect.types.columns["int64"])
     compared = dialect.types.compared
     types |= {column: compared.get(kind.family) or str(dialect.type_of(kind)) for column, kind in kinds.items()}
     if _has_categories(trees):
@@ -102,6 +116,8 @@ def table_statements(name: str, trees: Sequence[Tree], columns: Sequence[Feature
     if dialect.statements.create_index is not None and _has_categories(trees):
         exact = () if dialect.types.exact_string is None else ("category",)
         statements.append(_index(name, ["named_by", *exact], dialect))
+    if dialect.statements.create_index is not None and contributions:
+        statements.append(_index(name, ["explains"], dialect))
     return statements
 
 
@@ -167,6 +183,17 @@ def _all_rows(
     return rows
 
 
+def _rows_of(contributions: Contributions, trees: Sequence[Tree]) -> list[dict[str, Physical]]:
+    """Return a row for each feature on the path to each leaf."""
+    starts = accumulate((len(tree) for tree in trees), initial=0)
+    return [
+        {"explains": start + leaf, "feature": feature, "value": value}
+        for start, of_tree in zip(starts, contributions, strict=False)
+        for leaf, of_leaf in of_tree.items()
+        for feature, value in of_leaf.items()
+    ]
+
+
 def _category(feature: Feature, code: int) -> str:
     """Return a category as the table has it: a string as it is, of other values the number of the category."""
     return str(feature.categories[code] if feature.type.name in ("string", "codes") else code)
@@ -209,18 +236,15 @@ def values_over_table(model: SqlModel, stages: Stages, trees_table: str, name: s
     if stages.keep is None:
         raise ParameterError("form='table' adds up many rows for each of yours; name the columns to return in keep")
     model = model.renamed(stages.rename_lost())
-    trees = model.every_tree()
-    walk = _Walk(model, trees, model.dialect.quote_path(trees_table))
     names = model.output.margins
-    row, node, *sums = stages.reserve(2 + len(names))
-    stages.number_rows(row)
-    for level in range(max(1, *model.depths)):
-        came_from = stages.source(ROW)
-        carried = [f"{ROW}.{column} AS {column}" for column in [row, *stages.reads]]
-        stages.replace(walk.step(came_from, carried, node, is_first=level == 0), [row, node])
-    came_from = stages.source(ROW)
+    sums = stages.reserve(len(names))
+    walk = _Walk(model.columns, model.dialect, model.every_tree(), trees_table)
+    row, node = walk.through(stages, max(1, *model.depths))
     columns = list(dict.fromkeys([*stages.keep, *model.read_besides]))
-    stages.reduce(walk.sums(came_from, columns, row, node, sums), columns, sums)
+    values = walk.margins(len(names), is_of_leaves=model.is_of_leaves)
+    stages.reduce(
+        walk.sums(stages.source(ROW), columns, row, node, dict(zip(sums, values, strict=True))), columns, sums
+    )
     margins = {
         margin: model.with_offset(
             k, f"({sums[k]} + {model.base(k)})" if isinstance(model.bases[k], str) else f"({model.base(k)} + {sums[k]})"
@@ -232,14 +256,54 @@ def values_over_table(model: SqlModel, stages: Stages, trees_table: str, name: s
     return model.staged_values(stages, margins, name)
 
 
+def contributions_over_table(
+    stages: Stages, columns: Sequence[FeatureColumn], trees: Mapping[int, Tree], others: Sequence[str],
+    trees_table: str,
+) -> dict[int, str]:  # fmt: skip
+    """Add the stages that walk some trees in a table, and return the columns of the features' contributions.
+
+    Parameters
+    ----------
+    trees
+        The trees of one output, by their numbers in the table.
+    others
+        Columns, quoted, that later stages read besides those that are kept.
+    """
+    split = {number: tree for number, tree in trees.items() if not tree.is_leaf(0)}
+    if not split:
+        return {}
+    first, some = next(iter(split.items()))
+    walk = _Walk(columns, columns[0].dialect, list(split.values()), trees_table)
+    names = dict(zip(walk.features, stages.reserve(len(walk.features)), strict=True))
+    row, node = walk.through(stages, max(max(tree.depths()) for tree in split.values()), some.output)
+    kept = list(dict.fromkeys([*(stages.keep or ()), *others]))
+    values = {name: walk.contribution(feature) for feature, name in names.items()}
+    query = walk.sums(stages.source(ROW), kept, row, node, values, first=first, explains=True)
+    stages.reduce(query, kept, list(values))
+    return names
+
+
 class _Walk:
     """The SQL of each step of rows through the table of nodes."""
 
-    def __init__(self, model: SqlModel, trees: Sequence[Tree], table: str) -> None:
-        self._dialect, self._table = model.dialect, f"{table} {model.dialect.statements.alias}"
-        used = sorted({f for tree in trees for f in tree.feature if f >= 0})
-        self._columns = {f: replace(model.columns[f], name=f"{ROW}.{model.columns[f].name}") for f in used}
-        self._n_outputs, self._is_of_leaves = len(model.output.margins), model.is_of_leaves
+    def __init__(
+        self, columns: Sequence[FeatureColumn], dialect: Dialect, trees: Sequence[Tree], table: str
+    ) -> None:  # fmt: skip
+        self._dialect, self._table = dialect, f"{dialect.quote_path(table)} {dialect.statements.alias}"
+        self.features = sorted({f for tree in trees for f in tree.feature if f >= 0})
+        self._columns = {f: replace(columns[f], name=f"{ROW}.{columns[f].name}") for f in self.features}
+
+    def through(self, stages: Stages, depth: int, output: int | None = None) -> tuple[str, str]:
+        """Add the stages of so many steps, of the trees of one output or of all; return the columns of row and node."""
+        row, node = stages.reserve(2)
+        stages.number_rows(row)
+        for level in range(depth):
+            carried = [f"{ROW}.{column} AS {column}" for column in [row, *stages.reads]]
+            step = self.step(stages.source(ROW), carried, node, is_first=level == 0)
+            if level == 0 and output is not None:
+                step += f" AND {self._of(_NODE, 'output')} = {output}"
+            stages.replace(step, [row, node])
+        return row, node
 
     def _of(self, alias: str, column: str) -> str:
         return f"{alias}.{self._dialect.quote(column)}"
@@ -299,20 +363,40 @@ class _Walk:
         above = f"{column.value} >= {self._of(_NODE, _threshold_name(kind.widened))}"
         return f"CASE WHEN {column.is_present()} THEN CASE WHEN {above} THEN {right} ELSE {left} END ELSE {missing} END"
 
-    def sums(self, came_from: str, keep: Sequence[str], row: str, node: str, names: Sequence[str]) -> str:
-        """Return the query that sums the leaf values of each output."""
-        added = []
-        for k, name in enumerate(names):
+    def margins(self, n_outputs: int, *, is_of_leaves: bool) -> list[str]:
+        """Return what is summed for each output: the leaf values, or the numbers of the leaves of a tree."""
+        values = []
+        for k in range(n_outputs):
             value, output_or_tree = self._of(_NODE, "value"), self._of(_NODE, "output")
             nothing = self._dialect.number(0.0)
-            if self._is_of_leaves:
+            if is_of_leaves:
                 value, output_or_tree, nothing = self._of(_NODE, "node"), self._of(_NODE, "tree"), "0"
-            if self._n_outputs > 1:
+            if n_outputs > 1:
                 value = f"CASE WHEN {output_or_tree} = {k} THEN {value} ELSE {nothing} END"
-            added.append(f"SUM({value}) AS {name}")
-        keys, values = grouped([f"{ROW}.{name}" for name in keep], f"{self._of(_NODE, 'tree')} = 0", self._dialect)
-        named = [f"{value} AS {name}" for value, name in zip(values, keep, strict=True)]
+            values.append(value)
+        return values
+
+    def contribution(self, feature: int) -> str:
+        """Return what is summed for the contribution of a feature."""
+        is_of, value = f"{self._of(_EXPLAINED, 'feature')} = {feature}", self._of(_EXPLAINED, "value")
+        return f"CASE WHEN {is_of} THEN {value} ELSE {self._dialect.number(0.0)} END"
+
+    def sums(
+        self, came_from: str, keep: Sequence[str], row: str, node: str, values: Mapping[str, str], *, first: int = 0,
+        explains: bool = False,
+    ) -> str:  # fmt: skip
+        """Return the query that sums values of the leaves, or of what explains them, by name.
+
+        ``first`` is the number of a tree that each row walks.
+        """
+        added = [f"SUM({value}) AS {name}" for name, value in values.items()]
+        joins = self._join_nodes(node)
+        if explains:
+            on = f"{self._of(_EXPLAINED, 'explains')} = {self._of(_NODE, 'id')}"
+            joins += f"\nJOIN {self._table}{_EXPLAINED} ON {on}"
+        in_first = f"{self._of(_NODE, 'tree')} = {first}"
+        keys, kept = grouped([f"{ROW}.{name}" for name in keep], in_first, self._dialect)
+        named = [f"{value} AS {name}" for value, name in zip(kept, keep, strict=True)]
         return (
-            f"SELECT {', '.join([*named, *added])}\n{came_from}\n{self._join_nodes(node)}\n"
-            f"GROUP BY {', '.join([f'{ROW}.{row}', *keys])}"
+            f"SELECT {', '.join([*named, *added])}\n{came_from}\n{joins}\nGROUP BY {', '.join([f'{ROW}.{row}', *keys])}"
         )
