@@ -32,7 +32,7 @@ from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
-from tests.support.parsed_sql import is_misread
+from tests.support.parsed_sql import is_misread, nesting
 from tests.support.random_models import NAMES, TYPES, frame_of, naive_margins, random_model, random_values, to_duckdb
 from tests.support.warehouses import WAREHOUSES, nameable
 
@@ -383,13 +383,6 @@ def assert_same_in_duckdb(model, query: str, seed: int = 0) -> None:
     assert [row[0] for row in rows] == list(range(80))
     found = np.array([row[1] for row in rows], dtype=np.float64)
     assert found.view(np.int64).tolist() == naive_margins(model, values).view(np.int64).tolist()
-
-
-def nesting(text: str) -> int:
-    """Return how deep CASE is in CASE."""
-    bare = re.sub(r"'(?:[^']|'')*'", "", text)
-    steps = [1 if word == "CASE" else -1 for word in re.findall(r"\bCASE\b|\bEND\b", bare)]
-    return max(itertools.accumulate(steps), default=0)
 
 
 def terms_of_selects(dialect, text: str) -> list[int]:

@@ -2,12 +2,15 @@
 
 import datetime as dt
 import inspect
+import math
 import random
 import re
 from functools import cache
 from pathlib import Path
 
 import jinja2
+import numpy as np
+import polars as pl
 import pytest
 
 import frameboost as fb
@@ -17,6 +20,7 @@ from frameboost.errors import TooLargeError
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
+from tests.support.parsed_sql import nesting
 from tests.support.random_models import frame_of, naive_margins, random_values
 from tests.support.warehouses import ALL_BUT_SPARK, open_warehouse
 
@@ -412,6 +416,42 @@ def test_a_chain_has_as_many_tables_as_it_takes_but_no_more_views_than_may_be_ne
                 deployed.to_dbt(tmp_path / "views", "a", "b", **how, materialized="view")
         else:
             assert len(deployed.to_dbt(tmp_path / "views", "a", "b", **how, materialized="view", self_test=0)) > n
+
+
+@pytest.fixture(scope="module")
+def searched() -> list[fb.Model]:
+    """Return models of `fb.auto`: of a number, of three classes, and with slopes in leaves."""
+    rng = np.random.default_rng(0)
+    x, n = rng.normal(size=300), rng.integers(0, 50, size=300)
+    kind = np.where(n > 30, "many", np.where(x > 0, "some", "none"))
+    frame = pl.DataFrame({"x": x, "n": n, "on": x > n / 25, "s": rng.choice(["A", "b", "it's", None], 300).tolist()})
+    frame = frame.with_columns(y=np.sin(2 * x) * n, kind=pl.Series(kind))
+    how = {"features": ["x", "n", "on", "s"], "n_jobs": 1, "early_stopping_rounds": None}
+    return [
+        fb.auto(frame, "y", quality=2, n_estimators=9, **how),
+        fb.auto(frame, "kind", quality=1, n_estimators=6, **how),
+        fb.auto(frame, "y", quality=1, n_estimators=2, linear_tree=True, **how),
+    ]
+
+
+@pytest.mark.slow
+@cases("name", DIALECTS)
+def test_what_auto_has_trained_is_written_within_a_twentieth_of_the_limits(name, searched, tmp_path):
+    """Limits of vendors are reached by models that take seconds to write."""
+    known = get_dialect(name).limits
+    limits = {each: min(getattr(known, each) or 10**9, 1_200_000) // 20 for each in ("text", "view")}
+    limits |= {each: most // 20 for each in ("elements", "terms") if (most := getattr(known, each))}
+    for number, model in enumerate(searched):
+        folder = tmp_path / f"{name} {number}"
+        database = model.database(name, limits=limits)
+        paths = database.to_dbt(folder, "a", "b", keep=["id"], self_test=0)
+        for each in [path.stem for path in paths if path.parent.name == "models" and path.suffix == ".sql"]:
+            configuration, text = rendered(folder, each)
+            most = limits["text" if configuration["materialized"] == "table" else "view"]
+            assert len(text.encode()) <= min(most, limits["text"])
+            assert _n_elements(text, database.dialect) <= limits.get("elements", math.inf)
+            assert len(set(re.findall(r"\bstage_\d+", text))) <= (known.stages or math.inf)
+            assert nesting(text) <= (known.case_depth or math.inf)
 
 
 def test_later_runs_of_a_chain_score_the_rows_that_are_asked_for(tmp_path):
