@@ -26,7 +26,7 @@ from frameboost.dialects.dialect import Dialect
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.types import FeatureType, Physical, typed_column
 
-__all__ = ["ColumnType", "Connection", "connect"]
+__all__ = ["ColumnType", "Connection", "connect", "dialect_called"]
 
 # Rows of Python that are held at once, before they become columns.
 _ROWS_AT_ONCE = 50_000
@@ -410,14 +410,15 @@ def _dialect_of_adbc(connection: Any) -> str | None:
 _OTHER_NAMES = {"postgresql": "postgres", "mssql": "tsql", "pyspark": "spark", "awsathena": "athena"}
 
 
-def _dialect_of_name(name: str) -> str | None:
+def dialect_called(name: str) -> str | None:
+    """Return the dialect of a database by the name that SQLAlchemy or Ibis has for it; None if it is not known."""
     name = _OTHER_NAMES.get(name, name)
     return name if name in DIALECTS else None
 
 
 def _dialect_of_sqlalchemy(engine: Any) -> str | None:
     dialect = engine.dialect
-    return "mariadb" if getattr(dialect, "is_mariadb", False) else _dialect_of_name(str(dialect.name))
+    return "mariadb" if getattr(dialect, "is_mariadb", False) else dialect_called(str(dialect.name))
 
 
 @dataclass(frozen=True)
@@ -451,9 +452,12 @@ def _of_sqlalchemy(engine: Any, dialect: Dialect) -> Connection:
 
 
 def _of_ibis(backend: Any, dialect: Dialect) -> Connection:
-    return _ArrowConnection(
-        lambda query: backend.sql(query, dialect=backend.name).to_pyarrow(), lambda query: backend.raw_sql(query)
-    )
+    """Return the connection of the driver below Ibis, or Ibis' own where that is of no known kind."""
+    below = getattr(backend, "con", None)
+    kind = f"{type(below).__module__}.{type(below).__qualname__}"
+    if any(driver.recognises(kind, below) for driver in _DRIVERS):
+        return connect(below, dialect.name)[0]
+    return _ArrowConnection(lambda query: backend.sql(query, dialect=backend.name).to_pyarrow(), backend.raw_sql)
 
 
 _DRIVERS: tuple[_Driver, ...] = (
@@ -486,6 +490,6 @@ _DRIVERS: tuple[_Driver, ...] = (
         ),
     ),
     _Driver(_module("sqlalchemy"), _dialect_of_sqlalchemy, _of_sqlalchemy),
-    _Driver(_module("ibis"), lambda backend: _dialect_of_name(str(backend.name)), _of_ibis),
+    _Driver(_module("ibis"), lambda backend: dialect_called(str(backend.name)), _of_ibis),
     _Driver(lambda _, connection: callable(getattr(connection, "cursor", None)), None, _cursors(_of_names)),
 )  # fmt: skip

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column
-from frameboost.checks.messages import did_you_mean, reason, shown
+from frameboost.checks.messages import did_you_mean, listed, reason, shown
 from frameboost.data.connections import ColumnType, Connection, connect
-from frameboost.data.predicates import check_repeatable, unusable
+from frameboost.data.predicates import check_repeatable, unusable, words_of
 from frameboost.dialects.columns import DatabaseColumn
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.draws import draw_query
@@ -30,6 +30,8 @@ __all__ = ["DatabaseTable", "table"]
 # What a query begins with, behind comments and parentheses; anything else is the name of a table.
 _QUERY = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH|FROM|VALUES)\s", re.IGNORECASE | re.DOTALL)
 _CODES = FeatureType("int16")
+# Names in a query whose rows are drawn anew by each statement.
+_DRAWN = {"random", "rand", "randn", "uniform", "newid", "uuid", "gen_random_uuid", "generate_uuid", "tablesample"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,6 +291,11 @@ def table(
     """
     opened, known = connect(connection, dialect)
     is_query = _QUERY.match(source) is not None
+    if is_query and (drawn := words_of(source).all & _DRAWN):
+        raise DataError(
+            f"source calls {listed(sorted(drawn))}, by which its rows are others each time that they are read; store "
+            "them in a table first"
+        )
     text = source.strip().rstrip(";")
     alias = known.quote("source")
     relation = f"({text}) {known.statements.alias}{alias}" if is_query else known.quote_path(source)

@@ -18,6 +18,8 @@ import numpy as np
 import polars as pl
 
 from frameboost.checks.messages import reason, shown
+from frameboost.data.connections import dialect_called
+from frameboost.data.database_table import table as database_table
 from frameboost.data.sources import FrameSource
 from frameboost.errors import DataError
 from frameboost.runtime.interrupts import plain_relation, waiting
@@ -74,14 +76,15 @@ def table_behind(data: Any, argument: str = "data") -> Any:
 
 
 def _of_ibis(table: Any, argument: str) -> Any:
-    """Return an Ibis table as a relation, if its backend is DuckDB; Ibis itself runs any other, and sends Arrow."""
+    """Return an Ibis table as a relation of DuckDB or a table of its database; Ibis sends others as Arrow."""
     ibis = sys.modules["ibis"]  # whoever has such a table has imported it
     try:
         backend = table.get_backend()
     except ibis.common.exceptions.IbisError:  # of a table without a backend, or of two
         return table
     if type(backend).__module__ != "ibis.backends.duckdb":
-        return table
+        known = dialect_called(str(backend.name))
+        return table if known is None else database_table(backend, str(backend.compile(table)), dialect=known)
     query = backend.compile(table)
     try:
         return backend.con.sql(query)

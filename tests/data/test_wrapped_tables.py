@@ -75,3 +75,20 @@ def test_datasets_of_pyarrow_are_scanned(tmp_path):
     assert expected.predict(dataset).to_list() == expected.predict(FRAME).to_list()
     reader = FRAME.to_arrow().to_reader()
     assert fb.fit(reader, "y", valid="id >= 50", **SHAPE) == expected
+
+
+def test_an_ibis_table_of_another_database_is_binned_there(tmp_path):
+    pytest.importorskip("regex", reason="Ibis needs it for SQLite")
+    rows = pl.DataFrame({"x": [0.5, 1.5, 2.5, 3.5] * 5, "k": ["a", "b"] * 10, "y": [1.0, 2.0, 4.0, 3.0] * 5})
+    backend = ibis.sqlite.connect(tmp_path / "rows.db")
+    backend.con.execute("CREATE TABLE t (x REAL, k TEXT, y REAL)")
+    backend.con.executemany("INSERT INTO t VALUES (?, ?, ?)", rows.rows())
+    table = backend.table("t")
+    kept = table.filter(table.x < 3)
+    assert "leaves" in str(fb.plan(kept, "y"))
+    model, expected = (
+        fb.fit(data, "y", n_estimators=2, min_child_weight=0) for data in (kept, rows.filter(pl.col("x") < 3))
+    )
+    assert model.trees.equals(expected.trees)
+    assert model.predict(kept).equals(expected.predict(rows.filter(pl.col("x") < 3)))
+    backend.disconnect()

@@ -249,6 +249,7 @@ def test_bad_tables_are_one_sentence(sqlite):
     for arguments, options, message in (
         ((con, "nothing"), {}, "source='nothing' can't be read in sqlite"),
         ((con, "SELECT nothing FROM orders"), {}, "source='SELECT nothing FROM orders' can't be read in sqlite"),
+        ((con, "SELECT * FROM orders WHERE random() > 5"), {}, "source calls 'random', by which its rows are others"),
         ((con, "orders"), {"key": "idd"}, "key column 'idd' is not in the table; did you mean 'id'"),
         ((con, "orders"), {"dialect": "sqlit"}, "dialect must be one of"),
         ((object(), "orders"), {}, "connection is a 'builtins.object'; it must be a connection of PEP 249"),
