@@ -215,9 +215,10 @@ class ColumnTypes:
 def guarded_exp(high: str, low: str) -> str:
     """Return the template of EXP where overflow is an error: of an argument that is clipped to two literals.
 
-    709.78 and −745.13 are where the range of float64 ends.
+    709.78 and −745.13 are where the range of float64 ends. To the lower one first: where GREATEST and LEAST pass over
+    NULL it becomes that, as sums of the largest numbers would overflow.
     """
-    return f"EXP(GREATEST(LEAST({{x}}, {high}), {low}))"
+    return f"EXP(LEAST(GREATEST({{x}}, {low}), {high}))"
 
 
 def by_unit(template: str, **units: str) -> dict[str, str]:

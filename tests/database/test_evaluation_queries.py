@@ -222,6 +222,20 @@ def test_zeros_of_either_sign_are_parts_of_a_window_as_they_are_groups(warehouse
     assert found == pytest.approx(expected)
 
 
+def test_classes_without_an_offset_have_no_probability(warehouse):
+    offsets = ["offset", "w", "y2"]
+    model = fb.fit(rows(), "kind", features=["x", "z"], objective="multi:softprob", base_margin=offsets, n_estimators=2)
+    holed = rows().with_columns(pl.when(pl.int_range(pl.len()) % 100 > 0).then(pl.col(offsets)))
+    fill(warehouse, holed)
+    database = model.database(warehouse.name)
+    found = {tuple(row[:3]) for row in warehouse.rows(database.evaluate_query("t", "kind"))}
+    assert found == {(rows().height, 0, 3)}
+    scored = sorted(map(tuple, warehouse.rows(database.query("t", keep=["id"], form="staged"))))
+    predicted = model.predict(holed).to_list()
+    assert_about([row[1:] for row in scored], predicted)
+    assert predicted.count([None] * 3) == 3
+
+
 def test_what_is_not_defined_is_null(warehouse):
     fill(warehouse, rows().with_columns(y=pl.when(pl.int_range(pl.len()) == 7).then(0.0).otherwise("y")))
     query = model_of("reg:squarederror").database(warehouse.name).evaluate_query("t", "y", eval_metric=["mape", "rmse"])

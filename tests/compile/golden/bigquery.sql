@@ -17,8 +17,8 @@
  + IF(COLLATE(`it's x&y`, '') = 'A', 0.5, -0.5)))));
 
 -- query, of all columns
-SELECT *, (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), 709.0), -708.0)))) AS `prediction`
+SELECT *, (1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0)))) AS `prediction`
 FROM `shop`.`orders`
 WHERE 1 = 1;
 
@@ -54,7 +54,7 @@ SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`,
 FROM stage_2
 ),
 stage_4 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(GREATEST(LEAST((`v_3` - `v_6`), 709.0), -708.0)) AS `v_7`, EXP(GREATEST(LEAST((`v_4` - `v_6`), 709.0), -708.0)) AS `v_8`, EXP(GREATEST(LEAST((`v_5` - `v_6`), 709.0), -708.0)) AS `v_9`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(LEAST(GREATEST((`v_3` - `v_6`), -708.0), 709.0)) AS `v_7`, EXP(LEAST(GREATEST((`v_4` - `v_6`), -708.0), 709.0)) AS `v_8`, EXP(LEAST(GREATEST((`v_5` - `v_6`), -708.0), 709.0)) AS `v_9`
 FROM stage_3
 ),
 stage_5 AS (
@@ -186,47 +186,47 @@ VALUES
 
 -- query over the table of trees
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's x&y`, ROW_NUMBER() OVER () AS `v_1`
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's x&y`, ROW_NUMBER() OVER () AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's x&y` AS `it's x&y`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL AND NOT IS_NAN(row_of_data.`x`) THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL AND NOT IS_NAN(row_of_data.`f`) THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN row_of_data.`seen` >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's x&y` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
+SELECT row_of_data.`v_2` AS `v_2`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's x&y` AS `it's x&y`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL AND NOT IS_NAN(row_of_data.`x`) THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL AND NOT IS_NAN(row_of_data.`f`) THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN row_of_data.`seen` >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's x&y` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_3`
 FROM stage_1 AS row_of_data
 CROSS JOIN `shop`.`trees` AS node_of_tree
 LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND COLLATE(named_by_node.`category`, '') = CASE node_of_tree.`feature` WHEN 9 THEN COLLATE(row_of_data.`it's x&y`, '') END
 WHERE node_of_tree.`node` = 0
 ),
 stage_3 AS (
-SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's x&y` AS `it's x&y`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL AND NOT IS_NAN(row_of_data.`x`) THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL AND NOT IS_NAN(row_of_data.`f`) THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN row_of_data.`seen` >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's x&y` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
+SELECT row_of_data.`v_2` AS `v_2`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's x&y` AS `it's x&y`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL AND NOT IS_NAN(row_of_data.`x`) THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL AND NOT IS_NAN(row_of_data.`f`) THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN row_of_data.`seen` >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's x&y` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_3`
 FROM stage_2 AS row_of_data
-JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
+JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_3`
 LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND COLLATE(named_by_node.`category`, '') = CASE node_of_tree.`feature` WHEN 9 THEN COLLATE(row_of_data.`it's x&y`, '') END
 ),
 stage_4 AS (
-SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's x&y` AS `it's x&y`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL AND NOT IS_NAN(row_of_data.`x`) THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL AND NOT IS_NAN(row_of_data.`f`) THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN row_of_data.`seen` >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's x&y` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
+SELECT row_of_data.`v_2` AS `v_2`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's x&y` AS `it's x&y`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL AND NOT IS_NAN(row_of_data.`x`) THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL AND NOT IS_NAN(row_of_data.`f`) THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN row_of_data.`seen` >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's x&y` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_3`
 FROM stage_3 AS row_of_data
-JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
+JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_3`
 LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND COLLATE(named_by_node.`category`, '') = CASE node_of_tree.`feature` WHEN 9 THEN COLLATE(row_of_data.`it's x&y`, '') END
 ),
 stage_5 AS (
-SELECT ANY_VALUE(row_of_data.`id`) AS `id`, SUM(node_of_tree.`value`) AS `v_3`
+SELECT ANY_VALUE(row_of_data.`id`) AS `id`, SUM(node_of_tree.`value`) AS `v_1`
 FROM stage_4 AS row_of_data
-JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
-GROUP BY row_of_data.`v_1`
+JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_3`
+GROUP BY row_of_data.`v_2`
 )
-SELECT `id`, (0.5 + `v_3`) AS `prediction`
+SELECT `id`, (0.5 + `v_1`) AS `prediction`
 FROM stage_5;
 
 -- view
 CREATE VIEW `scored` AS
-SELECT `id`, (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), 709.0), -708.0)))) AS `prediction`
+SELECT `id`, (1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0)))) AS `prediction`
 FROM `orders`;
 
 -- table
 CREATE TABLE `scored` AS
-SELECT `id`, CAST(CASE WHEN ((1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), 709.0), -708.0)))) > 0.5) THEN 1.0 ELSE 0.0 END AS INT64) AS `prediction`
+SELECT `id`, CAST(CASE WHEN ((1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0)))) > 0.5) THEN 1.0 ELSE 0.0 END AS INT64) AS `prediction`
 FROM `orders`
 WHERE id > 7;
 
@@ -248,7 +248,7 @@ SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`,
 FROM stage_2
 ),
 stage_4 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(GREATEST(LEAST((`v_3` - `v_6`), 709.0), -708.0)) AS `v_7`, EXP(GREATEST(LEAST((`v_4` - `v_6`), 709.0), -708.0)) AS `v_8`, EXP(GREATEST(LEAST((`v_5` - `v_6`), 709.0), -708.0)) AS `v_9`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(LEAST(GREATEST((`v_3` - `v_6`), -708.0), 709.0)) AS `v_7`, EXP(LEAST(GREATEST((`v_4` - `v_6`), -708.0), 709.0)) AS `v_8`, EXP(LEAST(GREATEST((`v_5` - `v_6`), -708.0), 709.0)) AS `v_9`
 FROM stage_3
 ),
 stage_5 AS (
@@ -260,8 +260,8 @@ FROM stage_5;
 
 -- update
 UPDATE `orders`
-SET `score` = (1.0 / (1.0 + EXP(GREATEST(LEAST((-(-1.0
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), 709.0), -708.0))))
+SET `score` = (1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0
+ + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0))))
 WHERE 1 = 1;
 
 -- contributions

@@ -17,8 +17,8 @@
  + IF(CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) = CAST(CONVERT('A' USING utf8mb4) AS BINARY), 0.5e0, -0.5e0)))));
 
 -- query, of all columns
-SELECT *, (1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
- + IF(`x` >= 0.1e0, 0.375e0, -0.25e0))), 709e0), -708e0)))) AS `prediction`
+SELECT *, (1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0
+ + IF(`x` >= 0.1e0, 0.375e0, -0.25e0))), -708e0), 709e0)))) AS `prediction`
 FROM `shop`.`orders`
 WHERE 1 = 1;
 
@@ -57,7 +57,7 @@ FROM stage_2
 LIMIT 18446744073709551615
 ),
 stage_4 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(GREATEST(LEAST((`v_3` - `v_6`), 709e0), -708e0)) AS `v_7`, EXP(GREATEST(LEAST((`v_4` - `v_6`), 709e0), -708e0)) AS `v_8`, EXP(GREATEST(LEAST((`v_5` - `v_6`), 709e0), -708e0)) AS `v_9`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(LEAST(GREATEST((`v_3` - `v_6`), -708e0), 709e0)) AS `v_7`, EXP(LEAST(GREATEST((`v_4` - `v_6`), -708e0), 709e0)) AS `v_8`, EXP(LEAST(GREATEST((`v_5` - `v_6`), -708e0), 709e0)) AS `v_9`
 FROM stage_3
 LIMIT 18446744073709551615
 ),
@@ -198,47 +198,47 @@ CREATE INDEX `trees_named_by` ON `shop`.`trees` (`named_by`, `category`);
 
 -- query over the table of trees
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, ROW_NUMBER() OVER () AS `v_1`
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, ROW_NUMBER() OVER () AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(row_of_data.`seen`) SECOND) >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
+SELECT row_of_data.`v_2` AS `v_2`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(row_of_data.`seen`) SECOND) >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_3`
 FROM stage_1 AS row_of_data
 CROSS JOIN `shop`.`trees` AS node_of_tree
 LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 9 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
 WHERE node_of_tree.`node` = 0
 ),
 stage_3 AS (
-SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(row_of_data.`seen`) SECOND) >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
+SELECT row_of_data.`v_2` AS `v_2`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(row_of_data.`seen`) SECOND) >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_3`
 FROM stage_2 AS row_of_data
-JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
+JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_3`
 LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 9 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
 ),
 stage_4 AS (
-SELECT row_of_data.`v_1` AS `v_1`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(row_of_data.`seen`) SECOND) >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_2`
+SELECT row_of_data.`v_2` AS `v_2`, row_of_data.`id` AS `id`, row_of_data.`x` AS `x`, row_of_data.`f` AS `f`, row_of_data.`n` AS `n`, row_of_data.`big` AS `big`, row_of_data.`price` AS `price`, row_of_data.`ok` AS `ok`, row_of_data.`day` AS `day`, row_of_data.`at` AS `at`, row_of_data.`seen` AS `seen`, row_of_data.`it's "x\y] ``z` AS `it's "x\y] ``z`, CASE node_of_tree.`feature` WHEN 0 THEN CASE WHEN row_of_data.`x` IS NOT NULL THEN CASE WHEN row_of_data.`x` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 1 THEN CASE WHEN row_of_data.`f` IS NOT NULL THEN CASE WHEN row_of_data.`f` >= node_of_tree.`threshold_float64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 2 THEN CASE WHEN row_of_data.`n` IS NOT NULL THEN CASE WHEN row_of_data.`n` >= node_of_tree.`threshold_int64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 3 THEN CASE WHEN row_of_data.`big` IS NOT NULL THEN CASE WHEN row_of_data.`big` >= node_of_tree.`threshold_uint64` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 4 THEN CASE WHEN row_of_data.`price` IS NOT NULL THEN CASE WHEN row_of_data.`price` >= node_of_tree.`threshold_decimal_12_3` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 5 THEN CASE WHEN row_of_data.`ok` IS NULL THEN node_of_tree.`missing` WHEN row_of_data.`ok` = 1 THEN node_of_tree.`right` ELSE node_of_tree.`left` END WHEN 6 THEN CASE WHEN row_of_data.`day` IS NOT NULL THEN CASE WHEN row_of_data.`day` >= node_of_tree.`threshold_date` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 7 THEN CASE WHEN row_of_data.`at` IS NOT NULL THEN CASE WHEN row_of_data.`at` >= node_of_tree.`threshold_timestamp_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 8 THEN CASE WHEN row_of_data.`seen` IS NOT NULL THEN CASE WHEN DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(row_of_data.`seen`) SECOND) >= node_of_tree.`threshold_timestamptz_us` THEN node_of_tree.`right` ELSE node_of_tree.`left` END ELSE node_of_tree.`missing` END WHEN 9 THEN CASE WHEN row_of_data.`it's "x\y] ``z` IS NULL THEN node_of_tree.`missing` WHEN named_by_node.`named_by` IS NOT NULL THEN node_of_tree.`left` ELSE node_of_tree.`right` END ELSE node_of_tree.`id` END AS `v_3`
 FROM stage_3 AS row_of_data
-JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
+JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_3`
 LEFT JOIN `shop`.`trees` AS named_by_node ON named_by_node.`named_by` = node_of_tree.`id` AND named_by_node.`category` = CASE node_of_tree.`feature` WHEN 9 THEN CAST(CONVERT(row_of_data.`it's "x\y] ``z` USING utf8mb4) AS BINARY) END
 ),
 stage_5 AS (
-SELECT row_of_data.`id` AS `id`, SUM(node_of_tree.`value`) AS `v_3`
+SELECT row_of_data.`id` AS `id`, SUM(node_of_tree.`value`) AS `v_1`
 FROM stage_4 AS row_of_data
-JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_2`
-GROUP BY row_of_data.`v_1`, row_of_data.`id`
+JOIN `shop`.`trees` AS node_of_tree ON node_of_tree.`id` = row_of_data.`v_3`
+GROUP BY row_of_data.`v_2`, row_of_data.`id`
 )
-SELECT `id`, (0.5e0 + `v_3`) AS `prediction`
+SELECT `id`, (0.5e0 + `v_1`) AS `prediction`
 FROM stage_5;
 
 -- view
 CREATE VIEW `scored` AS
-SELECT `id`, (1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
- + IF(`x` >= 0.1e0, 0.375e0, -0.25e0))), 709e0), -708e0)))) AS `prediction`
+SELECT `id`, (1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0
+ + IF(`x` >= 0.1e0, 0.375e0, -0.25e0))), -708e0), 709e0)))) AS `prediction`
 FROM `orders`;
 
 -- table
 CREATE TABLE `scored` AS
-SELECT `id`, CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
- + IF(`x` >= 0.1e0, 0.375e0, -0.25e0))), 709e0), -708e0)))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS SIGNED) AS `prediction`
+SELECT `id`, CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0
+ + IF(`x` >= 0.1e0, 0.375e0, -0.25e0))), -708e0), 709e0)))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS SIGNED) AS `prediction`
 FROM `orders`
 WHERE id > 7;
 
@@ -262,7 +262,7 @@ FROM stage_2
 LIMIT 18446744073709551615
 ),
 stage_4 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(GREATEST(LEAST((`v_3` - `v_6`), 709e0), -708e0)) AS `v_7`, EXP(GREATEST(LEAST((`v_4` - `v_6`), 709e0), -708e0)) AS `v_8`, EXP(GREATEST(LEAST((`v_5` - `v_6`), 709e0), -708e0)) AS `v_9`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(LEAST(GREATEST((`v_3` - `v_6`), -708e0), 709e0)) AS `v_7`, EXP(LEAST(GREATEST((`v_4` - `v_6`), -708e0), 709e0)) AS `v_8`, EXP(LEAST(GREATEST((`v_5` - `v_6`), -708e0), 709e0)) AS `v_9`
 FROM stage_3
 LIMIT 18446744073709551615
 ),
@@ -276,8 +276,8 @@ FROM stage_5;
 
 -- update
 UPDATE `orders`
-SET `score` = (1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
- + IF(`x` >= 0.1e0, 0.375e0, -0.25e0))), 709e0), -708e0))));
+SET `score` = (1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0
+ + IF(`x` >= 0.1e0, 0.375e0, -0.25e0))), -708e0), 709e0))));
 
 -- contributions
 SELECT `id`, (0.0e0

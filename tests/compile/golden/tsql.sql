@@ -17,8 +17,8 @@
  + CASE WHEN CAST(CAST([it's "x\y]] `z] AS NVARCHAR(4000)) AS VARBINARY(8000)) = CAST(N'A' AS VARBINARY(8000)) THEN 0.5e0 ELSE -0.5e0 END))));
 
 -- query, of all columns
-SELECT *, (1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
- + CASE WHEN [x] >= 0.1e0 THEN 0.375e0 ELSE -0.25e0 END)), 709e0), -708e0)))) AS [prediction]
+SELECT *, (1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0
+ + CASE WHEN [x] >= 0.1e0 THEN 0.375e0 ELSE -0.25e0 END)), -708e0), 709e0)))) AS [prediction]
 FROM [shop].[orders]
 WHERE 1 = 1;
 
@@ -54,7 +54,7 @@ SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_
 FROM stage_2
 ),
 stage_4 AS (
-SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(GREATEST(LEAST(([v_3] - [v_6]), 709e0), -708e0)) AS [v_7], EXP(GREATEST(LEAST(([v_4] - [v_6]), 709e0), -708e0)) AS [v_8], EXP(GREATEST(LEAST(([v_5] - [v_6]), 709e0), -708e0)) AS [v_9]
+SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(LEAST(GREATEST(([v_3] - [v_6]), -708e0), 709e0)) AS [v_7], EXP(LEAST(GREATEST(([v_4] - [v_6]), -708e0), 709e0)) AS [v_8], EXP(LEAST(GREATEST(([v_5] - [v_6]), -708e0), 709e0)) AS [v_9]
 FROM stage_3
 ),
 stage_5 AS (
@@ -192,46 +192,46 @@ CREATE INDEX [trees_named_by] ON [shop].[trees] ([named_by]);
 
 -- query over the table of trees
 WITH stage_1 AS (
-SELECT [id], [x], [f], [n], [big], [price], [ok], [day], [at], [seen], [it's "x\y]] `z], ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS [v_1]
+SELECT [id], [x], [f], [n], [big], [price], [ok], [day], [at], [seen], [it's "x\y]] `z], ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS [v_2]
 FROM [orders]
 ),
 stage_2 AS (
-SELECT row_of_data.[v_1] AS [v_1], row_of_data.[id] AS [id], row_of_data.[x] AS [x], row_of_data.[f] AS [f], row_of_data.[n] AS [n], row_of_data.[big] AS [big], row_of_data.[price] AS [price], row_of_data.[ok] AS [ok], row_of_data.[day] AS [day], row_of_data.[at] AS [at], row_of_data.[seen] AS [seen], row_of_data.[it's "x\y]] `z] AS [it's "x\y]] `z], CASE node_of_tree.[feature] WHEN 0 THEN CASE WHEN row_of_data.[x] IS NOT NULL THEN CASE WHEN row_of_data.[x] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 1 THEN CASE WHEN row_of_data.[f] IS NOT NULL THEN CASE WHEN row_of_data.[f] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 2 THEN CASE WHEN row_of_data.[n] IS NOT NULL THEN CASE WHEN row_of_data.[n] >= node_of_tree.[threshold_int64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 3 THEN CASE WHEN row_of_data.[big] IS NOT NULL THEN CASE WHEN row_of_data.[big] >= node_of_tree.[threshold_uint64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 4 THEN CASE WHEN row_of_data.[price] IS NOT NULL THEN CASE WHEN row_of_data.[price] >= node_of_tree.[threshold_decimal_12_3] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 5 THEN CASE WHEN row_of_data.[ok] IS NULL THEN node_of_tree.[missing] WHEN row_of_data.[ok] = 1 THEN node_of_tree.[right] ELSE node_of_tree.[left] END WHEN 6 THEN CASE WHEN row_of_data.[day] IS NOT NULL THEN CASE WHEN row_of_data.[day] >= node_of_tree.[threshold_date] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 7 THEN CASE WHEN row_of_data.[at] IS NOT NULL THEN CASE WHEN row_of_data.[at] >= node_of_tree.[threshold_timestamp_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 8 THEN CASE WHEN row_of_data.[seen] IS NOT NULL THEN CASE WHEN row_of_data.[seen] >= node_of_tree.[threshold_timestamptz_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 9 THEN CASE WHEN row_of_data.[it's "x\y]] `z] IS NULL THEN node_of_tree.[missing] WHEN named_by_node.[named_by] IS NOT NULL THEN node_of_tree.[left] ELSE node_of_tree.[right] END ELSE node_of_tree.[id] END AS [v_2]
+SELECT row_of_data.[v_2] AS [v_2], row_of_data.[id] AS [id], row_of_data.[x] AS [x], row_of_data.[f] AS [f], row_of_data.[n] AS [n], row_of_data.[big] AS [big], row_of_data.[price] AS [price], row_of_data.[ok] AS [ok], row_of_data.[day] AS [day], row_of_data.[at] AS [at], row_of_data.[seen] AS [seen], row_of_data.[it's "x\y]] `z] AS [it's "x\y]] `z], CASE node_of_tree.[feature] WHEN 0 THEN CASE WHEN row_of_data.[x] IS NOT NULL THEN CASE WHEN row_of_data.[x] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 1 THEN CASE WHEN row_of_data.[f] IS NOT NULL THEN CASE WHEN row_of_data.[f] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 2 THEN CASE WHEN row_of_data.[n] IS NOT NULL THEN CASE WHEN row_of_data.[n] >= node_of_tree.[threshold_int64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 3 THEN CASE WHEN row_of_data.[big] IS NOT NULL THEN CASE WHEN row_of_data.[big] >= node_of_tree.[threshold_uint64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 4 THEN CASE WHEN row_of_data.[price] IS NOT NULL THEN CASE WHEN row_of_data.[price] >= node_of_tree.[threshold_decimal_12_3] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 5 THEN CASE WHEN row_of_data.[ok] IS NULL THEN node_of_tree.[missing] WHEN row_of_data.[ok] = 1 THEN node_of_tree.[right] ELSE node_of_tree.[left] END WHEN 6 THEN CASE WHEN row_of_data.[day] IS NOT NULL THEN CASE WHEN row_of_data.[day] >= node_of_tree.[threshold_date] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 7 THEN CASE WHEN row_of_data.[at] IS NOT NULL THEN CASE WHEN row_of_data.[at] >= node_of_tree.[threshold_timestamp_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 8 THEN CASE WHEN row_of_data.[seen] IS NOT NULL THEN CASE WHEN row_of_data.[seen] >= node_of_tree.[threshold_timestamptz_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 9 THEN CASE WHEN row_of_data.[it's "x\y]] `z] IS NULL THEN node_of_tree.[missing] WHEN named_by_node.[named_by] IS NOT NULL THEN node_of_tree.[left] ELSE node_of_tree.[right] END ELSE node_of_tree.[id] END AS [v_3]
 FROM stage_1 AS row_of_data
 CROSS JOIN [shop].[trees] AS node_of_tree
 LEFT JOIN [shop].[trees] AS named_by_node ON named_by_node.[named_by] = node_of_tree.[id] AND CAST(CAST(named_by_node.[category] AS NVARCHAR(4000)) AS VARBINARY(8000)) = CASE node_of_tree.[feature] WHEN 9 THEN CAST(CAST(row_of_data.[it's "x\y]] `z] AS NVARCHAR(4000)) AS VARBINARY(8000)) END
 WHERE node_of_tree.[node] = 0
 ),
 stage_3 AS (
-SELECT row_of_data.[v_1] AS [v_1], row_of_data.[id] AS [id], row_of_data.[x] AS [x], row_of_data.[f] AS [f], row_of_data.[n] AS [n], row_of_data.[big] AS [big], row_of_data.[price] AS [price], row_of_data.[ok] AS [ok], row_of_data.[day] AS [day], row_of_data.[at] AS [at], row_of_data.[seen] AS [seen], row_of_data.[it's "x\y]] `z] AS [it's "x\y]] `z], CASE node_of_tree.[feature] WHEN 0 THEN CASE WHEN row_of_data.[x] IS NOT NULL THEN CASE WHEN row_of_data.[x] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 1 THEN CASE WHEN row_of_data.[f] IS NOT NULL THEN CASE WHEN row_of_data.[f] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 2 THEN CASE WHEN row_of_data.[n] IS NOT NULL THEN CASE WHEN row_of_data.[n] >= node_of_tree.[threshold_int64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 3 THEN CASE WHEN row_of_data.[big] IS NOT NULL THEN CASE WHEN row_of_data.[big] >= node_of_tree.[threshold_uint64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 4 THEN CASE WHEN row_of_data.[price] IS NOT NULL THEN CASE WHEN row_of_data.[price] >= node_of_tree.[threshold_decimal_12_3] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 5 THEN CASE WHEN row_of_data.[ok] IS NULL THEN node_of_tree.[missing] WHEN row_of_data.[ok] = 1 THEN node_of_tree.[right] ELSE node_of_tree.[left] END WHEN 6 THEN CASE WHEN row_of_data.[day] IS NOT NULL THEN CASE WHEN row_of_data.[day] >= node_of_tree.[threshold_date] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 7 THEN CASE WHEN row_of_data.[at] IS NOT NULL THEN CASE WHEN row_of_data.[at] >= node_of_tree.[threshold_timestamp_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 8 THEN CASE WHEN row_of_data.[seen] IS NOT NULL THEN CASE WHEN row_of_data.[seen] >= node_of_tree.[threshold_timestamptz_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 9 THEN CASE WHEN row_of_data.[it's "x\y]] `z] IS NULL THEN node_of_tree.[missing] WHEN named_by_node.[named_by] IS NOT NULL THEN node_of_tree.[left] ELSE node_of_tree.[right] END ELSE node_of_tree.[id] END AS [v_2]
+SELECT row_of_data.[v_2] AS [v_2], row_of_data.[id] AS [id], row_of_data.[x] AS [x], row_of_data.[f] AS [f], row_of_data.[n] AS [n], row_of_data.[big] AS [big], row_of_data.[price] AS [price], row_of_data.[ok] AS [ok], row_of_data.[day] AS [day], row_of_data.[at] AS [at], row_of_data.[seen] AS [seen], row_of_data.[it's "x\y]] `z] AS [it's "x\y]] `z], CASE node_of_tree.[feature] WHEN 0 THEN CASE WHEN row_of_data.[x] IS NOT NULL THEN CASE WHEN row_of_data.[x] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 1 THEN CASE WHEN row_of_data.[f] IS NOT NULL THEN CASE WHEN row_of_data.[f] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 2 THEN CASE WHEN row_of_data.[n] IS NOT NULL THEN CASE WHEN row_of_data.[n] >= node_of_tree.[threshold_int64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 3 THEN CASE WHEN row_of_data.[big] IS NOT NULL THEN CASE WHEN row_of_data.[big] >= node_of_tree.[threshold_uint64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 4 THEN CASE WHEN row_of_data.[price] IS NOT NULL THEN CASE WHEN row_of_data.[price] >= node_of_tree.[threshold_decimal_12_3] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 5 THEN CASE WHEN row_of_data.[ok] IS NULL THEN node_of_tree.[missing] WHEN row_of_data.[ok] = 1 THEN node_of_tree.[right] ELSE node_of_tree.[left] END WHEN 6 THEN CASE WHEN row_of_data.[day] IS NOT NULL THEN CASE WHEN row_of_data.[day] >= node_of_tree.[threshold_date] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 7 THEN CASE WHEN row_of_data.[at] IS NOT NULL THEN CASE WHEN row_of_data.[at] >= node_of_tree.[threshold_timestamp_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 8 THEN CASE WHEN row_of_data.[seen] IS NOT NULL THEN CASE WHEN row_of_data.[seen] >= node_of_tree.[threshold_timestamptz_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 9 THEN CASE WHEN row_of_data.[it's "x\y]] `z] IS NULL THEN node_of_tree.[missing] WHEN named_by_node.[named_by] IS NOT NULL THEN node_of_tree.[left] ELSE node_of_tree.[right] END ELSE node_of_tree.[id] END AS [v_3]
 FROM stage_2 AS row_of_data
-JOIN [shop].[trees] AS node_of_tree ON node_of_tree.[id] = row_of_data.[v_2]
+JOIN [shop].[trees] AS node_of_tree ON node_of_tree.[id] = row_of_data.[v_3]
 LEFT JOIN [shop].[trees] AS named_by_node ON named_by_node.[named_by] = node_of_tree.[id] AND CAST(CAST(named_by_node.[category] AS NVARCHAR(4000)) AS VARBINARY(8000)) = CASE node_of_tree.[feature] WHEN 9 THEN CAST(CAST(row_of_data.[it's "x\y]] `z] AS NVARCHAR(4000)) AS VARBINARY(8000)) END
 ),
 stage_4 AS (
-SELECT row_of_data.[v_1] AS [v_1], row_of_data.[id] AS [id], row_of_data.[x] AS [x], row_of_data.[f] AS [f], row_of_data.[n] AS [n], row_of_data.[big] AS [big], row_of_data.[price] AS [price], row_of_data.[ok] AS [ok], row_of_data.[day] AS [day], row_of_data.[at] AS [at], row_of_data.[seen] AS [seen], row_of_data.[it's "x\y]] `z] AS [it's "x\y]] `z], CASE node_of_tree.[feature] WHEN 0 THEN CASE WHEN row_of_data.[x] IS NOT NULL THEN CASE WHEN row_of_data.[x] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 1 THEN CASE WHEN row_of_data.[f] IS NOT NULL THEN CASE WHEN row_of_data.[f] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 2 THEN CASE WHEN row_of_data.[n] IS NOT NULL THEN CASE WHEN row_of_data.[n] >= node_of_tree.[threshold_int64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 3 THEN CASE WHEN row_of_data.[big] IS NOT NULL THEN CASE WHEN row_of_data.[big] >= node_of_tree.[threshold_uint64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 4 THEN CASE WHEN row_of_data.[price] IS NOT NULL THEN CASE WHEN row_of_data.[price] >= node_of_tree.[threshold_decimal_12_3] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 5 THEN CASE WHEN row_of_data.[ok] IS NULL THEN node_of_tree.[missing] WHEN row_of_data.[ok] = 1 THEN node_of_tree.[right] ELSE node_of_tree.[left] END WHEN 6 THEN CASE WHEN row_of_data.[day] IS NOT NULL THEN CASE WHEN row_of_data.[day] >= node_of_tree.[threshold_date] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 7 THEN CASE WHEN row_of_data.[at] IS NOT NULL THEN CASE WHEN row_of_data.[at] >= node_of_tree.[threshold_timestamp_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 8 THEN CASE WHEN row_of_data.[seen] IS NOT NULL THEN CASE WHEN row_of_data.[seen] >= node_of_tree.[threshold_timestamptz_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 9 THEN CASE WHEN row_of_data.[it's "x\y]] `z] IS NULL THEN node_of_tree.[missing] WHEN named_by_node.[named_by] IS NOT NULL THEN node_of_tree.[left] ELSE node_of_tree.[right] END ELSE node_of_tree.[id] END AS [v_2]
+SELECT row_of_data.[v_2] AS [v_2], row_of_data.[id] AS [id], row_of_data.[x] AS [x], row_of_data.[f] AS [f], row_of_data.[n] AS [n], row_of_data.[big] AS [big], row_of_data.[price] AS [price], row_of_data.[ok] AS [ok], row_of_data.[day] AS [day], row_of_data.[at] AS [at], row_of_data.[seen] AS [seen], row_of_data.[it's "x\y]] `z] AS [it's "x\y]] `z], CASE node_of_tree.[feature] WHEN 0 THEN CASE WHEN row_of_data.[x] IS NOT NULL THEN CASE WHEN row_of_data.[x] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 1 THEN CASE WHEN row_of_data.[f] IS NOT NULL THEN CASE WHEN row_of_data.[f] >= node_of_tree.[threshold_float64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 2 THEN CASE WHEN row_of_data.[n] IS NOT NULL THEN CASE WHEN row_of_data.[n] >= node_of_tree.[threshold_int64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 3 THEN CASE WHEN row_of_data.[big] IS NOT NULL THEN CASE WHEN row_of_data.[big] >= node_of_tree.[threshold_uint64] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 4 THEN CASE WHEN row_of_data.[price] IS NOT NULL THEN CASE WHEN row_of_data.[price] >= node_of_tree.[threshold_decimal_12_3] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 5 THEN CASE WHEN row_of_data.[ok] IS NULL THEN node_of_tree.[missing] WHEN row_of_data.[ok] = 1 THEN node_of_tree.[right] ELSE node_of_tree.[left] END WHEN 6 THEN CASE WHEN row_of_data.[day] IS NOT NULL THEN CASE WHEN row_of_data.[day] >= node_of_tree.[threshold_date] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 7 THEN CASE WHEN row_of_data.[at] IS NOT NULL THEN CASE WHEN row_of_data.[at] >= node_of_tree.[threshold_timestamp_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 8 THEN CASE WHEN row_of_data.[seen] IS NOT NULL THEN CASE WHEN row_of_data.[seen] >= node_of_tree.[threshold_timestamptz_us] THEN node_of_tree.[right] ELSE node_of_tree.[left] END ELSE node_of_tree.[missing] END WHEN 9 THEN CASE WHEN row_of_data.[it's "x\y]] `z] IS NULL THEN node_of_tree.[missing] WHEN named_by_node.[named_by] IS NOT NULL THEN node_of_tree.[left] ELSE node_of_tree.[right] END ELSE node_of_tree.[id] END AS [v_3]
 FROM stage_3 AS row_of_data
-JOIN [shop].[trees] AS node_of_tree ON node_of_tree.[id] = row_of_data.[v_2]
+JOIN [shop].[trees] AS node_of_tree ON node_of_tree.[id] = row_of_data.[v_3]
 LEFT JOIN [shop].[trees] AS named_by_node ON named_by_node.[named_by] = node_of_tree.[id] AND CAST(CAST(named_by_node.[category] AS NVARCHAR(4000)) AS VARBINARY(8000)) = CASE node_of_tree.[feature] WHEN 9 THEN CAST(CAST(row_of_data.[it's "x\y]] `z] AS NVARCHAR(4000)) AS VARBINARY(8000)) END
 ),
 stage_5 AS (
-SELECT row_of_data.[id] AS [id], SUM(node_of_tree.[value]) AS [v_3]
+SELECT row_of_data.[id] AS [id], SUM(node_of_tree.[value]) AS [v_1]
 FROM stage_4 AS row_of_data
-JOIN [shop].[trees] AS node_of_tree ON node_of_tree.[id] = row_of_data.[v_2]
-GROUP BY row_of_data.[v_1], row_of_data.[id]
+JOIN [shop].[trees] AS node_of_tree ON node_of_tree.[id] = row_of_data.[v_3]
+GROUP BY row_of_data.[v_2], row_of_data.[id]
 )
-SELECT [id], (0.5e0 + [v_3]) AS [prediction]
+SELECT [id], (0.5e0 + [v_1]) AS [prediction]
 FROM stage_5;
 
 -- view
 CREATE VIEW [scored] AS
-SELECT [id], (1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
- + CASE WHEN [x] >= 0.1e0 THEN 0.375e0 ELSE -0.25e0 END)), 709e0), -708e0)))) AS [prediction]
+SELECT [id], (1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0
+ + CASE WHEN [x] >= 0.1e0 THEN 0.375e0 ELSE -0.25e0 END)), -708e0), 709e0)))) AS [prediction]
 FROM [orders];
 
 -- table
-SELECT [id], CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
- + CASE WHEN [x] >= 0.1e0 THEN 0.375e0 ELSE -0.25e0 END)), 709e0), -708e0)))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS BIGINT) AS [prediction]
+SELECT [id], CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0
+ + CASE WHEN [x] >= 0.1e0 THEN 0.375e0 ELSE -0.25e0 END)), -708e0), 709e0)))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS BIGINT) AS [prediction]
 INTO [scored]
 FROM [orders]
 WHERE id > 7;
@@ -253,7 +253,7 @@ SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_
 FROM stage_2
 ),
 stage_4 AS (
-SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(GREATEST(LEAST(([v_3] - [v_6]), 709e0), -708e0)) AS [v_7], EXP(GREATEST(LEAST(([v_4] - [v_6]), 709e0), -708e0)) AS [v_8], EXP(GREATEST(LEAST(([v_5] - [v_6]), 709e0), -708e0)) AS [v_9]
+SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(LEAST(GREATEST(([v_3] - [v_6]), -708e0), 709e0)) AS [v_7], EXP(LEAST(GREATEST(([v_4] - [v_6]), -708e0), 709e0)) AS [v_8], EXP(LEAST(GREATEST(([v_5] - [v_6]), -708e0), 709e0)) AS [v_9]
 FROM stage_3
 ),
 stage_5 AS (
@@ -266,8 +266,8 @@ FROM stage_5;
 
 -- update
 UPDATE [orders]
-SET [score] = (1.0e0 / (1.0e0 + EXP(GREATEST(LEAST((-(-1.0e0
- + CASE WHEN [x] >= 0.1e0 THEN 0.375e0 ELSE -0.25e0 END)), 709e0), -708e0))));
+SET [score] = (1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0
+ + CASE WHEN [x] >= 0.1e0 THEN 0.375e0 ELSE -0.25e0 END)), -708e0), 709e0))));
 
 -- contributions
 SELECT [id], (0.0e0
