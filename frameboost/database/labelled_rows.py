@@ -15,7 +15,6 @@ https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types#fl
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -40,7 +39,7 @@ from frameboost.schema.types import Feature, FeatureType
 
 __all__ = ["COUNTS", "End", "LabelledTable", "Measure", "Rows", "check_by", "long_rows", "long_stage"]
 
-# Beyond it labels and weights are none, as in training.
+# Beyond it labels and weights are none, as in training, nor are offsets: squares of them would overflow.
 _LARGEST = 1e150
 COUNTS = ("rows", "unlabelled", "invalid")
 # The end of a query over its stages and the margins by name.
@@ -231,7 +230,7 @@ class Rows:
             weight, columns = f"weight >= 0 AND weight <= {_LARGEST!r}", ("weight",)
             conditions.append(self.sql(Expression(weight, columns)))
         if table.ensemble.offset is not None:
-            is_finite = f"ABS(margin) <= {sys.float_info.max!r}"
+            is_finite = f"ABS(margin) <= {_LARGEST!r}"
             conditions += [
                 self.sql(Expression(is_finite, ("margin",)).renamed({"margin": margin})) for margin in self.loss.margins
             ]

@@ -159,7 +159,7 @@ def test_rows_without_a_label_are_counted_and_wrong_ones_make_no_metric(warehous
     assert empty == [(0, 0, 0, name, None) for name, _ in expected]
     assert warehouse.rows(database.evaluate_query("t", "label", by="place", where="1 = 0")) in ([], ())
     first = pl.int_range(pl.len()) == 0
-    offsets = [None, math.nan, math.inf, -math.inf]
+    offsets = [None, math.nan, math.inf, -math.inf, 1e200]
     for offset in (o for o in offsets if warehouse.holds(FeatureType("float64"), o)):
         fill(warehouse, rows().with_columns(offset=pl.when(first).then(pl.lit(offset)).otherwise("offset")))
         found = warehouse.rows(model_of("count:poisson").database(warehouse.name).evaluate_query("t", "count"))
