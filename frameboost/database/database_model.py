@@ -1413,8 +1413,7 @@ class DatabaseModel:
             Of ``"incremental"``, one or both. ``unique_key``: the columns of the rows' key; a later run replaces
             the rows that it scores again. ``where``: a condition on the rows that a later run scores, SQL that may have
             Jinja in it: ``"loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})"``. It may name any column of
-            ``source``; in a chain, of databases whose ``SELECT *`` can't leave columns out (PostgreSQL, Redshift), one
-            that is in ``keep`` or that the model reads.
+            ``source``; in a chain of T-SQL one that is in ``keep`` or that the model reads.
         contract
             Whether dbt enforces the names and types of all columns (``contract: {enforced: true}``). Types of
             predictions and features are the model's; a dict has those of other columns in ``keep``, and of
@@ -1540,8 +1539,9 @@ class DatabaseModel:
         most = limits.text if made.kind == "table" else limits.of_view()
         most = scoring.most_of_step(None if made.kind == "ephemeral" else most, why, "dbt models")
         of_all_rows = replace(scoring, options=replace(options, where=None))
-        # The condition may be on any column of the source.
-        has_all = made.where is not None and self.dialect.statements.except_columns is not None
+        # The condition may be on any column of the source. Steps with stages can't return all of them everywhere.
+        can_have_all = limits.case_depth is None or self.dialect.statements.except_columns is not None
+        has_all = made.where is not None and can_have_all
         room = most - len(head.encode())
         for share in _SHARES_OF_PARTS if data else (1.0,):
             elements = None if limits.elements is None else int(limits.elements * share)

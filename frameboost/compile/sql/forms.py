@@ -355,7 +355,7 @@ class ScoringQuery:
     def _stages(self) -> Stages:
         read, where = [*self.model.used(), *self.model.read_besides, *self.passed], self.options.where
         assert not isinstance(where, Mapping), "conditions that are data are SQL by now"
-        before = self.model.score_columns
+        before = () if self.model.dialect.statements.except_columns is None else self.model.score_columns
         return Stages(self.model.dialect, self.source, self.options.keep, read, where, before, self.after)
 
     def _ended(self, stages: Stages, values: Mapping[str, str]) -> str:
