@@ -294,8 +294,12 @@ class DbtModel:
             If the project has such names already, or can't be read; nothing is written then.
         """
         project, name = DbtProject.read(folder), self.name
-        files = {project.place(MODEL, each, [each]): self._model(each) for each in self.queries}
-        path, text = project.description([*files][-1], self._descriptions(), self._exposures())
+        scores = project.place(MODEL, name, [name])
+        files = {
+            scores if each == name else project.place(MODEL, each, [each], scores.parent): self._model(each)
+            for each in self.queries
+        }
+        path, text = project.description(scores, self._descriptions(), self._exposures())
         files[path] = text
         if len(self.queries) == 1:
             files[project.place(MACRO, name, [name, f"{name}_query"])] = self._macros()

@@ -126,8 +126,10 @@ class DbtProject:
                     seen.add(real)
                     yield path
 
-    def place(self, kind: Kind, stem: str, names: Sequence[str]) -> Path:
+    def place(self, kind: Kind, stem: str, names: Sequence[str], folder: Path | None = None) -> Path:
         """Return where to write a file that defines these names: where we have written it before, or a new path.
+
+        ``folder`` is the one of a new path, by default the first of the kind.
 
         Raises
         ------
@@ -148,7 +150,7 @@ class DbtProject:
                             f"the dbt project has a {other.noun} {shown(found)} already, in {self._shown(path)}, which "
                             "to_dbt did not write; choose another name, or move that file out of the project"
                         )
-        path = written[0] if written else self.folders(kind)[0] / f"{stem}.sql"
+        path = written[0] if written else (folder or self.folders(kind)[0]) / f"{stem}.sql"
         if path.exists() and path not in written:
             raise ParameterError(f"{path} is there already, and to_dbt did not write it; choose another name")
         return path

@@ -459,6 +459,7 @@ def test_steps_and_macros_that_a_model_has_no_more_are_removed(tmp_path):
         return {name for name in every_file(tmp_path) if name != "dbt_project.yml"}
 
     long = names(20_000)
+    n_steps = sum(name.startswith("transform/scored_part_") and name.endswith(".sql") for name in long)
     assert len(long) > 8 and "lib/scored.sql" not in long
     short = names(60_000)
     assert short < long
@@ -466,6 +467,11 @@ def test_steps_and_macros_that_a_model_has_no_more_are_removed(tmp_path):
     steps = set(re.findall(r'- name: "(scored\w*)"', described))
     assert steps == {Path(name).stem for name in short if name.startswith("transform/")}
     assert {f"checks/{step}_self_test.sql" for step in steps} == {name for name in short if name.startswith("checks/")}
+    (tmp_path / "extra" / "marts").mkdir(parents=True)
+    (tmp_path / "transform" / "scored.sql").rename(tmp_path / "extra" / "marts" / "scored.sql")
+    moved = names(20_000)
+    assert {"extra/marts/scored.sql", "transform/scored_part_1.sql", f"extra/marts/scored_part_{n_steps}.sql"} <= moved
+    (tmp_path / "extra" / "marts" / "scored.sql").rename(tmp_path / "transform" / "scored.sql")
     tests = {"checks/scored_self_test.sql"}
     assert names(10**6) == {"transform/scored.sql", "transform/scored.yml", "lib/scored.sql", *tests}
     assert "part" not in (tmp_path / "transform" / "scored.yml").read_text()
