@@ -1390,7 +1390,8 @@ class DatabaseModel:
         A model that is more than one query of the database may be is a chain of dbt models, of which ``<name>`` is the
         last: ``<name>_part_1`` scores the source with some of the trees, ``<name>_part_2`` adds others. There are no
         macros then, and each has self-tests: of ``<name>_part_2`` that it turns the margins of the trees before into
-        those of its trees too.
+        those of its trees too. In a chain trees that read one dimension of a star are scored as others are, with
+        ``form="by_key"`` too.
 
         Parameters
         ----------
@@ -1480,18 +1481,17 @@ class DatabaseModel:
         too_much = too_much or exceeded_limit(head + text, [], self.dialect, in_one=False, of_view=True)
         data = {"self_test": None, **({} if check is None else {"check": check})} if self_test else {}
         proofs: dict[str, dict[str, str]] = {}
+        same = "auto" if form == "by_key" else form  # which reads other rows
         if text:
-            # form="by_key" reads other rows.
-            whole = ScoringQuery(
-                model._sql_model(output), model._source(stand_in),
-                QueryOptions(output=output, form="auto" if form == "by_key" else form), Destination(),
-            )  # fmt: skip
+            source_of_rows, how = model._source(stand_in), QueryOptions(output=output, form=same)
+            whole = ScoringQuery(model._sql_model(output), source_of_rows, how, Destination())
             try:
                 proofs[name] = model._proofs([(whole, text)], data, self_test, head)[0]
             except TooLargeError as error:
                 text, too_much = "", f"the query leaves no room for a row of a self-test: {error}; take self_test=0"
         if too_much and (not text or materialized == "view"):
             made = chosen or Materialization("table")
+            scoring = model._scoring(Destination(), stand_in, replace(options, form=same))
             queries, proofs = model._dbt_chain(name, scoring, query, made, head, too_much, data, self_test)
             expression = None
         else:
