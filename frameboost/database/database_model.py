@@ -637,7 +637,7 @@ class DatabaseModel:
         Raises
         ------
         ParameterError
-            As `query`.
+            As `query`: what is too large proves itself over a table of the trees, or in dbt query by query (`to_dbt`).
 
         Examples
         --------

@@ -1,6 +1,7 @@
 """A model in several queries, each over the result of the one before: the scores, and the proof of each query."""
 
 import random
+from functools import cache
 
 import duckdb
 import jinja2
@@ -34,6 +35,11 @@ MODELS = {
 OUTPUTS = {"leaves": ["leaf"], "logistic": ["mean", "class"], "labels": ["probability", "class"],
            "intervals": ["interval"]}  # fmt: skip
 EVERY = [(kind, output) for kind in MODELS for output in OUTPUTS.get(kind, ["mean"])]
+
+
+@cache
+def model_of(kind: str) -> fb.Model:
+    return MODELS[kind]()
 
 
 def chain(folder, database: DatabaseModel, **how) -> tuple[dict[str, str], dict[str, str]]:
@@ -78,6 +84,7 @@ def opened():
         drop_views(database)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_a_chain_scores_as_python_and_proves_itself(name, opened, tmp_path):
     database = opened(name)
@@ -85,7 +92,7 @@ def test_a_chain_scores_as_python_and_proves_itself(name, opened, tmp_path):
     # Others plan such views for seconds.
     @cases("kind, output", EVERY if name in ("duckdb", "sqlite") else [("labels", "class"), ("offset", "mean")])
     def proves(kind, output):
-        model = MODELS[kind]()
+        model = model_of(kind)
         drop_views(database)
         types = types_of(model, output)
         database.fill("trips", {column: (kind, FRAME[column].to_list()) for column, (kind, _) in types.items()})
@@ -108,7 +115,7 @@ def test_a_chain_scores_as_python_and_proves_itself(name, opened, tmp_path):
 
 @pytest.mark.parametrize("kind", ["squared error", "labels", "exposure"])
 def test_each_query_is_tested_at_its_splits_and_leaves(kind, opened, tmp_path):
-    model, database = MODELS[kind](), opened("sqlite")
+    model, database = model_of(kind), opened("sqlite")
     output = "probability" if kind == "labels" else "mean"
     database.fill("trips", types_of(model, output))
     queries, proofs = chain(tmp_path, in_parts(model, "sqlite", output), keep=["x"], output=output)
@@ -138,6 +145,7 @@ def test_columns_of_hostile_names_are_passed_on(name, keep, opened, tmp_path):
     assert len(database.rows("SELECT * FROM chained")[0]) == len(database.rows(whole)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["auto", "by_key"])
 def test_a_chain_over_a_star_reads_the_joined_columns_once(form, tmp_path):
     star, con = random_star(1), duckdb.connect()
@@ -159,7 +167,7 @@ def test_a_chain_over_a_star_reads_the_joined_columns_once(form, tmp_path):
 
 
 def test_parts_leave_room_for_their_tests(tmp_path):
-    model = MODELS["squared error"]()
+    model = model_of("squared error")
     size = len(model.database("snowflake").query("trips", keep=["n"]).encode())
     for name, limits in (("snowflake", {"text": size // 2}), ("databricks", {"elements": 2_000})):
         database = model.database(name, limits=limits)
@@ -171,3 +179,16 @@ def test_parts_leave_room_for_their_tests(tmp_path):
         assert proofs == {f"{query}_{end}" for query in queries for end in ("self_test", "check")}
         for text in texts.values():
             assert not exceeded_limit(text[text.index("-- A ") :], [], database.dialect, in_one=False)
+
+
+def test_a_query_that_leaves_its_test_no_room_becomes_a_chain(tmp_path):
+    model = model_of("squared error")
+    [whole, *_] = model.database("snowflake").to_dbt(tmp_path / "whole", "one", "trips", keep=["n"])
+    database = model.database("snowflake", limits={"text": len(whole.read_bytes())})
+    names = {path.stem for path in database.to_dbt(tmp_path / "one", "one", "trips", keep=["n"], self_test=0)}
+    assert names == {"one"}
+    names = {path.stem for path in database.to_dbt(tmp_path / "two", "one", "trips", keep=["n"])}
+    assert {"one_part_1", "one_part_1_self_test", "one_self_test"} <= names
+    with pytest.raises(fb.ParameterError, match=r"leaves no room for a row of a self-test: .*; take self_test=0$"):
+        database.to_dbt(tmp_path / "case", "one", "trips", keep=["n"], form="case")
+    assert not (tmp_path / "case").exists()
