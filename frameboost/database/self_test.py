@@ -487,15 +487,22 @@ class LiteralRows:
             next((text for text in of_column if text != "NULL"), dialect.number(0.0))
             for of_column in zip(*(values for _, values in rows), strict=True)
         ]
-        double, first = dialect.expressions.double, zip(["0", *of_types], added, strict=True)
-        columns = [
-            f"{double.format(x=c.name)} AS {c.name}" if c.feature.type.is_float and double != "{x}" else c.name
-            for c in self.columns
+        first = zip(["0", *of_types], added, strict=True)
+        columns = [(_takes_any(column, dialect), column.name) for column in self.columns]
+        selected = [
+            *(f"{text} AS {name}" for text, name in first),
+            *(name if text == name else f"{text} AS {name}" for text, name in columns),
         ]
-        selected = [*(f"{text} AS {name}" for text, name in first), *columns]
         typed = f"SELECT {', '.join(selected)} FROM {table} WHERE 1 = 0"
         written = [[str(number), *values, *cells] for number, (cells, values) in enumerate(rows, 1)]
         return dialect.typed_rows(typed, written)
+
+
+def _takes_any(column: FeatureColumn, dialect: Dialect) -> str:
+    """Return a column of the table such that any literal may be another row of it."""
+    kind, expressions = column.feature.type, dialect.expressions
+    template = expressions.double if kind.is_float else expressions.string if kind.family == "string" else "{x}"
+    return template.format(x=column.name)
 
 
 def _literals(row: Sequence[Any], dialect: Dialect) -> list[str] | None:

@@ -47,7 +47,7 @@ DATAFUSION = POSTGRES.child(
         # Overflow is infinity (measured, 55).
         "exp": "EXP({x})",
         # COLLATE is "not implemented" (measured, 55).
-        "text": "{x}", "equal_texts": None, "bucket": None, "quantiles": None,
+        "text": "{x}", "string": "{x}", "equal_texts": None, "bucket": None, "quantiles": None,
         # https://datafusion.apache.org/user-guide/sql/operators.html
         "mod": "({x} % {y})", "xor": "({x} ^ {y})",
     },

@@ -254,6 +254,8 @@ class Expressions:
         be NULL for NaN.
     double
         A column of numbers such that float64 may be other rows of it, by UNION ALL.
+    string
+        A column of strings such that any other string may be another row of it, by UNION ALL.
     number
         A column of numbers, or of Booleans, as a ``{t}``, a float64; None where no expression takes both. Where CAST
         makes zero of text that is no number, 1e300.
@@ -318,6 +320,7 @@ class Expressions:
     equal_texts: str | None = None
     real: str = "{x}"
     double: str = "{x}"
+    string: str = "{x}"
     number: str | None = "CAST({x} AS {t})"
     part: str = "{x}"
     time: str = "{x}"

@@ -57,6 +57,8 @@ POSTGRES = Dialect(
         text='{x}::text COLLATE "C"',
         # The database's default collation is deterministic, so it compares by bytes, and most indexes have it.
         equal_texts='{x}::text COLLATE "default" = {y}::text',
+        # An enum takes its values only, and a text keeps the collation. https://www.postgresql.org/docs/current/datatype-enum.html
+        string="{x}::text",
         # Booleans are cast to integers and text only; the text of a real is short. https://www.postgresql.org/docs/current/datatype-numeric.html
         number="CASE WHEN {x}::text = 'true' THEN 1::float8 WHEN {x}::text = 'false' THEN 0::float8 "
         "WHEN pg_typeof({x}) = 'real'::regtype THEN {x}::text::real::float8 ELSE {x}::text::float8 END",

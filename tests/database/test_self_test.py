@@ -232,6 +232,21 @@ def test_a_feature_of_floats_may_be_a_column_of_decimals(name):
     assert reasons == pytest.approx(model.explain(frame)["price"].to_list(), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("name", databases("postgres", "mariadb", "duckdb"))
+def test_a_column_of_an_enum_is_proved(name):
+    database, quote = open_warehouse(name), open_warehouse(name).dialect.quote
+    frame = pl.DataFrame({"size": ["small", "large", None] * 8, "y": [0.0, 1.0, 5.0] * 8})
+    model = fb.fit(frame, "y", n_estimators=2, min_child_weight=0)
+    database.run(f"DROP TABLE IF EXISTS {quote('sized')}")
+    database.run("DROP TYPE IF EXISTS sizes" if name != "mariadb" else "DO 0")
+    values = "ENUM ('small', 'large')"
+    if name != "mariadb":
+        database.run(f"CREATE TYPE sizes AS {values}")
+    database.run(f"CREATE TABLE {quote('sized')} (size {values if name == 'mariadb' else 'sizes'})")
+    assert not database.rows(model.database(name).self_test_query("sized"))
+    assert [row[-1] for row in database.rows(model.database(name).check_columns_query("sized"))] == [None]
+
+
 # --- the columns of the table -----------------------------------------------------------------------------------------
 
 COLUMNS = ["feature", "column_name", "trained_type", "expected_type", "type", "collation", "problem"]
