@@ -17,6 +17,7 @@ from typing import Any
 
 import calls
 import clusters
+import databases
 import everyday
 import few_rows
 import first_use
@@ -56,6 +57,7 @@ GROUPS: dict[str, dict[str, Callable[[Scale], Comparison]]] = {
         "sql-depth-6": partial(scoring.sql_of_depth, 6),
         **few_rows.WORKLOADS,
     },
+    "databases": databases.WORKLOADS,
     "large": {
         "larger-than-memory": training.larger,
         "larger-files": larger_files.larger_files,

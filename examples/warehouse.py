@@ -77,19 +77,19 @@ class Postgres:
         import psycopg
 
         self._server = pgserver.get_server(folder, cleanup_mode="stop")  # pyright: ignore[reportPrivateImportUsage]
-        self._connection = psycopg.connect(self._server.get_uri(), autocommit=True)
+        self.connection = psycopg.connect(self._server.get_uri(), autocommit=True)
 
     def load(self, table: str, frame: pl.DataFrame) -> None:
         """Make a table of a frame."""
         columns = ", ".join(f'"{name}" {TYPES[type(dtype)]}' for name, dtype in frame.schema.items())
         self.rows(f"CREATE TABLE {table} ({columns})")
-        with self._connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy:
+        with self.connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy:
             for row in frame.iter_rows():
                 copy.write_row(row)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement, and return its rows."""
-        cursor = self._connection.execute(sql.encode())
+        cursor = self.connection.execute(sql.encode())
         return cursor.fetchall() if cursor.description else []
 
 

@@ -228,6 +228,16 @@ class DatabaseTable:
         DataError
             If one of them has a type that can't be read.
         """
+        return self.rows(*self.selected(names), self.in_order).lazy()
+
+    def selected(self, names: Sequence[str]) -> tuple[dict[str, str], dict[str, FeatureType]]:
+        """Return some columns as they are read, and their types.
+
+        Raises
+        ------
+        DataError
+            If one of them has a type that can't be read.
+        """
         types, columns = {}, {}
         for name in names:
             kind = self.columns[name].type
@@ -236,7 +246,7 @@ class DatabaseTable:
             types[name], columns[name] = kind, self.sql(name)
             if kind.family == "timestamptz":  # in some databases a time of the session's zone
                 columns[name] = DatabaseColumn(Feature(name, kind), self.dialect, columns[name]).value
-        return self.rows(columns, types, self.in_order).lazy()
+        return columns, types
 
     def readable(self) -> list[str]:
         """Return the names of the columns of types that can be read."""

@@ -293,7 +293,8 @@ class Expressions:
         The remainder of ``{x}`` divided by ``{y}``, and the bits that differ in them, of integers of 0 or more below
         2^63.
     bucket
-        How many of the ascending literals ``{v}`` are at most ``{x}``, which is not NULL; None for a CASE.
+        How many of the ``{n}`` ascending literals ``{v}``, of which ``{first}`` is the first, are at most ``{x}``, a
+        float or an integer of 64 bits that is not NULL; None for a CASE.
     quantiles
         The values of a column ``{x}`` at the fractions ``{v}`` of its rows, ascending, each in a row, by an aggregate;
         None where a window is as fast.

@@ -19,7 +19,7 @@ from frameboost.checks.messages import shown
 from frameboost.data.database_table import DatabaseTable
 from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.sql.columns import TableColumns
-from frameboost.errors import DataError
+from frameboost.errors import DataError, ParameterError
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
 
@@ -85,26 +85,40 @@ class DatabaseColumns:
         codes[:] = self._codes[number].to_numpy()
 
     def _read_codes(self, bins: Sequence[Bins]) -> list[pl.Series]:
-        """Return the codes of each feature, in the order of the roles."""
+        """Return the codes of each feature, in the order of the roles.
+
+        Raises
+        ------
+        ParameterError
+            If they take several queries, and rows have no order that is the same in each.
+        """
         codes = [self._columns.code(number, each) for number, each in enumerate(bins)]
-        sizes = [each.count + 1 for each in bins]
-        packs, number_of = _packs(sizes), self.source.dialect.number
+        groups = self._columns.in_groups(codes)
+        if len(groups) > 1 and self.source.key is None:
+            raise ParameterError(
+                f"a query of the codes of {len(codes):,} features is larger than {self.source.dialect.name} takes; name "
+                "a key, by which the rows of several queries are put together, fb.table(..., key='id'), or take a "
+                "smaller max_bin"
+            )
+        return [series for group in groups for series in self._codes_of(group, codes, bins)]
+
+    def _codes_of(self, group: range, codes: Sequence[str], bins: Sequence[Bins]) -> list[pl.Series]:
+        """Return the codes of some features, by one query."""
+        sizes = [bins[number].count + 1 for number in group]
+        packs, literal = _packs(sizes), self.source.dialect.number
         packed = {
-            f"frameboost_{i}": " + ".join(f"{number_of(float(factor))} * {codes[j]}" for j, factor in pack)
+            f"frameboost_{i}": " + ".join(f"{literal(float(factor))} * {codes[group[j]]}" for j, factor in pack)
             for i, pack in enumerate(packs)
         }
-        roles = self._roles.columns
-        types = self.source.types()
-        columns = {name: self.source.sql(name) for name in roles} | packed
-        kinds = {name: types[name] or _FLOAT64 for name in roles} | dict.fromkeys(packed, _FLOAT64)
-        read = self.source.rows(columns, kinds, self.source.in_order)
-        order = self._order(read.select(roles))
-        by_number: dict[int, pl.Series] = {}
+        columns, types = self.source.selected(self._roles.columns)
+        read = self.source.rows(columns | packed, types | dict.fromkeys(packed, _FLOAT64), self.source.in_order)
+        order = self._order(read.select(self._roles.columns))
+        unpacked: dict[int, pl.Series] = {}
         for name, pack in zip(packed, packs, strict=True):
             numbers = (read[name] if order is None else read[name].gather(order)).cast(pl.Int64)
             for number, factor in pack:
-                by_number[number] = numbers // factor % sizes[number]
-        return [by_number[number] for number in range(len(bins))]
+                unpacked[number] = numbers // factor % sizes[number]
+        return [unpacked[number] for number in range(len(sizes))]
 
     def _order(self, roles: pl.DataFrame) -> pl.Series | None:
         """Return which of the rows that were read with codes is each of the first ones; None if they are in order.

@@ -8,6 +8,7 @@ the database that searches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +26,8 @@ __all__ = ["TableColumns"]
 _INT64 = FeatureType("int64")
 # Features whose missing values a query counts: the columns of a result are limited in each database.
 _COUNTED_AT_ONCE = 200
+# Bytes that a query has besides the SQL of codes: for each of them, and at all.
+_PER_COLUMN, _ROOM = 200, 8_000
 
 
 class TableColumns:
@@ -51,9 +54,21 @@ class TableColumns:
             missing += [int(n or 0) for n in read.row(0)]
         return missing
 
-    def code(self, number: int, bins: Bins) -> str:
-        """Return the SQL of the code of a feature's value: the number of its bin."""
-        return _code(self.columns[number], bins)
+    def code(self, number: int, bins: Bins, name: str | None = None) -> str:
+        """Return the SQL of the code of a feature's value, the number of its bin; ``name`` is its column elsewhere."""
+        column = self.columns[number]
+        return _code(column if name is None else replace(column, name=name), bins)
+
+    def in_groups(self, codes: Sequence[str]) -> list[range]:
+        """Return the features, given the SQL of their codes, in groups of which each fits into a query."""
+        most = self.source.dialect.limits.text
+        starts, size = [0], 0
+        for number, code in enumerate(codes):
+            size += len(code.encode()) + _PER_COLUMN
+            if most is not None and size > most - _ROOM and number > starts[-1]:
+                starts.append(number)
+                size = len(code.encode()) + _PER_COLUMN
+        return [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(codes)], strict=True)]
 
     # --- cuts ---------------------------------------------------------------------------------------------------------
 
@@ -186,8 +201,9 @@ def _code(column: DatabaseColumn, bins: Bins) -> str:
     template, kind = column.dialect.expressions.bucket, column.feature.type
     literals = [column.dialect.literal(kind, cut) for cut in bins.cuts]
     texts = [text for text in literals if not isinstance(text, OutOfRange)]
-    if template is not None and kind.family != "boolean" and texts and len(texts) == len(literals):
-        code = template.format(x=column.value, v=", ".join(texts))
+    is_plain = kind.is_float or (kind.is_integer and kind.bounds is not None and kind.bounds[1] < 2**63)
+    if template is not None and is_plain and texts and len(texts) == len(literals):
+        code = template.format(x=column.value, v=", ".join(texts), first=texts[0], n=len(texts))
     else:
         code = search(0, len(bins.cuts))
     return f"CASE WHEN {column.is_present()} THEN {code} ELSE {bins.missing} END"

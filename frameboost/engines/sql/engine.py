@@ -66,6 +66,11 @@ class SqlEngine:
         self._roles = {role: self._number(source, name) for role, name in request.roles.items()}
         self._terms: dict[str, Term] = {}
         self._draws_rows = request.parameters.subsample < 1
+        if self._draws_rows and source.key is None:
+            raise ParameterError(
+                "subsample draws rows by their positions, which those of a database have by a key: "
+                "fb.table(..., key='id')"
+            )
         self._margins: list[str] = []
         self._gradients: list[str] = []
         self._added: dict[str, list[str]] = {}  # to each margin, since the state was written
@@ -202,22 +207,27 @@ class SqlEngine:
         return self._columns.propose_bins(max_bin, given)
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
-        """See `HistogramEngine.bin_columns`."""
+        """See `HistogramEngine.bin_columns`; columns whose codes are too much for one query are coded later."""
         self.layout = SlotLayout(bins)
-        columns = {f"code_{number}": self._columns.code(number, each) for number, each in enumerate(bins)}
+        codes = [self._columns.code(number, each) for number, each in enumerate(bins)]
+        first, *others = self._columns.in_groups(codes)
+        raw = [self._quote(f"raw_{number}") for number in range(len(bins))]
+        columns = {self._quote(f"code_{number}"): codes[number] for number in first}
+        columns |= {raw[number]: self._columns.columns[number].name for group in others for number in group}
         if self._draws_rows:
-            if self.source.key is None:
-                raise ParameterError(
-                    "subsample draws rows by their positions, which those of a database have by a key: "
-                    "fb.table(..., key='id')"
-                )
             self.source.check_key()
-            columns["position"] = f"ROW_NUMBER() OVER ({self.source.in_order.strip()}) - 1"
-        aliased = {self._quote(name): sql for name, sql in {**columns, **self._roles}.items()}
+            columns[self._quote("position")] = f"ROW_NUMBER() OVER ({self.source.in_order.strip()}) - 1"
+        columns |= {self._quote(role): sql for role, sql in self._roles.items()}
         # The names of the state are those of expressions, which columns of the table may have.
-        inner = {self.source.alias(f"frameboost_{number}"): sql for number, sql in enumerate(aliased.values())}
-        named = ", ".join(f"{old} AS {new}" for old, new in zip(inner, aliased, strict=True))
+        inner = {self.source.alias(f"frameboost_{number}"): sql for number, sql in enumerate(columns.values())}
+        named = ", ".join(f"{old} AS {new}" for old, new in zip(inner, columns, strict=True))
         self._write(f"SELECT {named} {self._from(self.source.select(inner), 'coded')}")
+        for group in others:
+            coded = {raw[n]: f"{self._columns.code(n, bins[n], raw[n])} AS {self._quote(f'code_{n}')}" for n in group}
+            columns = {name: name for name in columns if name not in coded} | {
+                self._quote(f"code_{n}"): coded[raw[n]] for n in group
+            }
+            self._write(f"SELECT {', '.join(columns.values())} FROM {self._state}")
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""

@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.binning import bins as binning
+from frameboost.dialects.sqlite import SQLITE
 from frameboost.schema.types import FeatureType, physical_values
 from tests.support.frames import FEATURES_BY_TYPE, every_type
 from tests.support.warehouses import databases, open_warehouse
@@ -333,6 +335,21 @@ def test_an_engine_of_queries_grows_the_same_trees(sqlite, options):
     ]
     assert model_in(models[0]) == model_in(models[1])
     assert models[0].history.equals(models[1].history)
+
+
+def test_codes_that_are_too_much_for_one_query(sqlite, monkeypatch):
+    con, rows = sqlite
+    limited = replace(SQLITE, limits=replace(SQLITE.limits, text=16_000))
+    expected = model_in(fb.fit(rows, "score", **OPTIONS))
+    recorded = Recorded(con)
+    keyed, table = (replace(fb.table(recorded, "orders", key=key), dialect=limited) for key in ("id", None))
+    recorded.statements.clear()
+    assert model_in(fb.fit(keyed, "score", **OPTIONS)) == expected
+    assert sum("CASE WHEN `" in statement and "THEN CASE" in statement for statement in recorded.statements) > 1
+    assert model_in(fb.fit(table, "score", engine="sql", **OPTIONS)) == expected
+    assert max(len(statement) for statement in recorded.statements) <= 16_000
+    with pytest.raises(fb.ParameterError, match="a query of the codes of 4 features is larger than"):
+        fb.fit(table, "score", **OPTIONS)
 
 
 def tables_of(con):
