@@ -96,8 +96,8 @@ class DatabaseColumns:
         groups = self._columns.in_groups(codes)
         if len(groups) > 1 and self.source.key is None:
             raise ParameterError(
-                f"a query of the codes of {len(codes):,} features is larger than {self.source.dialect.name} takes; name "
-                "a key, by which the rows of several queries are put together, fb.table(..., key='id'), or take a "
+                f"a query of the codes of {len(codes):,} features is larger than {self.source.dialect.name} takes; "
+                "name a key, by which the rows of several queries are put together, fb.table(..., key='id'), or take a "
                 "smaller max_bin"
             )
         return [series for group in groups for series in self._codes_of(group, codes, bins)]

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
+import polars as pl
 
 from frameboost.binning.bins import SAMPLE_LIMIT, Bins, sample_condition
 from frameboost.checks.messages import counted
@@ -119,8 +121,8 @@ class TableColumns:
         if sampled is not None:
             read = source.connection.frame(f"SELECT {dialect.statements.count[0]} AS {n} {rows}", {"n": _INT64})
             total = int(read["n"][0])
-        if (gaps := self._gaps_by_quantiles(kind, value, rows, total, max_bin)) is not None:
-            return gaps
+        if (by_quantiles := self._ends_by_quantiles(kind, value, rows, total, max_bin)) is not None:
+            return by_quantiles
         in_order = f"OVER (ORDER BY {value} ASC)"
         ranked = (
             f"SELECT {value}, (RANK() {in_order} - 1) * {max_bin} AS {quote('rank')}, DENSE_RANK() {in_order} AS {n}"
@@ -136,30 +138,51 @@ class TableColumns:
         if int(ends["n"].to_numpy().max()) <= max_bin:  # each value has a bin
             distinct = source.connection.frame(f"SELECT DISTINCT {value} AS {lowest} {rows}", {"lowest": kind})
             ends = distinct.with_columns(highest="lowest")
-        sides = [physical_values(ends[side], kind) for side in ("lowest", "highest")]
-        order = sides[0].arg_sort()
-        first, last = ((side + 0.0 if kind.is_float else side).gather(order).to_list() for side in sides)
-        return first, last
+        ends = ends.sort("lowest")
+        return self._values(ends["lowest"], kind), self._values(ends["highest"], kind)
 
-    def _gaps_by_quantiles(
+    @staticmethod
+    def _values(values: pl.Series, kind: FeatureType) -> list[Physical]:
+        """Return physical values, of which none is -0.0."""
+        physical = physical_values(values, kind)
+        return (physical + 0.0 if kind.is_float else physical).to_list()
+
+    def _ends_by_quantiles(
         self, kind: FeatureType, value: str, rows: str, total: int, max_bin: int
     ) -> tuple[list[Physical], list[Physical]] | None:
-        """Return the same by values at certain ranks, None if the database has no such function, or values repeat.
+        """Return the same by values at certain ranks, None if the database has no such function, or many values repeat.
 
-        Part k begins at rank ⌈k · total / max_bin⌉: with the value there, if the one before it is smaller. In
-        PostgreSQL that takes half of the time of a window.
+        Part k begins at rank ⌈k · total / max_bin⌉: with the value there, if the one before it is smaller, and else
+        with the next larger value. In PostgreSQL that takes half of the time of a window.
         """
-        template = self.source.dialect.expressions.quantiles
-        if template is None or total <= max_bin:
+        expressions, number = self.source.dialect.expressions, self.source.dialect.literal
+        if expressions.quantiles is None or expressions.bucket is None or not _is_plain(kind) or total <= max_bin:
             return None
         starts = [-(-k * total // max_bin) for k in range(1, max_bin)]
         ranks = [0, *(rank for start in starts for rank in (start - 1, start)), total - 1]
         fractions = ", ".join(repr((rank + 0.5) / total) for rank in ranks)
-        read = self.source.connection.frame(f"SELECT {template.format(x=value, v=fractions)} {rows}", {"value": kind})
-        values = physical_values(read["value"], kind).to_list()
-        lowest, highest = values[::2], values[1::2]
-        repeat = any(before >= start for before, start in zip(highest[:-1], lowest[1:], strict=True))
-        return None if repeat else (lowest, highest)
+        text = f"SELECT {expressions.quantiles.format(x=value, v=fractions)} {rows}"
+        lowest, *at, highest = self._values(self.source.connection.frame(text, {"v": kind})["v"], kind)
+        sides = list(zip(at[::2], at[1::2], strict=True))
+        repeated = sorted({before for before, start in sides if before == start})
+        literals = [number(kind, each) for each in repeated]
+        if len(repeated) > max_bin // 2 or any(isinstance(text, OutOfRange) for text in literals):
+            return None
+        following = dict(pairwise(repeated))
+        if repeated:
+            listed = ", ".join(map(str, literals))
+            place = expressions.bucket.format(x=value, v=listed, first=literals[0], n=len(literals))
+            p, v = self.source.dialect.quote("p"), self.source.dialect.quote("v")
+            selected = f"{place} AS {p}, MIN({value}) AS {v}"
+            text = f"SELECT {selected} {rows} AND {value} NOT IN ({listed}) GROUP BY {place}"
+            read = self.source.connection.frame(text, {"place": _INT64, "v": kind})
+            between = zip(read["place"].to_list(), self._values(read["v"], kind), strict=True)
+            following |= {repeated[place - 1]: value for place, value in between if place}
+        gaps = [(a, b if a != b else following[a]) for a, b in sides if a != b or a in following]
+        if len({*at, *following.values()}) <= max_bin:  # each value may have a bin
+            return None
+        gaps = list(dict.fromkeys(gaps))
+        return [lowest, *(start for _, start in gaps)], [*(before for before, _ in gaps), highest]
 
     def _sample(self, position: str) -> str | None:
         """Return the condition that a row at a position is one of those that cuts come from; None if all are.
@@ -182,6 +205,11 @@ class TableColumns:
         return f"{mod.format(x=f'({mod.format(x=position, y=modulus)} * {multiplier})', y=2**32)} < {bound}"
 
 
+def _is_plain(kind: FeatureType) -> bool:
+    """Whether values are floats, or integers of 64 bits."""
+    return kind.is_float or (kind.is_integer and kind.bounds is not None and kind.bounds[1] < 2**63)
+
+
 def _code(column: DatabaseColumn, bins: Bins) -> str:
     """Return the SQL of a value's code: the number of its bin."""
     if column.feature.type.is_categorical:
@@ -201,8 +229,7 @@ def _code(column: DatabaseColumn, bins: Bins) -> str:
     template, kind = column.dialect.expressions.bucket, column.feature.type
     literals = [column.dialect.literal(kind, cut) for cut in bins.cuts]
     texts = [text for text in literals if not isinstance(text, OutOfRange)]
-    is_plain = kind.is_float or (kind.is_integer and kind.bounds is not None and kind.bounds[1] < 2**63)
-    if template is not None and is_plain and texts and len(texts) == len(literals):
+    if template is not None and _is_plain(kind) and texts and len(texts) == len(literals):
         code = template.format(x=column.value, v=", ".join(texts), first=texts[0], n=len(texts))
     else:
         code = search(0, len(bins.cuts))

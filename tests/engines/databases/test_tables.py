@@ -397,3 +397,38 @@ def test_tables_of_a_fit_are_in_the_schema_that_is_named():
     assert made
     assert all(statement.startswith("CREATE TABLE `scratch`.`frameboost_") for statement in made)
     assert con.execute("SELECT COUNT(*) FROM scratch.sqlite_master").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("name", databases("postgres", "clickhouse"))
+def test_cuts_are_those_of_memory_whatever_repeats(name):
+    database = open_warehouse(name)
+    rng = np.random.default_rng(2)
+    n = 4000
+    frame = pl.DataFrame({
+        "few_repeat": rng.normal(size=n).round(3), "many_repeat": rng.integers(0, 90, n),
+        "none_repeats": rng.normal(size=n),
+        "half_zero": np.where(rng.random(n) < 0.5, 0.0, rng.normal(size=n)), "tail": np.exp(rng.normal(size=n) * 5),
+        "with_missing": np.where(rng.random(n) < 0.3, np.nan, rng.normal(size=n).round(2)),
+    }).with_columns(pl.col("with_missing").fill_nan(None), whole=pl.col("many_repeat") * 10**12)  # fmt: skip
+    frame = frame.with_columns(y=(pl.sum_horizontal(frame.columns[:4]) + pl.Series(rng.normal(size=n))).round(2))
+    frame = stored(database, "cuts", frame)
+    table = fb.table(connection_of(database), "cuts")
+    rows = in_types_of(frame, table)
+    for max_bin in (2, 16, 89, 256):
+        options = {"features": rows.columns[:-1], "max_bin": max_bin, **SHAPE, "max_depth": 8}
+        assert_same(fb.fit(table, "y", **options), rows, "y", **options)
+
+
+@pytest.mark.parametrize("name", databases("postgres"))
+def test_missing_labels_and_weights_are_told(name):
+    database = open_warehouse(name)
+    database.run("DROP TABLE IF EXISTS lacking; CREATE TABLE lacking (x float8, y int8, w int8)")
+    database.run(
+        "INSERT INTO lacking SELECT i, NULLIF(i % 7, 3), NULLIF(i % 5, 4) + 1 FROM generate_series(1, 70) AS i"
+    )
+    table = fb.table(database.con, "lacking")
+    assert table.to_frame(["w"]).collect()["w"].null_count() == 14
+    with pytest.raises(fb.DataError, match="target 'y' is NULL or NaN in 10 of 70 rows"):
+        fb.fit(table, "y", exclude="w")
+    with pytest.raises(fb.DataError, match="weight 'w' is NULL or NaN in 14 of 70 rows"):
+        fb.fit(table, "x", weight="w")
