@@ -67,8 +67,8 @@ MYSQL = Dialect(
         text="CAST(CONVERT({x} USING utf8mb4) AS BINARY)",
         # CAST gives it the collation of the connection. https://dev.mysql.com/doc/refman/8.0/en/charset-collation-coercibility.html
         as_text="CONCAT({x})",
-        # Of other text CAST makes 0, with a warning. https://dev.mysql.com/doc/refman/8.0/en/type-conversion.html
-        number="CASE WHEN CAST({x} AS {t}) = 0 AND CAST({x} AS CHAR) NOT REGEXP '[0-9]' THEN 1e300 "
+        # Of other text CAST makes 0, with a warning; a BIT of 0 is a text without digits too. https://dev.mysql.com/doc/refman/8.0/en/type-conversion.html
+        number="CASE WHEN CAST({x} AS {t}) = 0 AND CAST({x} AS CHAR) NOT REGEXP '[0-9]' AND HEX({x}) <> '0' THEN 1e300 "
         "ELSE CAST({x} AS {t}) END",
         # A TIMESTAMP compares as a time of the session's zone, where it may come twice; its seconds since 1970 don't. https://dev.mysql.com/doc/refman/8.0/en/date-and-time-functions.html#function_unix-timestamp
         time_with_zone="DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP({x}) SECOND)",

@@ -195,6 +195,16 @@ def test_labels_and_weights_of_float32_are_not_their_decimals(warehouse):
     assert_about(found, model_of("reg:squarederror").evaluate(frame, "y", weight="w").metrics.rows())
 
 
+@pytest.mark.parametrize("name", databases("mariadb"))
+def test_bits_are_labels(name):
+    opened = open_warehouse(name)
+    fill(opened)
+    opened.run("ALTER TABLE t MODIFY late BIT(1)")
+    model = model_of("binary:logistic")
+    found = [tuple(row) for row in opened.rows(model.database(name).evaluate_query("t", "late"))]
+    assert_about(found, [(rows().height, 0, 0, *row) for row in model.evaluate(rows(), "late").metrics.rows()])
+
+
 @pytest.mark.parametrize("name", databases("sqlite", "mariadb"))
 def test_text_that_is_no_number_is_no_label(name):
     opened = open_warehouse(name)
