@@ -842,6 +842,10 @@ class Dialect:
             arguments = [part[0] if len(part) == 1 else f"{name}({', '.join(part)})" for part in parts]
         return f"{name}({', '.join(arguments)})"
 
+    def clipped(self, value: str, low: str, high: str) -> str:
+        """Return a value within bounds."""
+        return self.call("LEAST", [self.call("GREATEST", [value, low]), high])
+
     def any_of(self, value: str, literals: Sequence[str]) -> str:
         """Return the condition that a value is one of the literals, of which there is at least one."""
         if len(literals) == 1 or self.expressions.longest_list == 0:

@@ -13,6 +13,7 @@ from frameboost.compile.sql import sql_model
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import on_leaf_grid
 from tests.support.cases import cases
+from tests.support.linear_models import drawn
 from tests.support.models import grown, made, model_of_parts
 from tests.support.random_models import NAMES, TYPES, bits, naive_margins, random_case, random_model, random_values
 from tests.support.warehouses import ALL, ALL_BUT_SPARK, Warehouse, nameable, open_warehouse
@@ -92,6 +93,16 @@ def test_sums_of_integers_at_the_ends_of_32_bits(fast_warehouse, monkeypatch):
         model = made([Feature("x", FeatureType("int32"))], trees, base=(1.0,))
         assert model.predict(pl.DataFrame({"x": [3, 4]})).to_list() == [2.0 - largest, largest]
         assert_same(fast_warehouse, model, {"x": [*range(8), None]})
+
+
+@pytest.mark.parametrize("least", [2_000, 0], ids=["read", "unread"])
+def test_linear_leaves_on_odd_values(fast_warehouse, least, monkeypatch):
+    monkeypatch.setattr(sql_model, "_MIN_UNREAD", least)
+    kinds = [name for name in ("float32", "int8", "int64", "string") if FeatureType(name) in usable(fast_warehouse)]
+    for seed in (1, 2):
+        model, columns = drawn(seed, kinds)
+        assert model.ensemble.is_linear
+        assert_same(fast_warehouse, model, columns)
 
 
 @cache

@@ -21,6 +21,8 @@ __all__ = ["Step", "TreeWriter", "case_depth", "lookup_levels", "n_terms"]
 _SHALLOWEST_TABLE = 3
 # Levels of CASE in CASE. SQLite's parser overflows its stack at 19; most trees have no more levels than these.
 _DEEPEST_NESTED = 8
+# What a number of steps is rounded up to as a whole number, and integers that have 32 bits.
+_MOST_STEPS, _SHORT = 2.0**50, 2.0**31
 # Names and values of a term of a linear leaf, with the test whether its column is missing.
 _TERMS_A_SLOPE = 8
 
@@ -100,18 +102,32 @@ class TreeWriter:
         value = self.literal(tree.value[leaf], tree.output)
         if not tree.linear or (linear := tree.linear[leaf]) is None:
             return value
-        slopes = [self._slope(term) for term in linear.terms if term.slope]
+        slopes = [self._slope(term, tree.output) for term in linear.terms if term.slope]
         present = " AND ".join(self.columns[term.feature].is_present() for term in linear.terms)
-        total = self.dialect.sum([self.dialect.number(linear.constant), *slopes])
-        return f"CASE WHEN {present} THEN {total} ELSE {value} END"
+        total = self.dialect.sum([self.literal(linear.constant, tree.output), *slopes])
+        return self._branch(present, total, value)
 
-    def _slope(self, term: LinearTerm) -> str:
-        dialect = self.dialect
+    def _slope(self, term: LinearTerm, output: int) -> str:
+        """Return a slope times u: of the column, or of its number of steps, in whole numbers, where a stage has it.
+
+        With g, the column rounded to the grid, u is ``clip(g - centre, low, high)``, which is
+        ``clip(g, low + centre, high + centre) - centre``. All of these are exact, but for a g beyond the grid, which is
+        clipped.
+        """
+        dialect, column = self.dialect, self.columns[term.feature]
+        ends = [(end + term.centre) / term.step for end in (term.low, term.high, 0.0)]
+        if (steps := column.in_steps.get(term.step)) is not None and max(map(abs, ends)) < _MOST_STEPS:
+            slope, low, high, centre = map(self._whole, (self.number(term.slope * term.step, output), *ends))
+            return f"{slope} * ({dialect.clipped(steps, low, high)} - {centre})"
         slope, offset, shift, low, high = map(
-            dialect.number, (term.slope, term.offset, term.shift, term.low, term.high)
+            dialect.number, (self.number(term.slope, output), term.offset, term.shift, term.low, term.high)
         )
-        u = f"(({dialect.cast(self.columns[term.feature].name, 'float64')} + {offset}) - {shift})"
-        return f"{slope} * {dialect.call('LEAST', [dialect.call('GREATEST', [u, low]), high])}"
+        number = dialect.cast(column.name, "float64")
+        return f"{slope} * {dialect.clipped(f'(({number} + {offset}) - {shift})', low, high)}"
+
+    def _whole(self, value: float) -> str:
+        """Return a whole number as a literal beside a float64."""
+        return str(int(value)) if abs(value) < _SHORT else self.dialect.number(value)
 
     # --- chains of WHENs ----------------------------------------------------------------------------------------------
 

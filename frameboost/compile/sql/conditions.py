@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +36,21 @@ class FeatureColumn(DatabaseColumn):
     filled
         Columns of the same numbers, in which missing values are the largest and the smallest number (`as_number`), for
         splits that send them right and left. Comparisons with these need no test for missing values.
+    in_steps
+        Columns of `number_in_steps`, by the step.
     """
 
     filled: tuple[str | None, str | None] = (None, None)
+    in_steps: Mapping[float, str] = field(default_factory=dict)
+
+    def number_in_steps(self, step: float, offset: float) -> str:
+        """Return how many steps the number is, rounded by an offset (see `frameboost.expressions.grid`).
+
+        It is clipped to ±2^51, as overflow is an error in some databases; of a missing value it may be any number.
+        """
+        dialect, value = self.dialect, self.dialect.cast(self.name, "float64")
+        added, low, high = map(dialect.number, (offset, -(2.0**51) * step, 2.0**51 * step))
+        return f"{dialect.clipped(f'(({value} + {added}) - {added})', low, high)} * {dialect.number(1 / step)}"
 
     def test(self, tree: Tree, node: int) -> tuple[str, bool]:
         """Return the condition of a CASE's WHEN, and whether its branch is the left child.

@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
@@ -56,6 +56,8 @@ _Run = dict[int, list[Tree]]
 _TREES_A_COLUMN = 50
 # Nodes of a tree that splits once.
 _OF_ONE_SPLIT = 3
+# Columns of a stage for what slopes multiply, and the step from which on its reciprocal is a usual number.
+_MOST_IN_STEPS, _SMALLEST_STEP = 100, 2.0**-400
 # Names and values that are left for the columns that a stage passes on.
 _ROOM = 5_000
 # The beginning of a common table expression.
@@ -513,9 +515,15 @@ def _with_stage(model: SqlModel, stages: Stages, *, integers: bool = True) -> Sq
 
 
 def _short_columns(trees: Iterable[Tree], columns: Sequence[FeatureColumn], stages: Stages) -> Sequence[FeatureColumn]:
-    """Add a stage with short names for what splits compare, and integers for strings; return the columns over it."""
+    """Add a stage of what splits compare and slopes multiply, under short names; return the columns over it.
+
+    Strings are integers there.
+    """
     used: dict[int, set[int]] = defaultdict(set)  # by feature the categories that splits name
+    slopes: Counter[tuple[int, float, float]] = Counter()
     for tree in trees:
+        terms = [term for leaf in tree.linear_leaves().values() for term in leaf.terms]
+        slopes.update((term.feature, term.step, term.offset) for term in terms if term.step > _SMALLEST_STEP)
         for feature, categories in zip(tree.feature, tree.categories, strict=True):
             if feature != LEAF:
                 used[feature].update(categories or ())
@@ -523,11 +531,15 @@ def _short_columns(trees: Iterable[Tree], columns: Sequence[FeatureColumn], stag
             used[feature]  # slopes read it
     are_coded = {f for f in used if columns[f].feature.type.name == "string"}
     values = {str(f): columns[f].code(used[f]) if f in are_coded else columns[f].name for f in sorted(used)}
-    names = stages.name(values, often=bool(are_coded))
+    in_steps: dict[int, dict[float, str]] = defaultdict(dict)
+    for (f, step, offset), _ in slopes.most_common(_MOST_IN_STEPS):
+        in_steps[f][step] = f"{f} {step}"
+        values[f"{f} {step}"] = columns[f].number_in_steps(step, offset)
+    names = stages.name(values, often=bool(are_coded or in_steps))
     return [
         column if str(f) not in names
         else replace(column, coded=names[str(f)]) if f in are_coded
-        else replace(column, name=names[str(f)])
+        else replace(column, name=names[str(f)], in_steps={step: names[key] for step, key in in_steps[f].items()})
         for f, column in enumerate(columns)
     ]  # fmt: skip
 

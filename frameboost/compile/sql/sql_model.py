@@ -357,21 +357,25 @@ def _steps(bases: Sequence[float | str], trees: Sequence[Sequence[Tree]]) -> tup
     They and their sums are at most 2^53 of it, as they are on a grid (see `frameboost.trees.tree`): integers of fewer
     digits than the numbers have, whose sums are as exact.
     """
-    if any(tree.is_linear for of_margin in trees for tree in of_margin):
-        return ()
     steps = []
     for base, of_margin in zip(bases, trees, strict=True):
         leaves = [[tree.value[leaf] for leaf in tree.leaves()] for tree in of_margin]
+        linear = [[*tree.linear_leaves().values()] for tree in of_margin]
+        terms = [[leaf.constant, *(term.slope * term.step for term in leaf.terms)]
+                 for leaf in chain.from_iterable(linear)]  # fmt: skip
         start = 0.0 if isinstance(base, str) else base  # SQL is added in the units of the margin
-        values = np.array([start, *chain.from_iterable(leaves)])
+        values = np.array([start, *chain.from_iterable([*leaves, *terms])])
         mantissas, exponents = np.frexp(values[values != 0.0])
         integers = (mantissas * 2.0**53).astype(np.int64)
         lowest = np.frexp(integers & -integers)[1] - 1 - 53 + exponents
         step = 2.0 ** int(lowest.min()) if len(lowest) else 1.0
-        largest = abs(float(values[0])) + sum(max(map(abs, of_tree)) for of_tree in leaves)
+        largest = abs(start) + sum(
+            max([*map(abs, of_tree), *(leaf.largest() for leaf in of_linear)])
+            for of_tree, of_linear in zip(leaves, linear, strict=True)
+        )
         if not (step >= _SMALLEST_STEP and largest <= 2.0**53 * step):
             return ()
-        steps.append(Step(step, is_short=largest < _SHORT * step))
+        steps.append(Step(step, is_short=not terms and largest < _SHORT * step))
     return tuple(steps)
 
 
