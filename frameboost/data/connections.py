@@ -333,21 +333,32 @@ def _of_mysql(connection: _CursorConnection, query: str, cursor: Any) -> list[Co
     return types
 
 
+_DAY = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
+# Conditions that the values of a column of SQLite are counted by; dates and times are text there.
+_OF_SQLITE = {
+    **{kind: f"TYPEOF({{x}}) = '{kind}'" for kind in ("integer", "real", "text", "blob")},
+    "date": f"{{x}} GLOB '{_DAY}'", "timestamp[us]": f"{{x}} GLOB '{_DAY}[ T][0-9][0-9]:[0-9][0-9]:[0-9][0-9]*'",
+}  # fmt: skip
+
+
 def _of_sqlite(connection: _CursorConnection, query: str, cursor: Any) -> list[ColumnType]:
     """Return types by the values of each column; whole numbers beside others are floats."""
-    quote = connection.dialect.quote
-    names = [quote(column[0]) for column in cursor.description]
-    counts = [f"SUM(TYPEOF({name}) = '{kind}')" for name in names for kind in ("integer", "real", "text", "blob")]
+    names = [connection.dialect.quote(column[0]) for column in cursor.description]
+    counts = [f"SUM({condition.format(x=name)})" for name in names for condition in _OF_SQLITE.values()]
     with connection.cursor(f"SELECT {', '.join(counts)} FROM ({query})") as counting:
         [found] = counting.fetchall()
     types = []
     for number in range(len(names)):
-        n_integers, n_reals, n_texts, n_blobs = (count or 0 for count in found[4 * number : 4 * number + 4])
-        if n_blobs or (n_texts and n_integers + n_reals):
-            types.append(ColumnType(None, "a mixture of text and numbers" if n_texts else "BLOB"))
-        else:
-            name = "string" if n_texts else "int64" if n_integers and not n_reals else "float64"
-            types.append(ColumnType(FeatureType(name), name, is_cast=bool(n_integers and n_reals)))
+        of_column = found[len(_OF_SQLITE) * number : len(_OF_SQLITE) * (number + 1)]
+        n = {kind: count or 0 for kind, count in zip(_OF_SQLITE, of_column, strict=True)}
+        numbers = n["integer"] + n["real"]
+        if n["blob"] or (n["text"] and numbers):
+            types.append(ColumnType(None, "a mixture of text and numbers" if n["text"] else "BLOB"))
+            continue
+        name = "int64" if n["integer"] and not n["real"] else "float64"
+        if n["text"]:
+            name = next((kind for kind in ("date", "timestamp[us]") if n[kind] == n["text"]), "string")
+        types.append(ColumnType(FeatureType(name), name, is_cast=bool(n["integer"] and n["real"])))
     return types
 
 

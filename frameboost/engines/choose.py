@@ -64,13 +64,17 @@ def _numba(request: EngineRequest) -> HistogramEngine:
         from frameboost.engines.memory.database import DatabaseColumns
         from frameboost.engines.memory.engine import MemoryEngine
 
-        if p.subsample < 1 and request.source.key is None:
+        in_order = f"subsample={p.subsample} draws rows" if p.subsample < 1 else ""
+        if "qid" in request.roles:
+            in_order = "a ranking objective puts rows of equal margins in order"
+        if in_order and request.source.key is None:
             raise ParameterError(
-                f"subsample={p.subsample} draws rows by their positions, which those of a database have by a key: "
-                "fb.table(..., key='id')"
+                f"{in_order} by their positions, which those of a database have by a key: fb.table(..., key='id')"
             )
         of_table = DatabaseColumns(request.source, features, workers)
-        return MemoryEngine(pl.LazyFrame(), features, request.roles, workers, columns=of_table)
+        types = request.source.types()
+        schema = {name: kind.to_polars() for name in request.roles.values() if (kind := types[name]) is not None}
+        return MemoryEngine(pl.LazyFrame(schema=schema), features, request.roles, workers, columns=of_table)
     if request.storage.in_files:
         from frameboost.engines.external_memory import ExternalMemoryEngine
 

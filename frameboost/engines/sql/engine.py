@@ -25,7 +25,6 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.checks.messages import shown
 from frameboost.data.database_table import DatabaseTable
 from frameboost.dialects.columns import DatabaseColumn
 from frameboost.dialects.draws import draw_query
@@ -62,6 +61,8 @@ class SqlEngine:
         self.source = source
         self.dialect = source.dialect
         self.features = request.features
+        if "qid" in request.roles:
+            self._refuse("ranking")
         self._columns = TableColumns(source, request.features)
         self._roles = {role: self._number(source, name) for role, name in request.roles.items()}
         self._terms: dict[str, Term] = {}
@@ -83,8 +84,7 @@ class SqlEngine:
     def _number(self, source: DatabaseTable, name: str) -> str:
         """Return a column of numbers or Booleans as float64; what is missing is NULL."""
         kind = source.types()[name]
-        if kind is None or kind.family not in ("number", "boolean"):  # of queries
-            raise ParameterError(f"engine='sql' takes numbers for labels, weights and offsets, not {shown(name)}")
+        assert kind is not None
         column = DatabaseColumn(Feature(name, kind), self.dialect, source.sql(name))
         value, expressions = column.name, self.dialect.expressions
         if kind.family == "boolean":

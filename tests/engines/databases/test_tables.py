@@ -57,8 +57,8 @@ def assert_same(of_table, frame, *args, **options):
 @pytest.mark.parametrize("name", ALL)
 def test_columns_of_all_types_give_the_model_of_the_rows_in_memory(name):
     database = open_warehouse(name)
-    # Drivers read no durations, and SQLite has times as text.
-    others = ("duration", "date") if name == "sqlite" else ("duration",)
+    # Drivers read no durations, and SQLite's texts have no zone.
+    others = ("duration", "datetime_tz") if name == "sqlite" else ("duration",)
     dropped = [name for name in FEATURES_BY_TYPE if name.startswith(others)]
     frame = stored(database, "every_type", every_type(500, seed=3).drop(dropped))
     # Spark has no temporary tables.
@@ -157,15 +157,23 @@ def test_rows_are_drawn_by_their_position_in_the_order_of_a_key(sqlite, monkeypa
 @pytest.mark.parametrize(
     "options",
     [{"tree_method": "exact"}, {"tree_method": "approx"}, {"linear_tree": True}, {"max_bin": 2}, {"cuts": {"x": [0.5]}},
-     {"objective": "reg:quantileerror"}, {"grow_policy": "symmetric"}, {"booster": "dart", "rate_drop": 0.5}],
+     {"objective": "reg:quantileerror"}, {"grow_policy": "symmetric"}, {"booster": "dart", "rate_drop": 0.5},
+     {"objective": "rank:ndcg", "group": "day", "target": "late", "weight": None, "eval_metric": "ndcg"},
+     {"objective": "rank:pairwise", "group": "select", "target": "late", "weight": None, "eval_metric": "map"},
+     {"target": ["score", "value_0"], "multi_strategy": "multi_output_tree"},
+     {"objective": "survival:aft", "target": "w", "weight": None, "label_upper_bound": "upper",
+      "eval_metric": None}],
     ids=str,
 )  # fmt: skip
 def test_parameters_that_need_values_or_bins_give_the_same_model(sqlite, options):
     con, rows = sqlite
-    options = OPTIONS | options
-    valid = {"valid": "value_0 < 50", "eval_metric": "rmse"}
-    model = fb.fit(fb.table(con, "SELECT * FROM orders;"), "score", weight="w", **valid, **options)
-    expected = fb.fit(rows, "score", weight="w", **valid, **options)
+    options = {**OPTIONS, "weight": "w", "valid": "id < 250", "eval_metric": "rmse", **options}
+    target = options.pop("target", "score")
+    options["exclude"] = [*options["exclude"], "upper"]
+    key = "id" if "group" in options else None
+    query = "SELECT *, CASE WHEN id % 3 > 0 THEN w + id % 2 END AS upper FROM orders;"
+    rows = rows.with_columns(upper=pl.when(pl.col("id") % 3 > 0).then(pl.col("w") + pl.col("id") % 2))
+    model, expected = (fb.fit(data, target, **options) for data in (fb.table(con, query, key=key), rows))
     assert model_in(model) == model_in(expected)
     assert model.history.equals(expected.history)
 
@@ -268,6 +276,8 @@ def test_bad_tables_are_one_sentence(sqlite):
         ({"valid": 0.2}, "valid=0.2 looks at all rows in their order"),
         ({"valid": "nothing > 1"}, "neither a column of the data nor a SQL predicate"),
         ({"valid": "random() > 1"}, "calls 'random'"),
+        ({"objective": "rank:ndcg", "group": "day"}, "a ranking objective puts rows of equal margins in order by"),
+        ({"engine": "sql", "group": "day"}, "engine='sql' does not have ranking"),
         ({"engine": "sql", "subsample": 0.5}, "subsample draws rows by their positions"),
         ({"engine": "sql", "tree_method": "exact"}, "tree_method='exact' needs engine='numba', not 'sql'"),
         ({"engine": "duckdb"}, "engine 'duckdb' trains on DuckDB relations, not on tables of databases"),
