@@ -217,7 +217,8 @@ class DatabaseTable:
         kind = FeatureType("string")
         value = DatabaseColumn(Feature(name, kind), self.dialect, self.sql(name)).value
         # The form that compares exactly may have other characters than the column.
-        read = self.rows({"value": f"MIN({self.sql(name)})"}, {"value": kind}, f" GROUP BY {value}")
+        distinct = value if self.dialect.expressions.text_is_value else f"MIN({self.sql(name)})"
+        read = self.rows({"value": distinct}, {"value": kind}, f" GROUP BY {value}")
         return sorted(read["value"].drop_nulls().to_list())
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
@@ -244,7 +245,9 @@ class DatabaseTable:
             if kind is None:
                 raise DataError(f"column {shown(name)} has type {self.columns[name].name}, which can't be read")
             types[name], columns[name] = kind, self.sql(name)
-            if kind.family == "timestamptz":  # in some databases a time of the session's zone
+            # A time may be one of the session's zone, and a string have blanks that don't count.
+            is_text = kind.name == "string" and self.dialect.expressions.text_is_value
+            if kind.family == "timestamptz" or is_text:
                 columns[name] = DatabaseColumn(Feature(name, kind), self.dialect, columns[name]).value
         return columns, types
 
@@ -315,5 +318,5 @@ def table(
         raise DataError(f"source={shown(source)} can't be read in {known.name} ({reason(error)})") from error
     if key is not None and key not in columns:
         raise DataError(f"key column {shown(key)} is not in the table{did_you_mean(key, columns)}")
-    cast = {name: known.cast(known.quote(name), "float64") for name, kind in columns.items() if kind.is_cast}
+    cast = {name: kind.sql.format(x=known.quote(name)) for name, kind in columns.items() if kind.sql != "{x}"}
     return DatabaseTable(opened, known, source, relation, key, scratch, columns, cast)

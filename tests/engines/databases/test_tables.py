@@ -5,6 +5,7 @@ import json
 import re
 import sqlite3
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import polars as pl
@@ -442,3 +443,53 @@ def test_missing_labels_and_weights_are_told(name):
         fb.fit(table, "y", exclude="w")
     with pytest.raises(fb.DataError, match="weight 'w' is NULL or NaN in 14 of 70 rows"):
         fb.fit(table, "x", weight="w")
+
+
+ODD = {
+    "postgres": """CREATE TABLE odd AS SELECT i AS id, (i % 7 + i % 3)::float8 AS y,
+        (ARRAY['sad','ok','happy']::mood[])[1 + i % 3] AS enum, (i % 9)::positive AS domain,
+        ('c' || i % 3)::char(5) AS padded, (i % 7)::numeric AS any_size, (i % 7)::real AS single,
+        timestamptz '2020-01-01 00:00:00+02' + (i % 7) * interval '1 hour' AS zoned,
+        CASE i % 7 WHEN 0 THEN date 'infinity' ELSE date '2020-01-01' + i % 7 END AS endless
+        FROM generate_series(0, 209) AS i""",
+    "clickhouse": """CREATE TABLE odd ENGINE = Memory AS SELECT
+        toInt64(number) AS id, toFloat64(number % 7 + number % 3) AS y,
+        CAST(['sad', 'ok', 'happy'][1 + number % 3] AS Enum8('sad' = 1, 'ok' = 2, 'happy' = 3)) AS enum,
+        toUInt8(number % 9) AS domain, toFixedString(concat('c', toString(number % 3)), 2) AS padded,
+        toDecimal64(number % 7, 1) AS any_size, toFloat32(number % 7) AS single,
+        toDateTime('2020-01-01 00:00:00', 'Africa/Cairo') + 3600 * (number % 7) AS zoned,
+        toLowCardinality(toNullable(if(number % 7 = 0, NULL, concat('d', toString(number % 7))))) AS endless
+        FROM numbers(210)""",
+}
+
+
+@pytest.mark.parametrize("name", databases(*ODD))
+def test_types_that_drivers_return_as_others(name):
+    database = open_warehouse(name)
+    database.run("DROP TABLE IF EXISTS odd")
+    if name == "postgres":
+        database.run("DROP TYPE IF EXISTS mood; CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')")
+        database.run("DROP DOMAIN IF EXISTS positive; CREATE DOMAIN positive AS int CHECK (VALUE >= 0)")
+    database.run(ODD[name])
+    i = pl.int_range(210, eager=True)
+    frame = pl.DataFrame({
+        "enum": [["sad", "ok", "happy"][k % 3] for k in i], "domain": i % 9, "padded": [f"c{k % 3}" for k in i],
+        "any_size": i % 7, "single": i % 7, "y": (i % 7 + i % 3).cast(pl.Float64),
+        "zoned": [datetime(2019, 12, 31, 22, tzinfo=UTC) + timedelta(hours=k % 7) for k in i],
+    })  # fmt: skip
+    table = fb.table(connection_of(database), "odd")
+    rows = in_types_of(frame, table)
+    options = {**SHAPE, "max_depth": 3}
+    for feature in rows.drop("y").columns:
+        for engine in ("auto", "sql"):
+            model = fb.fit(table, "y", features=[feature], engine=engine, **options)
+            assert_same(model, rows, "y", features=[feature], **options)
+            assert model.trees["feature"].drop_nulls().len() > 0
+    # What no frame of polars holds: infinite dates; and values beside NULL.
+    model = fb.fit(table, "y", features=["endless"], **options)
+    assert model.trees["feature"].drop_nulls().len() > 0
+    # The value of each leaf is the mean of few labels, which the database and the model agree on.
+    scored = dict(database.rows(model.database(name).query("odd", keep=["id"])))
+    of_rest = {k % 7: scored[k] for k in range(210)}
+    assert all(scored[k] == of_rest[k % 7] for k in range(210))
+    assert len(set(of_rest.values())) > 3
