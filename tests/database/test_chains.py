@@ -15,7 +15,15 @@ from frameboost.database.database_model import DatabaseModel
 from frameboost.schema.types import FeatureType
 from tests.database.test_self_test import FRAME, sabotaged, types_of
 from tests.support.cases import cases
-from tests.support.random_models import NAMES, naive_margins, random_model, random_values
+from tests.support.random_models import (
+    NAMES,
+    TYPES,
+    naive_leaves,
+    naive_margins,
+    random_case,
+    random_model,
+    random_values,
+)
 from tests.support.stars import random_star
 from tests.support.warehouses import ALL_BUT_SPARK, Warehouse, nameable, open_warehouse
 
@@ -143,6 +151,24 @@ def test_columns_of_hostile_names_are_passed_on(name, keep, opened, tmp_path):
     assert [score for _, score in rows] == naive_margins(model, held).ravel().tolist()
     whole = model.database(name).query("trips", keep=keep, output="margin")
     assert len(database.rows("SELECT * FROM chained")[0]) == len(database.rows(whole)[0])
+
+
+@cases("seed", [0, 38, 42, 55])
+def test_random_models_have_the_scores_and_the_leaves_of_python(seed, tmp_path):
+    """Trees of a few leaves among them, whose numbers are multiples of another number."""
+    database, rng = open_warehouse("sqlite"), random.Random(seed)
+    kinds = [kind for kind in TYPES if database.column_type(FeatureType(kind)) is not None and "decimal" not in kind]
+    model, columns, _ = random_case(rng.sample(kinds, 4), rng, n_trees=16, depth=4, n_rows=40)
+    drop_views(database)
+    held = database.fill_features("trips", model, columns)
+    for output, expected in (("margin", naive_margins(model, held)), ("leaf", naive_leaves(model, held))):
+        how = {"keep": ["id"], "output": output}
+        queries, proofs = chain(tmp_path / f"{output} {seed}", in_parts(model, "sqlite", output), **how)
+        make_views(database, queries)
+        assert {proof: found for proof, text in proofs.items() if (found := database.rows(text))} == {}
+        rows = [row[1:] for row in sorted(database.rows("SELECT * FROM chained"))]
+        assert np.array(rows).tolist() == np.array(expected).reshape(len(rows), -1).tolist()
+        drop_views(database)
 
 
 @pytest.mark.slow

@@ -176,7 +176,9 @@ class SqlModel:
                 bases[k] = base + sum(tree.value[0] for tree in constants)  # exact, as they are on one grid
                 trees[k] = [tree for tree in of_margin if not tree.is_leaf(0) or tree.is_linear]
         simpler = replace(self, bases=bases, trees=trees)
-        return replace(simpler, steps=_steps(bases, trees)) if simpler.is_unread else simpler
+        # Numbers of leaves are short, and those of a tree have no step of its own: trees have their output's.
+        is_written_in_steps = simpler.is_unread and not self.is_of_leaves
+        return replace(simpler, steps=_steps(bases, trees)) if is_written_in_steps else simpler
 
     @cached_property
     def tree_columns(self) -> TreeColumns:
