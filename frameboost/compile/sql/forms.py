@@ -294,7 +294,7 @@ class ScoringQuery:
             If a query of one tree, or what the queries pass on, is more than that.
         """
         assert limits.text is not None
-        runs = deque(self._runs(limits.text - limits.text // _ROOM_OF_TEXT))
+        runs = deque(self._runs(limits))
         read = [*self.model.used(), *self.model.read_besides]
         keep = None if has_all else self.options.keep
         prefix = unlike([*(self.options.keep or ()), *read], "margin_" if keep is not None else "fb_margin_")
@@ -338,19 +338,25 @@ class ScoringQuery:
         """Return the query of a database with such limits."""
         return replace(self, model=replace(self.model, dialect=replace(self.model.dialect, limits=limits)))
 
-    def _runs(self, most: int) -> list[_Run]:
-        """Return the trees in parts of about so many bytes, by rounds, whose trees may have the same splits."""
+    def _runs(self, limits: Limits) -> list[_Run]:
+        """Return the trees in parts of about the size of a query, by rounds, whose trees may have the same splits."""
         model = self.model
         order = sorted((i, k) for k, trees in enumerate(model.trees) for i in range(len(trees)))
         trees = simplified([model.trees[k][i] for i, k in order], model.dialect, model.known)
         over = _with_stage(replace(model, trees=[trees]), self._stages())
         writer = replace(over.writer, steps=model.simplified.steps)
+        assert limits.text is not None
+        room = 1 - 1 / _ROOM_OF_TEXT
         runs: list[_Run] = [{}]
-        size = 0
+        size = 0.0
         for (i, k), tree in zip(order, trees, strict=True):
-            size += len(writer.tree(tree).encode())
-            if size > most and runs[-1]:
-                runs, size = [*runs, {}], len(writer.tree(tree).encode())
+            text = writer.tree(tree)
+            of_tree = len(text.encode()) / limits.text
+            if limits.elements is not None:
+                of_tree = max(of_tree, _n_elements(text, model.dialect) / limits.elements)
+            if size + of_tree > room and runs[-1]:
+                runs, size = [*runs, {}], 0.0
+            size += of_tree
             runs[-1].setdefault(k, []).append(model.trees[k][i])
         return runs
 
