@@ -15,6 +15,7 @@ order, and the trees are those of the other engines.
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,14 +73,19 @@ class SqlEngine:
                 "subsample draws rows by their positions, which those of a database have by a key: "
                 "fb.table(..., key='id')"
             )
+        if source.scratch is None and source.dialect.statements.scratch_table is None:
+            raise ParameterError(
+                f"{source.dialect.name} has no temporary tables of queries; name a schema for the tables of "
+                "engine='sql': fb.table(..., scratch='my_schema')"
+            )
         self._margins: list[str] = []
         self._gradients: list[str] = []
         self._added: dict[str, list[str]] = {}  # to each margin, since the state was written
         self._splits: dict[int, tuple[Split, int, int]] = {}  # of the tree
         self._g = self._h = ""
         self._state: str | None = None
-        self._n_tables = 0
-        self._token = secrets.token_hex(6)
+        self._tables: list[str] = []  # that are there, or may be
+        self._numbers, self._token = itertools.count(1), secrets.token_hex(6)
 
     def _number(self, source: DatabaseTable, name: str) -> str:
         """Return a column of numbers or Booleans as float64; what is missing is NULL."""
@@ -253,22 +259,20 @@ class SqlEngine:
             self._drop(old)
 
     def _create(self, query: str) -> str:
-        self._n_tables += 1
-        called = f"frameboost_{self._token}_{self._n_tables}"
-        template, name = self.dialect.statements.scratch_table, self._quote(called)
+        """Make a table of a query, and return its name."""
+        called = f"frameboost_{self._token}_{next(self._numbers)}"
+        name, template = self._quote(called), self.dialect.statements.scratch_table
         if self.source.scratch is not None:
-            path = f"{self.source.scratch}.{called}"
-            template, name = self.dialect.statements.create_table, self.dialect.quote_path(path)
-        if template is None:
-            raise ParameterError(
-                f"{self.dialect.name} has no temporary tables; name a schema for the tables of engine='sql': "
-                "fb.table(..., scratch='my_schema')"
-            )
+            name = self.dialect.quote_path(f"{self.source.scratch}.{called}")
+            template = self.dialect.statements.create_table
+        assert template is not None
+        self._tables.append(name)  # first, as the statement may be interrupted when the table is there
         self.source.connection.run(template.format(name=name, query=query))
         return name
 
     def _drop(self, name: str) -> None:
-        self.source.connection.run(f"DROP TABLE {name}")
+        self.source.connection.run(f"DROP TABLE IF EXISTS {name}")
+        self._tables.remove(name)
 
     def compute_gradients(
         self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
@@ -286,9 +290,9 @@ class SqlEngine:
 
     def close(self) -> None:
         """See `Engine.close`."""
-        state, self._state = self._state, None
-        if state is not None:
-            self._drop(state)
+        self._state = None
+        for name in list(self._tables):
+            self._drop(name)
 
     # --- trees --------------------------------------------------------------------------------------------------------
 

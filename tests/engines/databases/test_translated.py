@@ -72,3 +72,10 @@ def test_the_sql_of_a_database_trains_the_same_model(name):
         assert model_in(model) == model_in(expected)
         assert model.history.equals(expected.history)
     assert con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("orders",)]
+
+
+def test_a_database_without_temporary_tables_needs_a_schema():
+    con = duckdb.connect()
+    con.execute("CREATE TABLE orders AS SELECT 1 AS x, 2 AS y FROM range(9)")
+    with pytest.raises(fb.ParameterError, match=r"bigquery has no temporary tables .*scratch="):
+        fb.fit(fb.table(Translated(con, "bigquery"), "orders", dialect="bigquery"), "y", engine="sql")
