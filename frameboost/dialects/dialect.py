@@ -294,7 +294,7 @@ class Expressions:
         2^63.
     bucket
         How many of the ``{n}`` ascending literals ``{v}``, of which ``{first}`` is the first, are at most ``{x}``, a
-        float or an integer of 64 bits that is not NULL; None for a CASE.
+        float that is not NULL; None for a CASE.
     quantiles
         The values of a column ``{x}`` at the fractions ``{v}`` of its rows, ascending, each in a row, by an aggregate;
         None where a window is as fast.

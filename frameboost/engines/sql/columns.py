@@ -156,7 +156,7 @@ class TableColumns:
         with the next larger value. In PostgreSQL that takes half of the time of a window.
         """
         expressions, number = self.source.dialect.expressions, self.source.dialect.literal
-        if expressions.quantiles is None or expressions.bucket is None or not _is_plain(kind) or total <= max_bin:
+        if expressions.quantiles is None or expressions.bucket is None or not kind.is_float or total <= max_bin:
             return None
         starts = [-(-k * total // max_bin) for k in range(1, max_bin)]
         ranks = [0, *(rank for start in starts for rank in (start - 1, start)), total - 1]
@@ -205,11 +205,6 @@ class TableColumns:
         return f"{mod.format(x=f'({mod.format(x=position, y=modulus)} * {multiplier})', y=2**32)} < {bound}"
 
 
-def _is_plain(kind: FeatureType) -> bool:
-    """Whether values are floats, or integers of 64 bits."""
-    return kind.is_float or (kind.is_integer and kind.bounds is not None and kind.bounds[1] < 2**63)
-
-
 def _code(column: DatabaseColumn, bins: Bins) -> str:
     """Return the SQL of a value's code: the number of its bin."""
     if column.feature.type.is_categorical:
@@ -229,7 +224,7 @@ def _code(column: DatabaseColumn, bins: Bins) -> str:
     template, kind = column.dialect.expressions.bucket, column.feature.type
     literals = [column.dialect.literal(kind, cut) for cut in bins.cuts]
     texts = [text for text in literals if not isinstance(text, OutOfRange)]
-    if template is not None and _is_plain(kind) and texts and len(texts) == len(literals):
+    if template is not None and kind.is_float and texts and len(texts) == len(literals):
         code = template.format(x=column.value, v=", ".join(texts), first=texts[0], n=len(texts))
     else:
         code = search(0, len(bins.cuts))

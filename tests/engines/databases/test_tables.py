@@ -419,6 +419,7 @@ def test_cuts_are_those_of_memory_whatever_repeats(name):
         "few_repeat": rng.normal(size=n).round(3), "many_repeat": rng.integers(0, 90, n),
         "none_repeats": rng.normal(size=n),
         "half_zero": np.where(rng.random(n) < 0.5, 0.0, rng.normal(size=n)), "tail": np.exp(rng.normal(size=n) * 5),
+        "both_signs": rng.choice([-5, -(2**40), 2**40, 2**33, 0, 7], n),
         "with_missing": np.where(rng.random(n) < 0.3, np.nan, rng.normal(size=n).round(2)),
     }).with_columns(pl.col("with_missing").fill_nan(None), whole=pl.col("many_repeat") * 10**12)  # fmt: skip
     frame = frame.with_columns(y=(pl.sum_horizontal(frame.columns[:4]) + pl.Series(rng.normal(size=n))).round(2))
