@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
@@ -28,6 +28,8 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.schema.types import FeatureType, Physical, typed_column
 
 __all__ = ["ColumnType", "Connection", "connect", "dialect_called"]
+
+T = TypeVar("T")
 
 # Rows of Python that are held at once, before they become columns.
 _ROWS_AT_ONCE = 50_000
@@ -527,26 +529,38 @@ def _dialect_of_sqlalchemy(engine: Any) -> str | None:
 
 @dataclass(frozen=True)
 class _PooledConnection:
-    """An engine of SQLAlchemy: each query takes a connection of its pool, and returns it."""
+    """An engine of SQLAlchemy: each query takes a connection of its pool, and returns it.
+
+    A query whose connection was lost is run once more, over another one.
+    """
 
     engine: Any
     dialect: Dialect
 
     def types(self, query: str) -> dict[str, ColumnType]:
         """See `Connection.types`."""
-        with closing(self.engine.raw_connection()) as pooled:
-            return connect(pooled.driver_connection, self.dialect.name)[0].types(query)
+        return self._read(lambda connection: connection.types(query))
 
     def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
         """See `Connection.frame`."""
-        with closing(self.engine.raw_connection()) as pooled:
-            return connect(pooled.driver_connection, self.dialect.name)[0].frame(query, types)
+        return self._read(lambda connection: connection.frame(query, types))
 
     def run(self, statement: str) -> None:
         """See `Connection.run`."""
         with closing(self.engine.raw_connection()) as pooled:
             connect(pooled.driver_connection, self.dialect.name)[0].run(statement)
             pooled.commit()
+
+    def _read(self, read: Callable[[Connection], T], attempts: int = 2) -> T:
+        with closing(self.engine.raw_connection()) as pooled:
+            try:
+                return read(connect(pooled.driver_connection, self.dialect.name)[0])
+            except DataError as error:
+                is_lost = self.engine.dialect.is_disconnect(error.__cause__, pooled.dbapi_connection, None)
+                if not is_lost or attempts == 1:
+                    raise
+                pooled.invalidate()
+        return self._read(read, attempts - 1)
 
 
 def _of_sqlalchemy(engine: Any, dialect: Dialect) -> Connection:

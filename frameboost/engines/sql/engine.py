@@ -57,6 +57,7 @@ class SqlEngine:
     """`HistogramEngine` over a table of a database."""
 
     layout: SlotLayout
+    _root: _Sums  # of the tree
 
     def __init__(self, request: EngineRequest, source: DatabaseTable) -> None:
         self.source = source
@@ -302,9 +303,9 @@ class SqlEngine:
         if sample is not None:
             self._draw(sample)
         self.reset_nodes()
-        text = f"SELECT SUM({self._g}) AS {self._quote('g')}, SUM({self._h}) AS {self._quote('h')} FROM {self._state}"
-        read = self.source.connection.frame(text, {"g": _FLOAT64, "h": _FLOAT64}).row(0)
-        return Stats(float(read[0]), float(read[1]))
+        # The sums of all rows are those of the codes of any feature, and the root's histogram is needed next.
+        self._root = features, _, g, h = self._sums("0", 1)
+        return Stats(float(g[features == 0].sum()), float(h[features == 0].sum()))
 
     def _draw(self, sample: Sample) -> None:
         """Write the gradients of a sample beside those of all rows; they are 0 in rows that are left out."""
@@ -395,12 +396,18 @@ class SqlEngine:
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        number_of = {node: number for number, node in enumerate(nodes)}
-        place = self._walk(lambda node: str(number_of.get(node, -1)))
-        features, keys, g, h = SHAPES[self.dialect.statements.histogram](self, place, len(nodes))
+        if not self._splits:
+            features, keys, g, h = self._root
+        else:
+            number_of = {node: number for number, node in enumerate(nodes)}
+            features, keys, g, h = self._sums(self._walk(lambda node: str(number_of.get(node, -1))), len(nodes))
         number, code = np.divmod(keys, self.stride)
         out[indices] = 0.0
         out[indices[number], self.layout.offsets[features] + code] = np.stack([g, h], axis=1)
+
+    def _sums(self, place: str, n_nodes: int) -> _Sums:
+        """Return the sums of the rows in some nodes, given the SQL of a node's number, −1 for other rows."""
+        return SHAPES[self.dialect.statements.histogram](self, place, n_nodes)
 
     @property
     def stride(self) -> int:
