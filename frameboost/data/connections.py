@@ -116,7 +116,15 @@ class _ArrowConnection:
         """See `Connection.types`."""
         with _reading(query):
             schema = pl.DataFrame(self.read(f"SELECT * FROM ({query}) AS described WHERE 1 = 0")).schema
-        return {name: ColumnType(FeatureType.from_polars(dtype), str(dtype)) for name, dtype in schema.items()}
+        return {name: self.column_type(dtype) for name, dtype in schema.items()}
+
+    @staticmethod
+    def column_type(dtype: pl.DataType) -> ColumnType:
+        """Return the type of a column that has a type in polars; ADBC has PostgreSQL's numbers of any size as text."""
+        name = str(dtype)
+        if '"type_name":"numeric"' in name:
+            return ColumnType(FeatureType("float64"), "numeric", _AS_DOUBLE)
+        return ColumnType(FeatureType.from_polars(dtype), name)
 
     def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
         """See `Connection.frame`."""
@@ -512,6 +520,12 @@ def _dialect_of_adbc(connection: Any) -> str | None:
                  if name in vendor), None)  # fmt: skip
 
 
+def _of_adbc(connection: Any, dialect: Dialect) -> Connection:
+    if dialect.name == "sqlite":  # of whose types the driver knows those of the first rows
+        return _CursorConnection(connection, dialect, _of_sqlite)
+    return _arrow_of_cursor("fetch_arrow_table")(connection, dialect)
+
+
 # SQLAlchemy's and Ibis' names of databases that are called otherwise here.
 _OTHER_NAMES = {"postgresql": "postgres", "mssql": "tsql", "pyspark": "spark", "awsathena": "athena"}
 
@@ -596,7 +610,7 @@ _DRIVERS: tuple[_Driver, ...] = (
             lambda query: pl.from_dataframe(connection.sql(query)), connection.execute
         ),
     ),
-    _Driver(_module("adbc_driver_manager"), _dialect_of_adbc, _arrow_of_cursor("fetch_arrow_table")),
+    _Driver(lambda kind, _: kind.startswith("adbc_driver_"), _dialect_of_adbc, _of_adbc),
     _Driver(_module("snowflake"), "snowflake", _arrow_of_cursor("fetch_arrow_all")),
     _Driver(_module("databricks"), "databricks", _arrow_of_cursor("fetchall_arrow")),
     _Driver(_module("trino"), "trino", _cursors(_of_names)),

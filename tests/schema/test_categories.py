@@ -147,7 +147,7 @@ def test_sql_compares_in_the_type_of_the_column():
     floats = pd.Index([1.25, 2.0, 3.5, 4.0, 5.0, 6.0, 7.0])
     assert 'WHEN "x" IN (1.25::float8, 3.5::float8, 5.0::float8) THEN' in condition(floats)
     assert 'WHEN NOT "x" THEN' in condition(pd.Index([False, True]))
-    assert "WHEN `x` = 0 THEN" in condition(pd.Index([False, True]), dialect="mysql")
+    assert "IF(`x` = 0, " in condition(pd.Index([False, True]), dialect="mysql")
     # No column of PostgreSQL has a time between two microseconds; DuckDB has such columns.
     times = pd.to_datetime([1, 2, 5, 7, 9, 11, 13], unit="ns")
     assert "WHEN 1 = 0 THEN" in condition(times)

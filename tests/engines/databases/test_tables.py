@@ -134,6 +134,7 @@ def sqlite(orders):
     con.execute("CREATE TABLE orders (id, x, value_0, `select`, `100%`, w, day, score, late)")
     shuffled = rows.sample(fraction=1, shuffle=True, seed=1)
     con.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", shuffled.rows())
+    con.commit()
     return con, rows.with_columns(pl.col("id").cast(pl.Int64))
 
 
@@ -290,6 +291,7 @@ def test_bad_tables_are_one_sentence(sqlite):
 @pytest.mark.parametrize("name", databases("postgres"))
 def test_connections_to_one_database(name, orders):
     database = open_warehouse(name)
+    import adbc_driver_postgresql.dbapi
     import psycopg
     import sqlalchemy
 
@@ -300,7 +302,8 @@ def test_connections_to_one_database(name, orders):
         engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(uri))
         stack.callback(engine.dispose)
         in_transaction = stack.enter_context(psycopg.connect(uri))
-        for con in (database.con, in_transaction, engine, stack.enter_context(engine.connect())):
+        arrow = stack.enter_context(adbc_driver_postgresql.dbapi.connect(uri))
+        for con in (database.con, in_transaction, engine, stack.enter_context(engine.connect()), arrow):
             model = fb.fit(fb.table(con, "public.orders"), "score", exclude=ROLES, **SHAPE)
             expected = model_in(model) if expected is None else expected
             assert model_in(model) == expected
@@ -516,3 +519,15 @@ def test_types_that_drivers_return_as_others(name):
     of_rest = {k % 7: scored[k] for k in range(210)}
     assert all(scored[k] == of_rest[k % 7] for k in range(210))
     assert len(set(of_rest.values())) > 3
+
+
+def test_a_connection_of_adbc_to_sqlite(sqlite, tmp_path):
+    import adbc_driver_sqlite.dbapi
+
+    con, rows = sqlite
+    path = tmp_path / "orders.db"
+    with contextlib.closing(sqlite3.connect(path)) as copy:
+        con.backup(copy)
+    with adbc_driver_sqlite.dbapi.connect(str(path)) as arrow:
+        for engine in ("auto", "sql"):
+            assert_same(fb.fit(fb.table(arrow, "orders"), "score", engine=engine, **OPTIONS), rows, "score", **OPTIONS)
