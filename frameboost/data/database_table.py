@@ -30,8 +30,8 @@ __all__ = ["DatabaseTable", "table"]
 # What a query begins with, behind comments and parentheses; anything else is the name of a table.
 _QUERY = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH|FROM|VALUES)\s", re.IGNORECASE | re.DOTALL)
 _CODES = FeatureType("int16")
-# Names in a query whose rows are drawn anew by each statement.
-_DRAWN = {"random", "rand", "randn", "uniform", "newid", "uuid", "gen_random_uuid", "generate_uuid", "tablesample"}
+# Functions by which a query's rows are drawn anew in each statement.
+_DRAWN = {"random", "rand", "randn", "uniform", "newid", "uuid", "gen_random_uuid", "generate_uuid"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class DatabaseTable:
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> DatabaseTable:
         """Return the rows where a Boolean column or a SQL predicate is true; if ``negated``, all other rows."""
         holds = self.dialect.expressions.is_true.format(x=self.sql(predicate)) if is_column else predicate
-        condition = f"CASE WHEN {holds} THEN 1 ELSE 0 END = {int(not negated)}"
+        condition = f"CASE WHEN ({holds}\n) THEN 1 ELSE 0 END = {int(not negated)}"  # it may end in a comment
         rows = replace(self, conditions=(*self.conditions, condition))
         if not (is_column or negated):  # once for both parts
             try:
@@ -304,14 +304,15 @@ def table(
     """
     opened, known = connect(connection, dialect)
     is_query = _QUERY.match(source) is not None
-    if is_query and (drawn := words_of(source).all & _DRAWN):
+    words = words_of(source)
+    if is_query and (drawn := words.called & _DRAWN | words.all & {"tablesample"}):
         raise DataError(
             f"source calls {listed(sorted(drawn))}, by which its rows are others each time that they are read; store "
             "them in a table first"
         )
     text = source.strip().rstrip(";")
     alias = known.quote("source")
-    relation = f"({text}) {known.statements.alias}{alias}" if is_query else known.quote_path(source)
+    relation = f"({text}\n) {known.statements.alias}{alias}" if is_query else known.quote_path(source)
     try:
         columns = opened.types(f"SELECT * FROM {relation}")
     except DataError as error:

@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import polars as pl
 
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.opening import open_source
 from frameboost.runtime.interrupts import waiting
 
@@ -26,13 +27,17 @@ _PLAIN = (
 
 
 def hash_of_query(data: Any) -> str | None:
-    """Return the SHA-256 of the text of a relation's query; None of other data, and where the query has no text.
+    """Return the SHA-256 of the text of a relation's query, or of the name or the query of a table of a database.
+
+    It is None of other data, and where a query has no text.
 
     >>> import duckdb
     >>> con = duckdb.connect()
     >>> hash_of_query(con.sql("SELECT 1 AS x")) == hash_of_query(duckdb.connect().sql("SELECT 1 AS x"))
     True
     """
+    if isinstance(data, DatabaseTable):
+        return sha256(data.name.encode()).hexdigest()
     if not isinstance(data, duckdb.DuckDBPyRelation):
         return None
     try:

@@ -1,6 +1,7 @@
 """Tables of databases as data: binned there, trained here, and the model is that of the same rows in memory."""
 
 import contextlib
+import hashlib
 import json
 import re
 import sqlite3
@@ -189,6 +190,16 @@ def test_other_functions_read_the_rows(sqlite):
     assert fb.cv(table, "score", folds=3, **OPTIONS).equals(fb.cv(rows, "score", folds=3, **OPTIONS))
     assert_same(fb.fit(rows, "score", valid=table, **OPTIONS), rows, "score", valid=rows, **OPTIONS)
     assert_same(fb.fit(table, "score", valid=rows, **OPTIONS), rows, "score", valid=rows, **OPTIONS)
+
+
+def test_sql_of_the_user_may_end_in_comments_and_name_columns_as_functions_are(sqlite):
+    con, rows = sqlite
+    table = fb.table(con, "-- orders\nWITH o AS (SELECT *, x AS rand FROM orders) SELECT * FROM o -- all")
+    rows = rows.with_columns(rand=pl.col("x"))
+    options = OPTIONS | {"eval_metric": "rmse"}
+    model = fb.fit(table, "score", valid="id < 100 -- the first", **options)
+    assert_same(model, rows, "score", valid="id < 100", **options)
+    assert model.metadata.query == hashlib.sha256(table.name.encode()).hexdigest()
 
 
 def test_a_plan_says_what_leaves_the_database(sqlite):
