@@ -141,9 +141,13 @@ class FitPlan:
         """Return what leaves a database for this fit; nothing where the rows are elsewhere."""
         if not isinstance(self.source, DatabaseTable):
             return ""
+        table = f"{shown(self.source.name)} of {self.source.dialect.name}"
+        if self.engine.name == "sql":
+            made = "temporary tables" if self.source.scratch is None else f"tables in {shown(self.source.scratch)}"
+            return f"{table}: cuts, and sums by bin; {made} are made there, and dropped"
         what = "the numbers of its bins" if self.method.contract in (HistogramEngine, VectorEngine) else "its values"
         names = listed(dict.fromkeys(self.roles.values()))
-        return f"{shown(self.source.name)} of {self.source.dialect.name}: of each row {what}, {names}; and the cuts"
+        return f"{table}: of each row {what}, {names}; and the cuts"
 
 
 def plan_fit(

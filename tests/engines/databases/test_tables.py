@@ -205,12 +205,21 @@ def test_sql_of_the_user_may_end_in_comments_and_name_columns_as_functions_are(s
 def test_a_plan_says_what_leaves_the_database(sqlite):
     con, _ = sqlite
     table = fb.table(con, "orders")
-    [bins, values] = [
+    [bins, values, sums] = [
         re.search(r"leaves +(.*)", str(fb.plan(table, "score", weight="w", **options)))[1]
-        for options in ({}, {"tree_method": "exact"})
+        for options in ({}, {"tree_method": "exact"}, {"engine": "sql"})
     ]
     assert bins == "'orders' of sqlite: of each row the numbers of its bins, 'score', 'w'; and the cuts"
     assert values == "'orders' of sqlite: of each row its values, 'score', 'w'; and the cuts"
+    assert sums == "'orders' of sqlite: cuts, and sums by bin; temporary tables are made there, and dropped"
+
+
+def test_a_fit_in_a_database_goes_on_from_its_checkpoint(sqlite, tmp_path):
+    con, rows = sqlite
+    path = tmp_path / "fit.ckpt"
+    of_sql(con, "score", checkpoint=path, checkpoint_every=1, **OPTIONS | {"n_estimators": 2})
+    model = of_sql(con, "score", checkpoint=path, **OPTIONS | {"n_estimators": 4})
+    assert_same(model, rows, "score", **OPTIONS | {"n_estimators": 4})
 
 
 class Cursor:
