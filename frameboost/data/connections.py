@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Protocol, TypeVar
@@ -62,6 +62,9 @@ class Connection(Protocol):
     def run(self, statement: str) -> None:
         """Run a statement that returns no rows."""
 
+    def one_session(self) -> AbstractContextManager[Connection]:
+        """Return a connection whose statements all run in one session, which has temporary tables of its own."""
+
 
 def connect(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
     """Return what runs queries over a connection of the user, and the dialect of its SQL.
@@ -90,6 +93,14 @@ def connect(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
     )
 
 
+class _OneSession:
+    """A connection that is a session."""
+
+    def one_session(self) -> AbstractContextManager[Any]:
+        """See `Connection.one_session`."""
+        return nullcontext(self)
+
+
 @contextmanager
 def _reading(query: str) -> Iterator[None]:
     """Raise `DataError` in the place of what a driver raises for a query."""
@@ -106,7 +117,7 @@ def _reading(query: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _ArrowConnection:
+class _ArrowConnection(_OneSession):
     """A database whose driver returns Arrow; ``read`` returns what polars makes a frame of, ``start`` nothing."""
 
     read: Callable[[str], Any]
@@ -147,7 +158,7 @@ class _ArrowConnection:
 
 
 @dataclass(frozen=True)
-class _CursorConnection:
+class _CursorConnection(_OneSession):
     """A connection of PEP 249.
 
     Attributes
@@ -363,7 +374,9 @@ def _of_mysql(connection: _CursorConnection, query: str, cursor: Any) -> list[Co
     for column, flag in zip(cursor.description, flags, strict=True):
         name = _OF_MYSQL.get(int(column[1]), f"type {column[1]}")
         kind = _named(name, column[4], column[5])
-        if name == "float":  # which is sent with six digits
+        if name == "bit":
+            kind = ColumnType(FeatureType("uint64"), name, "CAST({x} AS UNSIGNED)")
+        elif name == "float":  # which is sent with six digits
             kind = ColumnType(FeatureType("float64"), name, "CAST({x} AS DOUBLE)")
         elif kind.type is not None and kind.type.is_integer and flag & _UNSIGNED:
             kind = ColumnType(FeatureType(f"u{kind.type}"), f"{name} unsigned")
@@ -561,8 +574,14 @@ class _PooledConnection:
 
     def run(self, statement: str) -> None:
         """See `Connection.run`."""
+        with self.one_session() as session:
+            session.run(statement)
+
+    @contextmanager
+    def one_session(self) -> Iterator[Connection]:
+        """See `Connection.one_session`."""
         with closing(self.engine.raw_connection()) as pooled:
-            connect(pooled.driver_connection, self.dialect.name)[0].run(statement)
+            yield connect(pooled.driver_connection, self.dialect.name)[0]
             pooled.commit()
 
     def _read(self, read: Callable[[Connection], T], attempts: int = 2) -> T:

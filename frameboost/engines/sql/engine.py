@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -85,6 +86,8 @@ class SqlEngine:
         self._splits: dict[int, tuple[Split, int, int]] = {}  # of the tree
         self._g = self._h = ""
         self._state: str | None = None
+        self._open = ExitStack()
+        self.connection = self._open.enter_context(source.connection.one_session())
         self._tables: list[str] = []  # that are there, or may be
         self._numbers, self._token = itertools.count(1), secrets.token_hex(6)
 
@@ -167,7 +170,7 @@ class SqlEngine:
             f"{each.function.upper()}({each.expression.to_sql(names, self.dialect)}) AS {self._quote(f'a_{number}')}"
             for number, each in enumerate(aggregates.values())
         ]
-        read = self.source.connection.frame(f"SELECT {', '.join(selected)} {rows}", dict.fromkeys(aggregates, _FLOAT64))
+        read = self.connection.frame(f"SELECT {', '.join(selected)} {rows}", dict.fromkeys(aggregates, _FLOAT64))
         values = dict(zip(aggregates, read.row(0), strict=True))
         sums = {name for name, each in aggregates.items() if each.function == "sum"}
         return {name: 0.0 if value is None and name in sums else value for name, value in values.items()}
@@ -268,11 +271,11 @@ class SqlEngine:
             template = self.dialect.statements.create_table
         assert template is not None
         self._tables.append(name)  # first, as the statement may be interrupted when the table is there
-        self.source.connection.run(template.format(name=name, query=query))
+        self.connection.run(template.format(name=name, query=query))
         return name
 
     def _drop(self, name: str) -> None:
-        self.source.connection.run(f"DROP TABLE IF EXISTS {name}")
+        self.connection.run(f"DROP TABLE IF EXISTS {name}")
         self._tables.remove(name)
 
     def compute_gradients(
@@ -292,8 +295,9 @@ class SqlEngine:
     def close(self) -> None:
         """See `Engine.close`."""
         self._state = None
-        for name in list(self._tables):
-            self._drop(name)
+        with self._open:
+            for name in list(self._tables):
+                self._drop(name)
 
     # --- trees --------------------------------------------------------------------------------------------------------
 
@@ -391,7 +395,7 @@ class SqlEngine:
                 f"SELECT {node}, MIN({v}) AS {quantile} {self._from(running, 'running')} "
                 f"WHERE {quote('reached')} >= {quote('total')} * {number(alpha)} GROUP BY {node}"
             )
-        read = self.source.connection.frame(text, {"node": _INT64, "quantile": _FLOAT64})
+        read = self.connection.frame(text, {"node": _INT64, "quantile": _FLOAT64})
         return dict(zip(read["node"].to_list(), read["quantile"].to_list(), strict=True))
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
@@ -431,7 +435,7 @@ class SqlEngine:
     def read(self, query: str, n_integers: int) -> list[pl.Series]:
         """Return the columns of a query: some of integers, the others of floats."""
         kinds = {f"i{number}": _INT64 for number in range(n_integers)} | {"g": _FLOAT64, "h": _FLOAT64}
-        return self.source.connection.frame(query, kinds).get_columns()
+        return self.connection.frame(query, kinds).get_columns()
 
     @property
     def sums(self) -> str:
@@ -534,7 +538,7 @@ def _sum_resample(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     sums = [f"sumResample(0, {width}, 1)({quote(name)}, {key})" for key in keys for name in "gh"]
     # One array of all, and its elements as rows.
     query = f"SELECT arrayJoin(arrayConcat({', '.join(sums)})) AS {quote('s')} {engine.level(place)}"
-    read = engine.source.connection.frame(query, {"s": _FLOAT64})["s"].to_numpy()
+    read = engine.connection.frame(query, {"s": _FLOAT64})["s"].to_numpy()
     by_feature = read.reshape(len(keys), 2, width)
     features, keys_of_features = np.nonzero(by_feature.any(axis=1))
     g, h = by_feature[features, :, keys_of_features].T

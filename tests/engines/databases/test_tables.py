@@ -474,6 +474,13 @@ def test_a_query_whose_connection_was_lost_is_run_once_more(name):
     assert database.rows(lost) == [(1,)]
     assert model_in(fb.fit(table, "y", **SHAPE)) == expected
     engine.dispose()
+    # A pool whose connections take turns: temporary tables are those of one.
+    turns = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(uri), pool_size=3)
+    opened = [turns.connect() for _ in range(3)]
+    for con in opened:
+        con.close()
+    assert model_in(fb.fit(fb.table(turns, "lost"), "y", engine="sql", **SHAPE)) == expected
+    turns.dispose()
 
 
 @pytest.mark.parametrize("name", databases("postgres"))
