@@ -127,8 +127,8 @@ class TableColumns:
         ranked = (
             f"SELECT {value}, (RANK() {in_order} - 1) * {max_bin} AS {quote('rank')}, DENSE_RANK() {in_order} AS {n}"
         )
-        # Both numbers are below 2^53, so the quotient has the right whole part.
-        part = f"FLOOR({dialect.cast(quote('rank'), 'float64')} / {dialect.number(float(total))})"
+        # Without FLOOR, which not every SQLite has; the quotient is whole in any arithmetic.
+        part = f"({quote('rank')} - {dialect.expressions.mod.format(x=quote('rank'), y=total)}) / {total}"
         parts = f"SELECT {value}, {n}, {part} AS {quote('part')} FROM ({ranked} {rows}) {alias}{quote('ranked')}"
         ends = source.connection.frame(
             f"SELECT MIN({value}) AS {lowest}, MAX({value}) AS {highest}, MAX({n}) AS {n} FROM ({parts}) "
