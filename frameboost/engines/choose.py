@@ -136,7 +136,7 @@ def _in_memory_follower(request: EngineRequest) -> RefitEngine:
     return HeldOutEngine(request.frame(), request.features, request.roles, request.workers)
 
 
-def _sql(request: EngineRequest) -> HistogramEngine:
+def _sql(request: EngineRequest) -> SqlEngine:
     assert isinstance(request.source, DatabaseTable)
     return SqlEngine(request, request.source)
 
@@ -204,7 +204,7 @@ BUILT_IN = (
     ),
     EngineDescription(
         "sql",
-        {HistogramEngine: _sql},
+        {HistogramEngine: _sql, VectorEngine: _sql},
         data=("database",),
         threads_set_by="the database",
         summary="queries of the database",

@@ -339,7 +339,7 @@ class Parameters:
         "one_output_per_tree",
         "Trees of classes, targets or quantiles: `one_output_per_tree` grows a tree for each in a round, "
         "`multi_output_tree` one for all, whose leaves have a value of each, and whose SQL is as much shorter (hist).",
-        engines="numba, polars, duckdb",
+        engines="numba, polars, duckdb, sql",
     )
     subsample: float = declared(1.0, "Share of the rows that each tree is grown on.", above=0, high=1)
     sampling_method: Literal["uniform", "gradient_based"] = declared(

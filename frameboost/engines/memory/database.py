@@ -10,6 +10,7 @@ their roles, and where these differ the table has changed meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import polars as pl
 
@@ -30,6 +31,14 @@ _FLOAT64 = FeatureType("float64")
 _MOST_PACKED = 2**52
 
 
+class _Packed(NamedTuple):
+    """Codes of a feature in numbers that hold those of others too: the code is ``numbers // factor % size``."""
+
+    numbers: pl.Series
+    factor: int
+    size: int
+
+
 class DatabaseColumns:
     """`FeatureColumns` of a table in a database.
 
@@ -45,7 +54,7 @@ class DatabaseColumns:
         self.workers = workers
         self._columns = TableColumns(source, features)
         self._roles = pl.DataFrame()
-        self._codes: list[pl.Series] = []
+        self._packed: list[_Packed] = []  # of each feature
 
     def load(self, names: Sequence[str]) -> pl.DataFrame:
         """See `FeatureColumns.load`."""
@@ -76,15 +85,16 @@ class DatabaseColumns:
 
     def bin(self, bins: Sequence[Bins], *, may_sort: bool) -> tuple[BinnedColumns, None]:
         """See `FeatureColumns.bin`."""
-        self._codes = self._read_codes(bins)
+        self._packed = self._read_codes(bins)
         binned = BinnedColumns(bins, len(self._roles))
         binned.fill(self._write_codes, self.workers)
         return binned, None
 
     def _write_codes(self, number: int, bins: Bins, codes: Codes) -> None:
-        codes[:] = self._codes[number].to_numpy()
+        numbers, factor, size = self._packed[number]
+        codes[:] = (numbers // factor % size).to_numpy()
 
-    def _read_codes(self, bins: Sequence[Bins]) -> list[pl.Series]:
+    def _read_codes(self, bins: Sequence[Bins]) -> list[_Packed]:
         """Return the codes of each feature, in the order of the roles.
 
         Raises
@@ -100,9 +110,9 @@ class DatabaseColumns:
                 "name a key, by which the rows of several queries are put together, fb.table(..., key='id'), or take a "
                 "smaller max_bin"
             )
-        return [series for group in groups for series in self._codes_of(group, codes, bins)]
+        return [packed for group in groups for packed in self._codes_of(group, codes, bins)]
 
-    def _codes_of(self, group: range, codes: Sequence[str], bins: Sequence[Bins]) -> list[pl.Series]:
+    def _codes_of(self, group: range, codes: Sequence[str], bins: Sequence[Bins]) -> list[_Packed]:
         """Return the codes of some features, by one query."""
         sizes = [bins[number].count + 1 for number in group]
         packs, literal = _packs(sizes), self.source.dialect.number
@@ -113,12 +123,11 @@ class DatabaseColumns:
         columns, types = self.source.selected(self._roles.columns)
         read = self.source.rows(columns | packed, types | dict.fromkeys(packed, _FLOAT64), self.source.in_order)
         order = self._order(read.select(self._roles.columns))
-        unpacked: dict[int, pl.Series] = {}
+        of_features = []
         for name, pack in zip(packed, packs, strict=True):
             numbers = (read[name] if order is None else read[name].gather(order)).cast(pl.Int64)
-            for number, factor in pack:
-                unpacked[number] = numbers // factor % sizes[number]
-        return [unpacked[number] for number in range(len(sizes))]
+            of_features += [_Packed(numbers, factor, sizes[j]) for j, factor in pack]
+        return of_features
 
     def _order(self, roles: pl.DataFrame) -> pl.Series | None:
         """Return which of the rows that were read with codes is each of the first ones; None if they are in order.
@@ -142,7 +151,7 @@ class DatabaseColumns:
 
     def drop(self) -> None:
         """See `FeatureColumns.drop`."""
-        self._codes = []
+        self._packed = []
 
 
 def _packs(sizes: Sequence[int]) -> list[list[tuple[int, int]]]:

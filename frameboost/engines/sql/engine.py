@@ -24,7 +24,6 @@ from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.data.database_table import DatabaseTable
@@ -50,14 +49,15 @@ from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 __all__ = ["SHAPES", "SqlEngine"]
 
 _INT64, _FLOAT64 = FeatureType("int64"), FeatureType("float64")
-# Sums by feature, by node and code, of g and of h.
-_Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray, FloatArray]
+# Features, keys of nodes and codes, and the sums of g and h of each output in each, (keys, 2 · outputs).
+_Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]
 
 
 class SqlEngine:
-    """`HistogramEngine` over a table of a database."""
+    """`VectorEngine` over a table of a database."""
 
     layout: SlotLayout
+    summed: list[str]  # the columns of g and h of each output of the tree
     _root: _Sums  # of the tree
 
     def __init__(self, request: EngineRequest, source: DatabaseTable) -> None:
@@ -84,7 +84,6 @@ class SqlEngine:
         self._gradients: list[str] = []
         self._added: dict[str, list[str]] = {}  # to each margin, since the state was written
         self._splits: dict[int, tuple[Split, int, int]] = {}  # of the tree
-        self._g = self._h = ""
         self._state: str | None = None
         self._open = ExitStack()
         self.connection = self._open.enter_context(source.connection.one_session())
@@ -303,23 +302,33 @@ class SqlEngine:
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self._g, self._h = self._quote(f"g_{output}"), self._quote(f"h_{output}")
+        return self._start([output], sample)[0]
+
+    def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
+        """See `VectorEngine.start_vector_tree`."""
+        return self._start(range(sum(name.startswith("g_") for name in self._gradients)), sample)
+
+    def _start(self, outputs: Iterable[int], sample: Sample | None) -> list[Stats]:
+        """Put every row into the root of a tree for some outputs; return the sums of g and h of each."""
+        self.summed = [self._quote(f"{name}_{output}") for output in outputs for name in "gh"]
         if sample is not None:
             self._draw(sample)
         self.reset_nodes()
         # The sums of all rows are those of the codes of any feature, and the root's histogram is needed next.
-        self._root = features, _, g, h = self._sums("0", 1)
-        return Stats(float(g[features == 0].sum()), float(h[features == 0].sum()))
+        self._root = features, _, sums = self._sums("0", 1)
+        return [Stats(G, H) for G, H in sums[features == 0].sum(axis=0).reshape(-1, 2).tolist()]
 
     def _draw(self, sample: Sample) -> None:
         """Write the gradients of a sample beside those of all rows; they are 0 in rows that are left out."""
         drawn = draw_query(f"SELECT * FROM {self._state}", self._quote("position"), sample.key, "draw", self.dialect)
-        names = {"g": self._g, "h": self._h, "draw": self._quote("draw")}
-        self._g, self._h = self._quote("drawn_g"), self._quote("drawn_h")
-        g, h = (each.to_sql(names, self.dialect) for each in (sample.g, sample.h))
-        values = [f"{g} AS {self._g}", f"{h} AS {self._h}"]
+        stored, values = self.summed, []
+        for first in range(0, len(stored), 2):
+            names = {"g": stored[first], "h": stored[first + 1], "draw": self._quote("draw")}
+            values += [number.to_sql(names, self.dialect) for number in (sample.g, sample.h)]
+        self.summed = [self._quote(f"drawn_{number}") for number in range(len(values))]
+        named = [f"{value} AS {name}" for value, name in zip(values, self.summed, strict=True)]
         others = map(self._quote, (*self._margins, *self._gradients))
-        self._write(f"SELECT {', '.join([*self._kept(), *others, *values])} {self._from(drawn, 'drawn')}")
+        self._write(f"SELECT {', '.join([*self._kept(), *others, *named])} {self._from(drawn, 'drawn')}")
 
     def reset_nodes(self) -> None:
         """See `Engine.reset_nodes`."""
@@ -363,7 +372,7 @@ class SqlEngine:
         node, v, w = map(quote, ("node", "v", "w"))
         weights = "" if weight is None else f", {weight.to_sql(names, self.dialect)} AS {w}"
         columns = f"{self._walk(str)} AS {node}, {value.to_sql(names, self.dialect)} AS {v}{weights}"
-        rows = f"SELECT {columns} {self._from(query, 'rows')} WHERE {self._h} > 0"
+        rows = f"SELECT {columns} {self._from(query, 'rows')} WHERE {self.summed[1]} > 0"
         by_node, low, high, quantile = f"PARTITION BY {node}", quote("low"), quote("high"), quote("quantile")
         if weight is None:
             # At rank alpha (n + 1), between two neighbours, or the first or the last one.
@@ -400,14 +409,18 @@ class SqlEngine:
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
+        self.vector_histograms(nodes, out[:, np.newaxis], indices)
+
+    def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `VectorEngine.vector_histograms`."""
         if not self._splits:
-            features, keys, g, h = self._root
+            features, keys, sums = self._root
         else:
             number_of = {node: number for number, node in enumerate(nodes)}
-            features, keys, g, h = self._sums(self._walk(lambda node: str(number_of.get(node, -1))), len(nodes))
+            features, keys, sums = self._sums(self._walk(lambda node: str(number_of.get(node, -1))), len(nodes))
         number, code = np.divmod(keys, self.stride)
         out[indices] = 0.0
-        out[indices[number], self.layout.offsets[features] + code] = np.stack([g, h], axis=1)
+        out[indices[number], :, self.layout.offsets[features] + code] = sums.reshape(len(sums), -1, 2)
 
     def _sums(self, place: str, n_nodes: int) -> _Sums:
         """Return the sums of the rows in some nodes, given the SQL of a node's number, −1 for other rows."""
@@ -421,27 +434,27 @@ class SqlEngine:
     # --- shapes of the query of a level -------------------------------------------------------------------------------
 
     def rows_of_level(self, place: str) -> str:
-        """Return the query of the rows in the nodes of a level: the keys of all features, g and h."""
+        """Return the query of the rows in the nodes of a level: the keys of all features, and what is added up."""
         quote, codes = self._quote, [self._quote(f"code_{number}") for number in range(len(self.features))]
-        p, g, h = quote("p"), f"{self._g} AS {quote('g')}", f"{self._h} AS {quote('h')}"
-        walked = f"SELECT {', '.join([f'{place} AS {p}', *codes, g, h])} FROM {self._state}"
+        p = quote("p")
+        walked = f"SELECT {', '.join([f'{place} AS {p}', *codes, *self.summed])} FROM {self._state}"
         keys = [f"{p} * {self.stride} + {code} AS {quote(f'k{number}')}" for number, code in enumerate(codes)]
-        return f"SELECT {', '.join([*keys, quote('g'), quote('h')])} {self._from(walked, 'walked')} WHERE {p} >= 0"
+        return f"SELECT {', '.join([*keys, *self.summed])} {self._from(walked, 'walked')} WHERE {p} >= 0"
 
     def level(self, place: str) -> str:
         """Return `rows_of_level` behind FROM."""
         return self._from(self.rows_of_level(place), "level")
 
-    def read(self, query: str, n_integers: int) -> list[pl.Series]:
-        """Return the columns of a query: some of integers, the others of floats."""
-        kinds = {f"i{number}": _INT64 for number in range(n_integers)} | {"g": _FLOAT64, "h": _FLOAT64}
-        return self.connection.frame(query, kinds).get_columns()
-
     @property
     def sums(self) -> str:
-        """The sums of g and h of a level."""
-        quote = self._quote
-        return f"SUM({quote('g')}) AS {quote('sum_g')}, SUM({quote('h')}) AS {quote('sum_h')}"
+        """The sums of a level."""
+        return ", ".join(f"SUM({name}) AS {self._quote(f's{number}')}" for number, name in enumerate(self.summed))
+
+    def read(self, query: str, *integers: str) -> tuple[list[npt.NDArray[np.int64]], FloatArray]:
+        """Return what a query of sums returns: some columns of integers, and the sums beside each other."""
+        names = [f"s{number}" for number in range(len(self.summed))]
+        read = self.connection.frame(query, dict.fromkeys(integers, _INT64) | dict.fromkeys(names, _FLOAT64))
+        return [read[name].to_numpy() for name in integers], read.select(names).to_numpy()
 
     def grouped(self, source: str) -> str:
         """Return a query that adds up the rows of a level by each feature in turn."""
@@ -452,11 +465,11 @@ class SqlEngine:
             for number, key in enumerate(keys)
         )
 
-    def in_level_table(self, place: str) -> list[pl.Series]:
+    def in_level_table(self, place: str) -> _Sums:
         """Return the sums of a level whose rows are a table meanwhile."""
         table = self._create(self.rows_of_level(place))
         try:
-            return self.read(self.grouped(table), 2)
+            return _by_feature(self, self.grouped(table))
         finally:
             self._drop(table)
 
@@ -484,21 +497,21 @@ def names_of(names: Mapping[str, str], without: Sequence[str]) -> list[str]:
     return [column for name, column in names.items() if name not in without]
 
 
-def _sums(columns: Sequence[pl.Series]) -> _Sums:
-    f, k, g, h = (column.to_numpy() for column in columns)
-    return f, k, g, h
+def _by_feature(engine: SqlEngine, query: str) -> _Sums:
+    (features, keys), sums = engine.read(query, "f", "k")
+    return features, keys, sums
 
 
 def _union(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     """Add up by a SELECT for each feature over a common table expression, which is computed once."""
     level, select = engine.dialect.quote("level"), engine.rows_of_level(place).removeprefix("SELECT ")
     fenced = engine.dialect.statements.fenced_stage.format(name=level, select=select)
-    return _sums(engine.read(f"WITH {fenced}\n{engine.grouped(level)}", 2))
+    return _by_feature(engine, f"WITH {fenced}\n{engine.grouped(level)}")
 
 
 def _level_table(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     """Add up by a SELECT for each feature over a table of the level."""
-    return _sums(engine.in_level_table(place))
+    return engine.in_level_table(place)
 
 
 def _grouping_sets(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
@@ -507,42 +520,41 @@ def _grouping_sets(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     most = engine.dialect.statements.most_sets or n_features
     parts = []
     for first in range(0, n_features, most):
-        keys = {number: quote(f"k{number}") for number in range(first, min(first + most, n_features))}
-        chosen = " ".join(f"WHEN GROUPING({key}) = 0 THEN {number}" for number, key in keys.items())
-        only = ", ".join([*keys.values(), "0"])  # all other keys are NULL
-        sets = ", ".join(f"({key})" for key in keys.values())
+        grouped = {number: quote(f"k{number}") for number in range(first, min(first + most, n_features))}
+        chosen = " ".join(f"WHEN GROUPING({key}) = 0 THEN {number}" for number, key in grouped.items())
+        only = ", ".join([*grouped.values(), "0"])  # all other keys are NULL
+        sets = ", ".join(f"({key})" for key in grouped.values())
         query = (
             f"SELECT CASE {chosen} END AS {quote('f')}, COALESCE({only}) AS {quote('k')}, {engine.sums} "
             f"{engine.level(place)} GROUP BY GROUPING SETS ({sets})"
         )
-        parts.append(_sums(engine.read(query, 2)))
-    f, k, g, h = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return f, k, g, h
+        parts.append(_by_feature(engine, query))
+    features, keys, sums = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return features, keys, sums
 
 
 def _unnest(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     """Add up by one GROUP BY over rows that are unpivoted: a row for each feature."""
     quote, width = engine.dialect.quote, engine.stride * n_nodes
     keys = ", ".join(f"{number * width} + {quote(f'k{number}')}" for number in range(len(engine.features)))
-    unpivoted = f"SELECT {quote('g')}, {quote('h')}, EXPLODE(ARRAY({keys})) AS {quote('k')} {engine.level(place)}"
+    unpivoted = f"SELECT {', '.join(engine.summed)}, EXPLODE(ARRAY({keys})) AS {quote('k')} {engine.level(place)}"
     rows = f"({unpivoted}) {engine.dialect.statements.alias}{quote('unpivoted')}"
-    k, g, h = engine.read(f"SELECT {quote('k')}, {engine.sums} FROM {rows} GROUP BY {quote('k')}", 1)
-    features, keys_of_features = np.divmod(k.to_numpy(), width)
-    return features, keys_of_features, g.to_numpy(), h.to_numpy()
+    (k,), sums = engine.read(f"SELECT {quote('k')}, {engine.sums} FROM {rows} GROUP BY {quote('k')}", "k")
+    features, keys_of_features = np.divmod(k, width)
+    return features, keys_of_features, sums
 
 
 def _sum_resample(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     """Add up into an array for each feature, by ClickHouse's combinator."""
     quote, width = engine.dialect.quote, engine.stride * n_nodes
     keys = [quote(f"k{number}") for number in range(len(engine.features))]
-    sums = [f"sumResample(0, {width}, 1)({quote(name)}, {key})" for key in keys for name in "gh"]
+    sums = [f"sumResample(0, {width}, 1)({name}, {key})" for key in keys for name in engine.summed]
     # One array of all, and its elements as rows.
     query = f"SELECT arrayJoin(arrayConcat({', '.join(sums)})) AS {quote('s')} {engine.level(place)}"
     read = engine.connection.frame(query, {"s": _FLOAT64})["s"].to_numpy()
-    by_feature = read.reshape(len(keys), 2, width)
+    by_feature = read.reshape(len(keys), len(engine.summed), width)
     features, keys_of_features = np.nonzero(by_feature.any(axis=1))
-    g, h = by_feature[features, :, keys_of_features].T
-    return features, keys_of_features, g, h
+    return features, keys_of_features, by_feature[features, :, keys_of_features]
 
 
 # How a database adds up the rows of a level by the code of each feature: `Statements.histogram`.

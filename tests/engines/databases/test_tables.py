@@ -78,6 +78,9 @@ def test_columns_of_all_types_give_the_model_of_the_rows_in_memory(name):
     np.testing.assert_allclose(of_queries.trees["value"], expected.trees["value"], rtol=1e-9)
     for metric in expected.history.columns:
         np.testing.assert_allclose(of_queries.history[metric], expected.history[metric], rtol=1e-9)
+    both = {"features": features, "max_bin": 40, "multi_strategy": "multi_output_tree", **SHAPE}
+    of_both = fb.fit(table, ["amount", "w"], engine="sql", **both)
+    assert_same(of_both, rows, ["amount", "w"], **both)
     split_on = set(model.trees["feature"])
     families = {f.type.family for f in model.ensemble.features}
     assert {f.type.family for f in model.ensemble.features if f.name in split_on} >= families - {"boolean"}
@@ -355,7 +358,9 @@ def of_sql(con, *args, key=None, scratch=None, **options):
      {"objective": "survival:cox", "target": "value_0"}, {"subsample": 0.6, "valid": 0.3},
      {"subsample": 0.3, "sampling_method": "gradient_based"}, {"grow_policy": "lossguide", "max_leaves": 9},
      {"num_parallel_tree": 3, "colsample_bynode": 0.6}, {"booster": "dart", "rate_drop": 0.9},
-     {"monotone_constraints": {"x": 1}, "max_bin": 8}, {"grow_policy": "symmetric"}, {"base_margin": "day"}],
+     {"monotone_constraints": {"x": 1}, "max_bin": 8}, {"grow_policy": "symmetric"}, {"base_margin": "day"},
+     {"objective": "multi:softprob", "target": "w", "multi_strategy": "multi_output_tree"},
+     {"target": ["score", "value_0"], "multi_strategy": "multi_output_tree", "subsample": 0.6}],
     ids=str,
 )  # fmt: skip
 def test_an_engine_of_queries_grows_the_same_trees(sqlite, options):

@@ -69,9 +69,11 @@ def test_the_sql_of_a_database_trains_the_same_model(name):
     options = {"exclude": "id", "weight": "w", "max_bin": 40, "valid": "id >= 250", **SHAPE}
     # sqlglot knows no operator of bits in Redshift, and makes Snowflake's integers decimals.
     sampled = {} if name in ("redshift", "snowflake") else {"subsample": 0.6}
-    for more in ({}, {"engine": "sql", "eval_metric": ["mae"], **sampled}):
-        model = fb.fit(table, "amount", **options | more)
-        expected = fb.fit(rows, "amount", **options | more | {"engine": "auto"})
+    in_database = {"engine": "sql", "eval_metric": ["mae"], **sampled}
+    both = {**in_database, "multi_strategy": "multi_output_tree", "weight": None}
+    for target, more in (("amount", {}), ("amount", in_database), (["amount", "w"], both)):
+        model = fb.fit(table, target, **options | more)
+        expected = fb.fit(rows, target, **options | more | {"engine": "auto"})
         assert model_in(model) == model_in(expected)
         assert model.history.equals(expected.history)
     assert con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("orders",)]
