@@ -1544,8 +1544,9 @@ class DatabaseModel:
         has_all = made.where is not None and can_have_all
         room = most - len(head.encode())
         for share in _SHARES_OF_PARTS if data else (1.0,):
-            elements = None if limits.elements is None else int(limits.elements * share)
-            limited = replace(limits, text=int(room * share), view=None, elements=elements)
+            others = {"elements": limits.elements, "columns": limits.columns}
+            shares = {name: None if most is None else int(most * share) for name, most in others.items()}
+            limited = replace(limits, text=int(room * share), view=None, **shares)
             steps = of_all_rows.chain(
                 limited, lambda number: self.dialect.quote(f"{token}_{number}"), of_views=made.kind != "table",
                 has_all=has_all,

@@ -402,6 +402,7 @@ def terms_of_selects(dialect, text: str) -> list[int]:
         (Limits(terms=1_000), "staged"),
         (Limits(elements=1_000), "table"),
         (Limits(text=8_000), "table"),
+        (Limits(columns=5, case_depth=4), "table"),  # a stage has those that are read besides
     ],
 )
 def test_the_first_form_that_fits_is_taken(monkeypatch, limits, form):

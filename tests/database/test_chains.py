@@ -8,6 +8,7 @@ import jinja2
 import numpy as np
 import polars as pl
 import pytest
+import sqlglot
 
 import frameboost as fb
 from frameboost.compile.sql.forms import exceeded_limit
@@ -218,3 +219,19 @@ def test_a_query_that_leaves_its_test_no_room_becomes_a_chain(tmp_path):
     with pytest.raises(fb.ParameterError, match=r"leaves no room for a row of a self-test: .*; take self_test=0$"):
         database.to_dbt(tmp_path / "case", "one", "trips", keep=["n"], form="case")
     assert not (tmp_path / "case").exists()
+
+
+@pytest.mark.parametrize("columns", [16, 20, 30])
+def test_no_query_has_more_columns_than_it_may_have(columns, tmp_path):
+    model = random_model([FeatureType("float64")] * 2, ["x", "n"], random.Random(3), 1_500, 2)
+    database = model.database("oracle", limits={"columns": columns})
+    paths = database.to_dbt(tmp_path, "one", "trips", keep=["id"], form="staged")
+    texts = [
+        jinja2.Template(path.read_text()).render(config=lambda **_: "", ref=str, source=str, this="t")
+        for path in paths if path.suffix == ".sql" and "macros" not in path.parts
+    ]  # fmt: skip
+    assert len([path for path in paths if "part" in path.stem and "test" not in path.stem]) > 0
+    selects = [select for text in texts for select in sqlglot.parse_one(text, "oracle").find_all(sqlglot.exp.Select)]
+    assert columns / 2 < max(len(select.expressions) for select in selects) <= columns
+    with pytest.raises(fb.TooLargeError, match=f"would have {columns + 1} columns, and a SELECT in oracle has at most"):
+        database.query("t", keep=[f"c{number}" for number in range(columns)])

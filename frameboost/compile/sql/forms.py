@@ -192,9 +192,9 @@ class ScoringQuery:
         Raises
         ------
         ParameterError
-            If two columns would have one name, or the model can't have the form.
+            If the result has too many columns or two of one name, or the model can't have the form.
         """
-        self._check_names()
+        self._check_columns()
         model, dialect, form, trees_table = self.model, self.model.dialect, self.options.form, self.options.trees
         n_rows = self._n_rows()
         if form == "table" and trees_table is None:
@@ -208,7 +208,12 @@ class ScoringQuery:
             simpler = replace(self, model=model.simplified)
         elif model.known:  # else lists take as long to simplify as to plan
             simpler = replace(self, model=replace(model.simplified, steps=()))
-        for query, trees, in_one in simpler._without_table(fastest):
+        for write, trees, in_one in simpler._without_table(fastest):
+            try:
+                query = write()
+            except TooLargeError as error:  # of its columns or stages
+                reason = str(error)
+                continue
             if query is None:
                 reason = "the output has a margin in it several times, which takes form='staged'"
                 continue
@@ -221,22 +226,27 @@ class ScoringQuery:
                 break  # stages are longer still
         if trees_table is not None and form in ("auto", "table") and not model.is_linear:
             stages = self._stages()
-            query = self._ended(stages, values_over_table(model, stages, trees_table, self.options.name))
-            statement = self.destination.longest(query, dialect)
-            reason = exceeded_limit(statement, [], dialect, in_one=False, of_view=is_view)
+            try:
+                over_table = self._ended(stages, values_over_table(model, stages, trees_table, self.options.name))
+                statement = self.destination.longest(over_table, dialect)
+                reason = exceeded_limit(statement, [], dialect, in_one=False, of_view=is_view)
+            except TooLargeError as error:
+                reason = str(error)
             if not reason:
-                return query, ""
+                return over_table, ""
             return "", f"the model does not fit into one {noun}, not even as form='table': {reason}"
         advice = self._advice(fits_a_table=fits_otherwise)
         return "", f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {advice}"
 
-    def _check_names(self) -> None:
-        """Raise `ParameterError` if two columns of the query would have one name; ``SELECT *`` is not checked."""
+    def _check_columns(self) -> None:
+        """Raise `ParameterError` if columns of the query are too many, or of one name; ``SELECT *`` is not checked."""
         keep, any_case = self.options.keep, self.model.dialect.names.any_case
         if keep is None or self.end is not None:
             return
         names: set[str] = set()
-        for number, name in enumerate((*keep, *self.stamp, *self.model.value_columns(self.options.name))):
+        columns = (*keep, *self.stamp, *self.model.value_columns(self.options.name))
+        self._stages().check(len(columns))
+        for number, name in enumerate(columns):
             known = name.lower() if any_case else name
             if known in names:
                 raise ParameterError(
@@ -372,23 +382,24 @@ class ScoringQuery:
             return self.end(stages, values)
         return stages.select({**values, **self.stamp}, self.destination.into(self.model.dialect))
 
-    def _without_table(self, form: str) -> Iterator[tuple[str | None, Sequence[Sequence[Tree]], bool]]:
-        """Yield the queries that have the trees in them, the trees, and whether each margin is one expression."""
-        model, stages = self.model, self._stages()
+    def _without_table(self, form: str) -> Iterator[tuple[Callable[[], str | None], Sequence[Sequence[Tree]], bool]]:
+        """Yield what writes a query that has the trees in it, the trees, and whether each margin is one expression."""
+        model = self.model
+        in_stages = (lambda: self._in_stages(self._stages())), model.trees, False
         if form == "lists":
-            yield self._over_lists(stages), [], False
+            yield lambda: self._over_lists(self._stages()), [], False
         if form == "sorted":
-            filled = _with_stage(model, _sort_rows(model, stages))
-            yield self._as_expressions(filled, stages), model.trees, True
-            yield self._in_stages(_sort_rows(model, self._stages())), model.trees, False
-        staged_first = form == "auto" and stages.can_add and bool(shared_groups(model.every_tree(), model.dialect))
+            yield lambda: self._as_expressions(_sort_rows(model, self._stages())), model.trees, True
+            yield lambda: self._in_stages(_sort_rows(model, self._stages())), model.trees, False
+        staged_first = (
+            form == "auto" and self._stages().can_add and bool(shared_groups(model.every_tree(), model.dialect))
+        )
         if staged_first:
-            yield self._in_stages(self._stages()), model.trees, False
+            yield in_stages
         if form in ("auto", "case"):
-            filled = _with_stage(model, stages, integers=False)
-            yield self._as_expressions(filled, stages), model.trees, True
+            yield lambda: self._as_expressions(self._stages(), integers=False), model.trees, True
         if form == "staged" or (form == "auto" and not staged_first):
-            yield self._in_stages(self._stages()), model.trees, False
+            yield in_stages
 
     def _advice(self, *, fits_a_table: bool) -> str:
         """Return what the user can do instead."""
@@ -410,10 +421,11 @@ class ScoringQuery:
 
     # --- the forms that have the trees in them ------------------------------------------------------------------------
 
-    def _as_expressions(self, model: SqlModel, stages: Stages) -> str | None:
+    def _as_expressions(self, stages: Stages, *, integers: bool = True) -> str | None:
         """Return the query with one expression a value; None if an output uses a margin twice, as softmax does."""
-        if not model.uses_margins_once:
+        if not self.model.uses_margins_once:
             return None
+        model = _with_stage(self.model, stages, integers=integers)
         margins = {margin: model.margin(k) for k, margin in enumerate(model.output.inputs)}
         return self._ended(stages, model.named_values(margins, self.options.name))
 
