@@ -7,10 +7,12 @@ the database that searches.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -28,8 +30,41 @@ __all__ = ["TableColumns"]
 _INT64 = FeatureType("int64")
 # Features whose missing values a query counts: the columns of a result are limited in each database.
 _COUNTED_AT_ONCE = 200
+# Features whose quantiles a query returns: each of them sorts a column.
+_QUANTILES_AT_ONCE = 8
 # Bytes that a query has besides the SQL of codes: for each of them, and at all.
 _PER_COLUMN, _ROOM = 200, 8_000
+
+
+class _Numbers(NamedTuple):
+    """The values of a numeric column that its cuts come from.
+
+    Attributes
+    ----------
+    kind
+        Their type.
+    value, rows
+        SQL of a value, and what follows a SELECT of all.
+    total
+        How many there are.
+    n_parts
+        The most parts that they are cut into.
+    """
+
+    kind: FeatureType
+    value: str
+    rows: str
+    total: int
+    n_parts: int
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks of the lowest value, of the first one of each further part and that before it, and of the highest.
+
+        Part k begins at rank ⌈k · total / n_parts⌉.
+        """
+        starts = [-(-k * self.total // self.n_parts) for k in range(1, self.n_parts)]
+        return [0, *(rank for start in starts for rank in (start - 1, start)), self.total - 1]
 
 
 class TableColumns:
@@ -61,37 +96,45 @@ class TableColumns:
         column = self.columns[number]
         return _code(column if name is None else replace(column, name=name), bins)
 
-    def in_groups(self, codes: Sequence[str]) -> list[range]:
-        """Return the features, given the SQL of their codes, in groups of which each fits into a query."""
+    def in_groups(self, texts: Sequence[str]) -> list[range]:
+        """Return the numbers of parts of a query, such as the codes of features, in groups of which each fits."""
         most = self.source.dialect.limits.text
         starts, size = [0], 0
-        for number, code in enumerate(codes):
-            size += len(code.encode()) + _PER_COLUMN
+        for number, text in enumerate(texts):
+            size += len(text.encode()) + _PER_COLUMN
             if most is not None and size > most - _ROOM and number > starts[-1]:
                 starts.append(number)
-                size = len(code.encode()) + _PER_COLUMN
-        return [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(codes)], strict=True)]
+                size = len(text.encode()) + _PER_COLUMN
+        return [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(texts)], strict=True)]
 
     # --- cuts ---------------------------------------------------------------------------------------------------------
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
-        return [
-            given[i] if i in given else self._propose(column, max_bin, self.n_missing[i])
-            for i, column in enumerate(self.columns)
-        ]
+        kinds = [column.feature.type for column in self.columns]
+        are_cut = [not kind.is_categorical and kind.family != "boolean" for kind in kinds]
+        numbers = {i: self._numbers(i, max_bin) for i, is_cut in enumerate(are_cut) if is_cut and i not in given}
+        quantiles = self._quantiles(numbers)
+        bins = []
+        for i, column in enumerate(self.columns):
+            if i in given:
+                bins.append(given[i])
+            elif i in numbers:
+                lowest, highest = self._parts(numbers[i], quantiles.get(i))
+                gaps = np.stack([np.array(highest[:-1]), np.array(lowest[1:])])
+                bins.append(Bins.of_gaps(column.feature, gaps, has_missing=self.n_missing[i] > 0))
+            else:
+                bins.append(self._propose(column, has_missing=self.n_missing[i] > 0))
+        return bins
 
-    def _propose(self, column: DatabaseColumn, max_bin: int, n_missing: int) -> Bins:
-        feature, kind, has_missing = column.feature, column.feature.type, n_missing > 0
+    def _propose(self, column: DatabaseColumn, *, has_missing: bool) -> Bins:
+        """Return the bins of categories or of Booleans."""
+        feature, kind = column.feature, column.feature.type
         if kind.is_categorical:
             categories = tuple(self.source.distinct_texts(feature.name))
             return Bins(Feature(feature.name, kind, categories), has_missing=has_missing)
-        if kind.family == "boolean":
-            lowest, highest = self._sides(column)
-            return Bins(feature, (1,) if lowest < highest else (), has_missing)
-        lowest_of_parts, highest_of_parts = self._parts(column, max_bin - has_missing, n_missing)
-        gaps = np.stack([np.array(highest_of_parts[:-1]), np.array(lowest_of_parts[1:])])
-        return Bins.of_gaps(feature, gaps, has_missing=has_missing)
+        lowest, highest = self._sides(column)
+        return Bins(feature, (1,) if lowest < highest else (), has_missing)
 
     def _sides(self, column: DatabaseColumn) -> tuple[int, int]:
         """Return the lowest and the highest value of a column of Booleans; 0 if there is none."""
@@ -103,25 +146,63 @@ class TableColumns:
         )
         return read["lowest"][0] or 0, read["highest"][0] or 0
 
-    def _parts(self, column: DatabaseColumn, max_bin: int, n_missing: int) -> tuple[list[Physical], list[Physical]]:
-        """Return the lowest and the highest value of each bin of a numeric column, ascending."""
-        total = self.n_rows - n_missing
-        if total < 1:
-            return [], []
-        source, dialect, kind = self.source, self.source.dialect, column.feature.type
-        alias, quote = dialect.statements.alias, dialect.quote
+    def _numbers(self, i: int, max_bin: int) -> _Numbers:
+        """Return the values that the cuts of a feature come from."""
+        column, n_missing, source = self.columns[i], self.n_missing[i], self.source
         value, present, position = map(source.alias, ("value", "is_present", "position"))
-        lowest, highest, n = map(quote, ("lowest", "highest", "n"))
-        selected = {value: column.value, present: f"CASE WHEN {column.is_present()} THEN 1 ELSE 0 END"}
-        kept = f"{present} = 1"
+        # Sorted, distinct and in lists -0.0 is not 0.0 in some databases (ClickHouse, DataFusion); a sum is never -0.0.
+        unsigned = f"{column.value} + {source.dialect.number(0.0)}" if column.feature.type.is_float else column.value
+        selected = {value: unsigned, present: f"CASE WHEN {column.is_present()} THEN 1 ELSE 0 END"}
+        kept, total = f"{present} = 1", self.n_rows - n_missing
         if (sampled := self._sample(position)) is not None:
             selected[position] = f"ROW_NUMBER() OVER ({source.in_order.strip()}) - 1"
             kept = f"{kept} AND {sampled}"
-        rows = f"FROM ({source.select(selected)}) {alias}{quote('rows')} WHERE {kept}"
+        statements, quote = source.dialect.statements, source.dialect.quote
+        rows = f"FROM ({source.select(selected)}) {statements.alias}{quote('rows')} WHERE {kept}"
         if sampled is not None:
-            read = source.connection.frame(f"SELECT {dialect.statements.count[0]} AS {n} {rows}", {"n": _INT64})
+            read = source.connection.frame(f"SELECT {statements.count[0]} AS {quote('n')} {rows}", {"n": _INT64})
             total = int(read["n"][0])
-        if (by_quantiles := self._ends_by_quantiles(kind, value, rows, total, max_bin)) is not None:
+        return _Numbers(column.feature.type, value, rows, total, max_bin - (n_missing > 0))
+
+    def _quantiles(self, numbers: Mapping[int, _Numbers]) -> dict[int, list[Physical]]:
+        """Return the values at the `_Numbers.ranks` of each feature, ascending, where the database has an aggregate.
+
+        A query is of several features, which PostgreSQL and ClickHouse compute side by side.
+        """
+        expressions, quote = self.source.dialect.expressions, self.source.dialect.quote
+        if expressions.quantiles is None or expressions.bucket is None:
+            return {}
+        most = self.source.dialect.limits.text
+        by_kind: dict[FeatureType, list[str]] = defaultdict(list)
+        for i, (kind, value, rows, total, n_parts) in numbers.items():
+            if kind.is_float and total > n_parts:
+                fractions = ", ".join(repr((rank + 0.5) / total) for rank in numbers[i].ranks)
+                values = expressions.quantiles.format(x=value, v=fractions)
+                query = f"SELECT {i} AS {quote('i')}, {values} AS {quote('v')} {rows}"
+                if most is None or len(query.encode()) <= most:
+                    by_kind[kind].append(query)
+        quantiles: dict[int, list[Physical]] = {}
+        for kind, queries in by_kind.items():
+            for first in range(0, len(queries), _QUANTILES_AT_ONCE):
+                some = queries[first : first + _QUANTILES_AT_ONCE]
+                for group in self.in_groups(some):
+                    text = "\nUNION ALL\n".join(some[group.start : group.stop])
+                    read = self.source.connection.frame(text, {"i": _INT64, "v": kind})
+                    for (i,), of_feature in read.group_by("i"):
+                        quantiles[int(i)] = self._values(of_feature["v"].sort(), kind)
+        return quantiles
+
+    def _parts(
+        self, numbers: _Numbers, quantiles: Sequence[Physical] | None
+    ) -> tuple[list[Physical], list[Physical]]:  # fmt: skip
+        """Return the lowest and the highest value of each bin of a numeric column, ascending."""
+        kind, value, rows, total, max_bin = numbers
+        if total < 1:
+            return [], []
+        source, dialect = self.source, self.source.dialect
+        alias, quote = dialect.statements.alias, dialect.quote
+        lowest, highest, n = map(quote, ("lowest", "highest", "n"))
+        if quantiles is not None and (by_quantiles := self._ends_by_quantiles(numbers, quantiles)) is not None:
             return by_quantiles
         in_order = f"OVER (ORDER BY {value} ASC)"
         ranked = (
@@ -148,21 +229,17 @@ class TableColumns:
         return (physical + 0.0 if kind.is_float else physical).to_list()
 
     def _ends_by_quantiles(
-        self, kind: FeatureType, value: str, rows: str, total: int, max_bin: int
+        self, numbers: _Numbers, quantiles: Sequence[Physical]
     ) -> tuple[list[Physical], list[Physical]] | None:
-        """Return the same by values at certain ranks, None if the database has no such function, or many values repeat.
+        """Return the same by the values at certain ranks, None if many values repeat.
 
-        Part k begins at rank ⌈k · total / max_bin⌉: with the value there, if the one before it is smaller, and else
-        with the next larger value. In PostgreSQL that takes half of the time of a window.
+        A part begins with the value at its first rank, if the one before it is smaller, and else with the next larger
+        value. In PostgreSQL that takes half of the time of a window.
         """
+        kind, value, rows, _, max_bin = numbers
         expressions, number = self.source.dialect.expressions, self.source.dialect.literal
-        if expressions.quantiles is None or expressions.bucket is None or not kind.is_float or total <= max_bin:
-            return None
-        starts = [-(-k * total // max_bin) for k in range(1, max_bin)]
-        ranks = [0, *(rank for start in starts for rank in (start - 1, start)), total - 1]
-        fractions = ", ".join(repr((rank + 0.5) / total) for rank in ranks)
-        text = f"SELECT {expressions.quantiles.format(x=value, v=fractions)} {rows}"
-        lowest, *at, highest = self._values(self.source.connection.frame(text, {"v": kind})["v"], kind)
+        assert expressions.bucket is not None
+        lowest, *at, highest = quantiles
         sides = list(zip(at[::2], at[1::2], strict=True))
         repeated = sorted({before for before, start in sides if before == start})
         literals = [number(kind, each) for each in repeated]

@@ -129,6 +129,44 @@ def test_labels_held_out_rows_and_hostile_names(name, orders):
     assert_same(continued, rows, "score", exclude=ROLES, init_model=start, **SHAPE)
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_zeros_of_both_signs_are_one_value(name):
+    rng, n = np.random.default_rng(8), 400
+    zeros = np.where(rng.random(n) < 0.5, -0.0, 0.0)
+    values = {f"x{i}": np.where(rng.random(n) < 0.3, zeros, rng.normal(size=n).round(i)) for i in range(3)}
+    frame = pl.DataFrame({**values, "z": zeros}).with_columns(pl.all().cast(pl.Float32).name.suffix("_32"))
+    frame = frame.with_columns(start=-frame["z"], y=rng.normal(size=n).round(3), late=rng.integers(0, 2, n))
+    database = open_warehouse(name)
+    stored(database, "zeros", frame)
+    table = fb.table(connection_of(database), "zeros", scratch="default" if name == "spark" else None)
+    rows = in_types_of(frame, table)
+    options = {"features": frame.columns[:8], **SHAPE}
+    for max_bin, more in ((3, {}), (16, {}), (256, {"engine": "sql"})):
+        of_rows = fb.fit(rows, "y", max_bin=max_bin, **options)
+        assert model_in(fb.fit(table, "y", max_bin=max_bin, **options, **more)) == model_in(of_rows)
+    # Margins are zeros of both signs, and their pairs are ties.
+    options |= {"features": ["z"], "base_margin": "start", "objective": "binary:logistic", "eval_metric": ["auc"]}
+    histories = [fb.fit(data, "late", valid="y > 0", **options, **more).history
+                 for data, more in ((table, {"engine": "sql"}), (rows, {}))]  # fmt: skip
+    assert histories[0].equals(histories[1])
+
+
+@pytest.mark.parametrize("name", ["postgres", "clickhouse"])
+def test_cuts_of_many_columns_and_bins_by_quantiles(name):
+    rng, n = np.random.default_rng(8), 4_000
+    values = {f"x{i}": rng.normal(size=n).round(1 + i % 4).astype([np.float64, np.float32][i % 2]) for i in range(18)}
+    frame = pl.DataFrame(values).with_columns(y=rng.normal(size=n).round(3))
+    frame = frame.with_columns(pl.when(pl.col("x3") > 0.9).then(None).otherwise(pl.col("x3")).alias("x3"))
+    database = open_warehouse(name)
+    stored(database, "wide", frame)
+    table = fb.table(connection_of(database), "wide", key="id")
+    rows = in_types_of(frame, table).with_columns(id=pl.int_range(n))
+    # Of so many bins the quantiles of one column are longer than a query of ClickHouse may be.
+    for max_bin in (16, 1_500, 3_900):
+        options = {"exclude": "id", "max_bin": max_bin, **SHAPE}
+        assert_same(fb.fit(table, "y", **options), rows, "y", **options)
+
+
 @pytest.fixture(scope="module")
 def sqlite(orders):
     """Return a table in SQLite with the rows in any order, and the same rows in the order of its key."""
