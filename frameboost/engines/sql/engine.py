@@ -185,7 +185,7 @@ class SqlEngine:
     def scores(self, score: Scalar, positive: Scalar, negative: Scalar) -> tuple[dict[str, str], str]:
         """Return the columns of the distinct scores (see `Engine.by_score`), and what follows a SELECT of them."""
         query, names = self._rows((score, positive, negative))
-        value = f"({score.to_sql(names, self.dialect)} + {self.dialect.number(0.0)})"  # -0.0 may be another group
+        value = score.to_sql(names, self.dialect)
         windows: list[str] = []
         by_score, columns = self._quote("score"), {"score": value}
         sides = {"positive": positive, "negative": negative}
