@@ -258,8 +258,8 @@ def choose_engine(
     if shards is not None:
         engine = in_shards(engine, shards)
     if contract not in engine.openers:
-        able = [each.name for each in BUILT_IN if contract in each.openers and kind in each.data]
-        able = able or [each.name for each in BUILT_IN if contract in each.openers]
+        openers = [each for each in BUILT_IN if contract in each.openers]
+        able = [each.name for each in openers if kind in each.data] or [each.name for each in openers]
         needed = f"engine={listed(able)}" if len(able) == 1 else f"one of the engines {listed(able)}"
         raise ParameterError(f"{setting} needs {needed}, not {shown(engine.name)}")
     if kind not in engine.data:

@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
 
 from frameboost.binning.bins import SAMPLE_LIMIT, Bins, sample_condition
 from frameboost.checks.messages import counted
@@ -96,13 +95,14 @@ class TableColumns:
         column = self.columns[number]
         return _code(column if name is None else replace(column, name=name), bins)
 
-    def in_groups(self, texts: Sequence[str]) -> list[range]:
+    def in_groups(self, texts: Sequence[str], most_texts: int | None = None) -> list[range]:
         """Return the numbers of parts of a query, such as the codes of features, in groups of which each fits."""
         most = self.source.dialect.limits.text
         starts, size = [0], 0
         for number, text in enumerate(texts):
             size += len(text.encode()) + _PER_COLUMN
-            if most is not None and size > most - _ROOM and number > starts[-1]:
+            is_too_long = most is not None and size > most - _ROOM
+            if number > starts[-1] and (is_too_long or number - starts[-1] == most_texts):
                 starts.append(number)
                 size = len(text.encode()) + _PER_COLUMN
         return [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(texts)], strict=True)]
@@ -183,13 +183,11 @@ class TableColumns:
                     by_kind[kind].append(query)
         quantiles: dict[int, list[Physical]] = {}
         for kind, queries in by_kind.items():
-            for first in range(0, len(queries), _QUANTILES_AT_ONCE):
-                some = queries[first : first + _QUANTILES_AT_ONCE]
-                for group in self.in_groups(some):
-                    text = "\nUNION ALL\n".join(some[group.start : group.stop])
-                    read = self.source.connection.frame(text, {"i": _INT64, "v": kind})
-                    for (i,), of_feature in read.group_by("i"):
-                        quantiles[int(i)] = self._values(of_feature["v"].sort(), kind)
+            for group in self.in_groups(queries, _QUANTILES_AT_ONCE):
+                text = "\nUNION ALL\n".join(queries[group.start : group.stop])
+                read = self.source.connection.frame(text, {"i": _INT64, "v": kind})
+                for (i,), of_feature in read.group_by("i"):
+                    quantiles[int(i)] = physical_values(of_feature["v"].sort(), kind).to_list()
         return quantiles
 
     def _parts(
@@ -220,13 +218,8 @@ class TableColumns:
             distinct = source.connection.frame(f"SELECT DISTINCT {value} AS {lowest} {rows}", {"lowest": kind})
             ends = distinct.with_columns(highest="lowest")
         ends = ends.sort("lowest")
-        return self._values(ends["lowest"], kind), self._values(ends["highest"], kind)
-
-    @staticmethod
-    def _values(values: pl.Series, kind: FeatureType) -> list[Physical]:
-        """Return physical values, of which none is -0.0."""
-        physical = physical_values(values, kind)
-        return (physical + 0.0 if kind.is_float else physical).to_list()
+        lowest_values, highest_values = (physical_values(ends[name], kind) for name in ("lowest", "highest"))
+        return lowest_values.to_list(), highest_values.to_list()
 
     def _ends_by_quantiles(
         self, numbers: _Numbers, quantiles: Sequence[Physical]
@@ -253,7 +246,7 @@ class TableColumns:
             selected = f"{place} AS {p}, MIN({value}) AS {v}"
             text = f"SELECT {selected} {rows} AND {value} NOT IN ({listed}) GROUP BY {place}"
             read = self.source.connection.frame(text, {"place": _INT64, "v": kind})
-            between = zip(read["place"].to_list(), self._values(read["v"], kind), strict=True)
+            between = zip(read["place"].to_list(), physical_values(read["v"], kind).to_list(), strict=True)
             following |= {repeated[place - 1]: value for place, value in between if place}
         gaps = [(a, b if a != b else following[a]) for a, b in sides if a != b or a in following]
         if len({*at, *following.values()}) <= max_bin:  # each value may have a bin
