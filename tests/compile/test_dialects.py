@@ -19,7 +19,6 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
-import sqlglot
 from sqlglot import exp
 
 import frameboost as fb
@@ -32,7 +31,7 @@ from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType
 from tests.support.cases import cases
 from tests.support.models import grown, made
-from tests.support.parsed_sql import is_misread, nesting
+from tests.support.parsed_sql import nesting, parsed
 from tests.support.random_models import NAMES, TYPES, frame_of, naive_margins, random_model, random_values, to_duckdb
 from tests.support.warehouses import WAREHOUSES, nameable
 
@@ -184,16 +183,6 @@ def everything(request):
     return dialect, made(features, [*random_one.ensemble.trees, *present, named])
 
 
-def read_back(dialect, text: str) -> exp.Expression:
-    """Return the tree of the text, which is one statement."""
-    if is_misread(dialect):
-        pytest.skip(f"sqlglot {sqlglot.__version__} misreads {dialect.name}")
-    statements = sqlglot.parse(text, read=dialect.parser)
-    assert len(statements) == 1
-    assert not isinstance(statements[0], exp.Command)  # what sqlglot calls a statement that it does not understand
-    return statements[0]
-
-
 def identifiers(tree) -> set[str]:
     """Return the quoted names but of collations; without quotes there are aliases and stages, and more."""
     return {
@@ -240,7 +229,7 @@ def assert_names(tree, model, more=()) -> None:
 
 def test_an_expression_reads_back(everything):
     dialect, model = everything
-    tree = read_back(dialect, "SELECT " + model.sql("margin", dialect.name))
+    tree = parsed("SELECT " + model.sql("margin", dialect.name), dialect)
     assert identifiers(tree) == set(model.features)
     assert strings(tree) >= set(CATEGORIES)
 
@@ -250,7 +239,7 @@ def test_an_expression_reads_back(everything):
 def test_a_query_reads_back(everything, form):
     dialect, model = everything
     query = model.query("s.tx", dialect.name, keep=["id"], output="margin", form=form, trees="trees")
-    assert_names(read_back(dialect, query), model, COLUMNS_OF_TREES)
+    assert_names(parsed(query, dialect), model, COLUMNS_OF_TREES)
 
 
 def test_statements_about_views_and_tables_read_back(everything):
@@ -260,7 +249,7 @@ def test_statements_about_views_and_tables_read_back(everything):
     database = small.database(dialect.name)
     for write in (database.create_view_sql, database.create_table_sql):
         statement = write("trees", "s.tx", **how)
-        tree = read_back(dialect, statement)
+        tree = parsed(statement, dialect)
         assert isinstance(tree, exp.Select if statement.startswith("WITH") else exp.Create)
         assert_names(tree, small)
 
@@ -270,7 +259,7 @@ def test_an_update_reads_back(everything):
     update = model.database(dialect.name).update_sql("s.tx", "score")
     if dialect.name == "clickhouse":  # sqlglot does not know ALTER TABLE ... UPDATE
         update = update.replace("ALTER TABLE", "UPDATE", 1).replace("\nUPDATE", "\nSET", 1)
-    tree = read_back(dialect, update)
+    tree = parsed(update, dialect)
     assert isinstance(tree, exp.Update)
     assert (tree.args.get("where") is not None) == dialect.statements.update_needs_where
     assert_names(tree, model)
@@ -284,7 +273,7 @@ def test_a_table_of_trees_reads_back(everything):
             model.database(dialect.name).table_statements("s.trees")
         return
     statements = model.database(dialect.name).table_statements("s.trees")
-    trees = [read_back(dialect, statement) for statement in statements]
+    trees = [parsed(statement, dialect) for statement in statements]
     assert isinstance(trees[0], exp.Create)
     assert identifiers(trees[0]) >= COLUMNS_OF_TREES
     inserts = [tree for tree in trees if isinstance(tree, exp.Insert)]
@@ -300,8 +289,8 @@ def test_a_table_of_trees_reads_back(everything):
 @pytest.mark.slow
 def test_explanations_read_back(everything):
     dialect, model = everything
-    assert_names(read_back(dialect, model.database(dialect.name).explain_query("s.tx", keep=["id"])), model)
-    reasons = read_back(dialect, model.database(dialect.name).explain_query("s.tx", keep=["id"], top=2))
+    assert_names(parsed(model.database(dialect.name).explain_query("s.tx", keep=["id"]), dialect), model)
+    reasons = parsed(model.database(dialect.name).explain_query("s.tx", keep=["id"], top=2), dialect)
     more = {f"{name}_{k}" for name in ("reason", "contribution") for k in (1, 2)}
     assert_names(reasons, model, more)
     assert strings(reasons) >= set(model.features)
@@ -316,7 +305,7 @@ def test_drift_reads_back(everything):
         for feature in model.ensemble.features
     }
     baseline = model.database().baseline(frame_of(model, values), bins=60)
-    tree = read_back(dialect, model.database(dialect.name).drift_query("s.tx", baseline))
+    tree = parsed(model.database(dialect.name).drift_query("s.tx", baseline), dialect)
     assert_names(tree, model, {"feature", "bin", "label", "training_share", "share", "psi"})
     assert strings(tree) >= {*CATEGORIES, *model.features}
 
@@ -387,7 +376,7 @@ def assert_same_in_duckdb(model, query: str, seed: int = 0) -> None:
 
 def terms_of_selects(dialect, text: str) -> list[int]:
     """Return how many names and values each SELECT of the query has, those in WITH counted by themselves."""
-    selects = read_back(dialect, text).find_all(exp.Select)
+    selects = parsed(text, dialect).find_all(exp.Select)
     return [sum(len(list(item.find_all(exp.Column, exp.Literal))) for item in each.expressions) for each in selects]
 
 
@@ -434,7 +423,7 @@ def test_queries_fit_into_the_limits_of_real_databases(name):
         if limits.case_depth is not None:
             assert nesting(query) <= limits.case_depth
         if limits.elements is not None:
-            assert len(list(read_back(dialect, query).find_all(exp.Column, exp.Literal))) <= limits.elements
+            assert len(list(parsed(query, dialect).find_all(exp.Column, exp.Literal))) <= limits.elements
     assert forms == ({False} if limits.text is None or limits.text > 10**8 else {False, True})
 
 
@@ -468,7 +457,7 @@ def test_columns_are_limited(monkeypatch):
     small(monkeypatch, limits=Limits(columns=20))
     model = over(20, 3)
     query = model[:19].query("t", "small", keep=["position"], output="leaf")
-    assert len(read_back(DUCKDB, query).expressions) == 20
+    assert len(parsed(query, DUCKDB).expressions) == 20
     with pytest.raises(ParameterError, match=r"21 columns, and a SELECT in small has at most 20$"):
         model.query("t", "small", keep=["position"], output="leaf")
 
@@ -641,7 +630,7 @@ def test_a_name_in_athena_is_one_of_glue():
 )  # fmt: skip
 def test_names_that_a_database_can_just_have_are_taken(name, column):
     model = made([Feature(column, FeatureType("int32"))], [grown((0, 1, "left", 0.5, -0.5))])
-    assert identifiers(read_back(get_dialect(name), "SELECT " + model.sql(dialect=name))) == {column}
+    assert identifiers(parsed("SELECT " + model.sql(dialect=name), get_dialect(name))) == {column}
 
 
 @cases("type_name", ["uint128", "uint64", "int128"])
@@ -664,7 +653,7 @@ def test_mistakes_in_columns_are_refused():
         with pytest.raises(ParameterError, match=f"^{message}$"):
             model.sql(columns=columns)
     text = model.sql(dialect="postgres", columns={"x0": "X1"})
-    assert identifiers(read_back(get_dialect("postgres"), f"SELECT {text}")) == {"X1", "x1"}
+    assert identifiers(parsed(f"SELECT {text}", get_dialect("postgres"))) == {"X1", "x1"}
     with pytest.raises(ParameterError, match=r"^keep must be a list of column names, not the string 'id'$"):
         model.query("t", keep="id")
 

@@ -8,7 +8,7 @@ import jinja2
 import numpy as np
 import polars as pl
 import pytest
-import sqlglot
+from sqlglot import exp
 
 import frameboost as fb
 from frameboost.compile.sql.forms import exceeded_limit
@@ -16,6 +16,7 @@ from frameboost.database.database_model import DatabaseModel
 from frameboost.schema.types import FeatureType
 from tests.database.test_self_test import FRAME, sabotaged, types_of
 from tests.support.cases import cases
+from tests.support.parsed_sql import parsed
 from tests.support.random_models import (
     NAMES,
     TYPES,
@@ -231,7 +232,7 @@ def test_no_query_has_more_columns_than_it_may_have(columns, tmp_path):
         for path in paths if path.suffix == ".sql" and "macros" not in path.parts
     ]  # fmt: skip
     assert len([path for path in paths if "part" in path.stem and "test" not in path.stem]) > 0
-    selects = [select for text in texts for select in sqlglot.parse_one(text, "oracle").find_all(sqlglot.exp.Select)]
+    selects = [select for text in texts for select in parsed(text, database.dialect).find_all(exp.Select)]
     assert columns / 2 < max(len(select.expressions) for select in selects) <= columns
     with pytest.raises(fb.TooLargeError, match=f"would have {columns + 1} columns, and a SELECT in oracle has at most"):
         database.query("t", keep=[f"c{number}" for number in range(columns)])

@@ -5,24 +5,36 @@ from __future__ import annotations
 import itertools
 import re
 
+import pytest
 import sqlglot
+from sqlglot import exp
 
 from frameboost.dialects.dialect import Dialect
 
-__all__ = ["is_misread", "n_statements", "nesting"]
+__all__ = ["n_statements", "nesting", "parsed"]
 
 # What sqlglot reads wrongly before 30.30.
 _MISREAD = ("athena", "fabric", "oracle")
 
 
-def is_misread(dialect: Dialect) -> bool:
+def _is_misread(dialect: Dialect) -> bool:
     """Whether the installed sqlglot can't read the database's SQL."""
     return dialect.name in _MISREAD and tuple(map(int, sqlglot.__version__.split(".")[:2])) < (30, 30)
 
 
+def parsed(text: str, dialect: Dialect) -> exp.Expression:
+    """Return the tree of the text, which is one statement; skip the test where sqlglot can't read it."""
+    if _is_misread(dialect):
+        pytest.skip(f"sqlglot {sqlglot.__version__} misreads {dialect.name}")
+    statements = sqlglot.parse(text, read=dialect.parser)
+    assert len(statements) == 1
+    assert not isinstance(statements[0], exp.Command)  # what sqlglot calls a statement that it does not understand
+    return statements[0]
+
+
 def n_statements(text: str, dialect: Dialect) -> int:
     """Return how many statements a text has; 1 where sqlglot can't read them."""
-    return 1 if is_misread(dialect) else len(sqlglot.parse(text, read=dialect.parser))
+    return 1 if _is_misread(dialect) else len(sqlglot.parse(text, read=dialect.parser))
 
 
 def nesting(text: str) -> int:
