@@ -75,8 +75,12 @@ CLICKHOUSE = Dialect(
         window_before=by_unit("{x} - INTERVAL {n} {unit}"),
     ),
     statements=Statements(
-        # https://clickhouse.com/docs/sql-reference/aggregate-functions/combinators#-resample
-        histogram="sum_resample", scratch_table="CREATE TEMPORARY TABLE {name} ENGINE = Memory AS\n{query}",
+        # By UInt8 and UInt16 an array is indexed, and 28 calls of GROUPING take longer than the sums of 10,000 rows
+        # (measured, 26). It has 64 bits; keys of other sets are 0. https://clickhouse.com/docs/sql-reference/aggregate-functions/grouping_function
+        histogram="grouping_sets", most_sets=60,
+        set_of_row="{first} + {n} - 1 - bitCount(bitShiftLeft(toUInt64(1), {n}) - 2 - GROUPING({v}))",
+        key_of_row="arraySum([{v}])",
+        scratch_table="CREATE TEMPORARY TABLE {name} ENGINE = Memory AS\n{query}",
         # https://clickhouse.com/docs/operations/system-tables/columns
         catalog=Catalog("system.columns", "table", "database", "currentDatabase()", "name", "type"),
         # SELECTs take 21 s for 260 rows (measured, 26). https://clickhouse.com/docs/sql-reference/functions/array-join

@@ -430,6 +430,9 @@ class Statements:
         How rows are added up by many columns at once: a name of `frameboost.engines.sql.engine.SHAPES`.
     most_sets
         GROUPING SETS of a query, or columns in them; None for any number.
+    set_of_row, key_of_row
+        The number of the set of a row of GROUPING SETS, each of one of ``{n}`` columns ``{v}``, counted from
+        ``{first}``, None to take GROUPING of each column; and the value of that column.
     catalog
         Where the columns of tables are listed; None where a query can't read it.
     define_table, create_index
@@ -483,6 +486,8 @@ class Statements:
     scratch_table: str | None = "CREATE TEMPORARY TABLE {name} AS\n{query}"
     histogram: str = "union"
     most_sets: int | None = None
+    set_of_row: str | None = None
+    key_of_row: str = "COALESCE({v}, 0)"
     catalog: Catalog | None = field(default_factory=Catalog)
     define_table: str | None = "CREATE TABLE {name} (\n  {columns}\n)"
     create_index: str | None = None
@@ -503,6 +508,16 @@ class Statements:
     insert_before_stages: bool = True
     update: str = "UPDATE {name}\nSET {column} = {value}{where}"
     update_needs_where: bool = False
+
+    def set_and_key(self, columns: Mapping[int, str]) -> tuple[str, str]:
+        """Return the number and the key of a row of GROUPING SETS, each of one of these columns, by number."""
+        first, listed = min(columns), ", ".join(columns.values())
+        if self.set_of_row is not None:
+            number = self.set_of_row.format(v=listed, n=len(columns), first=first)
+        else:
+            whens = " ".join(f"WHEN GROUPING({name}) = 0 THEN {number}" for number, name in columns.items())
+            number = f"CASE {whens} END"
+        return number, self.key_of_row.format(v=listed)
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
@@ -813,6 +828,15 @@ class Dialect:
     def cast(self, value: str, type_name: str) -> str:
         """Return a value cast to the column type of a feature type."""
         return f"CAST({value} AS {self.types.casts.get(type_name) or self.types.columns[type_name]})"
+
+    def narrow(self, value: str, largest: int) -> str:
+        """Return an integer from 0 to ``largest`` as one of few bytes, which is read and grouped by faster.
+
+        As it is where the database has one type of integers, or CAST knows only one.
+        """
+        kind = "uint8" if largest < 2**8 else "uint16" if largest < 2**16 else "uint32"
+        is_known = self.cast("", kind) != self.cast("", "int64")
+        return self.cast(value, kind) if is_known else value
 
     # --- expressions --------------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ MYSQL = Dialect(
         compared={"timestamptz": "DATETIME(6)"},
         # https://dev.mysql.com/doc/refman/8.0/en/cast-functions.html
         exact_string="VARBINARY({n})",
-        casts={"int64": "SIGNED", "codes": "SIGNED", "string": "CHAR"},
+        casts={**dict.fromkeys(SIGNED_INTEGERS, "SIGNED"), "string": "CHAR"},
     ),
     expressions=Expressions(
         # https://dev.mysql.com/doc/refman/8.0/en/flow-control-functions.html#function_if

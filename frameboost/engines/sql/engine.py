@@ -218,7 +218,7 @@ class SqlEngine:
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`; columns whose codes are too much for one query are coded later."""
         self.layout = SlotLayout(bins)
-        codes = [self._columns.code(number, each) for number, each in enumerate(bins)]
+        codes = [self._code(number) for number in range(len(bins))]
         first, *others = self._columns.in_groups(codes)
         raw = [self._quote(f"raw_{number}") for number in range(len(bins))]
         columns = {self._quote(f"code_{number}"): codes[number] for number in first}
@@ -232,22 +232,31 @@ class SqlEngine:
         named = ", ".join(f"{old} AS {new}" for old, new in zip(inner, columns, strict=True))
         self._write(f"SELECT {named} {self._from(self.source.select(inner), 'coded')}")
         for group in others:
-            coded = {raw[n]: f"{self._columns.code(n, bins[n], raw[n])} AS {self._quote(f'code_{n}')}" for n in group}
+            coded = {raw[n]: f"{self._code(n, raw[n])} AS {self._quote(f'code_{n}')}" for n in group}
             columns = {name: name for name in columns if name not in coded} | {
                 self._quote(f"code_{n}"): coded[raw[n]] for n in group
             }
             self._write(f"SELECT {', '.join(columns.values())} FROM {self._state}")
+
+    def _code(self, number: int, name: str | None = None) -> str:
+        """Return the SQL of the code of a feature's value, in few bytes; ``name`` is its column elsewhere."""
+        bins = self.layout.bins[number]
+        return self.dialect.narrow(self._columns.code(number, bins, name), bins.count)
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""
         names = {role: self._quote(role) for role in self._roles} | {"weight": self.dialect.number(1.0)}
         names |= {"weight": self._quote("weight")} if "weight" in self._roles else {}
         started = [
-            f"{self.dialect.cast(expression.to_sql(names, self.dialect), 'float64')} AS {self._quote(name)}"
+            f"{self._present(expression.to_sql(names, self.dialect))} AS {self._quote(name)}"
             for name, expression in margins.items()
         ]
         self._write(f"SELECT {', '.join([*self._kept(), *started])} FROM {self._state}")
         self._margins, self._gradients = list(margins), []
+
+    def _present(self, value: str) -> str:
+        """Return a number as a float64 that is never NULL, where a type says so: those are added up in less time."""
+        return f"CAST({value} AS {self.dialect.types.columns['float64']})"
 
     def _kept(self) -> list[str]:
         """Return the columns of the state that stay: codes and roles."""
@@ -286,7 +295,10 @@ class SqlEngine:
         numbers = {**rounded_on(grid_offsets(largest, self.n_rows), gradients), **others}
         query, names = self._rows(numbers.values())
         margins = [f"{names[name]} AS {self._quote(name)}" for name in self._margins]
-        values = [f"{number.to_sql(names, self.dialect)} AS {self._quote(name)}" for name, number in numbers.items()]
+        values = [
+            f"{self._present(number.to_sql(names, self.dialect))} AS {self._quote(name)}"
+            for name, number in numbers.items()
+        ]
         self._write(f"SELECT {', '.join([*self._kept(), *margins, *values])} {self._from(query, 'rows')}")
         self._gradients, self._added = list(numbers), {}
         return largest
@@ -433,17 +445,22 @@ class SqlEngine:
 
     # --- shapes of the query of a level -------------------------------------------------------------------------------
 
-    def rows_of_level(self, place: str) -> str:
+    def rows_of_level(self, place: str, n_nodes: int) -> str:
         """Return the query of the rows in the nodes of a level: the keys of all features, and what is added up."""
-        quote, codes = self._quote, [self._quote(f"code_{number}") for number in range(len(self.features))]
-        p = quote("p")
-        walked = f"SELECT {', '.join([f'{place} AS {p}', *codes, *self.summed])} FROM {self._state}"
-        keys = [f"{p} * {self.stride} + {code} AS {quote(f'k{number}')}" for number, code in enumerate(codes)]
-        return f"SELECT {', '.join([*keys, *self.summed])} {self._from(walked, 'walked')} WHERE {p} >= 0"
+        codes = [self._quote(f"code_{number}") for number in range(len(self.features))]
+        p, keys, rows = self._quote("p"), codes, f"FROM {self._state}"
+        if self._splits:
+            walked = f"SELECT {', '.join([f'{place} AS {p}', *codes, *self.summed])} {rows}"
+            rows = f"{self._from(walked, 'walked')} WHERE {p} >= 0"
+        if n_nodes > 1:
+            last = n_nodes * self.stride - 1
+            keys = [self.dialect.narrow(f"{p} * {self.stride} + {code}", last) for code in codes]
+        named = [f"{key} AS {self._quote(f'k{number}')}" for number, key in enumerate(keys)]
+        return f"SELECT {', '.join([*named, *self.summed])} {rows}"
 
-    def level(self, place: str) -> str:
+    def level(self, place: str, n_nodes: int) -> str:
         """Return `rows_of_level` behind FROM."""
-        return self._from(self.rows_of_level(place), "level")
+        return self._from(self.rows_of_level(place, n_nodes), "level")
 
     @property
     def sums(self) -> str:
@@ -465,9 +482,9 @@ class SqlEngine:
             for number, key in enumerate(keys)
         )
 
-    def in_level_table(self, place: str) -> _Sums:
+    def in_level_table(self, place: str, n_nodes: int) -> _Sums:
         """Return the sums of a level whose rows are a table meanwhile."""
-        table = self._create(self.rows_of_level(place))
+        table = self._create(self.rows_of_level(place, n_nodes))
         try:
             return _by_feature(self, self.grouped(table))
         finally:
@@ -504,14 +521,14 @@ def _by_feature(engine: SqlEngine, query: str) -> _Sums:
 
 def _union(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     """Add up by a SELECT for each feature over a common table expression, which is computed once."""
-    level, select = engine.dialect.quote("level"), engine.rows_of_level(place).removeprefix("SELECT ")
+    level, select = engine.dialect.quote("level"), engine.rows_of_level(place, n_nodes).removeprefix("SELECT ")
     fenced = engine.dialect.statements.fenced_stage.format(name=level, select=select)
     return _by_feature(engine, f"WITH {fenced}\n{engine.grouped(level)}")
 
 
 def _level_table(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     """Add up by a SELECT for each feature over a table of the level."""
-    return engine.in_level_table(place)
+    return engine.in_level_table(place, n_nodes)
 
 
 def _grouping_sets(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
@@ -521,12 +538,11 @@ def _grouping_sets(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     parts = []
     for first in range(0, n_features, most):
         grouped = {number: quote(f"k{number}") for number in range(first, min(first + most, n_features))}
-        chosen = " ".join(f"WHEN GROUPING({key}) = 0 THEN {number}" for number, key in grouped.items())
-        only = ", ".join([*grouped.values(), "0"])  # all other keys are NULL
+        f, k = engine.dialect.statements.set_and_key(grouped)
         sets = ", ".join(f"({key})" for key in grouped.values())
         query = (
-            f"SELECT CASE {chosen} END AS {quote('f')}, COALESCE({only}) AS {quote('k')}, {engine.sums} "
-            f"{engine.level(place)} GROUP BY GROUPING SETS ({sets})"
+            f"SELECT {f} AS {quote('f')}, {k} AS {quote('k')}, {engine.sums} {engine.level(place, n_nodes)} "
+            f"GROUP BY GROUPING SETS ({sets})"
         )
         parts.append(_by_feature(engine, query))
     features, keys, sums = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -537,24 +553,13 @@ def _unnest(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     """Add up by one GROUP BY over rows that are unpivoted: a row for each feature."""
     quote, width = engine.dialect.quote, engine.stride * n_nodes
     keys = ", ".join(f"{number * width} + {quote(f'k{number}')}" for number in range(len(engine.features)))
-    unpivoted = f"SELECT {', '.join(engine.summed)}, EXPLODE(ARRAY({keys})) AS {quote('k')} {engine.level(place)}"
+    unpivoted = (
+        f"SELECT {', '.join(engine.summed)}, EXPLODE(ARRAY({keys})) AS {quote('k')} {engine.level(place, n_nodes)}"
+    )
     rows = f"({unpivoted}) {engine.dialect.statements.alias}{quote('unpivoted')}"
     (k,), sums = engine.read(f"SELECT {quote('k')}, {engine.sums} FROM {rows} GROUP BY {quote('k')}", "k")
     features, keys_of_features = np.divmod(k, width)
     return features, keys_of_features, sums
-
-
-def _sum_resample(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
-    """Add up into an array for each feature, by ClickHouse's combinator."""
-    quote, width = engine.dialect.quote, engine.stride * n_nodes
-    keys = [quote(f"k{number}") for number in range(len(engine.features))]
-    sums = [f"sumResample(0, {width}, 1)({name}, {key})" for key in keys for name in engine.summed]
-    # One array of all, and its elements as rows.
-    query = f"SELECT arrayJoin(arrayConcat({', '.join(sums)})) AS {quote('s')} {engine.level(place)}"
-    read = engine.connection.frame(query, {"s": _FLOAT64})["s"].to_numpy()
-    by_feature = read.reshape(len(keys), len(engine.summed), width)
-    features, keys_of_features = np.nonzero(by_feature.any(axis=1))
-    return features, keys_of_features, by_feature[features, :, keys_of_features]
 
 
 # How a database adds up the rows of a level by the code of each feature: `Statements.histogram`.
@@ -563,5 +568,4 @@ SHAPES: dict[str, Callable[[SqlEngine, str, int], _Sums]] = {
     "level_table": _level_table,
     "grouping_sets": _grouping_sets,
     "unnest": _unnest,
-    "sum_resample": _sum_resample,
 }

@@ -162,6 +162,22 @@ def test_cuts_of_many_columns_and_bins_by_quantiles(name):
         assert_same(fb.fit(table, "y", **options), rows, "y", **options)
 
 
+@pytest.mark.parametrize("name", databases("clickhouse", "duckdb", "datafusion"))
+@pytest.mark.parametrize(("n_features", "max_depth"), [(62, 2), (2, 9)])
+def test_codes_of_one_to_four_bytes_and_more_columns_than_a_query_has_sets(name, n_features, max_depth):
+    # Codes of 1 and 2 bytes, and keys of 4 of 128 nodes and 601 codes.
+    rng, n = np.random.default_rng(8), 700
+    values = {f"x{i}": rng.permutation(n) // (1 if i == 1 else 100) for i in range(n_features)}
+    frame = pl.DataFrame({**values, "y": rng.normal(size=n).round(3)})
+    database = open_warehouse(name)
+    stored(database, "many", frame)
+    table = fb.table(connection_of(database), "many")
+    options = {"features": list(values), "max_bin": 600, **SHAPE, "n_estimators": 1, "max_depth": max_depth}
+    model = fb.fit(table, "y", engine="sql", **options)
+    assert_same(model, in_types_of(frame, table), "y", **options)
+    assert model.trees["depth"].max() == max_depth
+
+
 @pytest.fixture(scope="module")
 def sqlite(orders):
     """Return a table in SQLite with the rows in any order, and the same rows in the order of its key."""
