@@ -134,7 +134,7 @@ def _writer_of_json(text: bytes) -> str:
             return "catboost"
         if "tree_info" in document:
             raise ModelFileError(
-                "not a model that can be read here: it is LightGBM's JSON dump; save it with model.save_model(path)"
+                "not a model that can be read here: it is LightGBM's JSON dump; save it as text, by its save_model"
             )
     raise ModelFileError(f"not a model that can be read here: {_KNOWN}")
 

@@ -1,6 +1,6 @@
 """Text for people: values and names on one line and cut to a length, without what commands a terminal.
 
-And `warn`, which issues a message as a warning.
+And `warn`, which issues a message as a warning, and `advice`, which is another one on the command line.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ import difflib
 import reprlib
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 
 from frameboost.errors import FrameboostWarning, printable
 
-__all__ = ["counted", "did_you_mean", "listed", "reason", "shortened", "shown", "shown_path", "warn"]
+__all__ = [
+    "advice", "counted", "did_you_mean", "listed", "on_command_line", "reason", "shortened", "shown", "shown_path",
+    "warn",
+]  # fmt: skip
 
 _LONGEST = 80
 _MAX_NAMES = 10
@@ -105,6 +109,33 @@ def did_you_mean(name: object, names: Iterable[str], meanings: Mapping[str, str]
     }
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f"; did you mean {shown(by_lower[near[0]])}?" if near else ""
+
+
+# Of the process, not of a thread: fits in threads have messages too.
+_is_command = False
+
+
+@contextmanager
+def on_command_line() -> Iterator[None]:
+    """Have `advice` be that for people who type commands, until the block ends."""
+    global _is_command
+    _is_command = True
+    try:
+        yield
+    finally:
+        _is_command = False
+
+
+def advice(python: str, shell: str = "") -> str:
+    """Return the part of a message that says what to do in Python, or on the command line.
+
+    >>> advice("an fb.Metric or ") + "a name"
+    'an fb.Metric or a name'
+    >>> with on_command_line():
+    ...     advice("an fb.Metric or ") + "a name"
+    'a name'
+    """
+    return shell if _is_command else python
 
 
 def warn(message: str, category: type[Warning] = FrameboostWarning) -> None:

@@ -1,13 +1,14 @@
 """The command ``frameboost``: train, score, look at a model and write it as SQL, from a shell (see ``docs/cli.md``).
 
-- `training`: ``train``, ``auto``, ``conform``
+- `training`: ``train``, ``auto``, ``cv``, and of a model ``refit``, ``calibrate``, ``conform``
 - `scoring`: ``score``, ``sql``, ``convert``
-- `deployment`: ``tag``, ``prove``, ``deploy``, ``rollback``
-- `inspection`: ``show``, ``evaluate``, ``compare``, ``explain``, ``plot``, ``report``
+- `deployment`: ``tag``, ``prove``, ``deploy``, ``rollback``, ``dbt``, ``register``
+- `inspection`: ``show``, ``evaluate``, ``compare``, ``explain``, ``reasons``, ``drift``, ``plot``, ``report``
 - `warmup`: ``warmup``
 - `options`: options, made of the signatures and docstrings of the functions that commands call
 - `files`: tables and models that commands read and write
 - `screen`: tables and facts on standard output
+- `wording`: messages of Python functions, with parameters as options
 """
 
 from __future__ import annotations
@@ -28,12 +29,23 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked
-from frameboost.cli.deployment import add_deploy, add_prove, add_rollback, add_tag
-from frameboost.cli.inspection import add_compare, add_evaluate, add_explain, add_plot, add_report, add_show
+from frameboost.checks.messages import on_command_line
+from frameboost.cli.deployment import add_dbt, add_deploy, add_prove, add_register, add_rollback, add_tag
+from frameboost.cli.inspection import (
+    add_compare,
+    add_drift,
+    add_evaluate,
+    add_explain,
+    add_plot,
+    add_reasons,
+    add_report,
+    add_show,
+)
 from frameboost.cli.options import Commands, Parser, UsageError, add_command
 from frameboost.cli.scoring import add_convert, add_score, add_sql
-from frameboost.cli.training import add_auto, add_conform, add_train
+from frameboost.cli.training import add_auto, add_calibrate, add_conform, add_cv, add_refit, add_train
 from frameboost.cli.warmup import add_warmup
+from frameboost.cli.wording import as_options
 from frameboost.data.table_files import name_file
 from frameboost.errors import FrameboostError, FrameboostWarning, ParameterError, printable
 from frameboost.parameters.parameters import Parameters
@@ -59,8 +71,9 @@ _EXPECTED = (
 )  # fmt: skip
 
 _COMMANDS = (
-    add_train, add_auto, add_score, add_evaluate, add_compare, add_explain, add_plot, add_report, add_conform, add_sql,
-    add_tag, add_prove, add_deploy, add_rollback, add_show, add_convert, add_warmup,
+    add_train, add_auto, add_cv, add_refit, add_calibrate, add_conform, add_score, add_evaluate, add_compare,
+    add_explain, add_reasons, add_drift, add_plot, add_report, add_sql, add_dbt, add_tag, add_prove, add_register,
+    add_deploy, add_rollback, add_show, add_convert, add_warmup,
 )  # fmt: skip
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -78,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["show", "no-such-model.json"])  # which says why on standard error
     1
     """
-    code = _code(arguments)
+    with on_command_line():
+        code = _code(arguments)
     if arguments is None:
         # A normal exit prints pages on stderr about DuckDB's objects that polars still refers to.
         with suppress(OSError, ValueError):
@@ -89,8 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _code(arguments: Sequence[str] | None) -> int:
     try:
-        with _warnings_in_a_line():
-            _run(arguments)
+        _run(arguments)
         sys.stdout.flush()
     except SystemExit as exit_:  # argparse's, after --help and after an error
         with suppress(OSError, ValueError):
@@ -119,18 +132,25 @@ def _run(arguments: Sequence[str] | None) -> None:
         epilog=_EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"frameboost {__version__}")
-    commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for add in _COMMANDS:
         add(commands)
     _add_completion(commands, parser)
     options, unknown = parser.parse_known_args(arguments)
+    chosen = getattr(options, "parser", parser)
     if unknown:
-        options.parser.error(_unknown(options.parser, unknown))
+        chosen.error(_unknown(chosen, unknown))
+    if chosen is parser:
+        parser.print_help()
+        return
     try:
-        options.run(options)
+        with _warnings_in_a_line(chosen):
+            options.run(options)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         name_file(error, [getattr(options, "data", None)])
         raise
+    except FrameboostError as error:
+        raise FrameboostError(as_options(str(error), chosen)) from error
 
 
 def _unknown(parser: Parser, words: Sequence[str]) -> str:
@@ -151,8 +171,11 @@ def _unknown(parser: Parser, words: Sequence[str]) -> str:
 
 
 @contextmanager
-def _warnings_in_a_line() -> Iterator[None]:
-    """Write each warning of the package once, as a line on standard error; others as Python does."""
+def _warnings_in_a_line(parser: Parser) -> Iterator[None]:
+    """Write each warning of the package once, as a line on standard error; others as Python does.
+
+    ``parser`` is that of the command, whose options messages name.
+    """
     seen: set[str] = set()
 
     def write(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
@@ -160,7 +183,7 @@ def _warnings_in_a_line() -> Iterator[None]:
             show(message, category, *rest, **more)
         elif str(message) not in seen:
             seen.add(str(message))
-            _say(f"warning: {' '.join(str(message).split())}")
+            _say(f"warning: {' '.join(as_options(str(message), parser).split())}")
 
     with warnings.catch_warnings():
         show = warnings.showwarning

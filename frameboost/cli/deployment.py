@@ -1,4 +1,7 @@
-"""The commands of a model in use: ``frameboost tag``, which names it, ``prove``, ``deploy`` and ``rollback``."""
+"""The commands of a model in use: ``frameboost tag``, which names it, ``prove``, ``deploy`` and ``rollback``.
+
+And ``dbt``, which puts it into a project of dbt, and ``register``, which makes a function of a database.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,29 @@ import polars as pl
 
 from frameboost.checks.messages import counted, listed, shown
 from frameboost.cli.files import add_database, add_model, add_text_out, open_database, write_model
-from frameboost.cli.options import Commands, Parser, UsageError, add_command, add_options, arguments
+from frameboost.cli.options import (
+    COLUMNS,
+    Commands,
+    Parser,
+    UsageError,
+    add_command,
+    add_options,
+    arguments,
+    pairs,
+    value,
+)
 from frameboost.cli.screen import print_table
 from frameboost.data.table_files import TableFiles
 from frameboost.data.written_files import check_writable, write_output
 from frameboost.database.database_model import DatabaseModel, read_columns
 from frameboost.database.deployment import script
 from frameboost.database.files import header
-from frameboost.errors import DataError
+from frameboost.dialects.duckdb import DUCKDB
+from frameboost.errors import DataError, printable
 from frameboost.loading import open_model
 from frameboost.model.model import Model
 
-__all__ = ["add_deploy", "add_prove", "add_rollback", "add_tag"]
+__all__ = ["add_dbt", "add_deploy", "add_prove", "add_register", "add_rollback", "add_tag"]
 
 
 # --- tag --------------------------------------------------------------------------------------------------------------
@@ -180,6 +194,77 @@ def _rollback(options: argparse.Namespace) -> None:
     database = open_model(options.model).database(options.dialect)
     statements = database.rollback_statements(options.view, label=options.label)
     write_output(options.out, _head(database, "margin") + script(statements, database.dialect))
+
+
+# --- dbt, register ----------------------------------------------------------------------------------------------------
+
+
+def add_dbt(commands: Commands) -> None:
+    """Add the command ``dbt``."""
+    example = "frameboost dbt model.json shop --name scored --source stg_flights --dialect postgres --keep id"
+    help_ = "Write a model into a dbt project, with its description, macros and tests"
+    parser = add_command(commands, "dbt", help_, _dbt, example)
+    add_model(parser)
+    parser.add_argument("folder", metavar="FOLDER", help="the project's folder, with dbt_project.yml")
+    add_options(
+        parser, DatabaseModel.to_dbt, "name", "source", "output", "form", "trained", "materialized", "stamp",
+        "self_test", keep=COLUMNS, unique_key=COLUMNS, where={"metavar": "CONDITION"},
+        contract={"nargs": "?", "const": True, "type": pairs, "metavar": "COLUMN=TYPE,...",
+                  "help": "have dbt enforce the names and types of all columns; of columns to keep with their types"},
+        baseline={"metavar": "DATA", "help": "for the test of drift, the rows of training; by default the model's own"},
+        check={"metavar": "DATA", "help": "real rows to test besides"},
+        exposure={"type": value, "metavar": "JSON", "help": "who uses the predictions, an exposure of dbt"},
+    )  # fmt: skip
+    add_database(parser)
+
+
+def _dbt(options: argparse.Namespace) -> None:
+    database = open_database(options)
+    chosen = arguments(options, DatabaseModel.to_dbt)
+    if options.baseline is not None:
+        chosen["baseline"] = database.baseline(TableFiles((options.baseline,)))
+    if options.check is not None:
+        chosen["check"] = TableFiles((options.check,))
+    for path in database.to_dbt(**chosen):
+        print(path)
+
+
+def add_register(commands: Commands) -> None:
+    """Add the command ``register``."""
+    example = "frameboost register model.json --in flights.duckdb --name delay"
+    help_ = "Make a function of a model, in a DuckDB file or by a statement for another database"
+    parser = add_command(commands, "register", help_, _register, example)
+    parser.epilog = (
+        "The function's parameters are the columns that the model reads, in the order that is printed.\n"
+        f"Without --in the statement is written, for any database.\n\n{parser.epilog}"
+    )
+    add_model(parser)
+    parser.add_argument("--in", dest="run_in", metavar="FILE", help="the DuckDB file to store the function in")
+    add_options(parser, DatabaseModel.create_function_sql, "name", "output", "replace")
+    add_database(parser)
+    add_text_out(parser)
+
+
+def _register(options: argparse.Namespace) -> None:
+    check_writable(options.out)
+    if options.run_in is None:
+        database = open_database(options)
+        statement = database.create_function_sql(**arguments(options, DatabaseModel.create_function_sql))
+        write_output(options.out, _head(database, options.output) + script([statement], database.dialect))
+        return
+    if options.dialect != DUCKDB.name:
+        raise UsageError("--in is for a DuckDB file; without it the statement is written, for psql or another client")
+    for name in ("columns", "base_margin", "limits"):
+        if getattr(options, name) is not None:
+            raise UsageError("--in takes the columns by their place, so that none is renamed and no limit is needed")
+    model = open_model(options.model)
+    if not Path(options.run_in).is_file():
+        raise DataError(f"{options.run_in}: no such file")
+    with closing(duckdb.connect(options.run_in)) as connection:
+        how = arguments(options, Model.register)
+        model.register(connection, temporary=False, **how)
+    read = ", ".join(shown(feature.name) for feature in model.ensemble.read_features)
+    write_output(options.out, printable(f"{options.run_in} has the function {options.name}, of {read}\n"))
 
 
 def _head(database: DatabaseModel, output: str) -> str:

@@ -44,6 +44,7 @@ def add_data(parser: Parser, *, optional: bool = False) -> None:
         help="the format, whatever a file is called; that of standard input is told from its first bytes")  # fmt: skip
     add("--null-values", type=names, default=[], metavar="TOKENS",
         help="what stands for a missing value in files of text, besides nothing: NA,?")  # fmt: skip
+    add("--where", metavar="CONDITION", help="only the rows for which this SQL condition over the columns holds")
     add("--fill-missing", action="store_true", help="columns that only some of several files have are NULL in others")
 
 
@@ -58,6 +59,7 @@ def add_database(parser: Parser) -> None:
     add_options(
         parser, Model.database, "dialect", "base_margin",
         columns={"option": "--column-map", "type": pairs, "metavar": "FEATURE=COLUMN,..."},
+        tables={"type": lambda text: pairs(text) if "=" in text else text, "metavar": "DIMENSION=TABLE,..."},
         limits={"option": "--limit", "type": partial(setting, example="text=2000000"), "action": "append",
                 "metavar": "NAME=NUMBER",
                 "help": "a number in place of the dialect's (docs/dialects.md), such as text=2000000, or none for no "
@@ -115,7 +117,9 @@ def read_data(options: argparse.Namespace) -> TableFiles:
     if options.data == [_STDIN]:
         content = sys.stdin.buffer.read()
         kind = options.format or _format_of_stdin(content)
-        return TableFiles(("standard input",), options.table, kind, content, null_values=null_values)
+        return TableFiles(
+            ("standard input",), options.table, kind, content, null_values=null_values, where=options.where
+        )
     written = table_in_database(getattr(options, "out", None) or "")
     read = {Path((table_in_database(path) or (path,))[0]).resolve() for path in options.data}
     return TableFiles(
@@ -125,6 +129,7 @@ def read_data(options: argparse.Namespace) -> TableFiles:
         fill_missing=options.fill_missing,
         read_only=written is None or Path(written[0]).resolve() not in read,
         null_values=null_values,
+        where=options.where,
     )
 
 

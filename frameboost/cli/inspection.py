@@ -1,4 +1,7 @@
-"""The commands that look at a model: ``show``, ``evaluate``, ``compare``, ``explain``, ``plot`` and ``report``."""
+"""The commands that look at a model: ``show``, ``evaluate``, ``compare``, ``explain``, ``plot`` and ``report``.
+
+And two that look at rows here, or write the query that does so there: ``reasons`` and ``drift``.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +10,45 @@ import importlib.util
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
 from frameboost.checks.messages import counted, did_you_mean, listed, shortened, shown
 from frameboost.cli.files import (
     add_data,
+    add_database,
     add_model,
     add_model_and_data,
     add_table_out,
     check_data,
     check_keep,
     check_table_out,
+    open_database,
     read_data,
 )
 from frameboost.cli.options import (
     COLUMNS,
     Commands,
+    Parser,
     UsageError,
     add_command,
     add_options,
     arguments,
     one_or_several,
+    pairs,
     setting,
 )
 from frameboost.cli.screen import print_table
 from frameboost.data.opening import open_rows, open_source
 from frameboost.data.sources import FrameSource
 from frameboost.data.table_files import TableFiles
-from frameboost.data.written_files import check_writable, output_path, write_output, write_table
+from frameboost.data.written_files import STDOUT, check_writable, output_path, write_output, write_table
+from frameboost.database.database_model import DatabaseModel
+from frameboost.ensemble.baseline import Baseline
 from frameboost.errors import DataError, FrameboostError, ParameterError, printable
 from frameboost.evaluation.bootstrap import compare_models
+from frameboost.evaluation.drift import drift_frame
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.loading import open_model
 from frameboost.model.model import Model
@@ -47,12 +57,15 @@ from frameboost.parameters.parameters import Parameters
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import FeatureType, column
 
-__all__ = ["CHARTS", "add_compare", "add_evaluate", "add_explain", "add_plot", "add_report", "add_show"]
+__all__ = [
+    "CHARTS", "add_compare", "add_drift", "add_evaluate", "add_explain", "add_plot", "add_reasons", "add_report",
+    "add_show",
+]  # fmt: skip
 
 
 # --- show -------------------------------------------------------------------------------------------------------------
 
-_LONGEST = 100
+_LONGEST, _ROWS_SHOWN, _REASONS = 100, 10, 3
 
 
 def add_show(commands: Commands) -> None:
@@ -366,6 +379,139 @@ def _print_rows(model: Model, frame: pl.DataFrame, options: argparse.Namespace, 
             print()
 
 
+# --- reasons, drift: here or in a database ----------------------------------------------------------------------------
+
+
+def add_reasons(commands: Commands) -> None:
+    """Add the command ``reasons``."""
+    example = "frameboost reasons late.json flights.parquet --top 2 --keep id -o reasons.parquet"
+    help_ = "Write the features that move each row's prediction most, or the query that does so"
+    parser = add_command(commands, "reasons", help_, _reasons, example)
+    _add_here_or_there(parser)
+    add_options(
+        parser, DatabaseModel.explain_query, "output", "sign",
+        top={"type": int, "metavar": "N", "help": "how many reasons a row has; by default 3, or one a feature"},
+        texts={"type": pairs, "metavar": "FEATURE=TEXT,..."},
+        keep={**COLUMNS, "default": None, "help": "columns to return beside the reasons, as id,day"},
+        trees={"metavar": "TABLE", "help": "the table of trees, for a query"},
+    )  # fmt: skip
+    parser.add_argument(
+        "--approx", action="store_const", const=True, help="Saabas' contributions, which are cheaper, not Shapley's"
+    )
+    add_table_out(parser, "write the reasons, or the query, to a", required=False)
+
+
+def _reasons(options: argparse.Namespace) -> None:
+    if options.data:
+        check_table_out(options)
+        _only_there(options, "trees")
+    model = _here_or_there(options)
+    if options.top is None:
+        options.top = min(_REASONS, len(model.features))
+    output = None if model.ensemble.n_outputs == 1 else _output(model, options.output)
+    if not options.data:
+        chosen = arguments(options, DatabaseModel.explain_query) | ({} if output is None else {"output": output})
+        query = open_database(options).explain_query(**chosen)
+        write_output(options.out or STDOUT, f"{query}\n")
+        return
+    options.rows = None
+    frame = _read(model, options)
+    reasons = model.explain(
+        frame, top=options.top, sign=options.sign, texts=options.texts, output=output, approx=bool(options.approx)
+    )
+    if twice := [name for name in options.keep or [] if name in reasons.columns]:
+        raise ParameterError(f"keep names {shown(twice[0])}, as a column of the reasons is called; leave it out")
+    table = pl.concat([frame.select(map(column, options.keep or [])), reasons], how="horizontal")
+    if options.out is not None:
+        write_table(table.lazy(), options.out, replace=options.replace)
+        return
+    more = f", of the first {_ROWS_SHOWN} of {counted(len(table), 'row')}" if len(table) > _ROWS_SHOWN else ""
+    print_table(table.head(_ROWS_SHOWN), f"reasons{more}")
+
+
+def add_drift(commands: Commands) -> None:
+    """Add the command ``drift``."""
+    example = "frameboost drift named.json flights.parquet"
+    help_ = "Measure how rows differ from those of training, or write the query that does so"
+    parser = add_command(commands, "drift", help_, _drift, example)
+    parser.epilog = (
+        "psi is the population stability index: below 0.1 a feature has changed little, above 0.25 much. With\n"
+        f"--fail-above the exit code is 1 where a feature is above that.\n\n{parser.epilog}"
+    )
+    _add_here_or_there(parser)
+    add = parser.add_argument
+    add("--baseline", metavar="DATA", help="the rows of training; by default what tag --baseline put into the model")
+    add("--time", metavar="COLUMN", help="an index for each period of this column of dates or times")
+    add("--every", default="1mo", metavar="PERIOD", help="the length of a period, as 1d, 1w, 1mo; default 1mo")
+    add("--fail-above", type=float, metavar="NUMBER", help="the largest index of a feature that is no failure")
+    add_table_out(parser, "write the indices, or the query, to a", required=False)
+
+
+def _drift(options: argparse.Namespace) -> None:
+    if options.data:
+        check_table_out(options)
+    else:
+        _only_here(options, "time", "fail_above")
+    model = _here_or_there(options)
+    baseline = None if options.baseline is None else model.database().baseline(TableFiles((options.baseline,)))
+    if not options.data:
+        query = open_database(options).drift_query(options.table, baseline, where=options.where)
+        write_output(options.out or STDOUT, f"{query}\n")
+        return
+    indices = drift_frame(model.ensemble, read_data(options), _baseline(model, baseline), options.time, options.every)
+    if options.out is not None:
+        write_table(indices.lazy(), options.out, replace=options.replace)
+    else:
+        by = ["period"] if options.time is not None else []
+        print_table(indices.sort(*by, "psi", descending=[*[False] * len(by), True], maintain_order=True), bars="psi")
+    limit = options.fail_above
+    if limit is not None and len(above := indices.filter(pl.col("psi") > limit)):
+        names = listed(above["feature"].unique(maintain_order=True))
+        raise DataError(f"the rows differ from those of training: psi is above {limit:g} in {names}")
+
+
+def _baseline(model: Model, baseline: pl.DataFrame | None) -> pl.DataFrame:
+    if baseline is None and model.baseline is None:
+        raise UsageError("the model has no baseline; give the rows of training as --baseline")
+    return baseline if baseline is not None else cast("Baseline", model.baseline).features
+
+
+def _add_here_or_there(parser: Parser) -> None:
+    """Add what names the rows: files, or the table of a database that a query is for."""
+    parser.usage = f"{parser.prog} MODEL (DATA ... | --dialect DATABASE --table TABLE) [options]"
+    add_model(parser)
+    add_data(parser, optional=True)
+    add_database(parser)
+
+
+def _here_or_there(options: argparse.Namespace) -> Model:
+    """Return the model, after checking that the options are all of rows here, or all of a query."""
+    if options.data:
+        _only_there(options, "columns", "base_margin", "limits", "tables")
+        check_data(options)
+    elif options.table is None:
+        raise UsageError("give DATA, the rows, or --table, the table of a database that the query is for")
+    elif options.format is not None or options.null_values or options.fill_missing:
+        raise UsageError("--format, --null-values and --fill-missing are for DATA")
+    elif options.replace:
+        raise UsageError("--replace is for DATA")
+    return open_model(options.model)
+
+
+def _only_here(options: argparse.Namespace, *names: str) -> None:
+    for name in names:
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} needs DATA, the rows")
+
+
+def _only_there(options: argparse.Namespace, *names: str) -> None:
+    """Raise `UsageError` for an option of a query where there are rows."""
+    strings = {action.dest: action.option_strings[0] for action in options.parser._actions if action.option_strings}
+    for name in names:
+        if getattr(options, name) is not None:
+            raise UsageError(f"{strings[name]} is for a query, without DATA")
+
+
 # --- plot -------------------------------------------------------------------------------------------------------------
 
 CHARTS = (
@@ -398,6 +544,8 @@ def add_plot(commands: Commands) -> None:
 
 
 def _plot(options: argparse.Namespace) -> None:
+    if options.where is not None and not options.data:
+        raise UsageError("--where needs DATA, the rows that it chooses from")
     ending = Path(options.out).suffix.lower()
     if ending not in _ENDINGS:
         raise UsageError(f"--out must end in {', '.join(_ENDINGS)}, not {shown(options.out)}")

@@ -14,12 +14,14 @@ import json
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import frameboost
 from frameboost.checks.arguments import BY_NAME, column, columns
 from frameboost.checks.messages import shown
+from frameboost.database.database_model import DatabaseModel
 from frameboost.errors import printable
 from frameboost.model.model import Model
 
@@ -114,7 +116,9 @@ def _from_hint(name: str, hint: Any) -> dict[str, Any]:
     members = [hint, *typing.get_args(hint)]
     origins = [typing.get_origin(member) for member in members]
     if Literal in origins:  # the function itself refuses others, with a suggestion
-        return {"metavar": "{" + ",".join(typing.get_args(members[origins.index(Literal)])) + "}"}
+        words = typing.get_args(members[origins.index(Literal)])
+        are_numbers = all(isinstance(word, int) for word in words)
+        return {"metavar": "{" + ",".join(map(str, words)) + "}", **({"type": int} if are_numbers else {})}
     check = BY_NAME.get(name)
     if {Sequence, Iterable} & set(origins):
         return {"type": one_or_several, "metavar": "COLUMNS"} if check is columns else dict(COLUMNS)
@@ -131,7 +135,8 @@ def _help(function: Callable[..., Any], name: str) -> str:
     reference = re.match(r"As (?:for|in) `(?:frameboost\.)?(?:Model\.)?(\w+)`", text)
     if reference is not None:
         other = reference[1]
-        return _help(getattr(Model, other, None) or getattr(frameboost, other), name)
+        of_others = (getattr(owner, other, None) for owner in (Model, DatabaseModel, frameboost))
+        return _help(next(filter(None, of_others)), name)
     sentence = re.split(r"(?<=\.)\s+(?![a-z])", text)[0].removesuffix(".")
     return (sentence[:1].lower() + sentence[1:]).replace("`", "").replace("%", "%%")
 
@@ -180,7 +185,14 @@ COLUMNS: Mapping[str, Any] = {"type": names, "action": "extend", "metavar": "COL
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Return a mapping written as ``x=X,y=Y``."""
+    """Return a mapping written as ``x=X,y=Y``, or as JSON, which any names can be written in.
+
+    >>> pairs('x=X,y=Y'), pairs('{"a=b": "c,d"}')
+    ({'x': 'X', 'y': 'Y'}, {'a=b': 'c,d'})
+    """
+    with suppress(ValueError, RecursionError):
+        if isinstance(read := json.loads(text), dict) and all(isinstance(other, str) for other in read.values()):
+            return read
     mapping = {}
     for item in names(text):
         name, equals, other = item.partition("=")

@@ -1,16 +1,32 @@
-"""The commands that train: ``frameboost train``, ``auto``, and ``conform``, which learns prediction intervals."""
+"""The commands that train: ``frameboost train``, ``auto`` and ``cv``; and those that make another model of one.
+
+Those are ``refit``, which fits leaves to other rows, ``calibrate``, which fits probabilities, and ``conform``, which
+learns prediction intervals.
+"""
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import typing
 from dataclasses import Field, fields
 from time import monotonic
 from typing import Any, Literal, cast
 
+import polars as pl
+
 from frameboost.api import fit, plan_with
 from frameboost.checks.messages import counted, listed, shortened, shown
-from frameboost.cli.files import add_data, add_model_and_data, file_fact, other_table, read_data, write_model
+from frameboost.cli.files import (
+    add_data,
+    add_model_and_data,
+    add_table_out,
+    check_table_out,
+    file_fact,
+    other_table,
+    read_data,
+    write_model,
+)
 from frameboost.cli.options import (
     COLUMNS,
     Commands,
@@ -23,6 +39,7 @@ from frameboost.cli.options import (
     value,
 )
 from frameboost.cli.screen import print_facts, print_table
+from frameboost.cross_validation import cv
 from frameboost.data.sources import LocalSource
 from frameboost.data.written_files import STDOUT, check_format, check_writable, write_table
 from frameboost.engines.choose import ENGINES
@@ -32,11 +49,19 @@ from frameboost.parameters.parameters import ALIASES, Parameters, values_text
 from frameboost.planning import FitPlan
 from frameboost.tuning.auto import auto
 
-__all__ = ["add_auto", "add_conform", "add_train"]
+__all__ = ["add_auto", "add_calibrate", "add_conform", "add_cv", "add_refit", "add_train"]
 
 _ADJECTIVES = {"boolean": "Boolean", "number": "numeric"}
 
 
+_ANY_PARAMETER = "any training parameter by its name in Python: max_depth=3"
+_FOLDS: dict[str, Any] = {"type": lambda text: int(text) if text.isdecimal() else text}
+_OBJECTIVE = {
+    "metavar": "NAME",
+    "help": "the loss, by XGBoost's name (docs/objectives.md); by default what the target's type asks for: regression "
+    "of numbers, classification of Booleans and strings",
+}
+_METRICS = {"metavar": "NAMES", "help": "metrics (docs/metrics.md); early stopping watches the last"}
 _BYTES_OR_DATABASE = {"type": lambda text: int(text) if text.isdecimal() else text, "metavar": "DATABASE"}
 
 
@@ -52,34 +77,36 @@ def add_train(commands: Commands) -> None:
         parser, fit, "weight", "group", "base_margin", "exposure", "label_upper_bound", "time", "train_metrics",
         "checkpoint_every",
         max_sql=_BYTES_OR_DATABASE,
-        objective={"metavar": "NAME",
-                   "help": "the loss, by XGBoost's name (docs/objectives.md); by default what the target's type asks "
-                   "for: regression of numbers, classification of Booleans and strings"},
+        objective=_OBJECTIVE,
         positive={"metavar": "LABEL"},
         valid={"metavar": "ROWS",
                "help": "rows to validate on: a share such as 0.2, 'last 20%%' by --time, another table, a Boolean "
                "column, or a SQL condition"},
-        folds={"type": lambda text: int(text) if text.isdecimal() else text,
-               "help": "the mean of a model for each fold, trained on the others; a number, or a column"},
-        eval_metric={"metavar": "NAMES", "help": "metrics (docs/metrics.md); early stopping watches the last"},
+        folds={**_FOLDS, "help": "the mean of a model for each fold, trained on the others; a number, or a column"},
+        eval_metric=_METRICS,
         init_model={"metavar": "MODEL"},
         checkpoint={"metavar": "FILE",
                     "help": "a file for the rounds so far, from which the same command goes on after a crash"},
         engine={"metavar": "{" + ",".join(ENGINES) + "}"},
     )  # fmt: skip
     parser.add_argument("--history", metavar="FILE", help="a table to write the metrics of each round to")
-    _add_quiet_and_settings(parser, "any training parameter by its name in Python: max_depth=3")
+    _add_quiet_and_settings(parser, _ANY_PARAMETER)
     _add_parameters(parser)
 
 
 def _add_target_and_model(parser: Parser) -> None:
     """Add what `train` and `auto` have in common: the rows, the roles of their columns, and the model's file."""
     parser.usage = f"{parser.prog} DATA ... --target COLUMN -o MODEL [options]"
-    add_data(parser)
-    add_options(parser, fit, target={"metavar": "COLUMN"}, features=COLUMNS, exclude=COLUMNS)
+    _add_rows(parser)
     parser.add_argument(
         "-o", "--out", required=True, metavar="MODEL",
         help="the model's file: JSON, or binary if it is named .ubj ('-': JSON on standard output)")  # fmt: skip
+
+
+def _add_rows(parser: Parser) -> None:
+    """Add the rows to train on, and which of their columns are the target and the features."""
+    add_data(parser)
+    add_options(parser, fit, target={"metavar": "COLUMN"}, features=COLUMNS, exclude=COLUMNS)
 
 
 def _add_quiet_and_settings(parser: Parser, help_: str) -> None:
@@ -119,13 +146,19 @@ def _metavar(item: Field[Any], hint: Any) -> str:
     return "INT" if int in (typing.get_args(hint) or (hint,)) else "NUMBER"
 
 
-def _train(options: argparse.Namespace) -> None:
+def _parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the training parameters of a command, by their options and by --param."""
     known = [*(item.name for item in fields(Parameters)), *ALIASES]
     parameters = {name: getattr(options, name) for name in known if hasattr(options, name)}
     for name, its_value in options.settings:
         if name in parameters or getattr(options, name, None) is not None:
             raise UsageError(f"the parameter {name} is given twice")
         parameters[name] = its_value
+    return parameters
+
+
+def _train(options: argparse.Namespace) -> None:
+    parameters = _parameters(options)
     check_writable(options.out)
     if options.history is not None:
         check_writable(options.history)
@@ -211,7 +244,7 @@ def _metrics(model: Model, planned: FitPlan) -> dict[str, str]:
     return {"best round": best} | metrics
 
 
-# --- auto and conform -------------------------------------------------------------------------------------------------
+# --- auto -------------------------------------------------------------------------------------------------------------
 
 
 def add_auto(commands: Commands) -> None:
@@ -249,6 +282,87 @@ def _auto(options: argparse.Namespace) -> None:
         print_table(model.leaderboard)
 
 
+# --- cv ---------------------------------------------------------------------------------------------------------------
+
+
+def add_cv(commands: Commands) -> None:
+    """Add the command ``cv``."""
+    example = "frameboost cv flights.parquet --target arr_delay --exclude id --folds 5 --early-stopping-rounds 10"
+    parser = add_command(commands, "cv", "Cross-validate: train on all folds but one, and judge on that", _cv, example)
+    parser.usage = "frameboost cv DATA ... --target COLUMN [options]"
+    _add_rows(parser)
+    add_options(parser, cv, "time", folds={**_FOLDS, "metavar": "FOLDS"})
+    add_options(
+        parser, fit, "weight", "group", "base_margin", "exposure", "label_upper_bound", objective=_OBJECTIVE,
+        positive={"metavar": "LABEL"}, eval_metric=_METRICS, engine={"metavar": "{" + ",".join(ENGINES) + "}"},
+    )  # fmt: skip
+    add_table_out(parser, "write the metrics of each round instead, to a", required=False)
+    _add_quiet_and_settings(parser, _ANY_PARAMETER)
+    _add_parameters(parser)
+
+
+def _cv(options: argparse.Namespace) -> None:
+    check_table_out(options)
+    names = {**inspect.signature(fit).parameters, **inspect.signature(cv).parameters}
+    chosen = {name: getattr(options, name) for name in names if getattr(options, name, None) is not None}
+    parameters = {name: its_value for name, its_value in chosen.items() if name != "data"} | _parameters(options)
+    parameters["verbose"] = False if options.quiet else None
+    rounds = cv(read_data(options), **parameters)
+    if options.out is not None:
+        write_table(rounds.lazy(), options.out, replace=options.replace)
+        return
+    last = rounds.row(-1, named=True)
+    metrics = [name.removesuffix("_mean") for name in last if name.endswith("_mean")]
+    table = pl.DataFrame({
+        "metric": metrics,
+        "mean": [last[f"{name}_mean"] for name in metrics],
+        "deviation": [last[f"{name}_std"] for name in metrics],
+    })  # fmt: skip
+    print_table(table, f"after {counted(last['round'], 'round')}; deviation: the standard one over the folds")
+
+
+# --- another model of one ---------------------------------------------------------------------------------------------
+
+
+def add_refit(commands: Commands) -> None:
+    """Add the command ``refit``."""
+    example = "frameboost refit model.json flights.parquet --target arr_delay --decay-rate 0.5 -o newer.json"
+    parser = add_command(commands, "refit", "Fit a model's leaves to other rows; the splits stay", _refit, example)
+    parser.usage = "frameboost refit MODEL DATA ... --target COLUMN -o MODEL [options]"
+    add_model_and_data(parser)
+    add_options(parser, Model.refit, "target", "weight", "label_upper_bound", "group", "decay_rate")
+    _add_out(parser)
+
+
+def _refit(options: argparse.Namespace) -> None:
+    check_writable(options.out)
+    model = open_model(options.model)
+    write_model(model.refit(read_data(options), **arguments(options, Model.refit)), options.out)
+
+
+def add_calibrate(commands: Commands) -> None:
+    """Add the command ``calibrate``."""
+    example = "frameboost calibrate late.json flights.parquet --target late --method isotonic -o sure.json"
+    help_ = "Calibrate a model's probabilities on rows that it was not trained on"
+    parser = add_command(commands, "calibrate", help_, _calibrate, example)
+    parser.usage = "frameboost calibrate MODEL DATA ... --target COLUMN -o MODEL [options]"
+    add_model_and_data(parser)
+    add_options(parser, Model.calibrate, "target", "method", "weight")
+    _add_out(parser)
+
+
+def _calibrate(options: argparse.Namespace) -> None:
+    check_writable(options.out)
+    model = open_model(options.model)
+    write_model(model.calibrate(read_data(options), **arguments(options, Model.calibrate)), options.out)
+
+
+def _add_out(parser: Parser) -> None:
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="MODEL", help="the model file to write ('-': standard output)"
+    )
+
+
 def add_conform(commands: Commands) -> None:
     """Add the command ``conform``."""
     example = "frameboost conform model.json flights.parquet --target arr_delay --coverage 0.9 -o sure.json"
@@ -256,9 +370,7 @@ def add_conform(commands: Commands) -> None:
     parser.usage = "frameboost conform MODEL DATA ... --target COLUMN -o MODEL [options]"
     add_model_and_data(parser)
     add_options(parser, Model.conform, "target", "coverage", "groups", "base_margin")
-    parser.add_argument(
-        "-o", "--out", required=True, metavar="MODEL", help="the model file to write ('-': standard output)"
-    )
+    _add_out(parser)
 
 
 def _conform(options: argparse.Namespace) -> None:

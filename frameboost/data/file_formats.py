@@ -143,7 +143,11 @@ def scan_text(
     """Return a table of text, with the ``types`` of some columns, and those of others inferred from so many rows."""
     if kind == "ndjson":
         return pl.scan_ndjson(source, infer_schema_length=n_inferred, schema_overrides=dict(types))
-    return pl.scan_csv(
+    frame = pl.scan_csv(
         source, separator=SEPARATORS[kind], infer_schema_length=n_inferred, try_parse_dates=True,
-        schema_overrides=dict(types), null_values=["", *null_values] if null_values else None,
+        schema_overrides={name.replace('"', '""'): dtype for name, dtype in types.items()},
+        null_values=["", *null_values] if null_values else None,
     )  # fmt: skip
+    # Polars leaves quotes doubled in the header, where a name has some.
+    doubled = [name for name in frame.collect_schema().names() if '""' in name]
+    return frame.rename({name: name.replace('""', '"') for name in doubled}) if doubled else frame

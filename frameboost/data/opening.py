@@ -19,7 +19,7 @@ from typing import Any, Literal, overload
 import duckdb
 import polars as pl
 
-from frameboost.checks.arguments import in_call, once_in_call, until_call_returns
+from frameboost.checks.arguments import BY_NAME, in_call, once_in_call, until_call_returns
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.data.dask_source import PartitionedSource, open_dask_frame
 from frameboost.data.database_table import DatabaseTable
@@ -35,7 +35,7 @@ from frameboost.data.foreign_tables import (
     way_out,
 )
 from frameboost.data.plans import Step, is_repeatable, plan_of, plan_steps, scanned_formats
-from frameboost.data.predicates import changing_functions, words_of
+from frameboost.data.predicates import UnusableError, changing_functions, check_repeatable, words_of
 from frameboost.data.sources import (
     FrameSource,
     LocalSource,
@@ -47,7 +47,7 @@ from frameboost.data.sources import (
 from frameboost.data.spark_source import SparkSource, is_spark_frame
 from frameboost.data.sparse_matrix import SparseFrame, SparseSource
 from frameboost.data.table_files import Part, TableFiles, parts_of_files, same_columns
-from frameboost.errors import DataError
+from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, string_literal
 from frameboost.runtime.interrupts import closed_after, has_unread_result, plain_relation, waiting, when_free
 from frameboost.schema.types import Feature, FeatureType, column
@@ -149,10 +149,28 @@ def _of_files(data: Any, options: _Options) -> LocalSource:
     """Return the table in files; columns of text have the types of training where all their values are of these."""
     files = TableFiles.of(data)
     assert files is not None
+    if files.where is not None:
+        source = _of_files(replace(files, where=None), replace(options, once=False))
+        return _rows_where(source, files.where, options)
     if options.types:
         return _typed_files(files, options.types, options.argument)
     parts = parts_of_files(files, options.argument)
     return _of_relation(parts, options) if isinstance(parts, duckdb.DuckDBPyRelation) else _in_parts(parts)
+
+
+def _rows_where(source: LocalSource, where: str, options: _Options) -> LocalSource:
+    """Return the rows of files for which a condition holds."""
+    BY_NAME["where"]("where", where)
+    try:
+        rows = source.where(where, is_column=False, negated=False)
+    except UnusableError as error:
+        raise ParameterError(
+            f"where={shown(where)} is no SQL condition over the columns of the data ({error.cause})"
+        ) from error
+    if isinstance(rows, RelationSource):
+        return _of_relation(rows.relation, options)
+    check_repeatable(where, f"where={shown(where)}")
+    return rows
 
 
 def _of_list(data: Sequence[Any], options: _Options) -> FrameSource:

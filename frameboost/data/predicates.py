@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import duckdb
 import polars as pl
 
-from frameboost.checks.messages import listed, reason, shown
+from frameboost.checks.messages import advice, listed, reason, shown
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import physical_sql, string_literal
 from frameboost.schema.types import FeatureType
 
-__all__ = ["Words", "as_polars", "changing_functions", "check_repeatable", "unusable", "words_of"]
+__all__ = ["UnusableError", "Words", "as_polars", "changing_functions", "check_repeatable", "unusable", "words_of"]
 
 # Functions that are called without parentheses; `duckdb_functions()` does not list them.
 _KEYWORDS = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
@@ -33,12 +33,28 @@ _RUN_TEXTS = {"json_execute_serialized_sql", "query", "query_table"}
 Run = Callable[[str], Sequence[Sequence[Any]]]
 
 
-def unusable(predicate: str, error: Exception) -> ParameterError:
+class UnusableError(ParameterError):
+    """A text is no predicate.
+
+    Attributes
+    ----------
+    predicate
+        The text.
+    cause
+        What the database or polars says about it.
+    """
+
+    def __init__(self, predicate: str, cause: str) -> None:
+        self.predicate, self.cause = predicate, cause
+        super().__init__(
+            f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
+            f"({cause}){_way_out(predicate)}"
+        )
+
+
+def unusable(predicate: str, error: Exception) -> UnusableError:
     """Return the error for a text that is no predicate, caused by the database's or polars' ``error``."""
-    return ParameterError(
-        f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
-        f"({reason(error)}){_way_out(predicate)}"
-    )
+    return UnusableError(predicate, reason(error))
 
 
 def _way_out(predicate: str) -> str:
@@ -48,7 +64,8 @@ def _way_out(predicate: str) -> str:
     if re.fullmatch(r"\s*[\d.]+\s*%\s*", predicate):
         return "; a share of the rows is a number, valid=0.2"
     if os.path.isfile(predicate):  # noqa: PTH113, as Path.is_file raises for a text that is too long for a path
-        return f"; the rows of this file, whose name tells no format, are valid=pl.scan_csv({shown(predicate)})"
+        way = advice(f"are valid=pl.scan_csv({shown(predicate)})", "are read if it has a suffix such as .csv")
+        return f"; the rows of this file, whose name tells no format, {way}"
     return ""
 
 

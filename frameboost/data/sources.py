@@ -242,9 +242,13 @@ class RelationSource:
 
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> RelationSource:
         """Return the rows where a Boolean column or a SQL predicate is true; if ``negated``, all other rows."""
-        holds = f"COALESCE(({quote_identifier(predicate) if is_column else predicate}), FALSE)"
+        # On a line by itself, as it may end in a comment.
+        holds = f"COALESCE(({quote_identifier(predicate) if is_column else predicate}\n), FALSE)"
         try:
             if not (is_column or negated):  # once for both parts
+                kind = self.relation.project(f"({predicate}\n) AS holds").types[0]
+                if str(kind) != "BOOLEAN":  # of which DuckDB would make one
+                    raise unusable(predicate, ValueError(f"it is {kind}, not BOOLEAN"))
                 # DuckDB finds a text that is no date, say, only when it compares a row with it.
                 self.relation.limit(1).filter(holds).aggregate("COUNT(*)").fetchall()
             return self.derived(self.relation.filter(f"NOT {holds}" if negated else holds))

@@ -24,7 +24,7 @@ import polars as pl
 import polars.selectors as cs
 
 from frameboost.checks.arguments import EXPLAINERS
-from frameboost.checks.messages import listed, reason, shortened, shown, shown_path, warn
+from frameboost.checks.messages import advice, listed, reason, shortened, shown, shown_path, warn
 from frameboost.data.file_formats import (
     DATABASE,
     DATABASE_TABLE,
@@ -82,6 +82,8 @@ class TableFiles:
         Texts that mean NULL in files of text, besides the empty one.
     are_typed
         Whether the types of training, or of a model, decide on those of columns of text.
+    where
+        The table has only the rows for which this SQL condition over its columns holds.
     """
 
     paths: tuple[str, ...]
@@ -93,6 +95,7 @@ class TableFiles:
     read_only: bool = True
     null_values: tuple[str, ...] = ()
     are_typed: bool = False
+    where: str | None = None
 
     @staticmethod
     def of(data: object) -> TableFiles | None:
@@ -274,9 +277,10 @@ def same_columns(parts: Sequence[Part]) -> list[pl.LazyFrame]:
 
 
 def _lacks(part: Part, name: str, other: Part) -> DataError:
+    way = advice("pl.concat(frames, how='diagonal')", "--fill-missing")
     return DataError(
-        f"column {shown(name)} is in {other.name} but not in {part.name}; add it there, or join the rows by "
-        "pl.concat(frames, how='diagonal'), on the command line by --fill-missing, which has NULL in its place"
+        f"column {shown(name)} is in {other.name} but not in {part.name}; add it there, or join the rows by {way}, "
+        "which has NULL in its place"
     )
 
 

@@ -11,13 +11,14 @@ import gzip
 import io
 import json
 import re
+import shlex
 import zlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from frameboost.checks.messages import counted, listed, shown, shown_path, warn
+from frameboost.checks.messages import advice, counted, listed, shown, shown_path, warn
 from frameboost.data.file_formats import FORMATS, SEPARATORS, format_of_path
 from frameboost.errors import DataError
 from frameboost.schema.types import column
@@ -48,9 +49,10 @@ def check_header(path: str, kind: str, names: Sequence[str], source: str | bytes
                 f"{path} has column {shown(twice[0])} {header_names.count(twice[0])} times; column names must be unique"
             )
     if len(names) == 1 and (others := [s for s in (",", ";", "\t", "|") if s != SEPARATORS[kind] and s in names[0]]):
+        frame = advice(f"give a frame of it, as pl.scan_csv(path, separator={shown(others[0])}), or ")
         raise DataError(
-            f"{path} has one column, {shown(names[0])}, whose values seem to be separated by {shown(others[0])}; give "
-            f"a frame of it, as pl.scan_csv(path, separator={shown(others[0])}), or write it as {FORMATS[kind].label}"
+            f"{path} has one column, {shown(names[0])}, whose values seem to be separated by {shown(others[0])}; "
+            f"{frame}write it as {FORMATS[kind].label}"
         )
 
 
@@ -169,7 +171,8 @@ def warn_of_mixed_types(
             continue
         for name, (value, text) in _mixed_types(frame, path, content).items():
             if name not in warned:
-                way = "; if that means that a value is missing, on the command line give --null-values with it"
+                way = "; if that means that a value is missing, "
+                way += advice("write null in its place", "give --null-values with it")
                 warn(
                     f"column {shown(name)} of {shown_path(path)} is read as strings, of which each is a category: it "
                     f"has strings, such as {shown(text)}, and others, such as {shown(value)}; write values of one type"
@@ -231,20 +234,20 @@ def warn_of_tokens(texts: Mapping[str, pl.LazyFrame], warned: Container[str]) ->
         path = next(path for path, schema in schemas.items() if schema.get(name) == pl.String)
         what = f"column {shown(name)} of {shown_path(path)} is read as strings, of which each is a category"
         if commas["distinct"] > _FEW_TOKENS and not others["distinct"]:
+            way = advice("give a frame of it, as pl.scan_csv(path, decimal_comma=True)", "write points instead")
             warn(
                 f"{what}: its values are numbers with commas, such as {shown(commas['tokens'][0])}; if that is a "
-                "decimal comma, give a frame of it, as pl.scan_csv(path, decimal_comma=True)"
+                f"decimal comma, {way}"
             )
         elif 0 < others["distinct"] <= _FEW_TOKENS and (
             numbers["distinct"] > _FEW_TOKENS * others["distinct"]
             or (numbers["distinct"] > 1 and all(token.strip().lower() in _MISSING for token in others["tokens"]))
         ):
-            frame = f"a frame of it, as pl.scan_csv(path, null_values={shown(others['tokens'])}), or "
-            warn(
-                f"{what}: all but {listed(others['tokens'])} are numbers; if that means that a value is missing, give "
-                f"{frame if format_of_path(path) in SEPARATORS else ''}on the command line --null-values "
-                f"{','.join(others['tokens'])}"
-            )
+            tokens, option = others["tokens"], f"--null-values {shlex.quote(','.join(others['tokens']))}"
+            way = advice("a frame with NULL in its place", option)
+            if format_of_path(path) in SEPARATORS:
+                way = advice(f"a frame of it, as pl.scan_csv(path, null_values={shown(tokens)})", option)
+            warn(f"{what}: all but {listed(tokens)} are numbers; if that means that a value is missing, give {way}")
 
 
 def _is_number(text: pl.Expr) -> pl.Expr:

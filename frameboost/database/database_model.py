@@ -28,7 +28,7 @@ from frameboost.checks.arguments import (
     whole,
     word,
 )
-from frameboost.checks.messages import counted, listed, shortened, shown
+from frameboost.checks.messages import advice, counted, listed, shortened, shown
 from frameboost.compile.sql.conditions import FeatureColumn, find_columns
 from frameboost.compile.sql.forms import (
     FORMS,
@@ -141,7 +141,7 @@ def database_model(
     dialect = get_dialect(database, limits)
     rename = columns if callable(columns) else None
     if tables is not None and not ensemble.joins:
-        raise ParameterError("tables is for a model that was trained on a star of tables, as fb.join makes it")
+        raise ParameterError("tables is for a model that was trained on a star of tables")
     if callable(columns):
         if ensemble.joins and tables != "joined":
             raise ParameterError("columns must be a dict for a model of a star, unless tables='joined'")
@@ -354,8 +354,9 @@ class DatabaseModel:
         if self.star is not None:
             others = listed(self.star.table_names)
             raise ParameterError(
-                f"update_sql reads the columns of one table, and the model those of {others} too; "
-                "take create_table_sql, or tables='joined' where the table has these columns"
+                f"{advice('update_sql', '--update')} reads the columns of one table, and the model those of {others} "
+                f"too; take {advice('create_table_sql', '--create-table')}, or tables='joined' where the table has "
+                "these columns"
             )
         condition = where if where is not None or not self.dialect.statements.update_needs_where else "1 = 1"
         values = {column: self._expression(output), **(self._stamp() if stamp else {})}
@@ -408,7 +409,10 @@ class DatabaseModel:
         """
         known, dialect = self.dialect.statements, self.dialect
         if known.create_function is None:
-            raise ParameterError(f"{dialect.name} has no functions that are SQL of one row; take sql or query")
+            raise ParameterError(
+                f"{dialect.name} has no functions that are SQL of one row; take "
+                f"{advice('sql or query', 'the command sql')}"
+            )
         if self.star is not None:
             raise ParameterError(
                 f"a function reads the columns of one row, and the model those of {listed(self.star.table_names)} too; "
@@ -852,16 +856,17 @@ class DatabaseModel:
         if replace and len(self.dialect.statements.replace_view) > 1:
             raise ParameterError(
                 f"{self.dialect.name} has no statement that replaces a view and keeps what belongs to it; take "
-                "deploy_statements, which returns several"
+                f"{advice('deploy_statements, which returns', 'the command deploy, which writes')} several"
             )
         return Destination("view", self.dialect.quote_path(name), replace)
 
     def _table(self, name: str, *, replace: bool) -> Destination:
         """Return a table of that name as what a query makes by one statement."""
         if replace and self.dialect.statements.replace_table is None:
+            way = advice("deploy_statements(..., kind='table')", "deploy --kind table")
             raise ParameterError(
                 f"{self.dialect.name} has no statement that replaces a table by the rows of a query; drop it before, "
-                "or take deploy_statements(..., kind='table'), which makes a table for each model"
+                f"or take {way}, which makes a table for each model"
             )
         return Destination("table", self.dialect.quote_path(name), replace)
 
@@ -931,8 +936,12 @@ class DatabaseModel:
         if baseline is None:
             if self.ensemble.baseline is None:
                 raise ParameterError(
-                    "the model has no baseline; pass one that DatabaseModel.baseline returned, or take the model of "
-                    "model.with_baseline(rows of training)"
+                    "the model has no baseline; "
+                    + advice(
+                        "pass one that DatabaseModel.baseline returned, or take the model of "
+                        "model.with_baseline(rows of training)",
+                        "give the rows of training as --baseline, or store theirs in the model by frameboost tag",
+                    )
                 )
             baseline = self.ensemble.baseline.features
         return self._for_driver(drift_query(self._source(table), baseline, where, self.columns, self.dialect))
@@ -1602,7 +1611,7 @@ class DatabaseModel:
         types = contract if isinstance(contract, Mapping) else {}
         if not isinstance(contract, bool | Mapping) or not all(isinstance(t, str) and t for t in types.values()):
             raise ParameterError(
-                "contract must be True or False, or a dict of the types of columns in keep ({'id': 'BIGINT'}), not "
+                "contract must be True or False, or a dict of the types of columns in keep, {'id': 'BIGINT'}, not "
                 f"{shown(contract)}"
             )
         kept: Mapping[str, str] = {}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, TypedDict
 
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import advice, shown
 from frameboost.compile.sql.case import TreeWriter
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.forms import Destination, exceeded_limit, filled_columns
@@ -105,15 +105,17 @@ def explanation_query(
             too_large = f"the Shapley values do not fit into one query: {error}"
         if options.approx is False:
             raise TooLargeError(
-                f"{too_large}; explain a slice of the model, or take approx=True, Saabas' contributions: {_DIFFERENCE}"
+                f"{too_large}; {advice('explain a slice of the model, or ')}take approx=True, Saabas' contributions: "
+                f"{_DIFFERENCE}"
             )
     try:
         text = query.text(0)
     except TooLargeError as error:
-        ways = "explain a slice of the model"
+        ways = advice("; explain a slice of the model", "; train a model of fewer trees")
         if not are_linear(explained.trees):
-            ways += ", or load the trees with table_statements(..., reasons=True), and name the table, trees='trees'"
-        raise TooLargeError(f"the explanations do not fit into one query: {error}; {ways}") from error
+            load = "or load the trees with table_statements(..., reasons=True), and name the table, trees='trees'"
+            ways += advice(f", {load}")
+        raise TooLargeError(f"the explanations do not fit into one query: {error}{ways}") from error
     return text if options.approx is True else f"-- Saabas' contributions, as {too_large}.\n-- {_DIFFERENCE}.\n{text}"
 
 

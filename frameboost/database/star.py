@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from frameboost.checks.messages import listed, shown
+from frameboost.checks.messages import advice, listed, shown
 from frameboost.compile.sql.case import TreeWriter
 from frameboost.compile.sql.conditions import renamed
 from frameboost.compile.sql.forms import check_size
@@ -105,10 +105,11 @@ class StarTables:
         """
         for number, join in enumerate(self.joins, start=1):
             if join.table == DIMENSION_NAME.format(number) and join.table not in self.tables:
+                in_training = advice("; or name it in training, as fb.join(..., name='planes')")
                 raise ParameterError(
                     f"{join.table} of the model is rows without a table's name, so that no query can join it; give the "
                     f"table that has them, as tables={{{shown(join.table)}: 'planes'}}, or tables='joined' for rows "
-                    "that are joined already; or name it in training, as fb.join(..., name='planes')"
+                    f"that are joined already{in_training}"
                 )
         needed, aliases, dialect = self.read | set(others), self._names({}), self.dialect
         called, of_dimensions = dialect.statements.alias, dict[str, str]()  # columns of the join, of an aliased table

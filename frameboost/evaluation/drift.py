@@ -41,8 +41,10 @@ def stability_index(actual: npt.ArrayLike, expected: npt.ArrayLike) -> float:
     return float(np.sum((a - e) * np.log(a / e)))
 
 
-def drift_frame(ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str, every: str = "1mo") -> pl.DataFrame:
-    """Return the population stability index of each feature of a baseline in each period.
+def drift_frame(
+    ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str | None = None, every: str = "1mo"
+) -> pl.DataFrame:
+    """Return the population stability index of each feature of a baseline, of all rows or in each period.
 
     It is the `stability_index` over a feature's bins of the shares of rows in the period and in the baseline, as in
     `frameboost.DatabaseModel.drift_query`.
@@ -56,32 +58,36 @@ def drift_frame(ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str
     baseline
         The frame that `frameboost.DatabaseModel.baseline` returned, or its rows of some features.
     time
-        A column of dates or timestamps, or one whose distinct values are periods, such as a year.
+        A column of dates or timestamps, or one whose distinct values are periods, such as a year; None for all rows
+        together.
     every
         The length of a period of dates or timestamps, as in polars' ``dt.truncate``.
 
     Returns
     -------
     polars.DataFrame
-        ``period`` (the start, or the value), ``feature``, ``psi``, ``rows`` (of the period); rows without a time are
-        left out.
+        ``period`` (the start, or the value; not of all rows together), ``feature``, ``psi``, ``rows`` (of the period);
+        rows without a time are left out.
 
     Raises
     ------
     DataError
-        If a column is not there, has another type than in training, or has too many periods.
+        If a column is not there, has another type than in training, or has too many periods; if there are no rows.
     ParameterError
         If the baseline is not of this model, or ``every`` is no period.
     """
     bins = bins_of(baseline, ensemble.features)
     features = [ensemble.features[number] for number in bins]
     source = open_exactly(data, features)
-    if time not in source.names():
+    if time is not None and time not in source.names():
         raise DataError(f"time column {shown(time)} is not in the data, which has {listed(source.names())}")
-    frame = source.to_frame(list(dict.fromkeys([*(f.name for f in features), time]))).collect()
-    period = periods_of(frame, time, every)
+    read = [*(f.name for f in features), *([] if time is None else [time])]
+    frame = source.to_frame(list(dict.fromkeys(read))).collect()
+    if frame.is_empty():
+        raise DataError("the data has no rows")
+    period = pl.repeat(0, frame.height, eager=True) if time is None else periods_of(frame, time, every)
     parts = [_of_feature(frame, feature, bins[number], period) for number, feature in zip(bins, features, strict=True)]
-    return pl.concat(parts)
+    return pl.concat(parts).drop([] if time is not None else "period")
 
 
 def periods_of(frame: pl.DataFrame, time: str, every: str | None = None) -> pl.Series:

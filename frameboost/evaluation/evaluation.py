@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from frameboost.checks.messages import shown, warn
+from frameboost.checks.messages import advice, shown, warn
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource, read_relation
 from frameboost.database.database_model import source_model
@@ -102,7 +102,9 @@ class Evaluation:
         [(0.8, 0.85, 8.0)]
         """
         if self._measured_intervals is None:
-            raise ParameterError("the model has no intervals; Model.conform learns them")
+            raise ParameterError(
+                f"the model has no intervals; {advice('Model.conform', 'frameboost conform')} learns them"
+            )
         return self._measured_intervals()
 
     @cached_property

@@ -21,7 +21,7 @@ import numpy as np
 
 from frameboost.checks.arguments import values_by_column
 from frameboost.checks.json_files import fail, is_finite, is_integer, parse_json, shown_json
-from frameboost.checks.messages import reason, shown
+from frameboost.checks.messages import advice, reason, shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import FrameboostError, ModelFileError, ParameterError
 from frameboost.interop.ensembles import (
@@ -335,9 +335,9 @@ def _split_hashes(trees: Sequence[Any]) -> dict[int, set[int]]:
 
 def _categorical(name: str, hashes: set[int], known: Iterable[Any] | None, index: int) -> _Column:
     if known is None:
+        way = advice(f"categories={{{shown(name)}: [...]}}", "a table, frameboost convert --categories DATA")
         raise ParameterError(
-            f"the CatBoost model knows the categories of column {shown(name)} only by their hashes; give them as "
-            f"categories={{{shown(name)}: [...]}}"
+            f"the CatBoost model knows the categories of column {shown(name)} only by their hashes; give them as {way}"
         )
     if isinstance(known, str | bytes | Mapping) or not isinstance(known, Iterable) or hasattr(known, "columns"):
         raise ParameterError(f"the categories of column {shown(name)} must be a list of values, not {shown(known)}")

@@ -22,7 +22,7 @@ from functools import cache, partial
 from inspect import signature
 from typing import Any, Literal
 
-from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.checks.messages import advice, did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.loss import (
@@ -75,7 +75,7 @@ def get_loss(name: str, parameters: Mapping[str, Any]) -> Loss:
     """
     if not isinstance(name, str) or name not in LOSSES:
         raise ParameterError(
-            f"objective must be an fb.Objective or one of {listed(LOSSES, None)}, not {shown(name)}"
+            f"objective must be {advice('an fb.Objective or ')}one of {listed(LOSSES, None)}, not {shown(name)}"
             f"{did_you_mean(name, LOSSES)}"
         )
     return _made(name, tuple((parameter, parameters[parameter]) for parameter in _parameters_of(name)))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from frameboost.checks.messages import listed, shown
+from frameboost.checks.messages import advice, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.loss import Loss, argmax_class, largest_margin, margin_names
@@ -161,7 +161,10 @@ def output_of(
     if name == "interval" and interval is not None:
         return _interval(loss, interval)
     if name == "interval" and not loss.classes:
-        raise ParameterError("the model has no prediction interval; make one with model.conform(data, target)")
+        raise ParameterError(
+            "the model has no prediction interval; make one with "
+            f"{advice('model.conform(data, target)', 'frameboost conform')}"
+        )
     raise ParameterError(f"output must be one of {listed(_outputs_of(loss, interval))}, not {shown(name)}")
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from frameboost.checks.arguments import flag, is_iterable
-from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.checks.messages import advice, did_you_mean, listed, shown
 from frameboost.engines.contract import Cumulative, QueryWindow, Rows
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression, value_of
@@ -520,7 +520,7 @@ def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     if name not in METRICS:
         known = (*METRICS, *RANKING_METRICS)
         raise ParameterError(
-            f"eval_metric must be an fb.Metric or one of {listed(known, None)}, not {shown(item)}"
+            f"eval_metric must be {advice('an fb.Metric or ')}one of {listed(known, None)}, not {shown(item)}"
             f"{did_you_mean(item, known)}"
         )
     at = _at(item, name, at_text)

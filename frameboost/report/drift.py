@@ -49,12 +49,10 @@ def drift(material: Material) -> Section:
 
 def _of_features(material: Material) -> list[Raw]:
     """Return the index of each feature, against the training rows."""
-    rows = material.rows
-    period = free_name("period", rows.columns)
     try:
         baseline = material.baseline
         assert baseline is not None
-        indices = drift_frame(material.ensemble, rows.with_columns(pl.lit(0).alias(period)), baseline, period)
+        indices = drift_frame(material.ensemble, material.rows, baseline)
     except DataError as error:  # such as a feature of another type than in training, of which bins are not known
         if material.training_rows is None:
             return _of_leaves(material)

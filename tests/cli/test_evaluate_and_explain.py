@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.cli import _SHELLS, inspection, main
-from tests.cli.commands import ENVIRONMENT, call, files, flights, refused, write_data
+from tests.cli.commands import ENVIRONMENT, FEATURES, call, files, flights, refused, write_data
 from tests.support.cases import cases
 
 
@@ -243,6 +243,13 @@ COMMANDS = (
     "tag",
     "deploy",
     "rollback",
+    "cv",
+    "refit",
+    "calibrate",
+    "reasons",
+    "drift",
+    "dbt",
+    "register",
 )
 
 
@@ -253,6 +260,7 @@ def test_the_examples_of_help_run(tmp_path, monkeypatch, capsys):
     write_data(tmp_path)
     monkeypatch.chdir(tmp_path)
     fb.fit(flights(), "arr_delay", features=["dep_delay"], n_estimators=2).save("other.json")
+    fb.fit(flights(), "late", features=FEATURES, n_estimators=2).save("late.json")
     xgboost.train({}, xgboost.DMatrix([[1.0], [2.0]], label=[1, 2]), 1).save_model("booster.ubj")
     for command in COMMANDS:
         assert main([command, "--help"]) == 0
@@ -261,7 +269,8 @@ def test_the_examples_of_help_run(tmp_path, monkeypatch, capsys):
         assert call(examples[0]) == 0, examples
         out, err = capsys.readouterr()
         assert err == ""
-        assert out or command in ("score", "plot", "report", "conform", "sql", "convert", "tag", "deploy", "rollback")
+        written = {"score", "plot", "report", "conform", "sql", "convert", "tag", "deploy", "rollback", "refit"}
+        assert out or command in written | {"calibrate", "reasons"}
     assert main(["completion", "--help"]) == 0
     assert "example:\n  frameboost completion bash > frameboost.bash" in capsys.readouterr().out
 

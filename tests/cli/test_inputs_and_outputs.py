@@ -110,8 +110,8 @@ def test_a_column_that_a_file_lacks_is_named_with_the_way_out(here, capsys):
     Path("p1.csv").write_text("x,z,y\n1,1,1\n2,5,2\n")
     Path("p2.csv").write_text("x,y\n3,3\n4,4\n")
     assert refused(capsys, "train p1.csv p2.csv --target y -o m.json") == (
-        "column 'z' is in 'p1.csv' but not in 'p2.csv'; add it there, or join the rows by pl.concat(frames, "
-        "how='diagonal'), on the command line by --fill-missing, which has NULL in its place"
+        "column 'z' is in 'p1.csv' but not in 'p2.csv'; add it there, or join the rows by --fill-missing, "
+        "which has NULL in its place"
     )
     assert "'z' is in 'p1.csv' but not in 'p2.csv'" in refused(capsys, "train p2.csv p1.csv --target y -o m.json")
     assert call("train p[12].csv --target y -o m.json --fill-missing --n-estimators 2 --quiet") == 0
@@ -226,4 +226,4 @@ def test_the_positive_class_and_the_history_of_a_fit(here, capsys):
     assert fb.load("m.json") == expected
     assert_frame_equal(pl.read_csv("h.csv"), expected.history, check_exact=True)
     assert "classes        'on time', 'late'; predicted is that of 'late'" in capsys.readouterr().out
-    assert "positive='lat' is no label of target 'late'" in refused(capsys, f"{line} --positive lat")
+    assert "--positive lat is no label of target 'late'" in refused(capsys, f"{line} --positive lat")

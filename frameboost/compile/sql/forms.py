@@ -23,7 +23,7 @@ from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_args, get_ty
 
 import duckdb
 
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import advice, shown
 from frameboost.compile.sql.case import case_depth, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.costs import fastest_form
@@ -198,7 +198,10 @@ class ScoringQuery:
         model, dialect, form, trees_table = self.model, self.model.dialect, self.options.form, self.options.trees
         n_rows = self._n_rows()
         if form == "table" and trees_table is None:
-            raise ParameterError("form='table' needs trees, the name of the table that table_statements fills")
+            raise ParameterError(
+                "form='table' needs trees, the name of the table that "
+                f"{advice('table_statements', '--statements')} fills"
+            )
         fastest = chosen_form(model, form, n_rows)
         is_view, fits_otherwise = self.destination.kind == "view", False
         noun = "view" if is_view else "query"
@@ -235,8 +238,8 @@ class ScoringQuery:
             if not reason:
                 return over_table, ""
             return "", f"the model does not fit into one {noun}, not even as form='table': {reason}"
-        advice = self._advice(fits_a_table=fits_otherwise)
-        return "", f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {advice}"
+        ways = self._ways(fits_a_table=fits_otherwise)
+        return "", f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {ways}"
 
     def _check_columns(self) -> None:
         """Raise `ParameterError` if columns of the query are too many, or of one name; ``SELECT *`` is not checked."""
@@ -401,22 +404,23 @@ class ScoringQuery:
         if form == "staged" or (form == "auto" and not staged_first):
             yield in_stages
 
-    def _advice(self, *, fits_a_table: bool) -> str:
+    def _ways(self, *, fits_a_table: bool) -> str:
         """Return what the user can do instead."""
         dialect, form = self.model.dialect, self.options.form
         database = f"model.database({dialect.name!r})"
         of_kind = {"query": "query", "view": "create_view_sql", "table": "create_table_sql"}
         call = self.call or of_kind[self.destination.kind]
         load = (
-            f"load {database}.table_frame() as a table 'trees'"
+            f"load {advice(f'{database}.table_frame()', 'the trees')} as a table 'trees'"
             if dialect.statements.define_table is None
-            else f"load the trees with {database}.table_statements('trees')"
+            else "load the trees with " + advice(f"{database}.table_statements('trees')", "--statements")
         )
-        ways = ["make a table of it with create_table_sql"] if fits_a_table else []
+        ways = [f"make a table of it with {advice('create_table_sql', '--create-table')}"] if fits_a_table else []
         if form == "auto":
-            ways.append(f"{load} and take {call}(..., trees='trees')")
+            ways.append(f"{load} and take " + advice(f"{call}(..., trees='trees')", "--trees trees"))
         elif not ways:
-            ways.append(f"leave form at 'auto', or take {call}(..., form='table', trees='trees')")
+            table = advice(f"{call}(..., form='table', trees='trees')", "--form table --trees trees")
+            ways.append(f"leave form at 'auto', or take {table}")
         return ", or ".join(ways)
 
     # --- the forms that have the trees in them ------------------------------------------------------------------------
@@ -617,7 +621,8 @@ def check_size(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect) -> 
     """Raise `TooLargeError` if an expression is more than the database takes."""
     if reason := exceeded_limit(text, trees, dialect, in_one=True):
         raise TooLargeError(
-            f"the model does not fit into one expression: {reason}; take model.query, which knows other forms"
+            f"the model does not fit into one expression: {reason}; take {advice('model.query', '--table')}, which "
+            "knows other forms"
         )
 
 

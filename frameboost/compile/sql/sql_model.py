@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 import numpy as np
 
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import advice, shown
 from frameboost.compile.sql.case import Step, TreeWriter, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.simplified_trees import Known, simplified
@@ -321,7 +321,8 @@ class SqlModel:
                 return array.format(v=", ".join(self.values(by_name)))
             what = "several values" if len(output.values) > 1 else "a value that uses the margin several times"
             raise ParameterError(
-                f"the output is {what}, which is no single expression in {dialect.name}; take model.query"
+                f"the output is {what}, which is no single expression in {dialect.name}; take "
+                f"{advice('model.query', '--table')}"
             )
         # A lambda's parameter m is computed once, however often it is used; each stage hands a longer list to the next:
         # list_transform([list_transform([[a, b]], lambda m: [m[1], m[2], m[1] + m[2]])[1]], lambda m: m[1] / m[3])[1].
