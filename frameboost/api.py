@@ -30,9 +30,9 @@ from frameboost.fold_models import mean_of_folds, refuse_with_folds
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.keywords import PlanOptions, TrainingParameters
 from frameboost.losses.built_in import get_loss
-from frameboost.losses.custom import Objective
+from frameboost.losses.custom import Objective, family_of, is_function, name_of_objective, scored_loss
 from frameboost.losses.loss import Loss, multi_target_loss, offset_of
-from frameboost.metrics.metric import AnyMetric, Metric, evaluate, get_metrics
+from frameboost.metrics.metric import AnyMetric, Metric, as_function, evaluate, get_metrics, metrics_of
 from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, parameter_table
@@ -65,7 +65,7 @@ def fit(
     data: Any,
     target: str | Sequence[str],
     *,
-    objective: str | Objective | None = None,
+    objective: str | Objective | Callable[..., Any] | None = None,
     positive: str | None = None,
     features: Any = None,
     exclude: Any = None,
@@ -77,7 +77,7 @@ def fit(
     valid: Any = None,
     folds: int | str | None = None,
     time: str | None = None,
-    eval_metric: str | Metric | Iterable[str | Metric] | None = None,
+    eval_metric: str | Metric | Callable[..., Any] | Iterable[str | Metric | Callable[..., Any]] | None = None,
     train_metrics: bool = False,
     callbacks: Sequence[Callback] = (),
     init_model: Model | None = None,
@@ -110,8 +110,10 @@ def fit(
         The column to predict: numbers, Booleans, or strings (Enum and Categorical too) that are labels of classes,
         without NULL, NaN or infinities. Several columns, which must be numeric or Boolean, have trees of their own, one
         for each in a round, and are predicted as an array.
-    objective : str or Objective, optional
-        The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own. By default
+    objective : str, Objective or function, optional
+        The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own: `Objective`, of SQL or a
+        function. A function alone, ``f(label, margin)`` or ``f(label, margin, weight)`` over arrays, which returns
+        gradient and hessian, is one whose prediction is the margin. By default
         ``'reg:squarederror'`` for numbers, ``'binary:logistic'`` for Booleans and two labels, and ``'multi:softprob'``
         for more labels.
     positive : str, optional
@@ -155,9 +157,11 @@ def fit(
     time : str, optional
         For ``valid="last 20%"``, the column of dates, times or numbers that tells which rows are last. Rows of one time
         stay together, and so do queries. It is a feature unless ``exclude`` names it.
-    eval_metric : str, Metric or list of them, optional
-        The metrics of `Model.history`, evaluated after each round on the validation rows, or the training rows if there
-        are none; by default the objective's own, and only if there are validation rows. Early stopping uses the last.
+    eval_metric : str, Metric, function or list of them, optional
+        The metrics, by XGBoost's names, as SQL, or as functions over arrays, such as scikit-learn's; its scorers too,
+        by their names or from ``make_scorer`` (``docs/metrics.md``). They are the columns of `Model.history`, evaluated
+        after each round on the validation rows, or the training rows if there are none; by default the objective's own,
+        and only if there are validation rows. Early stopping uses the last.
     train_metrics : bool, default False
         Whether the metrics are evaluated on the training rows too where there are rows to validate on, for learning
         curves of both. A fit takes some 6 % longer then, with AUC 13 %.
@@ -270,7 +274,7 @@ def _within(budget: SqlBudget, model: Model) -> Ensemble:
 
 
 def train_planned(
-    planned: FitPlan, *, eval_metric: str | Metric | Iterable[str | Metric] | None = None, train_metrics: bool = False,
+    planned: FitPlan, *, eval_metric: Any = None, train_metrics: bool = False,
     callbacks: Sequence[Callback] = (), checkpoint: Checkpoint | None = None, verbose: bool | None = None,
 ) -> Model:  # fmt: skip
     """Train what is planned; the other arguments are those of `fit`.
@@ -285,12 +289,23 @@ def train_planned(
         from frameboost.training.growths import FitEngines
         from frameboost.training.train import train
     roles, chosen, method, initial = planned.roles, planned.features, planned.method, planned.initial
+    eval_metric, in_order = read_once(eval_metric), is_function(planned.objective)
+    for function in [] if eval_metric is None else filter(None, map(as_function, metrics_of(eval_metric))):
+        planned.engine.check_arrays(f"eval_metric {shown(function.name)}")
+        in_order = True
+    if checkpoint is not None and is_function(planned.objective):
+        raise ParameterError(
+            "checkpoint does not go with an objective that is a Python function, as nothing tells whether it is the "
+            "same when the fit goes on"
+        )
     with unwrap_handler_errors(), defer_in_callbacks(), ExitStack() as open_engines, announce_compilation(verbose):
         when_call_returns(open_engines.close)
         workers, budget = open_engines.enter_context(closing(Workers(planned.settings.n_jobs))), MemoryBudget()
 
         def opened(contract: type[Any], rows: Source) -> Engine:
-            request = EngineRequest(rows, chosen, method.roles(roles, chosen), planned.settings, workers, budget=budget)
+            request = EngineRequest(
+                rows, chosen, method.roles(roles, chosen), planned.settings, workers, budget=budget, in_order=in_order
+            )
             over_rows: Engine = open_engine(planned.engine, contract, request)
             return open_engines.enter_context(closed_after(over_rows))
 
@@ -323,7 +338,7 @@ def train_planned(
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, offsets, initial is not None)
             ensemble = train(engines, method, loss, settings, given, log, workers, on_round, checkpoint)
         n_rows = training.n_rows
-    ensemble = replace(ensemble, offset=offset)
+    ensemble = replace(ensemble, offset=offset, loss=scored_loss(loss))
     joins = recorded_joins(planned.data, ensemble.read_names)
     ensemble = replace(ensemble, joins=joins, metadata=Metadata.of_training(n_rows))
     return _model(ensemble if initial is None else join_ensembles(initial, ensemble), planned.labels, log, hint)
@@ -352,22 +367,23 @@ def _loss(
     """Return the loss, and the parameters with the number of classes filled in."""
     if "label" not in roles:
         n_targets = sum(role.startswith("label_") for role in roles)
-        if str(objective).startswith("multi:"):
-            raise ParameterError(f"objective {shown(objective)} takes one target, not {n_targets}")
-        single = objective.loss() if isinstance(objective, Objective) else get_loss(objective, settings.as_dict())
-        return multi_target_loss(single, n_targets), settings
-    if isinstance(objective, Objective):
-        return objective.loss(), settings
-    if objective.startswith("multi:") and settings.num_class is None:
+        if family_of(objective) == "multi":
+            raise ParameterError(f"objective {shown(name_of_objective(objective))} takes one target, not {n_targets}")
+        if isinstance(objective, Objective):
+            return objective.loss(n_targets), settings
+        return multi_target_loss(get_loss(objective, settings.as_dict()), n_targets), settings
+    if family_of(objective) == "multi" and settings.num_class is None:
         largest = rows.aggregate({"label": Aggregate("max", Expression("label", ("label",)))})["label"]
         if largest is not None and _MAX_CLASSES <= largest < math.inf:
             raise DataError(
-                f"target {shown(roles['label'])} holds {largest:.15g}, and objective {shown(objective)} has a class "
-                f"for each number from 0 to the largest, at most {_MAX_CLASSES:,}; number the classes from 0, or give "
-                "labels as strings"
+                f"target {shown(roles['label'])} holds {largest:.15g}, and objective "
+                f"{shown(name_of_objective(objective))} has a class for each number from 0 to the largest, at most "
+                f"{_MAX_CLASSES:,}; number the classes from 0, or give labels as strings"
             )
         usable = largest is not None and largest >= 1  # which NaN is not
         settings = replace(settings, num_class=int(largest) + 1 if usable and largest is not None else 2)
+    if isinstance(objective, Objective):
+        return objective.loss(num_class=settings.num_class), settings
     return get_loss(objective, settings.as_dict()), settings
 
 

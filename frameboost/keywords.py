@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from frameboost.engines.dask.cluster import Dask
@@ -136,7 +136,7 @@ class TrainingParameters(_Parameters, total=False):
 class _Options(_Parameters, total=False):
     """Arguments of `fit` that the others take."""
 
-    objective: str | Objective | None
+    objective: str | Objective | Callable[..., Any] | None
     positive: str | None
     features: Any
     exclude: Any
@@ -145,7 +145,7 @@ class _Options(_Parameters, total=False):
     exposure: str | None
     label_upper_bound: str | None
     group: str | None
-    eval_metric: str | Metric | Iterable[str | Metric] | None
+    eval_metric: str | Metric | Callable[..., Any] | Iterable[str | Metric | Callable[..., Any]] | None
     engine: str | Dask | Spark
     shards: int | None
     cuts: Mapping[str, Iterable[Any]] | None

@@ -22,7 +22,7 @@ from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import ParameterError
 from frameboost.losses.built_in import LOSSES, get_loss
-from frameboost.losses.custom import Objective
+from frameboost.losses.custom import Objective, family_of, is_function, with_function
 from frameboost.losses.loss import Loss
 from frameboost.model.continuation import with_margins
 from frameboost.model.model import Model
@@ -151,7 +151,7 @@ class FitPlan:
 
 
 def plan_fit(
-    data: Any, target: str | Sequence[str], *, objective: str | Objective | None, positive: str | None, features: Any,
+    data: Any, target: str | Sequence[str], *, objective: Any, positive: str | None, features: Any,
     exclude: Any, weight: str | None, base_margin: str | Sequence[str] | None, exposure: str | None,
     label_upper_bound: str | None, group: str | None, valid: Any, folds: int | str | None, time: str | None,
     init_model: Model | None, engine: str | Dask | Spark, shards: int | None,
@@ -167,6 +167,7 @@ def plan_fit(
     require_numba("fit")
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.train import choose_tree_method
+    objective = with_function(objective)
     settings = _settings(objective, parameters, has_held_out=valid is not None or folds is not None)
     method = choose_tree_method(settings)
     cuts = {name: read_once(values) for name, values in cuts.items()} if isinstance(cuts, Mapping) else cuts
@@ -178,6 +179,8 @@ def plan_fit(
         opened = open_source(data)
     source, held_out = held_out_sources(opened, valid, time, group, settings.seed)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
+    if is_function(objective):
+        description.check_arrays(f"objective {shown(objective.name)}")
     margins: dict[str, str] = {}
     if initial is not None:
         held_out = {key: HeldOut(with_margins(part.source, initial)[0]) for key, part in held_out.items()}
@@ -244,9 +247,9 @@ def _for_objective(objective: str | Objective, settings: Parameters) -> Paramete
     """Return the parameters with those defaults that depend on the objective, and checked against it."""
     if settings.max_delta_step is None:
         settings = replace(settings, max_delta_step=0.7 if objective == "count:poisson" else 0.0)
-    if not str(objective).startswith("multi:") and settings.num_class is not None:
+    if family_of(objective) != "multi" and settings.num_class is not None:
         raise ParameterError("num_class is for objectives 'multi:softmax' and 'multi:softprob'")
-    if isinstance(objective, str) and not objective.startswith("multi:"):
+    if isinstance(objective, str) and family_of(objective) != "multi":
         _check_base_score(get_loss(objective, settings.as_dict()), settings)
     return settings
 

@@ -26,6 +26,7 @@ OPTIONAL = {
     **{name: {"sklearn"} for name in MODULES if name.startswith("frameboost.sklearn")},
     **{name: {"altair"} for name in MODULES if name.startswith("frameboost.plots")},
     **{name: {"altair", "vl_convert"} for name in MODULES if name.startswith("frameboost.report")},
+    "frameboost.metrics.functions": {"sklearn"},
     "frameboost.database.udf": {"pyarrow"},
     "frameboost.database.dbt_project": {"yaml"},
     "frameboost.cli": {"shtab"},

@@ -26,6 +26,7 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression, InSql
 from frameboost.losses.loss import Loss, Ratio, RunningSum, Term, prediction_names
+from frameboost.metrics.functions import FunctionMetric
 from frameboost.metrics.metric import (
     METRICS,
     AnyMetric,
@@ -118,6 +119,12 @@ class LabelledTable:
         metrics = evaluation_metrics(self.ensemble.loss, self.ensemble.parameters, eval_metric)
         if eval_metric is None and any(metric.name == "rmse" for metric in metrics) and len(self.loss.labels) == 1:
             metrics.append(r_squared())
+        for metric in metrics:
+            if isinstance(metric, FunctionMetric):
+                raise ParameterError(
+                    f"eval_metric {shown(metric.name)} is a Python function, which a query can't call; write it as "
+                    "SQL: fb.Metric(name, sql)"
+                )
         ranking = [metric.name for metric in metrics if is_ranking(metric)]
         if ranking:
             others = [name for name in METRICS if self._has(name)]

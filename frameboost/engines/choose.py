@@ -74,7 +74,9 @@ def _numba(request: EngineRequest) -> HistogramEngine:
         of_table = DatabaseColumns(request.source, features, workers)
         types = request.source.types()
         schema = {name: kind.to_polars() for name in request.roles.values() if (kind := types[name]) is not None}
-        return MemoryEngine(pl.LazyFrame(schema=schema), features, request.roles, workers, columns=of_table)
+        return MemoryEngine(
+            pl.LazyFrame(schema=schema), features, request.roles, workers, columns=of_table, in_order=request.in_order
+        )
     if request.storage.in_files:
         from frameboost.engines.external_memory import ExternalMemoryEngine
 
@@ -87,15 +89,19 @@ def _numba(request: EngineRequest) -> HistogramEngine:
         from frameboost.engines.memory.sparse_matrix import SparseMatrixColumns
 
         columns = SparseMatrixColumns(request.source, features, workers)
-        return MemoryEngine(request.source.frame, features, request.roles, workers, columns=columns)
+        return MemoryEngine(
+            request.source.frame, features, request.roles, workers, columns=columns, in_order=request.in_order
+        )
     if isinstance(request.source, StarFrame) and storage is IN_MEMORY:
         from frameboost.engines.memory.star.columns import RecordedGradients, StarColumns
 
         roles = request.source.to_frame(list(dict.fromkeys(request.roles.values())))
         gradients = partial(RecordedGradients, stored=p.subsample < 1)
         star = StarColumns(request.source, features, workers)
-        return MemoryEngine(roles, features, request.roles, workers, columns=star, gradients=gradients)
-    return MemoryEngine(request.frame(), features, request.roles, workers, storage)
+        return MemoryEngine(
+            roles, features, request.roles, workers, columns=star, gradients=gradients, in_order=request.in_order
+        )
+    return MemoryEngine(request.frame(), features, request.roles, workers, storage, in_order=request.in_order)
 
 
 def _numba_linear(request: EngineRequest) -> HistogramEngine:
@@ -173,6 +179,7 @@ BUILT_IN = (
         data=("frame", "relation", "database"),
         uses_storage=True,
         summary="kernels over columns in memory",
+        has_arrays=True,
     ),
     EngineDescription(
         "polars",
@@ -186,6 +193,7 @@ BUILT_IN = (
         threads_set_by="the environment variable POLARS_MAX_THREADS",
         runs_queries=True,
         summary="group-bys of polars",
+        has_arrays=True,
     ),
     EngineDescription(
         "duckdb",
@@ -201,6 +209,7 @@ BUILT_IN = (
         threads_set_by="SET threads",
         runs_queries=True,
         summary="queries of DuckDB",
+        has_arrays=True,
     ),
     EngineDescription(
         "sql",

@@ -58,6 +58,7 @@ from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, 
 from frameboost.trees.tree import LinearLeaf, LinearTerm
 
 __all__ = [
+    "ArrayRows",
     "Capabilities",
     "ColumnBlockEngine",
     "Cumulative",
@@ -163,6 +164,16 @@ class Rows(Protocol):
 
     def close(self) -> None:
         """Drop all tables and arrays of the engine; may be called at any time, and more than once."""
+
+
+class ArrayRows(Rows, Protocol):
+    """`Rows` that functions over arrays may read, whole and in the order of the data: `EngineRequest.in_order`."""
+
+    def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
+        """Evaluate expressions row by row, as new float64 arrays, NaN where they are NULL."""
+
+    def store_arrays(self, columns: Mapping[str, FloatArray]) -> None:
+        """Add columns, or replace those of these names, by one value for each row."""
 
 
 class FixedRows(Rows, Protocol):
@@ -613,6 +624,8 @@ class EngineRequest:
         Where to keep arrays as long as the rows.
     budget
         The memory that is left, shared by all engines of the fit.
+    in_order
+        Whether functions read the rows as arrays (`ArrayRows`), so that these must keep the order of the data.
     """
 
     source: Source
@@ -622,6 +635,7 @@ class EngineRequest:
     workers: Workers
     storage: Storage = IN_MEMORY
     budget: MemoryBudget = field(default_factory=MemoryBudget)
+    in_order: bool = False
 
     def columns(self) -> list[str]:
         """Return the names of the columns of the features and roles, each once."""
@@ -654,6 +668,8 @@ class EngineDescription:
         How it computes, in a few words.
     runs_queries
         Whether it sums by queries, so that few values are read into memory (see `frameboost.engines.query_costs`).
+    has_arrays
+        Whether its rows, and those it validates on, are `ArrayRows`.
     """
 
     name: str
@@ -663,6 +679,16 @@ class EngineDescription:
     uses_storage: bool = False
     runs_queries: bool = False
     summary: str = ""
+    has_arrays: bool = False
+
+    def check_arrays(self, what: str) -> None:
+        """Raise `ParameterError` if a function can't be called on the rows; ``what`` is what the message calls it."""
+        if not self.has_arrays:
+            raise ParameterError(
+                f"{what} is a Python function, which engine {shown(self.name)} can't call where the rows are; take an "
+                "engine of this machine, such as 'numba', or write it as SQL: fb.Objective(gradient=..., hessian=...), "
+                "fb.Metric(name, sql)"
+            )
 
 
 def data_kind(source: Source) -> DataKind:

@@ -19,7 +19,6 @@ from frameboost.binning.codes import ValueCounts, category_values, distinct_valu
 from frameboost.engines.contract import Cumulative, QueryWindow
 from frameboost.expressions.draws import RowPositions
 from frameboost.expressions.grid import Aggregate, Aggregator, Scalar
-from frameboost.losses.loss import PAIR_SUMS
 from frameboost.schema.types import Feature, FeatureType, Physical, column, physical_expr
 from frameboost.splits.split import FloatArray
 
@@ -78,10 +77,10 @@ class FrameEngine:
         """See `Engine.add_columns`."""
         self.terms.update(terms)
 
-    def store_pairs(self, sums: pl.DataFrame) -> None:
-        """Store the columns `PAIR_SUMS` of every row."""
+    def store_arrays(self, columns: Mapping[str, FloatArray]) -> None:
+        """See `ArrayRows.store_arrays`."""
         assert self.rows is not None
-        self.rows = self.rows.with_columns(sums.select(PAIR_SUMS).iter_columns())
+        self.rows = self.rows.with_columns(pl.Series(name, values) for name, values in columns.items())
 
     def all_rows(self) -> pl.LazyFrame:
         """Return the rows with all columns that expressions may name."""
@@ -127,6 +126,10 @@ class FrameEngine:
         # The streaming engine evaluates all expressions on one cache-sized batch at a time, on all threads. Starting it
         # takes longer than few rows do.
         return rows.collect(engine="streaming" if self.n_rows > _MIN_STREAMED else "in-memory")
+
+    def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
+        """See `ArrayRows.computed`."""
+        return {name: each.to_numpy(writable=True) for name, each in self.by_row(values).to_dict().items()}
 
     def quantiles_by_node(
         self, node: pl.Series, h: pl.Series, value: Scalar, weight: Scalar | None, alpha: float

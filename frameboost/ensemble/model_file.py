@@ -231,8 +231,9 @@ def _loss(document: Mapping[str, Any], parameters: Parameters) -> Loss:
         if isinstance(item, dict):
             check_keys(item, FOREIGN_FIELDS if "links" in item else _OBJECTIVE_FIELDS, "damaged model, objective")
             if "links" in item:
-                _check_outputs(document, len(item["links"]) if isinstance(item["links"], list) else 1)
-                return read_foreign_loss(item)
+                n_outputs: Any = len(item["links"]) if isinstance(item["links"], list) else item.get("classes")
+                _check_outputs(document, n_outputs if is_integer(n_outputs) else 1)
+                return _of_targets(read_foreign_loss(item), document)
             return _of_targets(Objective(**{key: _string(item, key) for key in item}).loss(), document)
         if not isinstance(item, str):
             fail("damaged model", "objective", "a name or an object", item)

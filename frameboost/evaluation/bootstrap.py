@@ -99,7 +99,7 @@ def metric_intervals(
 
     several = [np.arange(len(used)), *rng.integers(len(used), size=(draws, len(used)))]  # first each unit once
     known = [*metrics, *([_r2(scored)] if "r2" in values else [])]
-    of_metric = _at_once(ensemble, scored, units, used, several, [metric for metric in known if can_be_drawn(metric)])
+    of_metric = _at_once(ensemble, scored, units, used, several, known)
     others = [metric for metric in metrics if metric.name not in of_metric]
     if others:
         each = [metric_values(_drawn_rows(scored, units, used[d]), ensemble, others, r2=False) for d in several]
@@ -125,13 +125,13 @@ def _at_once(
     ensemble: Ensemble, scored: pl.DataFrame, units: _Units, used: Integers, several: Sequence[Integers],
     metrics: Sequence[AnyMetric],
 ) -> dict[str, Floats]:  # fmt: skip
-    """Return each metric of each draw of the units that are used."""
+    """Return each metric of each draw of the units that are used, of those that can be drawn."""
     rows = _drawn_rows(scored, units, used)
     store_predictions(rows, ensemble)
     _, unit = units.rows(used)
     counts = row_counts(several, unit, len(used))
     of_metric = {}
-    for metric in metrics:
+    for metric in filter(can_be_drawn, metrics):
         define_terms(rows, metric.terms)
         of_metric[metric.name] = of_draws(metric, rows, counts)
     return of_metric

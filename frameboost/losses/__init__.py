@@ -3,5 +3,6 @@
 - `loss`: what a loss consists of, and the terms that it may have; columns that are added to the margins
 - `built_in`: the table of losses by XGBoost's names, where a new one goes
 - `custom`: losses that users write, ``fb.Objective``, and losses of imported models
+- `functions`: how Python functions of users are called, objectives and metrics
 - `outputs`: predictions, margins, classes, probabilities, quantiles and intervals of a model
 """

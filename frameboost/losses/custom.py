@@ -2,40 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeGuard
+
+import numpy as np
 
 from frameboost.checks.arguments import name_of
 from frameboost.checks.messages import shown
-from frameboost.errors import ParameterError
+from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.losses.loss import Derivatives, Loss, Start, margin_names
+from frameboost.losses.built_in import get_loss
+from frameboost.losses.functions import ArrayCall, may_be_called, name_of_function, side_by_side
+from frameboost.losses.loss import (
+    ArrayFunction,
+    Derivatives,
+    FloatArray,
+    Loss,
+    Start,
+    margin_names,
+    multi_target_loss,
+)
 
-__all__ = ["FOREIGN_FIELDS", "Objective", "foreign_loss", "read_foreign_loss"]
+__all__ = [
+    "FOREIGN_FIELDS", "LINKS", "SOFTMAX", "Link", "Objective", "family_of", "foreign_loss", "is_function",
+    "name_of_objective", "read_foreign_loss", "scored_loss", "with_function",
+]  # fmt: skip
 
 
 _ROW = ("label", "margin", "weight")
+_RETURNS = "(gradient, hessian)"
+
+
+# --- links by name ----------------------------------------------------------------------------------------------------
+
+
+class Link(NamedTuple):
+    """A link that has a name.
+
+    Attributes
+    ----------
+    sql
+        From the margin to the prediction; empty where there is more than one margin.
+    loss
+        The loss whose labels, classes and range of predictions it has; empty where there are no bounds.
+    metric
+        The metric that is reported by default.
+    """
+
+    sql: str
+    loss: str
+    metric: str
+
+    def like(self, classes: int) -> Loss | None:
+        """Return the loss of that name."""
+        return get_loss(self.loss, {**_PARAMETERS, "num_class": classes}) if self.loss else None
+
+
+# One link for all margins: a column for each class.
+SOFTMAX = "softmax"
+LINKS = {
+    "identity": Link("margin", "", "rmse"),
+    "log": Link("EXP(margin)", "count:poisson", "rmse"),
+    "logit": Link("1 / (1 + EXP(-margin))", "binary:logistic", "logloss"),
+    SOFTMAX: Link("", "multi:softprob", "mlogloss"),
+}
+_NO_NAME = Link("", "", "rmse")
+_PARAMETERS = {"scale_pos_weight": 1.0, "max_delta_step": 0.0}  # which the losses of links read
+
+
+# --- losses that users write ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A loss that you write: its derivatives in the margin, as SQL that has the same values in every engine.
+    """A loss that you write: its derivatives in the margin, as SQL that runs where the rows are, or as a function.
+
+    A function is called in each round with float64 arrays of all rows, in the order of the data: ``f(label, margin)``
+    or ``f(label, margin, weight)``, or as XGBoost calls it, ``f(margin, dtrain)``, with ``dtrain.get_label()`` and
+    ``get_weight()``. It returns gradient and hessian. A function that is told the weights must multiply both by them
+    itself; otherwise they are multiplied here. The model file has its name and the link: the model scores anywhere,
+    and is loaded without the function.
 
     Parameters
     ----------
-    gradient, hessian
-        First and second derivative of the loss in the margin, over ``label``, ``margin`` and ``weight``. Weights
-        multiply both anyway. The hessian must be greater than 0 in every row.
+    gradient
+        First derivative of the loss in the margin, over ``label``, ``margin`` and ``weight``, which multiplies it
+        anyway; or the function. Its arrays have the shape (rows,), or (rows, outputs) of several targets and of the
+        classes of ``link="softmax"``. The hessian may be 0 there, but not less.
+    hessian
+        The second derivative, likewise. It must be greater than 0 in every row.
     link
-        From the ``margin`` to the prediction.
+        From the ``margin`` to the prediction: SQL, or ``"identity"``, ``"log"``, ``"logit"`` (of the second of two
+        classes) or ``"softmax"`` (of several; for a function).
     metric
-        The name of the metric that is reported by default.
+        The name of the metric that is reported by default: logloss or mlogloss of classes, otherwise rmse.
 
     Raises
     ------
     ParameterError
-        If one of them is not SQL of the kind that every engine has, uses another name, or is no number.
+        If one of them is not SQL of the kind that every engine has, uses another name, or is no number; or if the
+        function takes other arguments.
 
     Examples
     --------
@@ -46,39 +113,196 @@ class Objective:
     >>> model = fb.fit(df, "y", objective=log_cosh, n_estimators=50, min_child_weight=0, max_delta_step=1)
     >>> model.predict(df).round(1).to_list()
     [1.0, 1.0, 9.0, 9.0]
+
+    >>> import numpy as np
+    >>> def poisson(label, margin):
+    ...     return np.exp(margin) - label, np.exp(margin)
+    >>> model = fb.fit(df, "y", objective=fb.Objective(poisson, link="log"), n_estimators=50, min_child_weight=0)
+    >>> model.predict(df).round(1).to_list()
+    [1.0, 1.0, 9.0, 9.0]
     """
 
-    gradient: str
+    gradient: str | Callable[..., Any]
     hessian: str = "1"
     link: str = "margin"
-    metric: str = "rmse"
+    metric: str | None = None
 
     def __post_init__(self) -> None:
-        for role, text, columns in (
-            ("gradient", self.gradient, _ROW), ("hessian", self.hessian, _ROW), ("link", self.link, ("margin",))
-        ):  # fmt: skip
+        sql = {} if may_be_called(self.gradient) else {"gradient": self.gradient, "hessian": self.hessian}
+        for role, text in sql.items():
             if not isinstance(text, str):
-                raise ParameterError(f"{role} must be a SQL expression, a string, not {shown(text)}")
-            Expression(text, columns).required_number(f"the {role} of the objective,")
-        name_of("the name of a metric")("metric", self.metric)
+                or_function = " or a function" if role == "gradient" else ""
+                raise ParameterError(f"{role} must be a SQL expression, a string{or_function}, not {shown(text)}")
+            Expression(text, _ROW).required_number(f"the {role} of the objective,")
+        if not sql and self.hessian != "1":
+            raise ParameterError("hessian does not go with a function, which returns gradient and hessian")
+        if not isinstance(self.link, str):
+            raise ParameterError(f"link must be a SQL expression, a string, not {shown(self.link)}")
+        if self.link == SOFTMAX and sql:
+            raise ParameterError("link='softmax' is for a function, which returns a column for each class")
+        if self.link not in LINKS:
+            Expression(self.link, ("margin",)).required_number("the link of the objective,")
+        if self.metric is not None:
+            name_of("the name of a metric")("metric", self.metric)
+        if not sql:
+            self._call  # noqa: B018  # raises if its parameters are others
 
-    def loss(self) -> Loss:
-        """Return the `Loss` that is trained."""
-        derivatives = Derivatives(Expression(self.gradient, _ROW), Expression(self.hessian, _ROW))
-        return Loss(
-            "custom", (derivatives,), (Expression(self.link, ("margin",)),), self.metric, start=Start("newton"),
-            definition={"gradient": self.gradient, "hessian": self.hessian, "link": self.link, "metric": self.metric},
-        )  # fmt: skip
+    @property
+    def name(self) -> str:
+        """What models and messages call it: ``custom``, or ``python:`` and the name of the function."""
+        return f"python:{name_of_function(self.gradient)}" if may_be_called(self.gradient) else "custom"
+
+    @property
+    def family(self) -> str:
+        """The kind of target that its link is for: ``binary``, ``multi``, or ``reg``."""
+        family = LINKS.get(self.link, _NO_NAME).loss.partition(":")[0]
+        return family if family in ("binary", "multi") else "reg"
+
+    @property
+    def _call(self) -> ArrayCall:
+        assert may_be_called(self.gradient)
+        return ArrayCall(self.gradient, f"objective {shown(self.name)}", "margin", _RETURNS)
+
+    def loss(self, n_targets: int = 1, num_class: int | None = None) -> Loss:
+        """Return the `Loss` that is trained.
+
+        Raises
+        ------
+        ParameterError
+            If it has one target, and there are several.
+        """
+        link = LINKS.get(self.link, _NO_NAME)
+        sql, like = link.sql or self.link, link.like(num_class or 2)
+        metric = self.metric or link.metric
+        if may_be_called(self.gradient):
+            links = SOFTMAX if self.link == SOFTMAX else [sql]
+            scored = foreign_loss(self.name, links, 0 if like is None else like.classes)
+            loss = _trained_by(self._call, _of_targets(scored, n_targets))
+        else:
+            assert isinstance(self.gradient, str)
+            derivatives = Derivatives(Expression(self.gradient, _ROW), Expression(self.hessian, _ROW))
+            loss = Loss("custom", (derivatives,), (Expression(sql, ("margin",)),), metric, definition={
+                "gradient": self.gradient, "hessian": self.hessian, "link": self.link, "metric": metric
+            })  # fmt: skip
+            loss = _of_targets(loss, n_targets)
+        loss = replace(loss, metric=metric, start=Start("newton"))
+        if like is None:
+            return loss
+        loss = replace(loss, margin_of=like.margin_of, score_range=like.score_range, classes=like.classes)
+        if not like.classes:
+            return loss
+        return replace(loss, label_condition=like.label_condition, label_requirement=like.label_requirement)
 
 
-# --- losses of imported models: their links are known, their derivatives are not --------------------------------------
+def with_function(objective: Any, n_classes: int = 0) -> Any:
+    """Return an `Objective` of a function; anything else as it is.
+
+    ``n_classes`` are those of a classifier, which say the link.
+
+    >>> with_function("reg:squarederror"), with_function(lambda label, margin: None, n_classes=3).link
+    ('reg:squarederror', 'softmax')
+    """
+    if not may_be_called(objective) or isinstance(objective, Objective):
+        return objective
+    return Objective(objective, link=SOFTMAX if n_classes > 2 else "logit" if n_classes == 2 else "margin")
+
+
+def is_function(objective: Any) -> TypeGuard[Objective]:
+    """Whether an objective is a function over arrays."""
+    return isinstance(objective, Objective) and may_be_called(objective.gradient)
+
+
+def name_of_objective(objective: Any) -> str:
+    """Return what messages call an objective."""
+    return objective.name if isinstance(objective, Objective) else str(objective)
+
+
+def family_of(objective: Any) -> str:
+    """Return the kind of target of an objective, as its name begins or its link says: ``binary``, ``multi``, ``reg``.
+
+    >>> family_of("binary:hinge"), family_of(Objective("margin - label"))
+    ('binary', 'reg')
+    """
+    return objective.family if isinstance(objective, Objective) else str(objective).partition(":")[0]
+
+
+def _of_targets(loss: Loss, n_targets: int) -> Loss:
+    return loss if n_targets == 1 else multi_target_loss(loss, n_targets)
+
+
+# --- a function over arrays -------------------------------------------------------------------------------------------
+
+
+def _trained_by(call: ArrayCall, loss: Loss) -> Loss:
+    """Return the loss with the derivatives that a function computes."""
+    n, of_label = loss.n_outputs, loss.labels
+    columns = [(f"function_g_{k}", f"function_h_{k}") for k in range(n)]
+
+    def compute(arrays: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        label, margin = side_by_side(arrays, of_label), side_by_side(arrays, loss.margins)
+        returned = call(label, margin, arrays["weight"])
+        g, h = _derivatives(returned, margin.shape, loss.name)
+        return {name: values for k, pair in enumerate(columns) for name, values in zip(pair, (g[k], h[k]), strict=True)}
+
+    return replace(
+        loss, is_trainable=True, terms={"derivatives": ArrayFunction(compute, (*of_label, *loss.margins, "weight"))},
+        outputs=tuple(
+            Derivatives(Expression(g, (g,)), Expression(h, (h,)), are_weighted=call.takes_weight) for g, h in columns
+        ),
+    )  # fmt: skip
+
+
+def _derivatives(returned: Any, shape: tuple[int, ...], name: str) -> list[FloatArray]:
+    """Return g and h, (outputs, rows) each, of what a function has returned.
+
+    Raises
+    ------
+    ParameterError
+        If that is no pair of arrays of numbers of the ``shape`` of the margins.
+    DataError
+        If one is not finite, or a hessian is negative.
+    """
+    what = f"objective {shown(name)}"
+    form = f"must return (gradient, hessian), two arrays of shape {shape}"
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        kind = f"{len(returned)} values" if isinstance(returned, tuple | list) else type(returned).__name__
+        raise ParameterError(f"{what} {form}, not {kind}")
+    found = []
+    for role, values in zip(("gradient", "hessian"), returned, strict=True):
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":
+            raise ParameterError(f"{what} {form}; the {role} has dtype {array.dtype}, which is not of numbers")
+        if array.shape not in (shape, (*shape[:1], 1) if len(shape) == 1 else shape):
+            raise ParameterError(f"{what} {form}; the {role} has shape {array.shape}")
+        numbers = array.astype(np.float64).reshape(len(array), -1).T
+        wrong = ~np.isfinite(numbers) | (numbers < 0.0 if role == "hessian" else False)
+        if wrong.any():
+            needed = "finite and 0 or more" if role == "hessian" else "finite"
+            row = int(wrong.any(axis=0).argmax())
+            raise DataError(
+                f"the {role} of {what} is {numbers[:, row][wrong[:, row]][0]:g} in row {row} (from 0), and not "
+                f"{needed} in {int(wrong.any(axis=0).sum()):,} of {numbers.shape[1]:,} rows"
+            )
+        found.append(np.ascontiguousarray(numbers))
+    return found
+
+
+def scored_loss(loss: Loss) -> Loss:
+    """Return a loss as a model file has it: without the derivatives that a function computes."""
+    if not loss.is_of_arrays:
+        return loss
+    assert loss.definition is not None
+    return _of_targets(read_foreign_loss(loss.definition), len(loss.labels))
+
+
+# --- losses of models whose links are known, and their derivatives not: imported ones, and those of functions ---------
 
 
 FOREIGN_FIELDS = ("name", "links", "classes")
 _NOTHING = Derivatives(Expression("0", ()), Expression("1", ()))
 
 
-def foreign_loss(name: str, links: Sequence[str], classes: int = 0) -> Loss:
+def foreign_loss(name: str, links: Sequence[str] | str, classes: int = 0) -> Loss:
     """Return a loss that can be scored with, but not trained.
 
     Parameters
@@ -87,6 +311,7 @@ def foreign_loss(name: str, links: Sequence[str], classes: int = 0) -> Loss:
         The other library's name and its name for the loss: ``"lightgbm:multiclassova"``.
     links
         SQL over ``margin``, or over ``margin_0``, ``margin_1`` and so on if there are several links: the predictions.
+        ``"softmax"`` is one link for as many margins as classes.
     classes
         The number of classes, 0 of a regression. With a single link it is 2, and the link is the probability of class
         1; with several links it is their number, and the class of the largest margin is the likeliest.
@@ -96,21 +321,31 @@ def foreign_loss(name: str, links: Sequence[str], classes: int = 0) -> Loss:
     ParameterError
         If a link is not an expression that is supported, or the number of classes does not fit the links.
     """
+    definition = {"name": name, "links": links if isinstance(links, str) else list(links), "classes": classes}
+    if isinstance(links, str):
+        if links != SOFTMAX or classes < 2:
+            raise ParameterError("the links of an objective must be a list, or 'softmax' of 2 classes or more")
+        like = get_loss(LINKS[SOFTMAX].loss, {"num_class": classes})
+        return Loss(
+            name, (_NOTHING,) * classes, like.links, "mlogloss", link_terms=like.link_terms, evaluated=like.evaluated,
+            classes=classes, definition=definition, is_trainable=False,
+        )  # fmt: skip
     if classes not in ((0, 2) if len(links) == 1 else (0, len(links))) or not links:
         raise ParameterError(f"an objective of {len(links)} links can't have {classes} classes")
     names = margin_names(len(links))
     expressions = tuple(Expression(link, names).required_number("the link") for link in links)
     return Loss(
-        name, (_NOTHING,) * len(links), expressions, "rmse", classes=classes,
-        definition={"name": name, "links": list(links), "classes": classes}, is_trainable=False,
+        name, (_NOTHING,) * len(links), expressions, "rmse", classes=classes, definition=definition,
+        is_trainable=False,
     )  # fmt: skip
 
 
 def read_foreign_loss(definition: Mapping[str, Any]) -> Loss:
     """Return the loss that a model file describes, or raise `ParameterError`."""
     name, links, classes = (definition.get(field) for field in FOREIGN_FIELDS)
-    if not isinstance(name, str) or not isinstance(links, list) or not all(isinstance(link, str) for link in links):
+    are_texts = isinstance(links, list) and all(isinstance(link, str) for link in links)
+    if not isinstance(name, str) or not (are_texts or isinstance(links, str)):
         raise ParameterError("an objective of another library has a name and a list of links")
     if not isinstance(classes, int) or isinstance(classes, bool):
         raise ParameterError("an objective of another library has a number of classes")
-    return foreign_loss(name, links, classes)
+    return foreign_loss(name, links, classes)  # type: ignore[arg-type]  # checked above

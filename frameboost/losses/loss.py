@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.messages import counted, shown
@@ -25,6 +27,7 @@ from frameboost.schema.types import Feature, FeatureType, column
 __all__ = [
     "EXPOSURE",
     "PAIR_SUMS",
+    "ArrayFunction",
     "Change",
     "Derivatives",
     "Loss",
@@ -43,16 +46,28 @@ __all__ = [
     "prediction_names",
 ]
 
+FloatArray = npt.NDArray[np.float64]
 # Classes of which each margin is compared with all later ones; of more with the largest.
 _MAX_COMPARED = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Derivatives:
-    """Gradient and hessian of one output, over the row's roles, the margins and the loss's terms."""
+    """Gradient and hessian of one output, over the row's roles, the margins and the loss's terms.
+
+    They are without the row's weight, unless ``are_weighted``.
+    """
 
     gradient: Expression
     hessian: Expression
+    are_weighted: bool = False
+
+    @property
+    def with_weight(self) -> tuple[Expression, Expression]:
+        """Both with the row's weight."""
+        if self.are_weighted:
+            return self.gradient, self.hessian
+        return weighted(self.gradient), weighted(self.hessian)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +195,25 @@ def _of_pair(columns: tuple[str, ...], text: str) -> Expression:
     return Expression(text, tuple(f"{name}_{side}" for side in "ij" for name in columns))
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class ArrayFunction:
+    """Columns that a function computes from arrays of all rows, in the order of the data.
+
+    Attributes
+    ----------
+    function
+        Takes float64 arrays of shape (rows,) by the names of ``reads``, which it may write to, and returns arrays of
+        that shape by the names of the columns.
+    reads
+        Roles, margins and terms before this one.
+    """
+
+    function: Callable[[Mapping[str, FloatArray]], Mapping[str, FloatArray]]
+    reads: tuple[str, ...]
+
+
 # What a loss's or a metric's terms may be.
-Term = Expression | RunningSum | OverQuery | Ratio | RankingPairs
+Term = Expression | RunningSum | OverQuery | Ratio | RankingPairs | ArrayFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +307,7 @@ class Loss:
         """The g and h of every output, weighted: ``g_0``, ``h_0``, ``g_1`` and so on."""
         named = {}
         for output, derivatives in enumerate(self.outputs):
-            named[f"g_{output}"] = weighted(derivatives.gradient)
-            named[f"h_{output}"] = weighted(derivatives.hessian)
+            named[f"g_{output}"], named[f"h_{output}"] = derivatives.with_weight
         return named
 
     @cached_property
@@ -291,6 +322,11 @@ class Loss:
     def label_of(self, output: int) -> str:
         """Return the name of the label that an output is for."""
         return self.labels[output] if len(self.labels) > 1 else self.labels[0]
+
+    @property
+    def is_of_arrays(self) -> bool:
+        """Whether its derivatives are computed by a function over arrays."""
+        return any(isinstance(term, ArrayFunction) for term in self.terms.values())
 
     @property
     def family(self) -> str:

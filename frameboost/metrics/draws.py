@@ -7,6 +7,7 @@ product of the matrix of these lines with v. For the area under a curve the rows
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -14,20 +15,23 @@ import polars as pl
 
 from frameboost.engines.contract import RowsInMemory
 from frameboost.expressions.expression import Expression
-from frameboost.metrics.metric import CurveMetric, Metric
+from frameboost.metrics.functions import FunctionMetric
+from frameboost.metrics.metric import AnyMetric, CurveMetric, Metric
 
 __all__ = ["adds_up", "can_be_drawn", "of_draws", "of_each_row", "row_counts"]
 
 Floats = npt.NDArray[np.float64]
 
 
-def can_be_drawn(metric: Metric | CurveMetric) -> bool:
+def can_be_drawn(metric: AnyMetric) -> TypeGuard[Metric | CurveMetric]:
     """Whether a metric is made of what each row has by itself, not of its rank in a query or in time."""
     return adds_up(metric) and all(isinstance(term, Expression) for term in metric.terms.values())
 
 
-def adds_up(metric: Metric | CurveMetric) -> bool:
+def adds_up(metric: AnyMetric) -> TypeGuard[Metric | CurveMetric]:
     """Whether a metric is made of sums, averages and counts over rows."""
+    if isinstance(metric, FunctionMetric):
+        return False
     return isinstance(metric, CurveMetric) or {f for f, _ in metric.parts[0].values()} <= {"sum", "avg", "count"}
 
 

@@ -7,16 +7,27 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from frameboost.checks.arguments import flag, is_iterable
 from frameboost.checks.messages import advice, did_you_mean, listed, shown
-from frameboost.engines.contract import Cumulative, QueryWindow, Rows
+from frameboost.engines.contract import ArrayRows, Cumulative, QueryWindow, Rows
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression, value_of
 from frameboost.expressions.grid import Aggregate, Scalar, exact_sum, grid_offset, rounded
 from frameboost.losses.built_in import DEFAULT_TRUNCATION, aft_terms, discount, ideal_terms, log_gamma
-from frameboost.losses.loss import Loss, OverQuery, RankingPairs, Ratio, RunningSum, Term, prediction_names
+from frameboost.losses.functions import may_be_called
+from frameboost.losses.loss import (
+    ArrayFunction,
+    Loss,
+    OverQuery,
+    RankingPairs,
+    Ratio,
+    RunningSum,
+    Term,
+    prediction_names,
+)
+from frameboost.metrics.functions import FunctionMetric, function_metric, scorer_of
 from frameboost.parameters.parameters import Parameters
 
 __all__ = [
@@ -25,6 +36,7 @@ __all__ = [
     "AnyMetric",
     "CurveMetric",
     "Metric",
+    "as_function",
     "base_name",
     "define_predictions",
     "define_terms",
@@ -51,7 +63,8 @@ class Metric:
     sql
         The aggregate: ``SUM``, ``AVG``, ``MIN``, ``MAX`` and ``COUNT(*)`` of scalar expressions over ``label``,
         ``weight``, ``margin`` and ``prediction`` (with several outputs ``prediction_0``, ``prediction_1``, ...), and
-        arithmetic around them.
+        arithmetic around them. Or a function over arrays, ``f(label, prediction)`` or ``f(label, prediction, weight)``,
+        that returns a number; not in databases.
     maximize
         Whether larger values are better.
 
@@ -70,7 +83,7 @@ class Metric:
     """
 
     name: str
-    sql: str
+    sql: str | Callable[..., Any]
     maximize: bool = False
     columns: tuple[str, ...] = field(default=(), repr=False)
     terms: Mapping[str, Term] = field(default_factory=dict, repr=False)
@@ -83,8 +96,10 @@ class Metric:
             raise ParameterError(f"columns must be a list of names, not {shown(self.columns)}")
         if not isinstance(self.terms, Mapping):
             raise ParameterError(f"terms must be a dict of terms by name, not {shown(self.terms)}")
+        if may_be_called(self.sql):
+            return
         if not isinstance(self.sql, str):
-            raise ParameterError(f"a metric's sql must be a string, not {shown(self.sql)}")
+            raise ParameterError(f"a metric's sql must be a string or a function, not {shown(self.sql)}")
         self._split  # noqa: B018  # raises if it is no aggregate
         if self.columns:
             self.parts  # noqa: B018  # raises if a name is unknown
@@ -98,6 +113,7 @@ class Metric:
         """The aggregates by generated names, each a function and its argument, and the arithmetic around them."""
         from frameboost.expressions.expression import split_aggregates
 
+        assert isinstance(self.sql, str)
         aggregates, outer = split_aggregates(self.sql)
         try:
             whole = Expression(outer, tuple(aggregates))
@@ -189,6 +205,10 @@ def define_terms(rows: Rows, terms: Mapping[str, Term]) -> None:
                 rows.add_columns({name: Expression(repr(sums["numerator"] / sums["denominator"]), ())})
             case RankingPairs():
                 rows.sum_pairs(term, _pair_offset(rows, term))
+            case ArrayFunction():
+                over_arrays = cast("ArrayRows", rows)  # as `EngineDescription.has_arrays` says
+                read = {column: Expression(column, (column,)) for column in term.reads}
+                over_arrays.store_arrays(term.function(over_arrays.computed(read)))
             case _:
                 rows.add_columns({name: term})
 
@@ -217,7 +237,7 @@ def define_predictions(rows: Rows, loss: Loss) -> None:
     rows.add_columns(dict(zip(prediction_names(len(links)), links, strict=True)))
 
 
-def evaluate(metric: Metric | CurveMetric, rows: Rows) -> float:
+def evaluate(metric: AnyMetric, rows: Rows) -> float:
     """Return the metric over the rows at their current margins."""
     define_terms(rows, metric.terms)
     return metric.evaluate(rows)
@@ -226,7 +246,7 @@ def evaluate(metric: Metric | CurveMetric, rows: Rows) -> float:
 # --- the metrics by XGBoost's names -----------------------------------------------------------------------------------
 
 
-AnyMetric = Metric | CurveMetric
+AnyMetric = Metric | CurveMetric | FunctionMetric
 
 # No function here may be NULL or is a power, which have no program (see `frameboost.engines.programs`).
 
@@ -377,8 +397,7 @@ def _distribution(name: str, at: float | None, loss: Loss, parameters: Mapping[s
 
 
 _ONE_PREDICTION = ("rmse", "mae")
-_BINARY = ("binary:logistic", "binary:logitraw", "binary:hinge", "reg:logistic")
-METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], AnyMetric]] = {
+METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], Metric | CurveMetric]] = {
     **dict.fromkeys(_OF_ONE_PREDICTION, _elementwise),
     "quantile": _quantile,
     "mlogloss": _mlogloss,
@@ -427,8 +446,9 @@ def why_not_finite(name: str) -> str:
 def larger_is_better(name: str, eval_metric: Any = None) -> bool:
     """Whether larger values of the metric of that name are better; ``eval_metric`` is that of the user."""
     for item in [] if eval_metric is None else metrics_of(eval_metric):
-        if isinstance(item, Metric) and item.name == name:
-            return item.maximize
+        metric = as_function(item) or item
+        if isinstance(metric, Metric | FunctionMetric) and metric.name == name:
+            return metric.maximize
     return re.split("[@-]", name)[0] in _MAXIMISED or name == "interval-regression-accuracy"
 
 
@@ -495,7 +515,9 @@ def metrics_of(eval_metric: Any) -> list[Any]:
         If there is none.
     """
     items = (
-        [eval_metric] if isinstance(eval_metric, str | Metric) or not is_iterable(eval_metric) else list(eval_metric)
+        [eval_metric]
+        if isinstance(eval_metric, str | Metric) or may_be_called(eval_metric) or not is_iterable(eval_metric)
+        else list(eval_metric)
     )
     if not items:
         raise ParameterError("eval_metric is an empty list; name at least one metric")
@@ -504,6 +526,8 @@ def metrics_of(eval_metric: Any) -> list[Any]:
 
 def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     n_predictions = len(loss.evaluated or loss.links)
+    if (of_arrays := as_function(item)) is not None:
+        return replace(of_arrays, loss=loss)
     metric = item if isinstance(item, Metric) else _by_name(item, loss, parameters)
     if isinstance(metric, CurveMetric):
         return metric
@@ -512,7 +536,17 @@ def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     return metric.over((*of_row, *prediction_names(n_predictions), *metric.terms))
 
 
-def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
+def as_function(item: Any) -> FunctionMetric | None:
+    """Return one of the user's metrics if it is a function or a scorer, or scikit-learn's name of one; else None."""
+    if isinstance(item, Metric):
+        return function_metric(item.sql, item.name, maximize=item.maximize) if may_be_called(item.sql) else None
+    if isinstance(item, str) and item.partition("@")[0].removesuffix("-") not in (*METRICS, *RANKING_METRICS):
+        scorer = scorer_of(item)
+        return None if scorer is None else function_metric(scorer, item)
+    return function_metric(item) if may_be_called(item) else None
+
+
+def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> Metric | CurveMetric:
     name, _, at_text = item.partition("@") if isinstance(item, str) else ("", "", "")
     n_predictions = len(loss.evaluated or loss.links)
     if isinstance(item, str) and n_predictions == 1 and (ranking := ranking_metric(item, parameters)):
@@ -537,7 +571,7 @@ def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
         raise ParameterError(
             f"eval_metric {shown(name)} is for one prediction a row; {shown(loss.name)} makes {n_predictions}"
         )
-    if name in ("auc", "aucpr") and loss.name not in _BINARY and not loss.has_margin_of_each_class:
+    if name in ("auc", "aucpr") and not loss.classes and loss.name != "reg:logistic":
         raise ParameterError(f"eval_metric {shown(name)} is for classes, not for {shown(loss.name)}")
     return METRICS[name](name, at, loss, parameters)
 

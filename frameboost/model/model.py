@@ -865,7 +865,7 @@ class Model:
         group: str | None = None,
         label_upper_bound: str | None = None,
         base_margin: str | Sequence[str] | None = None,
-        eval_metric: str | Metric | Iterable[str | Metric] | None = None,
+        eval_metric: str | Metric | Callable[..., Any] | Iterable[str | Metric | Callable[..., Any]] | None = None,
     ) -> Evaluation:
         """Return how good the model is on labelled rows: metrics, confusion and curves.
 

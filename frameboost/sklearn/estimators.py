@@ -18,6 +18,7 @@ from frameboost.checks.messages import shown
 from frameboost.engines.choose import rows_of
 from frameboost.errors import ParameterError
 from frameboost.interop.ensembles import class_labels
+from frameboost.losses.custom import family_of, with_function
 from frameboost.metrics.metric import evaluate, ranking_metric
 from frameboost.model.model import Model
 from frameboost.sklearn.data import (
@@ -225,7 +226,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         held_out = self._held_out(
             eval_set, self._encoded, weight=("sample_weight_eval_set", sample_weight_eval_set, check_weights)
         )
-        of_classes = {"num_class": len(self.classes_)} if str(objective).startswith("multi:") else {}
+        of_classes = {"num_class": len(self.classes_)} if family_of(objective) == "multi" else {}
         self._train(rows, objective, held_out, **of_classes)
         self.model_ = _labelled(self.model_, self.classes_)
         return self
@@ -233,7 +234,8 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
     def _objective_for(self, n_classes: int) -> Any:
         """Return the objective, which must be one for that many classes."""
         objective = self._objective("binary:logistic" if n_classes == 2 else "multi:softprob")
-        family = str(objective).partition(":")[0]
+        objective = with_function(objective, n_classes)
+        family = family_of(objective)
         if family not in ("binary", "multi"):
             raise ParameterError(
                 f"objective {shown(objective)} is not one of a classifier, 'binary:...' or 'multi:...'"

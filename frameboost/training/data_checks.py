@@ -25,7 +25,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, exact_sum, weighted
 from frameboost.losses.built_in import label_check
-from frameboost.losses.custom import Objective
+from frameboost.losses.custom import Objective, family_of, name_of_objective
 from frameboost.losses.loss import EXPOSURE, Loss, Offset, margin_names
 from frameboost.metrics.metric import AnyMetric, Metric, base_name, is_ranking
 from frameboost.parameters.parameters import Parameters
@@ -462,7 +462,7 @@ def _check_ranking_labels(rows: Rows, metric: Metric, target: str, words: str, c
 
 
 _REGRESSION, _BINARY, _MULTICLASS = "reg:squarederror", "binary:logistic", "multi:softprob"
-_OF_CLASSES = ("binary:", "multi:")
+_OF_CLASSES = ("binary", "multi")
 _MAX_LABELS = 10_000  # as many as `num_class` may be
 SourceType = TypeVar("SourceType", bound=Source)
 
@@ -546,10 +546,13 @@ def _of_strings(
     num_class: int | None, initial: Ensemble | None, positive: str | None,
 ) -> TrainingTarget:  # fmt: skip
     if objective is not None and not _is_of_classes(objective):
+        of_classes = f"leave objective out, give {shown(_BINARY)} or {shown(_MULTICLASS)}"
+        if isinstance(objective, Objective):
+            of_classes = "give it a link, 'logit' or 'softmax'"
         raise ParameterError(
-            f"objective {shown(objective)} needs numbers, but target {shown(target)} has type "
-            f"{source.type_names()[target]}, whose values are labels of classes; leave objective out, give "
-            f"{shown(_BINARY)} or {shown(_MULTICLASS)}, or convert the column to numbers"
+            f"objective {shown(name_of_objective(objective))} needs numbers, but target {shown(target)} has type "
+            f"{source.type_names()[target]}, whose values are labels of classes; {of_classes}, or convert the column "
+            "to numbers"
         )
     labels = source.labels(target, _MAX_LABELS + 1)
     if not labels and not _has_rows(source):  # columns of a text file that has only a header are strings
@@ -559,15 +562,15 @@ def _of_strings(
         _check_same(initial.labels, labels, target, "init_model")
         labels = [str(label) for label in initial.labels]
     chosen = objective or (_BINARY if len(labels) == 2 and num_class is None else _MULTICLASS)
-    if len(labels) == 1 and str(chosen).startswith("binary:"):
+    if len(labels) == 1 and family_of(chosen) == "binary":
         chosen = _MULTICLASS  # as the second label is not known; `check_rows` warns
-    if str(chosen).startswith("binary:") and len(labels) > 2:
+    if family_of(chosen) == "binary" and len(labels) > 2:
         raise ParameterError(
-            f"objective {shown(chosen)} is for two classes; target {shown(target)} has {len(labels):,}: "
-            f"{listed(labels, 4)}; leave objective out, or give {shown(_MULTICLASS)}"
+            f"objective {shown(name_of_objective(chosen))} is for two classes; target {shown(target)} has "
+            f"{len(labels):,}: {listed(labels, 4)}; leave objective out, or give {shown(_MULTICLASS)}"
         )
     if positive is not None:
-        labels = _with_positive_last(labels, positive, target, str(chosen), initial)
+        labels = _with_positive_last(labels, positive, target, chosen, initial)
     if num_class not in (None, len(labels)):
         raise ParameterError(f"num_class is {num_class}, but target {shown(target)} has {len(labels):,} labels")
     for name, part in held_out.items():
@@ -577,7 +580,7 @@ def _of_strings(
         name: HeldOut(part.source.with_codes(target, labels) if target in part.source.types() else part.source)
         for name, part in held_out.items()
     }
-    n_classes = len(labels) if str(chosen).startswith("multi:") else num_class
+    n_classes = len(labels) if family_of(chosen) == "multi" else num_class
     return TrainingTarget(source.with_codes(target, labels), encoded, chosen, n_classes, tuple(labels))
 
 
@@ -633,7 +636,7 @@ def _family(source: Source, name: object) -> str | None:
 
 
 def _is_of_classes(objective: str | Objective) -> bool:
-    return isinstance(objective, str) and objective.startswith(_OF_CLASSES)
+    return family_of(objective) in _OF_CLASSES
 
 
 def _are_strings(labels: Labels) -> bool:
@@ -657,7 +660,7 @@ def _check_count(labels: Sequence[str], target: str) -> None:
 
 
 def _with_positive_last(
-    labels: list[str], positive: str, target: str, objective: str, initial: Ensemble | None
+    labels: list[str], positive: str, target: str, objective: str | Objective, initial: Ensemble | None
 ) -> list[str]:
     """Return two labels, the positive one second.
 
@@ -671,10 +674,10 @@ def _with_positive_last(
         )
     if len(labels) == 1:
         return labels
-    if not objective.startswith("binary:"):
+    if family_of(objective) != "binary":
         raise ParameterError(
             f"positive={shown(positive)} is for two classes and an objective such as {shown(_BINARY)}; with "
-            f"{shown(objective)} each of the {len(labels):,} labels has a probability"
+            f"{shown(name_of_objective(objective))} each of the {len(labels):,} labels has a probability"
         )
     if initial is not None and positive != labels[1]:
         raise ParameterError(

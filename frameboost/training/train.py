@@ -294,7 +294,7 @@ def _newton_step(rows: Rows, loss: Loss, begins: tuple[float, ...]) -> tuple[flo
     define_terms(rows, loss.terms)
     margins = []
     for output, derivatives in enumerate(loss.outputs):
-        sums = exact_sum(rows, {"G": weighted(derivatives.gradient), "H": weighted(derivatives.hessian)})
+        sums = exact_sum(rows, dict(zip("GH", derivatives.with_weight, strict=True)))
         step = begins[output] - (sums["G"] / sums["H"] if sums["H"] > 0 else 0.0)
         if not math.isfinite(step):
             at = f"{begins[output]:g}"
@@ -358,7 +358,7 @@ def _sums_at(
     define_terms(rows, loss.terms)
     terms = {}
     for output, derivatives in enumerate(loss.outputs):
-        terms[f"G_{output}"], terms[f"H_{output}"] = weighted(derivatives.gradient), weighted(derivatives.hessian)
+        terms[f"G_{output}"], terms[f"H_{output}"] = derivatives.with_weight
     sums = exact_sum(rows, terms)
     return [(sums[f"G_{output}"], sums[f"H_{output}"]) for output in range(loss.n_outputs)]
 

@@ -21,7 +21,7 @@ from frameboost.data.sources import RelationSource, read_relation
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.loss import Loss
 from frameboost.losses.outputs import has_intervals
-from frameboost.metrics.metric import Metric, larger_is_better, why_not_finite
+from frameboost.metrics.metric import Metric, as_function, larger_is_better, why_not_finite
 from frameboost.model.model import Model
 from frameboost.planning import FitPlan
 from frameboost.prediction.predictor import Predictor
@@ -42,7 +42,8 @@ Train = Callable[..., Model]
 def deciding_metric(metric: str | Metric | None, loss: Loss) -> tuple[str | Metric, bool]:
     """Return the metric that early stopping watches, and whether larger values of it are better."""
     metric = metric or loss.metric
-    return metric, larger_is_better(metric if isinstance(metric, str) else metric.name, metric)
+    named = as_function(metric) or metric
+    return metric, larger_is_better(named if isinstance(named, str) else named.name, metric)
 
 
 def _threads_of_fits(n_fits: int, at_once: int, n_threads: int | None) -> list[dict[str, int]]:

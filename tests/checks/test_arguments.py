@@ -159,7 +159,7 @@ REFUSED = [
     (lambda m: fb.auto(DATA, "y", weight=["w"]), "weight must be a column name, not ['w']"),
     (lambda m: fb.auto(DATA, "y", base_margin=[[1]]), "base_margin must be a column name, not [1]"),
     (lambda m: m.query("t", rows=10**400), "rows must be an integer from 0 to 9223372036854775807 or a DuckDB connec"),
-    (lambda m: fb.Objective([]), "gradient must be a SQL expression, a string, not []"),
+    (lambda m: fb.Objective([]), "gradient must be a SQL expression, a string or a function, not []"),
     (lambda m: fb.Objective("margin", metric=[]), "metric must be the name of a metric, not []"),
     (lambda m: fb.Metric("m", "SUM(label)", maximize=1), "maximize must be True or False, not 1"),
     (lambda m: fb.auto(DATA, "absent"), "target column 'absent' is not in the data, which has 'x', 's', 'y', 'w'"),

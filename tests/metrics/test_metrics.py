@@ -161,7 +161,7 @@ def test_own_metrics_know_every_prediction_margin_and_bound():
     ("MEDIAN(label)", "is not an aggregate"),
     ("SUM(label", "is not a SQL expression"),
     ("", "is not "),
-    (3, "a metric's sql must be a string, not 3"),
+    (3, "a metric's sql must be a string or a function, not 3"),
     ("COUNT(label)", "counts values; only COUNT(*) can be used"),
     ("COUNT(DISTINCT label)", "counts values; only COUNT(*) can be used"),
     ("MIN(label, 2)", "has an aggregate of something else than one expression"),

@@ -23,7 +23,7 @@ HEAD = '''\
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from frameboost.engines.dask.cluster import Dask

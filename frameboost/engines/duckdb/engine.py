@@ -28,7 +28,7 @@ import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import ValueCounts
-from frameboost.data.duckdb_session import DuckDBSession
+from frameboost.data.duckdb_session import SHOWN, DuckDBSession
 from frameboost.engines.contract import Capabilities, Cumulative, LeafGrid, QueryWindow, Sample, linear_role
 from frameboost.engines.duckdb.binning import (
     MAX_AT_ONCE,
@@ -44,6 +44,7 @@ from frameboost.engines.duckdb.binning import (
 from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql
 from frameboost.engines.fixed_terms import FixedTerms, names_used, terms_apart, used_terms
 from frameboost.engines.query_costs import kernel_pays
+from frameboost.errors import ParameterError
 from frameboost.expressions.draws import RowPositions, draw_sql
 from frameboost.expressions.duckdb_sql import is_missing, render
 from frameboost.expressions.expression import Expression, float_literal
@@ -231,7 +232,7 @@ class TableEngine:
         self.gradients = GradientTable(session)
         self._bins: str | None = None
         self._margins: dict[str, str] = {}  # margin -> its table, which has a column of the same name
-        self._pairs: str | None = None
+        self._added: dict[str, str] = {}  # column of every row that is computed apart -> its table
         self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         self._fixed = FixedTerms(self.roles)
         self._fixed_keys: dict[str, Hashable] = {}  # of the fixed terms that are defined, by name
@@ -301,8 +302,7 @@ class TableEngine:
             return self._with_terms(f"SELECT {', '.join(roles)} FROM {self.session.source} AS source", names, terms)
         columns = dict.fromkeys(self._row_roles, self._role_table) | self._margins
         columns |= dict.fromkeys(self.gradients.names, str(self.gradients.table))
-        if self._pairs is not None:
-            columns |= dict.fromkeys(PAIR_SUMS, self._pairs)
+        columns |= self._added
         if expressions is not None:
             used = names_used(*expressions, *terms.values())
             by_query = any(isinstance(term, QueryWindow) for term in terms.values())
@@ -423,12 +423,41 @@ class TableEngine:
         self._store_fixed_terms()
         rows, names = self.query()
         of_pair = {f"{name}_{side}": f"{side}.{names[name]}" for side in "ij" for name in pairs.columns}
-        self._pairs = self.replace_table(
-            self._pairs, "pairs", "rank_pairs", rows=rows, bins=self._bins,
+        table = self.replace_table(
+            self._added.get(PAIR_SUMS[0]), "pairs", "rank_pairs", rows=rows, bins=self._bins,
             columns=", ".join(names[name] for name in pairs.columns), truncation=pairs.truncation,
             size=Rounded(pairs.size, offset).to_sql(of_pair),
             curvature=Rounded(pairs.curvature, offset).to_sql(of_pair),
         )  # fmt: skip
+        self._added |= dict.fromkeys(PAIR_SUMS, table)
+
+    def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
+        """See `ArrayRows.computed`."""
+        rows, names = self.query(list(values.values()))
+        numbers = ", ".join(f"CAST({each.to_sql(names)} AS DOUBLE) AS {name}" for name, each in values.items())
+        is_binned = self._bins is not None
+        table = self.session.columns(f"SELECT {numbers}{', position' * is_binned} FROM ({rows})")
+        arrays = {}
+        for name in values:
+            arrays[name] = np.empty(len(table[name]))
+            arrays[name][table["position"] if is_binned else slice(None)] = np.ma.filled(table[name], np.nan)
+        return arrays
+
+    def store_arrays(self, columns: Mapping[str, FloatArray]) -> None:
+        """See `ArrayRows.store_arrays`."""
+        names = list(columns)
+        if names[0] not in self._added and not self.session.can_show():
+            raise ParameterError(
+                "the connection reads no arrays of Python, into which the objective is computed; allow it by SET "
+                "python_enable_replacements = true, or write the objective as SQL: fb.Objective(gradient=..., "
+                "hessian=...)"
+            )
+        self.session.show(**columns)
+        table = self.replace_table(
+            self._added.get(names[0]), "added", "store_arrays", arrays=SHOWN, columns=", ".join(names)
+        )
+        self.session.show()
+        self._added |= dict.fromkeys(names, table)
 
     def compute_gradients(
         self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],

@@ -134,8 +134,8 @@ def _copy_wide(session: DuckDBSession, names: Sequence[str]) -> None:
 
 
 def _in_order(request: EngineRequest) -> bool:
-    """Whether rows must keep their order: a sample is drawn by position."""
-    return request.parameters.subsample < 1.0
+    """Whether rows must keep their order: functions read them, or a sample is drawn by position."""
+    return request.in_order or request.parameters.subsample < 1.0
 
 
 def _numeric_roles(request: EngineRequest) -> dict[str, str]:

@@ -60,6 +60,8 @@ class ArrayEngine(FrameEngine):
         The features' columns; those of ``frame`` by default, which otherwise has those of the roles alone.
     gradients
         Makes what g and h are kept in.
+    in_order
+        Whether the rows must keep their order.
     """
 
     def __init__(
@@ -72,11 +74,13 @@ class ArrayEngine(FrameEngine):
         *,
         columns: FeatureColumns | None = None,
         gradients: Callable[[Workers, Mapping[str, float], Storage], Gradients] = Gradients,
+        in_order: bool = False,
     ) -> None:
         super().__init__(frame, features, roles)
         self.columns = FrameColumns(frame, features, workers, storage) if columns is None else columns
         self.workers = workers
         self.storage = storage
+        self.in_order = in_order or "qid" in roles  # rows of a query stay together
         self.constants = {} if "weight" in roles else {"weight": 1.0}
         self.gradients = gradients(workers, self.constants, storage)
         self.row_numbers: npt.NDArray[np.uint32] | None = None  # the user's, once rows are in another order
@@ -261,12 +265,12 @@ class ArrayEngine(FrameEngine):
         return arrays_of_roles[name]
 
     def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
-        """Evaluate expressions row by row, as new arrays: by a program where there is one, else by polars."""
+        """See `ArrayRows.computed`: by a program where there is one, else by polars."""
         if not values:
             return {}
         arrays = self.values_of(list(values.values()))
         if arrays is None:
-            return {name: each.to_numpy() for name, each in self.by_row(values).to_dict().items()}
+            return super().computed(values)
         return {name: np.array(each) for name, each in zip(values, arrays, strict=True)}
 
     def margins(self, name: str) -> Margins:
@@ -295,7 +299,11 @@ class ArrayEngine(FrameEngine):
         columns = {name: np.ascontiguousarray(values) for name, values in zip(names, computed, strict=True)}
         columns |= {name: array for name in read if (array := self.array(name)) is not None}
         sums = pair_sums(self._ranking.queries_of(self), columns, pairs, offset, self.workers)
-        self._ranking.keep({name: self.storage.kept(each) for name, each in zip(PAIR_SUMS, sums, strict=True)})
+        self.store_arrays(dict(zip(PAIR_SUMS, sums, strict=True)))
+
+    def store_arrays(self, columns: Mapping[str, FloatArray]) -> None:
+        """See `ArrayRows.store_arrays`."""
+        self._ranking.keep({name: self.storage.kept(values) for name, values in columns.items()})
 
     # --- gradients ----------------------------------------------------------------------------------------------------
 
@@ -376,7 +384,7 @@ class MemoryEngine(ArrayEngine):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
         self.load()
-        may_sort = self.n_rows >= MIN_SORTED and "qid" not in self.row_names  # queries stay together
+        may_sort = self.n_rows >= MIN_SORTED and not self.in_order
         self.binned, order = self.columns.bin(bins, may_sort=may_sort)
         self.columns.drop()
         self.partition = RowPartition(self.n_rows, self.workers)

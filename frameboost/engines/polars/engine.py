@@ -269,7 +269,7 @@ class PolarsEngine(FrameEngine):
         if self._queries is None:
             self._queries = Queries(table["qid"].to_numpy(), kept_workers())
         sums = pair_sums(self._queries, columns, pairs, offset, kept_workers())
-        self.store_pairs(pl.DataFrame(dict(zip(PAIR_SUMS, sums, strict=True))))
+        self.store_arrays(dict(zip(PAIR_SUMS, sums, strict=True)))
 
 
 def _total(gh: pl.DataFrame) -> Stats:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import polars as pl
 
@@ -200,6 +202,17 @@ class ShardedEngine:
     def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
         self._tell("sum_pairs", pairs, offset)
+
+    def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
+        """See `ArrayRows.computed`."""
+        parts = self._ask("computed", dict(values))
+        return {name: np.concatenate([part[name] for part in parts]) for name in values}
+
+    def store_arrays(self, columns: Mapping[str, FloatArray]) -> None:
+        """See `ArrayRows.store_arrays`."""
+        ends = np.cumsum(self._ask("count_rows")).tolist()  # which sends all calls that wait
+        parts = [{name: values[a:b] for name, values in columns.items()} for a, b in pairwise([0, *ends])]
+        self._pool.run([[Call("store_arrays", (part,))] for part in parts])
 
     def compute_gradients(
         self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]

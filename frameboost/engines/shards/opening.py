@@ -43,7 +43,10 @@ def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
         return made
 
     name = f"{engine.name} in {n_shards} shards"
-    return EngineDescription(name, {HistogramEngine: open_shards}, ("frame", "relation"), engine.threads_set_by)
+    return EngineDescription(
+        name, {HistogramEngine: open_shards}, ("frame", "relation"), engine.threads_set_by,
+        has_arrays=engine.has_arrays,
+    )  # fmt: skip
 
 
 def divided(request: EngineRequest, n_shards: int) -> tuple[list[pl.LazyFrame], list[str]]:

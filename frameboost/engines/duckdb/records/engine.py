@@ -32,6 +32,7 @@ from frameboost.engines.duckdb.engine import (
 )
 from frameboost.engines.ranking.queries import Queries
 from frameboost.expressions.duckdb_sql import render
+from frameboost.expressions.expression import Expression
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
@@ -147,20 +148,12 @@ class DuckDBRecordEngine(DuckDBEngine):
         from frameboost.engines.ranking.pairs import columns_read, pair_sums
 
         self._store_fixed_terms()
-        names = list(dict.fromkeys(columns_read(pairs)))
-        rows, sql_names = self.query()
-        read = ", ".join(f"CAST({sql_names[name]} AS DOUBLE) AS {name}" for name in names)
-        table = self.session.columns(f"SELECT position, {read} FROM ({rows})")
-        columns = {name: np.empty(self.n_rows) for name in names}
-        for name, values in columns.items():
-            values[table["position"]] = table[name]
+        columns = self.computed({name: Expression(name, (name,)) for name in columns_read(pairs)})
         if self._by_query is None:
             _, query_of = np.unique(self.session.columns(f"SELECT qid FROM {self.bins}")["qid"], return_inverse=True)
             self._by_query = Queries(query_of, self._workers)
         sums = pair_sums(self._by_query, columns, pairs, offset, self._workers)
-        self.session.show(**dict(zip(PAIR_SUMS, sums, strict=True)))
-        self._pairs = self.replace_table(self._pairs, "pairs", "store_pairs", sums=SHOWN, columns=", ".join(PAIR_SUMS))
-        self.session.show()
+        self.store_arrays(dict(zip(PAIR_SUMS, sums, strict=True)))
 
     # --- once a tree --------------------------------------------------------------------------------------------------
 
