@@ -29,6 +29,7 @@ class _Parameters(TypedDict, total=False):
     max_leaves: int
     grow_policy: Literal["depthwise", "lossguide", "symmetric"]
     min_child_weight: float
+    min_child_samples: int
     gamma: float
     reg_lambda: float
     reg_alpha: float
@@ -92,6 +93,10 @@ class _Parameters(TypedDict, total=False):
     min_sum_hessian_per_leaf: float | None
     min_sum_hessian: float | None
     min_hessian: float | None
+    min_data_in_leaf: int | None
+    min_data_per_leaf: int | None
+    min_data: int | None
+    min_samples_leaf: int | None
     min_split_loss: float | None
     lambda_: float | None
     lambda_l2: float | None

@@ -23,6 +23,7 @@ and each tree method needs one contract:
 `TreeEngine`                                            may grow whole trees of ``tree_method="hist"`` itself
 `LinearEngine`                                          ``linear_tree=True``
 `VectorEngine`                                          ``multi_strategy="multi_output_tree"``
+`CountingEngine`                                        ``min_child_samples``, where H does not count the rows
 ======================================================  =================================================
 
 A new engine is a class with the methods of one of them, and an `frameboost.engines.contract.EngineDescription` in
@@ -61,6 +62,7 @@ __all__ = [
     "ArrayRows",
     "Capabilities",
     "ColumnBlockEngine",
+    "CountingEngine",
     "Cumulative",
     "DataKind",
     "Engine",
@@ -257,6 +259,17 @@ class HistogramEngine(Engine, Protocol):
         """
 
 
+class CountingEngine(HistogramEngine, Protocol):
+    """A `HistogramEngine` that counts the rows of each bin, too."""
+
+    def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """Write what `histograms` does, with 1 in place of g and 0 in place of h of each row that has a gradient.
+
+        That is a row whose g or h is not 0, in some output of a tree for all outputs: rows that a sample leaves out
+        have none, nor have those of weight 0.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What an engine does besides its contract, once its columns are binned.
@@ -444,7 +457,10 @@ class RefitEngine(FollowerEngine, Protocol):
     """A `FollowerEngine` whose gradients and `node_quantiles` are used too, for new leaf values of old trees."""
 
     def node_sums(self, n_nodes: int) -> FloatArray:
-        """Return the sums of g and of h over the rows in each node, float64 (2, nodes); they are not on a grid."""
+        """Return the sums of g and of h over the rows in each node, and their number, float64 (3, nodes).
+
+        The sums are not on a grid; rows without a gradient do not count (see `CountingEngine`).
+        """
 
 
 def parts_where(
@@ -592,7 +608,7 @@ class VectorEngine(HistogramEngine, Protocol):
     def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """Write the sums of g and h by output and bin of each node to ``out[index]``.
 
-        ``out`` is float64 (histograms, outputs, slots, 2), contiguous.
+        ``out`` is float64 (histograms, outputs or more, slots, 2), contiguous.
         """
 
 

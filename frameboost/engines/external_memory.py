@@ -23,7 +23,7 @@ from frameboost.engines.contract import Sample
 from frameboost.engines.memory.engine import ArrayEngine
 from frameboost.engines.memory.histograms import build_share, may_block
 from frameboost.engines.memory.partition import ColumnGroups, SplitTables
-from frameboost.engines.memory.sampling import sample_gh
+from frameboost.engines.memory.sampling import mark_rows, sample_gh
 from frameboost.engines.memory.terms import Gradients
 from frameboost.engines.programs import Addresses, Program, compute_block
 from frameboost.expressions.grid import Scalar
@@ -139,6 +139,21 @@ class ExternalMemoryEngine(ArrayEngine):
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
+        self._sum_by_bin(nodes, out, indices, self._pairs)
+
+    def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `CountingEngine.row_counts`."""
+
+        def counted(block: Block, rows: RowNumbers | None = None) -> FloatArray:
+            gh = self._pairs(block, rows)
+            pairs = np.empty(gh.shape)
+            mark_rows(gh[np.newaxis], pairs, 0, len(gh))
+            return pairs
+
+        self._sum_by_bin(nodes, out, indices, counted)
+
+    def _sum_by_bin(self, nodes: Sequence[int], out: FloatArray, indices: IntArray, pairs: _PairsOf) -> None:
+        """Write the histograms of some nodes, of the pairs of a block, or of some of its rows."""
         order = np.full(self._nodes.n_nodes, len(nodes), np.uint32)
         order[list(nodes)] = range(len(nodes))
         out[indices] = 0.0
@@ -146,15 +161,17 @@ class ExternalMemoryEngine(ArrayEngine):
 
         def add(slice_: int, block: Block, node_of: Numbers) -> None:
             if slice_ == 0:
-                self._add_block(block, node_of, order, out, indices)
+                self._add_block(block, node_of, order, out, indices, pairs)
             else:
-                self._add_block(block, node_of, order, more[slice_ - 1], np.arange(len(nodes)))
+                self._add_block(block, node_of, order, more[slice_ - 1], np.arange(len(nodes)), pairs)
 
         self._nodes.sweep(add)
         for sums in more:
             out[indices] += sums
 
-    def _add_block(self, block: Block, node_of: Numbers, order: RowNumbers, out: FloatArray, indices: IntArray) -> None:
+    def _add_block(
+        self, block: Block, node_of: Numbers, order: RowNumbers, out: FloatArray, indices: IntArray, pairs: _PairsOf
+    ) -> None:
         """Add a block to the histograms of its nodes; ``order`` has the index of each node's histogram among them."""
         needed: RowNumbers | None = None
         if len(order) == 1:  # the root: all rows, as they are
@@ -167,7 +184,7 @@ class ExternalMemoryEngine(ArrayEngine):
             needed = rows[: ends[-2]]
         if not len(parts):
             return
-        gh = self._pairs(block, needed)
+        gh = pairs(block, needed)
         in_order = np.arange(len(gh), dtype=np.uint32)
         for codes, slots in self._codes.groups:
             of_block = codes[block.start : block.stop]
@@ -208,6 +225,9 @@ class Block(NamedTuple):
 
     start: int
     stop: int
+
+
+_PairsOf = Callable[[Block, RowNumbers | None], FloatArray]  # the pairs of a block, or of some of its rows
 
 
 def blocks(first: int, last: int) -> Iterator[Block]:

@@ -255,6 +255,14 @@ class Parameters:
         "`symmetric` all nodes of a level by one split, which scores fastest in SQL (the latter two not for exact).",
     )
     min_child_weight: float = declared(1.0, "Least sum of hessians H in a child of a split.", low=0)
+    min_child_samples: int = declared(
+        0,
+        "Least number of rows in a child of a split, whatever their weights (LightGBM's, whose default is 20; "
+        "scikit-learn's min_samples_leaf). Rows that the sample of a tree leaves out do not count, nor do those of "
+        'weight 0. 0 means no limit (not for approx with `proposal="local"`).',
+        low=0,
+        high=_MAX_INTEGER,
+    )
     gamma: float = declared(
         0.0,
         "Least gain of a split. The gain is XGBoost's, without the ½ of the paper (so this is twice the paper's γ). "
@@ -510,6 +518,10 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
         "proposal={p.proposal!r} is for tree_method='approx'; tree_method={p.tree_method!r} proposes no splits anew",
     ),
     (
+        lambda p: p.proposal == "local" and p.min_child_samples > 1,
+        "min_child_samples does not go with proposal='local'; use 'global'",
+    ),
+    (
         lambda p: p.grow_policy == "symmetric" and p.tree_method == "approx",
         "grow_policy='symmetric' does not go with tree_method='approx'; use 'hist'",
     ),
@@ -635,6 +647,7 @@ ALIASES: Mapping[str, str] = {
         "min_child_weight": (
             "min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf", "min_sum_hessian", "min_hessian",
         ),
+        "min_child_samples": ("min_data_in_leaf", "min_data_per_leaf", "min_data", "min_samples_leaf"),
         "gamma": ("min_split_loss",),
         "reg_lambda": ("lambda", "lambda_", "lambda_l2", "l2_regularization"),
         "reg_alpha": ("alpha", "lambda_l1", "l1_regularization"),
@@ -659,7 +672,6 @@ ALIASES: Mapping[str, str] = {
 # `max_leaves` for it, which is XGBoost's name here.)
 _LEAF_BY_LEAF = frozenset({"num_leaves", "num_leaf", "max_leaf", "max_leaf_nodes"})
 
-_ROWS = "counts rows; min_child_weight is the least sum of hessians, a number of rows for reg:squarederror alone"
 _GAIN = "stops at a split of less gain, where gamma, as XGBoost's, prunes it unless a split below it gains enough"
 _FREQUENCY = "draws rows for several trees at once; subsample draws them anew for each tree"
 _BOOSTING = "names LightGBM's ways of boosting; booster='dart', num_parallel_tree and sampling_method are ours"
@@ -667,9 +679,6 @@ _GOSS = "is of LightGBM's one-side sampling; sampling_method='gradient_based' wi
 _DROP = "is LightGBM's, which weighs the trees otherwise; rate_drop, with booster='dart', is XGBoost's"
 
 DIFFERENT: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("min_child_samples", "min_data_in_leaf", "min_data_per_leaf", "min_data", "min_samples_leaf"), _ROWS
-    ),
     **dict.fromkeys(("min_gain_to_split", "min_split_gain"), _GAIN),
     **dict.fromkeys(("bagging_freq", "subsample_freq"), _FREQUENCY),
     **dict.fromkeys(("boosting", "boosting_type", "boost"), _BOOSTING),

@@ -103,6 +103,8 @@ __all__ = [
     "leaf_weight",
     "named_categories",
     "present_categories",
+    "refuse_few_rows",
+    "refuse_small_sets",
     "scan_bounded_numbers",
     "scan_categories",
     "scan_histograms",
@@ -259,7 +261,7 @@ def bounded_gain(
 
 @kernel(error_model="numpy")
 def scan_histograms(  # type: ignore[no-untyped-def]
-    histograms, indices, offsets, is_categorical, allowed, first, monotone, bounds, has_two_bins,
+    histograms, indices, offsets, is_categorical, allowed, first, monotone, bounds, has_two_bins, least_rows,
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best,
     stats,
 ):  # fmt: skip
@@ -284,7 +286,10 @@ def scan_histograms(  # type: ignore[no-untyped-def]
         where no weight of the tree is bounded (see `frameboost.splits.split.SplitLimits.bounding`).
     has_two_bins
         Whether many features have two bins, for which there is a shortcut; None instead of False, for which kernels are
-        compiled without it.
+        compiled without it. There is none where rows are counted.
+    least_rows
+        The least number of rows of a child; behind each node's histogram is then one with the number of rows of each
+        bin in place of g. None where rows are not counted, for which kernels are compiled without.
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     best
@@ -311,16 +316,24 @@ def scan_histograms(  # type: ignore[no-untyped-def]
         else:
             lower, upper = bounds[node, 0], bounds[node, 1]
             parent = bounded_score(G, H, reg_lambda, reg_alpha, max_delta_step, lower, upper)
+        counts, n_rows = sums, 0.0
+        if least_rows is not None:
+            counts = histograms[indices[node] + 1]
+            for slot in range(offsets[0], offsets[1]):
+                n_rows += counts[slot, 0]
         best[node, 0] = -1
         stats[node, 0] = 0.0
         for feature in range(n_features):
             if not allowed[node, first + feature]:
                 continue
             histogram = sums[offsets[feature] : offsets[feature + 1]]
+            rows = None
+            if least_rows is not None:
+                rows = counts[offsets[feature] : offsets[feature + 1]], n_rows, least_rows
             if is_categorical is not None and is_categorical[feature]:
                 candidate = scan_categories(
-                    histogram, room, G, H, parent, bounds, node, max_cat_to_onehot, max_cat_threshold, cat_smooth,
-                    reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
+                    histogram, rows, room, G, H, parent, bounds, node, max_cat_to_onehot, max_cat_threshold,
+                    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
                 )  # fmt: skip
                 _keep(candidate, feature, best[node], stats[node])
                 continue
@@ -328,7 +341,7 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                 direction = monotone[feature]
                 if direction != 0 or max_delta_step != 0.0 or lower > -np.inf or upper < np.inf:
                     candidate = scan_bounded_numbers(
-                        histogram, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step,
+                        histogram, rows, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step,
                         min_child_weight, stats[node, 0], left, gains, positions,
                     )  # fmt: skip
                     _keep(candidate, feature, best[node], stats[node])
@@ -341,8 +354,9 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                     _keep((True, 1, 0, gain, GL, HL), feature, best[node], stats[node])
                 continue
             candidate = scan_numbers(
-                histogram, G, H, parent, reg_lambda, reg_alpha, min_child_weight, stats[node, 0], left, gains, positions
-            )
+                histogram, rows, G, H, parent, reg_lambda, reg_alpha, min_child_weight, stats[node, 0], left, gains,
+                positions,
+            )  # fmt: skip
             _keep(candidate, feature, best[node], stats[node])
 
 
@@ -356,8 +370,9 @@ def _keep(candidate, feature, best, stats):  # type: ignore[no-untyped-def]
 
 @kernel
 def _find_share(  # type: ignore[no-untyped-def]
-    histograms, indices, offsets, is_categorical, allowed, monotone, bounds, has_two_bins, max_cat_to_onehot,
-    max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count, share,
+    histograms, indices, offsets, is_categorical, allowed, monotone, bounds, has_two_bins, least_rows,
+    max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best,
+    stats, count, share,
 ):  # fmt: skip
     nodes = slice(len(indices) * share // count, len(indices) * (share + 1) // count)
     node_bounds = bounds
@@ -365,8 +380,8 @@ def _find_share(  # type: ignore[no-untyped-def]
         node_bounds = bounds[nodes]
     scan_histograms(
         histograms, indices[nodes], offsets, is_categorical, allowed[nodes], 0, monotone, node_bounds, has_two_bins,
-        max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
-        best[nodes], stats[nodes],
+        least_rows, max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
+        min_child_weight, best[nodes], stats[nodes],
     )  # fmt: skip
 
 
@@ -375,13 +390,15 @@ _finding = outlined(_find_share)
 
 @kernel
 def find_splits(  # type: ignore[no-untyped-def]
-    team, histograms, indices, offsets, is_categorical, allowed, monotone, bounds, has_two_bins, max_cat_to_onehot,
-    max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
+    team, histograms, indices, offsets, is_categorical, allowed, monotone, bounds, has_two_bins, least_rows,
+    max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best,
+    stats, count,
 ):  # fmt: skip
     """Do the work of `scan_histograms` in ``count`` shares on a team of threads (see `frameboost.runtime.team`)."""
     values = (
-        histograms, indices, offsets, is_categorical, allowed, monotone, bounds, has_two_bins, max_cat_to_onehot,
-        max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats, count,
+        histograms, indices, offsets, is_categorical, allowed, monotone, bounds, has_two_bins, least_rows,
+        max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best,
+        stats, count,
     )  # fmt: skip
     share_out(team, _finding(values), count)
 
@@ -472,7 +489,7 @@ def _keep_largest(gains, n, side, previous):  # type: ignore[no-untyped-def]
 
 @kernel
 def scan_numbers(  # type: ignore[no-untyped-def]
-    histogram, G, H, parent, reg_lambda, reg_alpha, min_child_weight, least, left, gains, positions
+    histogram, rows, G, H, parent, reg_lambda, reg_alpha, min_child_weight, least, left, gains, positions
 ):
     """Find a node's best split on one numeric feature, where no weight is bounded.
 
@@ -482,6 +499,9 @@ def scan_numbers(  # type: ignore[no-untyped-def]
     ----------
     histogram
         float64 (bins + 1, 2), the missing bin last.
+    rows
+        The numbers of rows: those of each bin, the node's, and the least of a child (see `refuse_few_rows`); None where
+        rows are not counted.
     G, H, parent
         The sums over the node, and its score unsplit.
     reg_lambda, reg_alpha, min_child_weight
@@ -503,14 +523,16 @@ def scan_numbers(  # type: ignore[no-untyped-def]
         added_G, added_H = side * histogram[-1, 0], side * histogram[-1, 1]
         if _may_score(left, n, added_G, added_H, G, H, parent + largest[0], reg_lambda, min_child_weight):
             _unbounded_gains(left, n, added_G, added_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains)
+            if rows is not None:
+                refuse_few_rows(rows, positions, np.uint64(0), n, side, gains, 0.0)
             largest = _keep_largest(gains, n, side, largest)
     return _candidate(histogram, left, positions, largest)
 
 
 @kernel
 def scan_bounded_numbers(  # type: ignore[no-untyped-def]
-    histogram, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
-    left, gains, positions,
+    histogram, rows, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+    least, left, gains, positions,
 ):  # fmt: skip
     """Do the same as `scan_numbers` where weights are bounded.
 
@@ -530,6 +552,8 @@ def scan_bounded_numbers(  # type: ignore[no-untyped-def]
             left, np.uint64(0), n, side * histogram[-1, 0], side * histogram[-1, 1], G, H, parent, direction, lower,
             upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
         )  # fmt: skip
+        if rows is not None:
+            refuse_few_rows(rows, positions, np.uint64(0), n, side, gains, 0.0)
         largest = _keep_largest(gains, n, side, largest)
     if direction != 0:
         # One more candidate, without a direction: present values left, missing ones right.
@@ -537,6 +561,8 @@ def scan_bounded_numbers(  # type: ignore[no-untyped-def]
             left, n, n + _ONE, 0.0, 0.0, G, H, parent, np.int8(0), lower, upper,
             reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
         )  # fmt: skip
+        if rows is not None:
+            refuse_few_rows(rows, positions, n, n + _ONE, 0, gains, 0.0)
         if gains[n] > largest[0]:
             largest = gains[n], n + _ONE, np.int64(0)
     return _candidate(histogram, left, positions, largest)
@@ -557,6 +583,49 @@ def _candidate(histogram, left, positions, largest):  # type: ignore[no-untyped-
     best = number - _ONE
     GL, HL = left[0, best] + missing_left * histogram[-1, 0], left[1, best] + missing_left * histogram[-1, 1]
     return True, positions[best], missing_left, gain, GL, HL
+
+
+# --- the rows of a child, where they are counted ----------------------------------------------------------------------
+
+# ``rows`` is a tuple: float64 (bins + 1, 2), the number of rows of each bin of a feature in place of g, the missing bin
+# last; the number of rows of the node; and the least of a child.
+
+
+@kernel(no_cpython_wrapper=True)
+def refuse_few_rows(rows, positions, first, n, side, out, value):  # type: ignore[no-untyped-def]
+    """Write a value for the candidates ``first`` to ``n - 1`` of a side that leave a child with too few rows.
+
+    Candidate i has the bins before ``positions[i]`` on the left, ascending, and on side 1 the missing values.
+    """
+    counts, n_rows, least_rows = rows
+    n_left, at = side * counts[-1, 0], 0
+    for i in range(n):
+        while at < positions[i]:
+            n_left += counts[at, 0]
+            at += 1
+        if i >= first and (n_left < least_rows or n_rows - n_left < least_rows):
+            out[i] = value
+
+
+@kernel(no_cpython_wrapper=True)
+def refuse_small_sets(rows, one_hot, steps, n, lowest, highest, out, value):  # type: ignore[no-untyped-def]
+    """Write a value to ``out``, (sides, steps), for such candidates of a categorical feature.
+
+    ``one_hot``, ``steps``, ``n``, ``lowest`` and ``highest`` are the results of `category_candidates`.
+    """
+    counts, n_rows, least_rows = rows
+    n_right = n_left = 0.0
+    for step in range(steps):
+        if one_hot:
+            n_right = counts[lowest[step], 0] if step < n else 0.0
+            n_left = n_rows - n_right - counts[-1, 0]
+        else:
+            n_right += counts[lowest[step], 0]
+            n_left += counts[highest[step], 0]
+        if n_right < least_rows or n_rows - n_right < least_rows:
+            out[NAMED_RIGHT, step] = value
+        if n_left < least_rows or n_rows - n_left < least_rows:
+            out[NAMED_LEFT, step] = value
 
 
 # --- subtraction: the sibling of a child ------------------------------------------------------------------------------
@@ -833,7 +902,7 @@ def category_candidates(  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def scan_categories(  # type: ignore[no-untyped-def]
-    histogram, room, G, H, parent, bounds, node, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    histogram, rows, room, G, H, parent, bounds, node, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
 ):  # fmt: skip
     """Find a node's best split on one categorical feature.
@@ -844,6 +913,8 @@ def scan_categories(  # type: ignore[no-untyped-def]
     ----------
     histogram
         float64 (categories + 1, 2), the missing bin last.
+    rows
+        As for `scan_numbers`.
     room
         `category_room`, written.
     G, H, parent
@@ -873,6 +944,11 @@ def scan_categories(  # type: ignore[no-untyped-def]
     if bounds is not None:
         lower, upper = bounds[node, 0], bounds[node, 1]
     right_G, right_H, left_G, left_H = 0.0, 0.0, 0.0, 0.0  # of the categories that are named
+    few = room[1]  # where the weights were
+    if rows is not None:
+        for step in range(steps):
+            few[NAMED_RIGHT, step] = few[NAMED_LEFT, step] = 0.0
+        refuse_small_sets(rows, one_hot, steps, n, lowest, highest, few, 1.0)
     for step in range(1, steps + 1):
         for side in range(2):  # a constant, so that the loop is unrolled
             if side == sides:
@@ -891,6 +967,8 @@ def scan_categories(  # type: ignore[no-untyped-def]
                 left_G += histogram[highest[step - 1], 0]
                 left_H += histogram[highest[step - 1], 1]
                 GL, HL = left_G, left_H
+            if rows is not None and few[side, step - 1] != 0.0:
+                continue
             if bounds is None:
                 gained = split_gain(GL, HL, G, H, parent, reg_lambda, reg_alpha, min_child_weight)
             else:

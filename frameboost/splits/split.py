@@ -36,6 +36,12 @@ class Penalties:
     max_cat_to_onehot: int = 4
     max_cat_threshold: int = 64
     cat_smooth: float = 0.0
+    min_child_samples: int = 0
+
+    @property
+    def least_rows(self) -> float | None:
+        """The least number of rows of a child, None where rows need not be counted: each child has one."""
+        return float(self.min_child_samples) if self.min_child_samples > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,8 @@ class Split(NamedTuple):
     (see `frameboost.trees.tree.Tree`).
 
     In a tree for several outputs, ``left`` and ``right`` are sums over the outputs, and ``left_outputs``, float64
-    (outputs, 2), are G and H of each output in the left child.
+    (outputs, 2), are G and H of each output in the left child. In a symmetric tree whose rows are counted ``rows`` are
+    the numbers of rows of both children.
     """
 
     feature: int
@@ -86,6 +93,7 @@ class Split(NamedTuple):
     threshold: float | int | str | None = None
     categories: tuple[int, ...] | None = None
     left_outputs: FloatArray | None = None
+    rows: tuple[float, float] | None = None
 
     def goes_left(self, n_codes: int) -> npt.NDArray[np.bool_]:
         """Return, for each code of the feature (the missing one, last, too), whether its rows go left."""

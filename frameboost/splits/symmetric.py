@@ -24,15 +24,20 @@ from frameboost.splits.search import (
     category_candidates,
     category_room,
     fill_named,
+    refuse_few_rows,
+    refuse_small_sets,
     split_gain,
 )
 
 __all__ = ["scan_level", "split_level"]
 
+# The H of left sums that are refused: too light for any child.
+_REFUSED = -np.inf
+
 
 @kernel
 def scan_level(  # type: ignore[no-untyped-def]
-    histograms, indices, summed, offsets, is_categorical, allowed, monotone, bounds, max_cat_to_onehot,
+    histograms, indices, summed, offsets, is_categorical, allowed, monotone, bounds, least_rows, max_cat_to_onehot,
     max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
 ):  # fmt: skip
     """Find the split that gains most over all nodes of a level, each of which it divides.
@@ -45,7 +50,7 @@ def scan_level(  # type: ignore[no-untyped-def]
         float64 (slots, 2): their sum over the nodes.
     allowed
         bool (features,): the features that the level may be split on.
-    offsets, is_categorical, monotone, bounds
+    offsets, is_categorical, monotone, bounds, least_rows
         As for `frameboost.splits.search.scan_histograms`.
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
@@ -54,7 +59,7 @@ def scan_level(  # type: ignore[no-untyped-def]
     -------
     tuple
         Gain, feature (-1: no split gains anything), position and whether missing goes left, as there. A node in which a
-        child would have less than ``min_child_weight`` adds no gain.
+        child would have less than ``min_child_weight``, or fewer than ``least_rows`` rows, adds no gain.
     """
     penalties = reg_lambda, reg_alpha, max_delta_step, min_child_weight
     level = _divisible(histograms, indices, offsets[0], offsets[1], bounds, penalties)
@@ -71,13 +76,14 @@ def scan_level(  # type: ignore[no-untyped-def]
         first, total = np.uint64(offsets[f]), summed[offsets[f] : offsets[f + 1]]
         if is_categorical is not None and is_categorical[f]:
             gain, at, side = _scan_categories(
-                histograms, first, indices, total, room, level, bounds, max_cat_to_onehot, max_cat_threshold,
-                cat_smooth, penalties, best, left, gains,
+                histograms, first, indices, total, room, level, bounds, least_rows, max_cat_to_onehot,
+                max_cat_threshold, cat_smooth, penalties, best, left, gains,
             )  # fmt: skip
         else:
             gain, at, side = _scan_numbers(
-                histograms, first, indices, total, level, f, monotone, bounds, penalties, best, left, gains, positions
-            )
+                histograms, first, indices, total, level, f, monotone, bounds, least_rows, penalties, best, left, gains,
+                positions,
+            )  # fmt: skip
         if gain > best:
             best, feature, position, missing_left = gain, f, at, side
     return best, feature, position, missing_left
@@ -149,10 +155,20 @@ def _divisible(histograms, indices, start, end, bounds, penalties):  # type: ign
     return nodes[:n], sums, parent
 
 
+@kernel(inline="always")
+def _rows_of(counts, first, last, least_rows):  # type: ignore[no-untyped-def]
+    """Return the numbers of rows of a node, by bins of a feature, as `refuse_few_rows` takes them."""
+    of_feature, n_rows = counts[first : last + np.uint64(1)], 0.0
+    for slot in range(len(of_feature)):
+        n_rows += of_feature[slot, 0]
+    return of_feature, n_rows, least_rows
+
+
 @kernel(no_cpython_wrapper=True)
 def _scan_numbers(  # type: ignore[no-untyped-def]
-    histograms, first, indices, total, level, feature, monotone, bounds, penalties, least, left, gains, positions
-):
+    histograms, first, indices, total, level, feature, monotone, bounds, least_rows, penalties, least, left, gains,
+    positions,
+):  # fmt: skip
     """Return gain, position and whether missing goes left of a numeric feature's best split (see `scan_level`)."""
     (nodes, sums, parent), count, n = level, len(total) - 1, 0
     last = first + np.uint64(count)
@@ -169,18 +185,30 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
             G += histograms[index, slot, 0]
             H += histograms[index, slot, 1]
             left[0, 0, i], left[0, 1, i] = G, H
-        added_G, added_H = histograms[index, last, 0], histograms[index, last, 1]
+        # Another copy of the left sums, with those of missing values, is needed where some are refused on one side.
+        missing, added_G, added_H = 0, histograms[index, last, 0], histograms[index, last, 1]
+        if least_rows is not None:
+            missing = 1
+            for i in range(n):
+                left[1, 0, i], left[1, 1, i] = left[0, 0, i] + added_G, left[0, 1, i] + added_H
+            added_G = added_H = 0.0
+            positions[n] = count
+            rows = _rows_of(histograms[index + np.uint64(1)], first, last, least_rows)
+            for side in range(2):
+                refuse_few_rows(rows, positions, 0, n, side, left[side, 1], _REFUSED)
         if monotone is None:
             _add_gains(left, 0, n, 0.0, 0.0, sums[k, 0], sums[k, 1], parent[k], penalties, gains, 0)
             if has_missing:
-                _add_gains(left, 0, n, added_G, added_H, sums[k, 0], sums[k, 1], parent[k], penalties, gains, 1)
+                _add_gains(left, missing, n, added_G, added_H, sums[k, 0], sums[k, 1], parent[k], penalties, gains, 1)
             continue
         limits = monotone[feature], bounds[k, 0], bounds[k, 1]
         _add_bounded_gains(left[0], 0, n, 0.0, 0.0, sums[k], parent[k], limits, penalties, gains[0])
         if has_missing:
-            _add_bounded_gains(left[0], 0, n, added_G, added_H, sums[k], parent[k], limits, penalties, gains[1])
+            _add_bounded_gains(left[missing], 0, n, added_G, added_H, sums[k], parent[k], limits, penalties, gains[1])
         # One more candidate, which no direction holds for: present values left, missing ones right.
         left[0, 0, n], left[0, 1, n] = G, H
+        if least_rows is not None:
+            refuse_few_rows(rows, positions, n, n + 1, 0, left[0, 1], _REFUSED)
         _add_bounded_gains(
             left[0], n, n + 1, 0.0, 0.0, sums[k], parent[k], (np.int8(0), limits[1], limits[2]), penalties, gains[0]
         )
@@ -194,8 +222,8 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _scan_categories(  # type: ignore[no-untyped-def]
-    histograms, first, indices, total, room, level, bounds, max_cat_to_onehot, max_cat_threshold, cat_smooth, penalties,
-    least, left, gains,
+    histograms, first, indices, total, room, level, bounds, least_rows, max_cat_to_onehot, max_cat_threshold,
+    cat_smooth, penalties, least, left, gains,
 ):  # fmt: skip
     """Return the same of a categorical feature, with the candidates of `scan_categories`."""
     nodes, sums, parent = level
@@ -221,6 +249,9 @@ def _scan_categories(  # type: ignore[no-untyped-def]
                     named_left += histograms[index, first + np.uint64(highest[step]), i]
                     left[NAMED_RIGHT, i, step] = sums[k, i] - named_right
                     left[NAMED_LEFT, i, step] = named_left
+        if least_rows is not None:
+            rows = _rows_of(histograms[index + np.uint64(1)], first, last, least_rows)
+            refuse_small_sets(rows, one_hot, steps, n, lowest, highest, left[:, 1], _REFUSED)
         for side in range(sides):
             if bounds is None:
                 _add_gains(left, side, steps, 0.0, 0.0, sums[k, 0], sums[k, 1], parent[k], penalties, gains, side)

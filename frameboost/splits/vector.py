@@ -19,7 +19,16 @@ import numpy as np
 
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.team import outlined, share_out
-from frameboost.splits.search import NAMED_LEFT, NAMED_RIGHT, best_score, leaf_score, leaf_weight, sort_codes
+from frameboost.splits.search import (
+    NAMED_LEFT,
+    NAMED_RIGHT,
+    best_score,
+    leaf_score,
+    leaf_weight,
+    refuse_few_rows,
+    refuse_small_sets,
+    sort_codes,
+)
 
 __all__ = ["find_vector_splits", "gains_of_outputs", "named_by_outputs", "scan_outputs"]
 
@@ -57,7 +66,7 @@ def gains_of_outputs(left, total, reg_lambda, reg_alpha, max_delta_step, min_chi
 
 @kernel
 def scan_outputs(  # type: ignore[no-untyped-def]
-    histograms, indices, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    histograms, indices, offsets, is_categorical, allowed, least_rows, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains,
 ):  # fmt: skip
     """Find each node's best split over its allowed features.
@@ -65,10 +74,11 @@ def scan_outputs(  # type: ignore[no-untyped-def]
     Parameters
     ----------
     histograms
-        float64 (histograms, outputs, slots, 2): sums of g and h.
+        float64 (histograms, outputs, slots, 2): sums of g and h; behind those of the outputs the numbers of rows in
+        place of g, if they are counted.
     indices
         int64 (nodes,): the index of each node's histograms.
-    offsets, is_categorical, allowed
+    offsets, is_categorical, allowed, least_rows
         As for `frameboost.splits.search.scan_histograms`.
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
@@ -86,17 +96,25 @@ def scan_outputs(  # type: ignore[no-untyped-def]
     space = np.empty((2, 2, widest + 1)), np.empty((2, widest + 1)), np.empty(widest, dtype=np.int64)
     for node in range(len(indices)):
         sums = histograms[indices[node]]
+        counts, n_rows = sums[0], 0.0
+        if least_rows is not None:
+            counts, sums = sums[len(sums) - 1], sums[: len(sums) - 1]
+            for slot in range(offsets[1]):
+                n_rows += counts[slot, 0]
         totals = _totals(sums, offsets[1])
         best[node, 0], gains[node] = -1, 0.0
         for feature in range(n_features):
             if not allowed[node, feature]:
                 continue
             first, last = offsets[feature], offsets[feature + 1] - 1
+            rows = None
+            if least_rows is not None:
+                rows = counts[first : last + 1], n_rows, least_rows
             if is_categorical is not None and is_categorical[feature]:
                 settings = max_cat_to_onehot, max_cat_threshold, cat_smooth
-                candidate = _scan_categories(sums, first, last, totals, settings, penalties, gains[node], space)
+                candidate = _scan_categories(sums, rows, first, last, totals, settings, penalties, gains[node], space)
             else:
-                candidate = _scan_numbers(sums, first, last, totals, penalties, gains[node], space)
+                candidate = _scan_numbers(sums, rows, first, last, totals, penalties, gains[node], space)
             if candidate[0] > gains[node]:
                 gains[node], best[node, 0], best[node, 1], best[node, 2] = (
                     candidate[0],
@@ -127,7 +145,7 @@ def _has_rows(sums, slot):  # type: ignore[no-untyped-def]
 
 
 @kernel(no_cpython_wrapper=True)
-def _scan_numbers(sums, first, last, totals, penalties, least, space):  # type: ignore[no-untyped-def]
+def _scan_numbers(sums, rows, first, last, totals, penalties, least, space):  # type: ignore[no-untyped-def]
     """Return gain, position and whether missing goes left of a numeric feature's best split.
 
     Its bins are the slots from ``first`` to ``last``, the missing one.
@@ -147,6 +165,9 @@ def _scan_numbers(sums, first, last, totals, penalties, least, space):  # type: 
             left[0, 0, i], left[0, 1, i] = G, H
         for side in range(sides):
             _add_gains(left, 0, n, side * sums[k, last, 0], side * sums[k, last, 1], totals[k], penalties, gains, side)
+    if rows is not None:
+        for side in range(sides):
+            refuse_few_rows(rows, positions, 0, n, side, gains[side], 0.0)
     best, position, missing_left = least, 0, 0
     for i in range(n):
         for side in range(sides):
@@ -256,7 +277,7 @@ def _candidates(sums, first, last, settings, penalties):  # type: ignore[no-unty
 
 
 @kernel(no_cpython_wrapper=True)
-def _scan_categories(sums, first, last, totals, settings, penalties, least, space):  # type: ignore[no-untyped-def]
+def _scan_categories(sums, rows, first, last, totals, settings, penalties, least, space):  # type: ignore[no-untyped-def]
     """Return the same of a categorical feature, with the candidates of `scan_categories`."""
     left, gains, _ = space
     one_hot, steps, n, lowest, highest = _candidates(sums, first, last, settings, penalties)
@@ -277,6 +298,8 @@ def _scan_categories(sums, first, last, totals, settings, penalties, least, spac
                     left[NAMED_LEFT, i, step] = named_left
         for side in range(sides):
             _add_gains(left, side, steps, 0.0, 0.0, totals[k], penalties, gains, side)
+    if rows is not None:
+        refuse_small_sets(rows, one_hot, steps, n, lowest, highest, gains, 0.0)
     best, position, best_side = least, 0, NAMED_RIGHT
     for step in range(steps):
         for side in range(sides):
@@ -311,13 +334,14 @@ def named_by_outputs(  # type: ignore[no-untyped-def]
 
 @kernel
 def _find_share(  # type: ignore[no-untyped-def]
-    histograms, indices, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    histograms, indices, offsets, is_categorical, allowed, least_rows, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains, count, share,
 ):  # fmt: skip
     nodes = slice(len(indices) * share // count, len(indices) * (share + 1) // count)
     scan_outputs(
-        histograms, indices[nodes], offsets, is_categorical, allowed[nodes], max_cat_to_onehot, max_cat_threshold,
-        cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best[nodes], gains[nodes],
+        histograms, indices[nodes], offsets, is_categorical, allowed[nodes], least_rows, max_cat_to_onehot,
+        max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best[nodes],
+        gains[nodes],
     )  # fmt: skip
 
 
@@ -326,12 +350,12 @@ _finding = outlined(_find_share)
 
 @kernel
 def find_vector_splits(  # type: ignore[no-untyped-def]
-    team, histograms, indices, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
-    reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains, count,
+    team, histograms, indices, offsets, is_categorical, allowed, least_rows, max_cat_to_onehot, max_cat_threshold,
+    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains, count,
 ):  # fmt: skip
     """Do the work of `scan_outputs` in ``count`` shares on a team of threads (see `runtime.team`)."""
     values = (
-        histograms, indices, offsets, is_categorical, allowed, max_cat_to_onehot, max_cat_threshold, cat_smooth,
-        reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains, count,
+        histograms, indices, offsets, is_categorical, allowed, least_rows, max_cat_to_onehot, max_cat_threshold,
+        cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains, count,
     )  # fmt: skip
     share_out(team, _finding(values), count)

@@ -760,14 +760,15 @@ def check_result(
         why = (
             _without_hessian(rows, loss)
             if heaviest == 0.0
-            else _without_gain(parameters, bins, max(min_gains), heaviest)
+            else _without_gain(parameters, bins, max(min_gains), heaviest, rows.n_rows)
         )
         warn(f"no tree has a split, so all rows have the same prediction: {why}")
     elif len(loss.labels) > 1:
         for output, label in enumerate(loss.labels):
             roots = columns.roots[columns.output == output]
             if is_leaf[roots].all() and not _is_constant(rows, loss, [label]):
-                why = _without_gain(parameters, bins, min_gains[output], float(columns.nodes["cover"][roots].max()))
+                heaviest = float(columns.nodes["cover"][roots].max())
+                why = _without_gain(parameters, bins, min_gains[output], heaviest, rows.n_rows)
                 warn(f"no tree of target {output + 1} has a split, so all rows have the same prediction of it: {why}")
 
 
@@ -792,12 +793,17 @@ def _without_hessian(rows: Rows, loss: Loss) -> str:
     return "the hessians of all rows are 0"
 
 
-def _without_gain(p: Parameters, bins: Sequence[Bins], min_gain: float, heaviest: float) -> str:
-    """Return why no split is made; ``heaviest`` is the largest sum of hessians of a tree."""
+def _without_gain(p: Parameters, bins: Sequence[Bins], min_gain: float, heaviest: float, n_rows: int) -> str:
+    """Return why no split of so many rows is made; ``heaviest`` is the largest sum of hessians of a tree."""
     if heaviest < 2 * p.min_child_weight:
         return (
             f"the hessians of all rows (their weights, with squared error) sum to {heaviest:.3g}, and min_child_weight="
             f"{p.min_child_weight:g} asks for as much on each side of a split; give a smaller one, or larger weights"
+        )
+    if n_rows < 2 * p.min_child_samples:
+        return (
+            f"there are {n_rows} rows, and min_child_samples={p.min_child_samples} asks for as many on each side of a "
+            "split; give a smaller one"
         )
     if math.isinf(min_gain):
         return "the squares of gradients and weights are too small for float64; give a larger target"

@@ -278,8 +278,9 @@ class TreeGrower:
             leaf.value = renewed.get(leaf.id, leaf.value)
 
     def _is_light(self, node: OpenNode) -> bool:
-        """Whether a node predicts what its parent does, within its bounds; only a symmetric tree has one so light."""
-        return self._parameters.min_child_weight > node.stats.H and node.parent >= 0
+        """Whether a node predicts what its parent does, within its bounds; only a symmetric tree has one so small."""
+        p = self._parameters
+        return (p.min_child_weight > node.stats.H or p.min_child_samples > node.rows) and node.parent >= 0
 
     def _weights(self, nodes: Sequence[OpenNode]) -> FloatArray:
         """Return each node's weight −G/(H+λ) within its bounds; 0 below min_child_weight, as XGBoost has it."""

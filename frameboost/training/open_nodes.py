@@ -67,6 +67,8 @@ class OpenNode:
         The features that its ancestors were split on, if there are interaction constraints.
     outputs
         In a tree for several outputs, of which ``stats`` are sums: G and H of each, float64 (outputs, 2).
+    rows
+        The number of its rows, in a symmetric tree whose rows are counted.
     """
 
     id: int
@@ -83,6 +85,7 @@ class OpenNode:
     right: OpenNode | None = field(default=None, repr=False)
     value: float = 0.0
     outputs: FloatArray | None = field(default=None, repr=False)
+    rows: float = math.inf
 
     def divide(self, next_id: int) -> tuple[OpenNode, OpenNode]:
         """Create the two children, numbered ``next_id`` and ``next_id + 1``, with the bounds of the node."""
@@ -93,6 +96,8 @@ class OpenNode:
         right = OpenNode(next_id + 1, depth, split.right, self.id, not is_left_smaller, lower, upper)
         if self.outputs is not None and split.left_outputs is not None:
             left.outputs, right.outputs = split.left_outputs, self.outputs - split.left_outputs
+        if split.rows is not None:
+            left.rows, right.rows = split.rows
         left.sibling, right.sibling = right, left
         self.left, self.right = left, right
         return left, right

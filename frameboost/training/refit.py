@@ -119,7 +119,7 @@ class _Refitter:
         parameters = Parameters.from_keywords(dict(ensemble.parameters))
         self._penalties = (parameters.reg_lambda, parameters.reg_alpha, parameters.max_delta_step or 0.0)
         self._constraints = Constraints.of(parameters, ensemble.features)
-        self._least = parameters.min_child_weight
+        self._least, self._least_rows = parameters.min_child_weight, parameters.min_child_samples
         self._is_symmetric = parameters.grow_policy == "symmetric"
         self._is_vector = is_for_all_outputs(parameters, ensemble.loss)
 
@@ -154,13 +154,13 @@ class _Refitter:
         parents = {child: n for n in range(len(tree)) if not tree.is_leaf(n) for child in (tree.left[n], tree.right[n])}
         bounds = self._bounds(tree, sums, shrinkage)
         for node, old in enumerate(tree.value):  # parents come first
-            G, H = sums[:, node].tolist()
+            G, H, n_rows = sums[:, node].tolist()
             low, high = (bound * shrinkage for bound in bounds[node])
             if H <= 0.0:
                 new = min(max(old, low), high)
             elif node in renewed:
                 new = renewed[node] * shrinkage
-            elif self._least > H and node in parents and self._is_symmetric:
+            elif self._is_symmetric and node in parents and self._is_small(H, n_rows):
                 new = min(max(fresh[parents[node]], low), high)
             elif self._least > H and (node not in parents or self._is_vector):
                 new = 0.0
@@ -170,6 +170,9 @@ class _Refitter:
             values.append(old if new == old else self._decay_rate * old + share_of_old * new + 0.0)
         return values
 
+    def _is_small(self, H: float, n_rows: float) -> bool:
+        return self._least > H or self._least_rows > n_rows
+
     def _weight(self, G: float, H: float, bounds: tuple[float, float]) -> float:
         return float(bounded_weight(G, H, *self._penalties, *bounds))
 
@@ -178,10 +181,10 @@ class _Refitter:
         bounds = [(-math.inf, math.inf)] * len(tree)
         if not self._constraints.is_monotone:
             return bounds
-        nodes = [OpenNode(node, 0, Stats(*sums[:, node].tolist())) for node in range(len(tree))]
+        nodes = [OpenNode(n, 0, Stats(*sums[:2, n].tolist()), rows=float(sums[2, n])) for n in range(len(tree))]
 
         def weight(child: OpenNode, parent: OpenNode) -> float:
-            if self._is_symmetric and self._least > child.stats.H:
+            if self._is_symmetric and self._is_small(child.stats.H, child.rows):
                 return parent.value
             if child.stats.H <= 0.0 and not self._is_symmetric:
                 return min(max(tree.value[child.id] / shrinkage, child.lower), child.upper)

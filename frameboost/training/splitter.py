@@ -18,12 +18,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.engines.contract import CountingEngine
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Physical
 from frameboost.splits.search import categorical_split, find_splits, subtract_from_parents
@@ -39,6 +40,7 @@ __all__ = [
     "SplitSearch",
     "SplitSettings",
     "Splitter",
+    "with_rows",
 ]
 
 # A thread that subtracts or scans fewer slots than this costs more than it saves.
@@ -65,6 +67,8 @@ class SplitSettings:
         Threads of the split search.
     n_outputs
         Number of outputs of the loss.
+    h_counts_rows
+        Whether H is the number of rows.
     """
 
     penalties: Penalties
@@ -73,6 +77,7 @@ class SplitSettings:
     gamma: float
     workers: Workers
     n_outputs: int = 1
+    h_counts_rows: bool = False
 
     def limits_of(self, nodes: Sequence[OpenNode]) -> SplitLimits:
         """Return the limits on the splits of open nodes."""
@@ -150,6 +155,14 @@ class BinSplitter:
         self._layout, self._settings = layout, settings
         self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
 
+    def _histograms_of(self, nodes: Sequence[OpenNode]) -> tuple[FloatArray, IntArray]:
+        """Return histograms, float64 (histograms, slots, 2), and the index among them of each node's.
+
+        Where rows are counted, the numbers of rows are in the histogram behind that.
+        """
+        sums, indices = self._pool.of(nodes)
+        return sums.reshape(-1, self._layout.n_slots, 2), indices * (sums.shape[1] // self._layout.n_slots)
+
     def _leaves(self, nodes: Sequence[OpenNode], features: IntArray, gains: FloatArray, min_gain: float) -> list[bool]:
         """Return which nodes become leaves, as no feature (-1) splits them or too little is gained; forget them."""
         least_gain = self._settings.least_gain(min_gain)
@@ -172,13 +185,13 @@ class HistogramSplitter(BinSplitter):
     """Splits at the boundaries of bins (``tree_method="hist"``), from the sums of gradients in each bin."""
 
     def __init__(self, histograms: HistogramSource, layout: SlotLayout, settings: SplitSettings) -> None:
-        super().__init__(histograms, layout.n_slots, layout, settings)
+        super().__init__(*with_rows(histograms, layout, settings), layout, settings)
         has_two_bins = np.count_nonzero(np.diff(layout.offsets) == _SLOTS_OF_PAIR) >= _MIN_PAIRS
-        self._has_two_bins = True if has_two_bins else None
+        self._has_two_bins = True if has_two_bins and settings.penalties.least_rows is None else None
 
     def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
         """See `Splitter.best_splits`."""
-        histograms, indices = self._pool.of(nodes)
+        histograms, indices = self._histograms_of(nodes)
         best = np.empty((len(nodes), 3), dtype=np.int64)
         stats = np.empty((len(nodes), 3))
         p, layout, workers = self._settings.penalties, self._layout, self._settings.workers
@@ -187,7 +200,7 @@ class HistogramSplitter(BinSplitter):
         count = workers.count(len(nodes), SLOTS_PER_THREAD // layout.n_slots)
         find_splits(
             workers.team(count), histograms, indices, layout.offsets, self._is_categorical, limits.allowed,
-            monotone, bounds, self._has_two_bins, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+            monotone, bounds, self._has_two_bins, p.least_rows, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats, count,
         )  # fmt: skip
         are_leaves = self._leaves(nodes, best[:, 0], stats[:, 0], min_gain)
@@ -276,3 +289,27 @@ class HistogramPool:
         """Free all indices: the tree is grown."""
         self._free += self._indices.values()
         self._indices.clear()
+
+
+def with_rows(histograms: HistogramSource, layout: SlotLayout, settings: SplitSettings) -> tuple[HistogramSource, int]:
+    """Return what sums the histograms of a splitter, with the numbers of rows if they are counted, and their slots."""
+    if settings.penalties.least_rows is None:
+        return histograms, layout.n_slots
+    counting = cast(CountingEngine, histograms)
+    return _WithRows(counting, layout.n_slots, h_counts_rows=settings.h_counts_rows), 2 * layout.n_slots
+
+
+class _WithRows:
+    """Sums histograms of g and h, and behind each one that has the number of rows of each bin in place of g."""
+
+    def __init__(self, engine: CountingEngine, n_slots: int, *, h_counts_rows: bool) -> None:
+        self._engine, self._n_slots, self._h_counts_rows = engine, n_slots, h_counts_rows
+
+    def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `HistogramSource.histograms`."""
+        of_one = out.reshape(-1, self._n_slots, 2)
+        self._engine.histograms(nodes, of_one, 2 * indices)
+        if self._h_counts_rows:
+            of_one[2 * indices + 1] = of_one[2 * indices, :, ::-1]
+        else:
+            self._engine.row_counts(nodes, of_one, 2 * indices + 1)

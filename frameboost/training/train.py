@@ -49,7 +49,10 @@ from frameboost.training.splitter import HistogramSplitter, SplitSearch, SplitSe
 from frameboost.training.symmetric_splitter import SymmetricSplitter
 from frameboost.training.vector_trees import VectorSplitter
 
-__all__ = ["Binning", "TreeMethod", "base_margins", "choose_tree_method", "min_gains", "plus", "start_margins", "train"]
+__all__ = [
+    "Binning", "TreeMethod", "base_margins", "choose_tree_method", "h_counts_rows", "least_rows_as_weight", "min_gains",
+    "plus", "start_margins", "train",
+]  # fmt: skip
 
 
 def train(
@@ -78,12 +81,19 @@ def train(
         Where rounds are saved, and those that are there are taken from.
     """
     training, p = engines.training, parameters
+    if is_counted := h_counts_rows(p, loss, is_weighted=engines.is_weighted):
+        p = least_rows_as_weight(p, training.features, loss)
     penalties = Penalties(
         p.reg_lambda, p.reg_alpha, p.max_delta_step or 0.0, p.min_child_weight,
-        p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+        p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.min_child_samples,
     )  # fmt: skip
+    if penalties.least_rows is not None and hasattr(training, "histograms") and not hasattr(training, "row_counts"):
+        raise ParameterError(
+            f"min_child_samples needs an engine that counts rows, which {type(training).__name__} does not "
+            "(frameboost.engines.contract.CountingEngine)"
+        )
     constraints, features = Constraints.of(p, training.features), FeatureSampler(len(training.features), p)
-    settings = SplitSettings(penalties, constraints, features, p.gamma, workers, loss.n_outputs)
+    settings = SplitSettings(penalties, constraints, features, p.gamma, workers, loss.n_outputs, is_counted)
     search = method.prepare(training, engines.held_out, Binning(p.max_bin, given_bins), settings)
     base = start_margins(
         engines.all(), loss, p.base_score, engines.offsets,
@@ -109,8 +119,27 @@ def train(
     boost(training, growth, loss, log, last_round, progress, observers)
     trees = progress.model_trees(growth.weights())
     if not engines.continues:
-        check_result(training, loss, p, trees, search.bins, least_gains)
-    return Ensemble(loss, p.shaping(), tuple(b.feature for b in search.bins), base, trees)
+        check_result(training, loss, parameters, trees, search.bins, least_gains)
+    return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in search.bins), base, trees)
+
+
+def h_counts_rows(parameters: Parameters, loss: Loss, *, is_weighted: bool) -> bool:
+    """Whether H is the number of rows that have a gradient, as the hessian of each is 1."""
+    is_drawn_by_size = parameters.sampling_method == "gradient_based" and parameters.subsample < 1
+    return not is_weighted and not is_drawn_by_size and all(each.hessian.text == "1" for each in loss.outputs)
+
+
+def least_rows_as_weight(parameters: Parameters, features: Sequence[Feature], loss: Loss) -> Parameters:
+    """Return the parameters with ``min_child_samples`` in ``min_child_weight``, where `h_counts_rows`, if they may be.
+
+    Not where categories are sorted, as those lighter than that have no weight in their order; nor in a tree for several
+    outputs, where a child may weigh less than that in one of them.
+    """
+    is_vector = parameters.multi_strategy == "multi_output_tree" and loss.n_outputs > 1
+    if not parameters.min_child_samples or is_vector or any(each.type.is_categorical for each in features):
+        return parameters
+    least = max(parameters.min_child_weight, float(parameters.min_child_samples))
+    return replace(parameters, min_child_weight=least, min_child_samples=0)
 
 
 # --- base margins, estimated as XGBoost does (its ``fit_intercept``) --------------------------------------------------

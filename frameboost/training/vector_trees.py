@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
 from frameboost.binning.bins import SlotLayout
-from frameboost.engines.contract import Engine, VectorEngine
+from frameboost.engines.contract import CountingEngine, Engine, VectorEngine
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Physical
 from frameboost.splits.search import bounded_weights
@@ -124,14 +125,18 @@ def _calls(
 
 
 class _AllOutputs:
-    """The histograms of all outputs, one after the other, as if they were one histogram."""
+    """The histograms of all outputs, and of the numbers of rows if they are counted, as if they were one histogram."""
 
-    def __init__(self, engine: VectorEngine, n_slots: int) -> None:
-        self._engine, self._n_slots = engine, n_slots
+    def __init__(self, engine: VectorEngine, n_slots: int, *, are_counted: bool) -> None:
+        self._engine, self._n_slots, self._are_counted = engine, n_slots, are_counted
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramSource.histograms`."""
-        self._engine.vector_histograms(nodes, out.reshape(len(out), -1, self._n_slots, 2), indices)
+        of_outputs = out.reshape(len(out), -1, self._n_slots, 2)
+        self._engine.vector_histograms(nodes, of_outputs, indices)
+        if self._are_counted:
+            last = (indices + 1) * of_outputs.shape[1] - 1
+            cast(CountingEngine, self._engine).row_counts(nodes, out.reshape(-1, self._n_slots, 2), last)
 
 
 class VectorSplitter(BinSplitter):
@@ -139,24 +144,26 @@ class VectorSplitter(BinSplitter):
 
     def __init__(self, engine: VectorEngine, layout: SlotLayout, settings: SplitSettings) -> None:
         self._n_outputs = settings.n_outputs
-        super().__init__(_AllOutputs(engine, layout.n_slots), self._n_outputs * layout.n_slots, layout, settings)
+        are_counted = settings.penalties.least_rows is not None
+        source = _AllOutputs(engine, layout.n_slots, are_counted=are_counted)
+        super().__init__(source, (self._n_outputs + are_counted) * layout.n_slots, layout, settings)
 
     def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
         """See `frameboost.training.splitter.Splitter`."""
         sums, indices = self._pool.of(nodes)
-        histograms = sums.reshape(len(sums), self._n_outputs, self._layout.n_slots, 2)
+        histograms = sums.reshape(len(sums), -1, self._layout.n_slots, 2)
         best, gains = np.empty((len(nodes), 3), dtype=np.int64), np.empty(len(nodes))
         p, workers = self._settings.penalties, self._settings.workers
         count = workers.count(len(nodes), max(1, SLOTS_PER_THREAD // (self._n_outputs * self._layout.n_slots)))
         find_vector_splits(
             workers.team(count), histograms, indices, self._layout.offsets, self._is_categorical,
-            self._settings.limits_of(nodes).allowed, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
-            p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, gains, count,
+            self._settings.limits_of(nodes).allowed, p.least_rows, p.max_cat_to_onehot, p.max_cat_threshold,
+            p.cat_smooth, p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, gains, count,
         )  # fmt: skip
         are_leaves = self._leaves(nodes, best[:, 0], gains, min_gain)
         chosen = zip(nodes, are_leaves, indices.tolist(), best.tolist(), gains.tolist(), strict=True)
         return [
-            None if is_leaf else self._split(node, histograms[index], choice, gain)
+            None if is_leaf else self._split(node, histograms[index, : self._n_outputs], choice, gain)
             for node, is_leaf, index, choice, gain in chosen
         ]
 

@@ -69,6 +69,7 @@ def _parameters(rng: np.random.Generator, features: list[Column]) -> dict:
         lambda: {"reg_lambda": pick(0.0, 1e-3, 50.0), "reg_alpha": pick(0.0, 0.5, 3.0)},
         lambda: {"gamma": pick(0.1, 3.0)},
         lambda: {"min_child_weight": pick(0.0, 3.0, 1e9)},
+        lambda: {"min_child_samples": pick(2, 20, 1_000_000)},
         lambda: {"max_delta_step": pick(0.0, 0.3, 5.0)},
         lambda: {"grow_policy": "lossguide", "max_leaves": pick(0, 2, 5), "max_depth": pick(0, 3)},
         lambda: {"max_leaves": pick(1, 2, 5)},

@@ -36,12 +36,12 @@ LOSSES = {
 }
 GROWTHS: dict[str, dict[str, Any]] = {
     "depthwise": {},
-    "leafwise, few bins": {"grow_policy": "lossguide", "max_leaves": 12, "max_bin": 5},
+    "leafwise, few bins": {"grow_policy": "lossguide", "max_leaves": 12, "max_bin": 5, "min_child_samples": 4},
     "symmetric": {"grow_policy": "symmetric"},
     "slopes": {"linear_tree": True},
-    "vector": {"multi_strategy": "multi_output_tree"},
+    "vector": {"multi_strategy": "multi_output_tree", "min_child_samples": 4},
     "dart": {"booster": "dart", "rate_drop": 0.3},
-    "forest": {"num_parallel_tree": 2, "subsample": 0.8, "colsample_bynode": 0.8},
+    "forest": {"num_parallel_tree": 2, "subsample": 0.8, "colsample_bynode": 0.8, "min_child_samples": 4},
     "approx": {"tree_method": "approx"},
     "exact": {"tree_method": "exact"},
     "monotone": {"monotone_constraints": {"price": 1}},

@@ -36,7 +36,8 @@ def assert_monotone(model: fb.Model, directions: dict[str, int], output: str = "
 SHAPES = [
     {"max_depth": 4, "reg_lambda": 0}, {"grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0},
     {"grow_policy": "symmetric", "max_depth": 4, "min_child_weight": 5}, {"tree_method": "exact", "max_depth": 5},
-    {"grow_policy": "symmetric", "max_depth": 3, "min_child_weight": 0}, {"max_depth": 3, "max_delta_step": 0.2},
+    {"grow_policy": "symmetric", "max_depth": 3, "min_child_weight": 0, "min_child_samples": 25},
+    {"max_depth": 3, "max_delta_step": 0.2},
     {"tree_method": "approx", "grow_policy": "lossguide", "max_leaves": 60, "max_depth": 0},
 ]  # fmt: skip
 

@@ -32,7 +32,7 @@ def test_a_lightgbm_alias_is_one_of_lightgbms():
         "n_jobs": "num_threads",
         "reg_alpha": "lambda_l1", "subsample": "bagging_fraction", "colsample_bytree": "feature_fraction",
         "colsample_bynode": "feature_fraction_bynode", "early_stopping_rounds": "early_stopping_round",
-        "min_child_weight": "min_sum_hessian_in_leaf",
+        "min_child_weight": "min_sum_hessian_in_leaf", "min_child_samples": "min_data_in_leaf",
     }  # fmt: skip
     for alias, ours in ALIASES.items():
         if alias in of_lightgbm and alias not in ("alpha", "lambda"):  # XGBoost's alpha is no parameter of a loss
@@ -120,5 +120,5 @@ def test_what_means_something_else_is_refused():
     for name in DIFFERENT:
         with pytest.raises(fb.ParameterError, match=rf"^unknown parameter '{name}': it [a-z]"):
             fb.fit(FRAME, "y", **{name: 1})
-    with pytest.raises(fb.ParameterError, match=re.escape("min_child_weight is the least sum of hessians")):
-        under_our_names({"min_child_samples": 20})
+    with pytest.raises(fb.ParameterError, match=re.escape("draws rows for several trees at once")):
+        under_our_names({"bagging_freq": 5})

@@ -61,6 +61,7 @@ def test_any_sparse_matrix_is_the_dense_array(seed):
     y, weight = rng.normal(size=n), rng.integers(0, 3, n).astype(float)
     shape = {"n_estimators": 2, "max_bin": int(rng.choice([3, 20, 256])), "random_state": seed}
     more = [{}, {"subsample": 0.5}, {"colsample_bynode": 0.5}, {"engine": "polars"}, {"tree_method": "exact"}]
+    shape |= {"min_child_samples": int(rng.choice([0, 5]))}
     shape |= more[seed % 5]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bins, "SAMPLE_LIMIT", int(rng.choice([150, 1 << 22])))

@@ -29,7 +29,7 @@ def test_find_splits(seed, reg_lambda, min_child_weight, n_shares):
             np.add.at(histograms[place], offsets[feature] + rng.integers(0, size - seed % 2, 40), pairs)
     best, stats = np.empty((5, 3), dtype=np.int64), np.empty((5, 3))
     find_splits(Workers(1).team(1), histograms, places, offsets, None, np.ones((5, 3), dtype=bool), None, None, None,
-                4, 64, 0.0, reg_lambda, 0.0, 0.0, min_child_weight, best, stats, n_shares)  # fmt: skip
+                None, 4, 64, 0.0, reg_lambda, 0.0, 0.0, min_child_weight, best, stats, n_shares)  # fmt: skip
     expected = twins.naive_find_splits(histograms, places, offsets, reg_lambda, min_child_weight)
     for place, (gain, split), found, of_found in zip(places, expected, best.tolist(), stats.tolist(), strict=True):
         assert (found[0] == -1) == (split is None)

@@ -22,7 +22,7 @@ def scan(histogram, reg_lambda, least=0.0):
     """Return the best split of a numeric feature: found, position, missing left, gain, GL, HL."""
     G, H = histogram.sum(axis=0)
     n = len(histogram)
-    given, room = (histogram, G, H, G * G / (H + reg_lambda)), (np.empty((2, n)), np.empty(n), np.empty(n, int))
+    given, room = (histogram, None, G, H, G * G / (H + reg_lambda)), (np.empty((2, n)), np.empty(n), np.empty(n, int))
     found = scan_bounded_numbers(*given, np.int8(0), *FREE, reg_lambda, 0.0, 0.0, 0.0, least, *room)
     assert found == scan_numbers(*given, reg_lambda, 0.0, 0.0, least, *room)
     return found
@@ -49,7 +49,7 @@ FOUR_CATEGORIES = np.array([(6, 2), (-2, 2), (-6, 3), (3, 3), (0, 0)], dtype=flo
 def scan_four(histogram, *, max_cat_to_onehot=4):
     G, H = histogram.sum(axis=0)
     room = category_room(4)
-    given, limits = (histogram, room, G, H, G * G / H), (max_cat_to_onehot, 64, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    given, limits = (histogram, None, room, G, H, G * G / H), (max_cat_to_onehot, 64, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     found = scan_categories(*given, None, 0, *limits)
     assert found == scan_categories(*given, np.array([[3.0, 3.0], FREE]), 1, *limits), "no weight is clipped"
     return found

@@ -41,7 +41,8 @@ CASES = {
     "quantiles": {"target": "delay", "objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.5, 0.9],
                   "subsample": 0.7},
     "medians": {"target": ["delay", "air"], "objective": "reg:absoluteerror", "weight": "w"},
-    "steps": {"target": ["delay", "air"], "max_delta_step": 0.5, "reg_alpha": 0.3, "gamma": 2.0, "max_bin": 16},
+    "steps": {"target": ["delay", "air"], "max_delta_step": 0.5, "reg_alpha": 0.3, "gamma": 2.0, "max_bin": 16,
+              "min_child_samples": 12},
     "sets": {"target": ["delay", "air"], "interaction_constraints": [["a", "b"], ["carrier", "kind"]]},
 }  # fmt: skip
 

@@ -56,7 +56,7 @@ _MAX_MESSAGES = 8
 # Of the calls of a shard, those that do not change its state; and of quantiles, and of tables by key.
 _READS = frozenset({
     "count_rows", "aggregate", "count_missing", "all_categories", "values_within", "node_histograms",
-    "weights_up_to",
+    "node_counts", "weights_up_to",
 })  # fmt: skip
 _QUANTILES = frozenset({"start_quantiles", "values_in_nodes"})
 _TABLES = frozenset({"start_queries", "start_scores", "divide"})
@@ -552,7 +552,7 @@ class ReplayLog:
     ``start_margins(...)``        kept
     ``compute_gradients(…)``      replaced below
     ``start_tree(0)``             ``reset_nodes()``
-    ``node_histograms(…)``        a read
+    ``node_histograms(…)``        a read, as ``node_counts(…)`` is
     ``apply_splits(…)``           kept
     ``add_leaf_values(…)``        kept
     ``compute_gradients(…)``      kept

@@ -643,6 +643,7 @@ class DuckDBEngine(TableEngine):
         self.reset_nodes()
         totals = [self.gradients.sums(gh) for gh in self._gh_of_outputs]
         self._outputs = {0: np.array(totals)}
+        self._stats = {0: Stats(*self._outputs[0].sum(axis=0).tolist())}
         return totals
 
     @property
@@ -683,21 +684,35 @@ class DuckDBEngine(TableEngine):
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         if self.sums_by_kernel:
-            first, rows = self._rows_of(nodes)
-            sums = BatchSums(self.session, self.layout, self.tables.features, self.tables.dimensions)
-            out[indices] = sums.histograms(
-                rows, (self.gh.g, self.gh.h), first, len(nodes), self.rows_in(nodes), is_root=self.row_nodes.is_root
-            )  # fmt: skip
+            self._sum_by_kernel(nodes, (self.gh.g, self.gh.h), out, indices)
             return
         # The sums of a shard's own rows are not known.
         totals = None if self.is_shard else np.array([(self._stats[node].G, self._stats[node].H) for node in nodes])
         out[indices] = self._sums_by_bin(nodes, self.gh.numbers, totals)
 
+    def _sum_by_kernel(self, nodes: Sequence[int], gh: tuple[str, str], out: FloatArray, indices: IntArray) -> None:
+        """Write the histograms of two numbers of each row."""
+        first, rows = self._rows_of(nodes)
+        sums = BatchSums(self.session, self.layout, self.tables.features, self.tables.dimensions)
+        is_root = self.row_nodes.is_root
+        out[indices] = sums.histograms(rows, gh, first, len(nodes), self.rows_in(nodes), is_root=is_root)
+
     def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `VectorEngine.vector_histograms`."""
         numbers = {name: name for gh in self._gh_of_outputs for name in (gh.g, gh.h)}
         sums = self._sums_by_bin(nodes, numbers, np.stack([self._outputs[node].ravel() for node in nodes]))
-        out[indices] = sums.reshape(*sums.shape[:2], -1, 2).swapaxes(1, 2)
+        out[indices, : len(self._gh_of_outputs)] = sums.reshape(*sums.shape[:2], -1, 2).swapaxes(1, 2)
+
+    def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `CountingEngine.row_counts`."""
+        of_outputs = self._gh_of_outputs if self._outputs else [self.gh]
+        is_there = " OR ".join(f"{name} <> 0" for gh in of_outputs for name in (gh.g, gh.h))
+        counted = f"CASE WHEN {is_there} THEN 1.0 ELSE 0.0 END"
+        out[indices] = 0.0
+        if self.sums_by_kernel:
+            self._sum_by_kernel(nodes, (counted, "0.0"), out, indices)
+        else:
+            out[indices, :, 0] = self._sums_by_bin(nodes, {"n": counted}, None)[..., 0]
 
     def rows_in(self, nodes: Sequence[int]) -> float:
         """Return about how many rows are in some nodes."""

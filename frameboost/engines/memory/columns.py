@@ -364,9 +364,12 @@ class BinnedColumns:
 
     def sum_by_bin(
         self, partition: RowPartition, nodes: Sequence[int], gh: FloatArray, out: FloatArray, indices: IntArray,
-        workers: Workers,
+        workers: Workers, *, are_of_tree: bool = True,
     ) -> None:  # fmt: skip
-        """Write the histograms of some nodes to their ``indices`` in ``out`` (see `HistogramEngine.histograms`)."""
+        """Write the histograms of some nodes to their ``indices`` in ``out`` (see `HistogramEngine.histograms`).
+
+        ``gh`` are the pairs of `start_tree`, which records may have instead, or others that are not ``are_of_tree``.
+        """
         parts, firsts = partition.shares(nodes, ADDITIONS_PER_TASK // self.additions_per_row)
         count, rows = len(firsts) - 1, partition.rows
         team = workers.team(count)
@@ -384,7 +387,9 @@ class BinnedColumns:
             )  # fmt: skip
             is_first = False
         if self.keyed is not None:
-            self.keyed.add(team, rows, parts, firsts, gh, out, indices, more, is_first=is_first)
+            self.keyed.add(
+                team, rows, parts, firsts, gh, out, indices, more, is_first=is_first, reads_records=are_of_tree
+            )
         if count > 1:
             add_more(parts, firsts, more, out, indices)
         for bundles in (self.bundled, None if self.sparse is None else self.sparse.bundles):

@@ -27,7 +27,7 @@ from frameboost.engines.memory.columns import BinnedColumns, FeatureColumns, Fra
 from frameboost.engines.memory.limits import MIN_SORTED
 from frameboost.engines.memory.linear import Numbers
 from frameboost.engines.memory.partition import RowPartition, SplitColumns, take_all
-from frameboost.engines.memory.sampling import sample_gh
+from frameboost.engines.memory.sampling import mark_rows, sample_gh
 from frameboost.engines.memory.scores import ScoreArrays, ScoreSums, distinct_scores
 from frameboost.engines.memory.terms import ExactSums, Gradients, TermArrays, values_by_row
 from frameboost.engines.memory.trees import TreeKernels, add_tree, are_in_levels
@@ -92,6 +92,8 @@ class ArrayEngine(FrameEngine):
         self._output = 0  # that the tree is grown for
         self.drawn_gh: FloatArray | None = None  # of the tree's sample; None without one
         self._of_sample: FloatArray | None = None  # the memory of those of samples
+        self._counted: FloatArray | None = None  # see `counted_gh`
+        self._is_counted = False  # whether that is of the tree that is grown
         self._ranking = TermArrays()
         self._programs = Programs()
         self._aggregates: dict[Hashable, float | None] = {}  # that are the same in every round
@@ -321,6 +323,7 @@ class ArrayEngine(FrameEngine):
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         self._output, self.drawn_gh, totals = output, None, self.gradients.totals[output]
+        self._is_counted = False
         if sample is not None:
             if self._of_sample is None:  # kept from tree to tree: fresh memory is slow
                 self._of_sample = self.storage.empty(self.tree_gh.shape, np.float64, is_rewritten=True)
@@ -334,6 +337,22 @@ class ArrayEngine(FrameEngine):
     def tree_gh(self) -> FloatArray:
         """G and h of the tree that is grown, float64 (rows, 2)."""
         return self.gradients.of(self._output) if self.drawn_gh is None else self.drawn_gh
+
+    @property
+    def counted_gh(self) -> FloatArray:
+        """The pairs that count rows, float64 (rows, 2): (1, 0) of each row with a gradient in the tree, else (0, 0)."""
+        if self._counted is None:
+            self._counted = self.storage.empty((self.n_rows, 2), np.float64, is_rewritten=True)
+        if not self._is_counted:
+            of_outputs, out, self._is_counted = self.pairs_of_tree(), self._counted, True
+            self.workers.over(
+                self.n_rows, lambda *slice_: mark_rows(of_outputs, out, *slice_), smallest=VALUES_PER_TASK
+            )
+        return self._counted
+
+    def pairs_of_tree(self) -> FloatArray:
+        """Return g and h of the tree that is grown, float64 (outputs, rows, 2)."""
+        return self.tree_gh[np.newaxis]
 
     def give_to_root(self) -> None:
         """Give all rows to the root of the tree that is started."""
@@ -378,6 +397,7 @@ class MemoryEngine(ArrayEngine):
     _kept_numbers: Numbers | None = None
     _vector_gh: FloatArray  # g and h of a tree for all outputs, (outputs, rows, 2)
     _vector_sample: FloatArray | None = None  # the memory of those of samples
+    _are_all_outputs = False  # whether the tree is for all
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
@@ -448,6 +468,7 @@ class MemoryEngine(ArrayEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
+        self._are_all_outputs = False
         self._totals = totals = super().start_tree(output, sample)
         if sample is not None and self._trees is None:
             self.partition.set_apart(self.tree_gh)
@@ -464,6 +485,7 @@ class MemoryEngine(ArrayEngine):
             totals = [self.draw_sample(sample, gh, out) for gh, out in both]
             self._vector_gh = self._vector_sample
         self.drawn_gh = self._vector_gh[0]  # which rows are in the sample
+        self._is_counted, self._are_all_outputs = False, True
         self.give_to_root()
         self.may_have_samples = sample is not None
         self.binned.start_tree(self.tree_gh, lambda: None)
@@ -512,6 +534,16 @@ class MemoryEngine(ArrayEngine):
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
         self.binned.sum_by_bin(self.partition, nodes, self.summed_gh, out, indices, self.workers)
+
+    def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `CountingEngine.row_counts`."""
+        self.binned.sum_by_bin(
+            self.partition, nodes, self.counted_gh, out, indices, self.workers, are_of_tree=False
+        )  # fmt: skip
+
+    def pairs_of_tree(self) -> FloatArray:
+        """See `ArrayEngine.pairs_of_tree`."""
+        return self._vector_gh if self._are_all_outputs else super().pairs_of_tree()
 
     @property
     def summed_gh(self) -> FloatArray:

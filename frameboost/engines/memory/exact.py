@@ -20,7 +20,7 @@ from frameboost.runtime.kernel import kernel
 from frameboost.runtime.workers import NO_TEAM, VALUES_PER_TASK
 from frameboost.schema.types import FeatureType, Physical, float32_at_least
 from frameboost.splits.search import bounded_gain, bounded_score, categorical_split, find_splits, split_gain
-from frameboost.splits.split import Penalties, Split, SplitLimits, Stats
+from frameboost.splits.split import IntArray, Penalties, Split, SplitLimits, Stats
 
 __all__ = ["ExactEngine", "PresortedEngine", "rank_of"]
 
@@ -149,6 +149,10 @@ class ExactEngine(PresortedEngine):
     ) -> list[Split | None]:
         """See `ColumnBlockEngine.best_splits`."""
         part = self._parting()
+        self._rows: tuple[IntArray, np.int64] | None = None  # of each node, and the least of a child
+        if penalties.least_rows is not None:
+            n_rows = np.bincount(self.node_of, self.counted_gh[:, 0], self.n_nodes)
+            self._rows = n_rows[list(nodes)].astype(np.int64), np.int64(penalties.least_rows)
 
         def scan(feature: int) -> list[_Candidate | None]:
             is_categorical = self.features[feature].type.is_categorical
@@ -181,7 +185,7 @@ class ExactEngine(PresortedEngine):
         starts, stops = np.array([self.ranges[node] for node in nodes]).T.copy()
         scan_column(
             self.blocks[feature], starts, stops, len(self.distinct[feature]), self.tree_gh,
-            limits.allowed[:, feature].copy(), G, H, limits.monotone[feature], limits.bounds,
+            limits.allowed[:, feature].copy(), G, H, self._rows, limits.monotone[feature], limits.bounds,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, parent, best, stats,
         )  # fmt: skip
         splits: list[_Candidate | None] = []
@@ -205,20 +209,23 @@ class ExactEngine(PresortedEngine):
         index_of = np.full(self.n_nodes, -1, dtype=np.int64)
         index_of[list(nodes)] = np.where(limits.allowed[:, feature], np.arange(len(nodes)), -1)
         n_codes = self.bins[feature].count + 1
-        histograms = np.zeros((len(totals), n_codes, 2))
-        category_histogram(self.ranks[feature], self.node_of, self.tree_gh, index_of, histograms)
+        per_node = 1 if p.least_rows is None else 2  # that of the numbers of rows is behind that of g and h
+        histograms = np.zeros((len(totals), per_node, n_codes, 2))
+        category_histogram(self.ranks[feature], self.node_of, self.tree_gh, index_of, histograms[:, 0])
+        if p.least_rows is not None:
+            category_histogram(self.ranks[feature], self.node_of, self.counted_gh, index_of, histograms[:, 1])
         best, stats = np.empty((len(totals), 3), dtype=np.int64), np.empty((len(totals), 3))
         monotone, bounds = limits.bounding(p.max_delta_step)
         monotone_of_feature = None if monotone is None else monotone[feature : feature + 1]
         find_splits(
-            NO_TEAM, histograms, np.arange(len(histograms)), np.array([0, n_codes]), np.array([True]),
-            limits.allowed[:, feature : feature + 1].copy(), monotone_of_feature, bounds, None,
-            p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
+            NO_TEAM, histograms.reshape(-1, n_codes, 2), per_node * np.arange(len(totals)), np.array([0, n_codes]),
+            np.array([True]), limits.allowed[:, feature : feature + 1].copy(), monotone_of_feature, bounds, None,
+            p.least_rows, p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth,
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight, best, stats, 1,
         )  # fmt: skip
         splits: list[_Candidate | None] = []
         for total, histogram, choice, (gain, GL, HL) in zip(
-            totals, histograms, best.tolist(), stats.tolist(), strict=True
+            totals, histograms[:, 0], best.tolist(), stats.tolist(), strict=True
         ):
             chosen = None
             if choice[0] >= 0:
@@ -312,7 +319,7 @@ def part_block(block, starts, stops, goes_left):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def scan_column(  # type: ignore[no-untyped-def]
-    block, starts, stops, missing, gradients, allowed, G, H, direction, bounds,
+    block, starts, stops, missing, gradients, allowed, G, H, rows, direction, bounds,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, parent, best, stats,
 ):  # fmt: skip
     """Find the best split of every open node on one column, in one scan of its block.
@@ -334,6 +341,9 @@ def scan_column(  # type: ignore[no-untyped-def]
         bool (open nodes,): whether a node may be split on the column.
     G, H
         float64 (open nodes,): sums over each node.
+    rows
+        int64 (open nodes,), the numbers of their rows that have a gradient, and the least of a child; None where rows
+        are not counted.
     direction
         1 where leaf weights must not decrease from left to right, -1 where they must not increase, else 0.
     bounds
@@ -356,6 +366,7 @@ def scan_column(  # type: ignore[no-untyped-def]
         if not allowed[node]:
             continue
         missing_G = missing_H = left_G = left_H = 0.0
+        n_missing = n_left = 0
         last, most = np.int64(-1), 0.0
         total_G, total_H = G[node], H[node]
         stop = np.uint64(stops[node])
@@ -369,6 +380,7 @@ def scan_column(  # type: ignore[no-untyped-def]
                 if code == missing:
                     missing_G += g
                     missing_H += h
+                    n_missing += (g != 0.0) | (h != 0.0)
                     continue
             else:  # past the end: all present values go left
                 code, g, h = np.int64(-1), 0.0, 0.0
@@ -376,6 +388,10 @@ def scan_column(  # type: ignore[no-untyped-def]
                 for missing_left in range(1 + (missing_H != 0.0 or missing_G != 0.0)):
                     GL = left_G + missing_left * missing_G
                     HL = left_H + missing_left * missing_H
+                    if rows is not None:
+                        n_of_left = n_left + missing_left * n_missing
+                        if n_of_left < rows[1] or rows[0][node] - n_of_left < rows[1]:
+                            continue
                     if is_bounded:
                         # A split of present from missing values has no direction.
                         way = direction if code >= 0 else np.int8(0)
@@ -393,6 +409,7 @@ def scan_column(  # type: ignore[no-untyped-def]
                         stats[node, 0], stats[node, 1], stats[node, 2] = gain, GL, HL
             left_G += g
             left_H += h
+            n_left += (g != 0.0) | (h != 0.0)
             last = code
 
 

@@ -66,4 +66,5 @@ class HeldOutEngine(ArrayEngine):
 
     def node_sums(self, n_nodes: int) -> FloatArray:
         """See `RefitEngine.node_sums`."""
-        return np.array([np.bincount(self.node_of, self.tree_gh[:, i], minlength=n_nodes) for i in (0, 1)])
+        numbers = (*self.tree_gh.T, self.counted_gh[:, 0])
+        return np.array([np.bincount(self.node_of, each, minlength=n_nodes) for each in numbers])

@@ -22,7 +22,7 @@ from frameboost.runtime.workers import NO_TEAM, VALUES_PER_TASK, Workers
 from frameboost.splits.search import sort_codes
 from frameboost.splits.split import FloatArray, Stats
 
-__all__ = ["draw_gh", "hash_of", "keep_drawn", "sample_gh"]
+__all__ = ["draw_gh", "hash_of", "keep_drawn", "mark_rows", "sample_gh"]
 
 
 # Rows at once: what is computed of them stays in the processor's cache.
@@ -140,6 +140,19 @@ def draw_gh(team, gh, positions, key, limit, out, totals):  # type: ignore[no-un
         float64 (shares, 2), written: the sums of each of so many shares of the rows.
     """
     share_out(team, _drawing((gh, positions, key, limit, out, totals)), len(totals))
+
+
+@kernel
+def mark_rows(gh, out, first, last):  # type: ignore[no-untyped-def]
+    """Write 1 and 0 for each row from ``first`` to ``last - 1`` that has a gradient, 0 and 0 for the others.
+
+    ``gh`` is float64 (outputs, rows, 2), of which one number that is not 0 is enough, and ``out`` float64 (rows, 2).
+    """
+    for i in range(np.uint64(first), np.uint64(last)):
+        has_gradient = False
+        for k in range(np.uint64(len(gh))):
+            has_gradient |= (gh[k, i, np.uint64(0)] != 0.0) | (gh[k, i, np.uint64(1)] != 0.0)
+        out[i, np.uint64(0)], out[i, np.uint64(1)] = 1.0 if has_gradient else 0.0, 0.0
 
 
 @kernel

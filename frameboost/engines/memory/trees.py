@@ -570,7 +570,8 @@ def _search_range(  # type: ignore[no-untyped-def]
     if splits_alone is not None:
         scan_histograms(
             histograms, of_open, range_offsets, range_categorical, allowed, first, range_monotone, range_bounds, None,
-            onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, range_best, range_stats,
+            None, onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, range_best,
+            range_stats,
         )  # fmt: skip
         for k in range(n):
             range_best[k, 0] += first if range_best[k, 0] >= 0 else 0
@@ -581,7 +582,7 @@ def _search_range(  # type: ignore[no-untyped-def]
                 of_level[i] = of_root[i]
         gain, feature, position, missing_left = scan_level(
             histograms, of_open, summed, range_offsets, range_categorical, allowed[0, first:last], range_monotone,
-            range_bounds, onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+            range_bounds, None, onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
         )  # fmt: skip
         for k in range(n):
             range_best[k, 0] = feature + first if feature >= 0 else -1

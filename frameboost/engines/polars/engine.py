@@ -132,7 +132,7 @@ class PolarsEngine(FrameEngine):
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
-        self.gh = self._gh_of(output, sample)
+        self.gh, self.vector_gh = self._gh_of(output, sample), pl.DataFrame()
         self.reset_nodes()
         return _total(self.gh)
 
@@ -168,6 +168,12 @@ class PolarsEngine(FrameEngine):
     def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `VectorEngine.vector_histograms`."""
         self._sum_by_bin(self.vector_gh, nodes, out, indices)
+
+    def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `CountingEngine.row_counts`."""
+        gh = self.vector_gh if self.vector_gh.width else self.gh
+        has_gradient = pl.any_horizontal(pl.all() != 0.0).cast(pl.Float64).alias("g")
+        self._sum_by_bin(gh.select(has_gradient, h=pl.lit(0.0)), nodes, out, indices)
 
     def _sum_by_bin(self, gh: pl.DataFrame, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         rows = pl.concat([self.codes, gh, self.node.to_frame()], how="horizontal")

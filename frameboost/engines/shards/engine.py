@@ -246,6 +246,11 @@ class ShardedEngine:
         """See `HistogramEngine.histograms`."""
         out[indices] = _sum_histograms(self._ask("node_histograms", list(nodes), self._n_slots))
 
+    def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `CountingEngine.row_counts`."""
+        out[indices] = 0.0
+        out[indices, :, 0] = _sum_histograms(self._ask("node_counts", list(nodes), self._n_slots))
+
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
         self._tell("apply_splits", dict(splits))
@@ -311,7 +316,9 @@ def _sum_histograms(parts: Sequence[FloatArray]) -> FloatArray:
     return total
 
 
-_SUMS: Mapping[str, Callable[[Sequence[Any]], Any]] = {"node_histograms": _sum_histograms, "start_tree": _sum_stats}
+_SUMS: Mapping[str, Callable[[Sequence[Any]], Any]] = {
+    "node_histograms": _sum_histograms, "node_counts": _sum_histograms, "start_tree": _sum_stats,
+}  # fmt: skip
 
 
 def is_sum(method: str) -> bool:

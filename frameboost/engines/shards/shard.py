@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import polars as pl
 
 from frameboost.binning.bins import Bins
 from frameboost.binning.codes import Interval, Summary, ValueCounts, Within
-from frameboost.engines.contract import ShardEngine, check_engine
+from frameboost.engines.contract import CountingEngine, ShardEngine, check_engine
 from frameboost.engines.shards.quantiles import Bracket, NodeValues, Values
 from frameboost.expressions.draws import RowPositions
 from frameboost.expressions.grid import Scalar
@@ -106,6 +106,12 @@ class Shard:
         out = np.empty((len(nodes), n_slots, 2))
         self._engine.histograms(nodes, out, np.arange(len(nodes)))
         return out
+
+    def node_counts(self, nodes: Sequence[int], n_slots: int) -> FloatArray:
+        """Return the number of rows with a gradient by bin of each node, float64 (nodes, slots)."""
+        out = np.empty((len(nodes), n_slots, 2))
+        cast(CountingEngine, self._engine).row_counts(nodes, out, np.arange(len(nodes)))
+        return np.ascontiguousarray(out[:, :, 0])
 
     # --- tables by key ------------------------------------------------------------------------------------------------
 

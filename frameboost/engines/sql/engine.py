@@ -57,7 +57,8 @@ class SqlEngine:
     """`VectorEngine` over a table of a database."""
 
     layout: SlotLayout
-    summed: list[str]  # the columns of g and h of each output of the tree
+    summed: dict[str, str]  # what is summed by bin: names of columns, and their values over the state
+    _tree: list[str]  # the columns of g and h of each output of the tree
     _root: _Sums  # of the tree
 
     def __init__(self, request: EngineRequest, source: DatabaseTable) -> None:
@@ -322,9 +323,10 @@ class SqlEngine:
 
     def _start(self, outputs: Iterable[int], sample: Sample | None) -> list[Stats]:
         """Put every row into the root of a tree for some outputs; return the sums of g and h of each."""
-        self.summed = [self._quote(f"{name}_{output}") for output in outputs for name in "gh"]
+        self._tree = [self._quote(f"{name}_{output}") for output in outputs for name in "gh"]
         if sample is not None:
             self._draw(sample)
+        self.summed = {name: name for name in self._tree}
         self.reset_nodes()
         # The sums of all rows are those of the codes of any feature, and the root's histogram is needed next.
         self._root = features, _, sums = self._sums("0", 1)
@@ -333,12 +335,12 @@ class SqlEngine:
     def _draw(self, sample: Sample) -> None:
         """Write the gradients of a sample beside those of all rows; they are 0 in rows that are left out."""
         drawn = draw_query(f"SELECT * FROM {self._state}", self._quote("position"), sample.key, "draw", self.dialect)
-        stored, values = self.summed, []
+        stored, values = self._tree, []
         for first in range(0, len(stored), 2):
             names = {"g": stored[first], "h": stored[first + 1], "draw": self._quote("draw")}
             values += [number.to_sql(names, self.dialect) for number in (sample.g, sample.h)]
-        self.summed = [self._quote(f"drawn_{number}") for number in range(len(values))]
-        named = [f"{value} AS {name}" for value, name in zip(values, self.summed, strict=True)]
+        self._tree = [self._quote(f"drawn_{number}") for number in range(len(values))]
+        named = [f"{value} AS {name}" for value, name in zip(values, self._tree, strict=True)]
         others = map(self._quote, (*self._margins, *self._gradients))
         self._write(f"SELECT {', '.join([*self._kept(), *others, *named])} {self._from(drawn, 'drawn')}")
 
@@ -384,7 +386,7 @@ class SqlEngine:
         node, v, w = map(quote, ("node", "v", "w"))
         weights = "" if weight is None else f", {weight.to_sql(names, self.dialect)} AS {w}"
         columns = f"{self._walk(str)} AS {node}, {value.to_sql(names, self.dialect)} AS {v}{weights}"
-        rows = f"SELECT {columns} {self._from(query, 'rows')} WHERE {self.summed[1]} > 0"
+        rows = f"SELECT {columns} {self._from(query, 'rows')} WHERE {self._tree[1]} > 0"
         by_node, low, high, quantile = f"PARTITION BY {node}", quote("low"), quote("high"), quote("quantile")
         if weight is None:
             # At rank alpha (n + 1), between two neighbours, or the first or the last one.
@@ -425,14 +427,28 @@ class SqlEngine:
 
     def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `VectorEngine.vector_histograms`."""
-        if not self._splits:
-            features, keys, sums = self._root
-        else:
-            number_of = {node: number for number, node in enumerate(nodes)}
-            features, keys, sums = self._sums(self._walk(lambda node: str(number_of.get(node, -1))), len(nodes))
+        self._write_sums(self._sums_of_nodes(nodes) if self._splits else self._root, out, indices)
+
+    def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `CountingEngine.row_counts`."""
+        has_gradient = " OR ".join(f"{name} <> 0" for name in self._tree)
+        one, zero = self.dialect.number(1.0), self.dialect.number(0.0)
+        self.summed = {self._quote("n"): f"CASE WHEN {has_gradient} THEN {one} ELSE {zero} END"}
+        features, keys, counts = self._sums_of_nodes(nodes)
+        self.summed = {name: name for name in self._tree}
+        self._write_sums((features, keys, np.pad(counts, ((0, 0), (0, 1)))), out[:, np.newaxis], indices)
+
+    def _sums_of_nodes(self, nodes: Sequence[int]) -> _Sums:
+        number_of = {node: number for number, node in enumerate(nodes)}
+        return self._sums(self._walk(lambda node: str(number_of.get(node, -1))), len(nodes))
+
+    def _write_sums(self, sums_by_key: _Sums, out: FloatArray, indices: IntArray) -> None:
+        """Write sums to the histograms of nodes, float64 (histograms, outputs or more, slots, 2)."""
+        features, keys, sums = sums_by_key
         number, code = np.divmod(keys, self.stride)
         out[indices] = 0.0
-        out[indices[number], :, self.layout.offsets[features] + code] = sums.reshape(len(sums), -1, 2)
+        of_outputs = sums.reshape(len(sums), -1, 2)
+        out[indices[number], : of_outputs.shape[1], self.layout.offsets[features] + code] = of_outputs
 
     def _sums(self, place: str, n_nodes: int) -> _Sums:
         """Return the sums of the rows in some nodes, given the SQL of a node's number, −1 for other rows."""
@@ -448,15 +464,16 @@ class SqlEngine:
     def rows_of_level(self, place: str, n_nodes: int) -> str:
         """Return the query of the rows in the nodes of a level: the keys of all features, and what is added up."""
         codes = [self._quote(f"code_{number}") for number in range(len(self.features))]
+        summed = [value if value == name else f"{value} AS {name}" for name, value in self.summed.items()]
         p, keys, rows = self._quote("p"), codes, f"FROM {self._state}"
         if self._splits:
-            walked = f"SELECT {', '.join([f'{place} AS {p}', *codes, *self.summed])} {rows}"
-            rows = f"{self._from(walked, 'walked')} WHERE {p} >= 0"
+            walked = f"SELECT {', '.join([f'{place} AS {p}', *codes, *summed])} {rows}"
+            rows, summed = f"{self._from(walked, 'walked')} WHERE {p} >= 0", list(self.summed)
         if n_nodes > 1:
             last = n_nodes * self.stride - 1
             keys = [self.dialect.narrow(f"{p} * {self.stride} + {code}", last) for code in codes]
         named = [f"{key} AS {self._quote(f'k{number}')}" for number, key in enumerate(keys)]
-        return f"SELECT {', '.join([*named, *self.summed])} {rows}"
+        return f"SELECT {', '.join([*named, *summed])} {rows}"
 
     def level(self, place: str, n_nodes: int) -> str:
         """Return `rows_of_level` behind FROM."""

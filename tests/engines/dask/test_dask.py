@@ -35,7 +35,7 @@ def frame() -> pl.DataFrame:
 @cases(("target", "engine", "more"), [
     ("amount", {"shards": 5}, {"objective": "reg:absoluteerror", "subsample": 0.7}),
     ("late", {"engine": "polars"},
-     {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4"}),
+     {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4", "min_child_samples": 30}),
 ])  # fmt: skip
 def test_the_model_is_that_of_one_machine(client, frame, target, engine, more):
     options = {"features": FEATURES, **SHAPE, **more}

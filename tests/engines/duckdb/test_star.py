@@ -83,10 +83,10 @@ def test_trees_are_those_of_the_joined_frame(stars_without_join, way, seed):
 # Each setting is run in some of the `WAYS`; several that do not depend on each other share a fit.
 SETTINGS = [
     {"valid": 0.3, "eval_metric": "mae", "subsample": 0.6, "monotone_constraints": {"x": 1}, "colsample_bytree": 0.5},
-    {"valid": "x > 0.5", "grow_policy": "lossguide", "max_leaves": 6, "weight": "w"},
+    {"valid": "x > 0.5", "grow_policy": "lossguide", "max_leaves": 6, "weight": "w", "min_child_samples": 9},
     {"valid": '"d0.i" > 2', "objective": "reg:absoluteerror", "interaction_constraints": [["x", "c", "d0.f"]]},
     {"grow_policy": "symmetric", "num_parallel_tree": 2, "subsample": 0.7},
-    {"sampling_method": "gradient_based", "subsample": 0.5, "max_bin": 4},
+    {"sampling_method": "gradient_based", "subsample": 0.5, "max_bin": 4, "min_child_samples": 9},
     {"tree_method": "approx"},
 ]
 

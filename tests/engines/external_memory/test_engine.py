@@ -59,9 +59,10 @@ def opened(monkeypatch):
     ("amount", 1, {"objective": "reg:tweedie"}),  # by powers, which no program computes
     ("amount", 3, {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.7], "weight": "w"}),
     ("late", 1, {"objective": "binary:logistic", "num_parallel_tree": 3, "subsample": 0.7, "weight": "w"}),
-    ("late", 3, {"objective": "binary:logistic", "num_parallel_tree": 2}),
+    ("late", 3, {"objective": "binary:logistic", "num_parallel_tree": 2, "min_child_samples": 40}),
     ("late", 1, {"objective": "binary:logistic", "booster": "dart", "rate_drop": 0.5}),
-    ("late", 3, {"objective": "binary:logistic", "sampling_method": "gradient_based", "subsample": 0.5}),
+    ("late", 3, {"objective": "binary:logistic", "sampling_method": "gradient_based", "subsample": 0.5,
+                 "min_child_samples": 20}),
     ("grade", 1, {"valid": "w > 1.4"}),
 ])  # fmt: skip
 def test_the_model_is_that_of_rows_in_memory(frame, path, opened, target, shards, more):

@@ -207,6 +207,7 @@ SETTINGS = {
     "shards": {"shards": 3},
     "symmetric": {"grow_policy": "symmetric"},
     "absolute error": {"objective": "reg:absoluteerror"},
+    "rows counted": {"min_child_samples": 30, "subsample": 0.7, "sampling_method": "gradient_based"},
 }
 
 

@@ -53,8 +53,8 @@ def test_every_objective(engine, chosen):
 SHAPES = [
     {"objective": "reg:quantileerror", "quantile_alpha": 0.3, "weight": "w", "subsample": 0.6},
     {"objective": "binary:logistic", "eval_metric": ["auc", "aucpr", "logloss"], "valid": "w > 1.4",
-     "early_stopping_rounds": 2},
-    {"subsample": 0.5, "sampling_method": "gradient_based"},
+     "early_stopping_rounds": 2, "min_child_samples": 40},
+    {"subsample": 0.5, "sampling_method": "gradient_based", "min_child_samples": 15},
 ]  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def the_same_models(spark):
     same = []
     for target, more in [
         ("amount", {"objective": "reg:absoluteerror", "subsample": 0.7}),
-        ("label", {"weight": "w", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4"}),
+        ("label", {"weight": "w", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4", "min_child_samples": 30}),
     ]:
         model = fb.fit(labelled, target, **OPTIONS, **more)
         whole = fb.fit(rows.with_columns(label=labels), target, **OPTIONS, **more)

@@ -177,6 +177,13 @@ class DuckDBRecordEngine(DuckDBEngine):
         else:
             out[indices] = self._record_nodes.histograms(nodes, self.gh, self.rows_in(nodes))
 
+    def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `CountingEngine.row_counts`."""
+        if self._record_nodes is None or self._outputs:
+            super().row_counts(nodes, out, indices)
+        else:
+            out[indices] = self._record_nodes.histograms(nodes, self.gh, self.rows_in(nodes), are_counted=True)
+
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
         if self._record_nodes is None:
@@ -396,8 +403,13 @@ class RecordNodes:
 
     # --- sweeps over the rows ----------------------------------------------------------------------------------------
 
-    def histograms(self, nodes: Sequence[int], tree: TreeGradients, n_rows: float) -> FloatArray:
-        """Return the histograms of nodes, of about ``n_rows`` rows, (nodes, slots, 2)."""
+    def histograms(
+        self, nodes: Sequence[int], tree: TreeGradients, n_rows: float, *, are_counted: bool = False
+    ) -> FloatArray:
+        """Return the histograms of nodes, of about ``n_rows`` rows, (nodes, slots, 2).
+
+        If they ``are_counted``, rows have 1 in place of g and 0 in place of h (see `CountingEngine`).
+        """
         gh = self._gradients.of(tree)
         indices = np.full(self._n_nodes, len(nodes), np.uint32)
         indices[list(nodes)] = range(len(nodes))
@@ -408,6 +420,8 @@ class RecordNodes:
         def add(thread: int, rows: slice, words: Batch) -> None:
             chosen = _ChosenRows(self._numbers[rows], indices, len(nodes))
             codes, (g, h) = chosen.unpacked(words, self._fields), map(chosen.values_of, gh[:, rows])
+            if are_counted:
+                g, h = ((g != 0.0) | (h != 0.0)).astype(np.float64), np.zeros(len(h))
             sums[thread].add(self._stored, codes, chosen.indices(), g, h)
 
         self._sweep(add, n_threads)

@@ -161,21 +161,21 @@ class KeyedColumns:
 
     def add(
         self, team: IntArray, rows: RowNumbers, parts: Pieces, firsts: IntArray, gh: FloatArray,
-        out: FloatArray, indices: IntArray, more: FloatArray, *, is_first: bool,
+        out: FloatArray, indices: IntArray, more: FloatArray, *, is_first: bool, reads_records: bool = True,
     ) -> None:  # fmt: skip
-        """Add the pairs of rows to histograms (see `add_by_key`); ``gh`` are not read if `has_numbers`."""
+        """Add the pairs of rows to histograms (see `add_by_key`); those in records, if there are and they are read."""
         records = self._records
         n_features, n_byte_keys = len(self.fact_features), len(records.of_bytes)
         facts = np.array([0, 0, records.first_code, self._first_slot, n_features, 0, n_byte_keys])
         columns = records.bytes, records.fields, self._tables, self._by_key, self._slots, facts
-        if self._packed.grid is not None:
+        if self._packed.grid is not None and reads_records:
             add_packed_by_key(
                 team, *columns, rows, parts, firsts, self._packed.grid, out, indices, more, self._sums.view(np.int64),
                 is_first,
             )  # fmt: skip
             return
         may_block = True if self._by_key.itemsize == 1 else None
-        pairs = rows, parts, firsts, gh, self._packed.steps
+        pairs = rows, parts, firsts, gh, self._packed.steps if reads_records else None
         add_by_key(team, *columns, *pairs, out, indices, more, self._sums, may_block, is_first)
 
     def sides_of_keys(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
