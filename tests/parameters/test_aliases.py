@@ -101,7 +101,7 @@ def test_the_command_line_knows_the_names(tmp_path, capsys):
     expected = fb.fit(FRAME, "y", learning_rate=0.2, n_estimators=3, reg_lambda=2)
     assert fb.load(tmp_path / "a.json") == expected
     assert main([*shared, str(tmp_path / "b.json"), "--eta", "0.2", "--learning-rate", "0.1"]) == 1
-    assert "are one parameter, learning_rate; give it once" in capsys.readouterr().err
+    assert "are one parameter, --learning-rate; give it once" in capsys.readouterr().err
 
 
 def test_a_parameter_is_given_once():
