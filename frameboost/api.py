@@ -326,8 +326,9 @@ def train_planned(
             check_queries(other, loss, evaluated, roles, exponential=settings.ndcg_exp_gain)
         sets = ({"train": training} if train_metrics or not others else {}) | others if evaluated else {}
         log = EvaluationLog(
-            sets, metrics, settings.early_stopping_rounds, callbacks, 0 if initial is None else initial.n_rounds
-        )
+            sets, metrics, settings.early_stopping_rounds, callbacks, 0 if initial is None else initial.n_rounds,
+            settings.min_delta,
+        )  # fmt: skip
         given = bins_from_cuts(planned.cuts, chosen, training.count_missing()) if planned.cuts else {}
         if checkpoint is not None:
             open_engines.enter_context(closed_after(checkpoint))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -14,6 +13,7 @@ from frameboost.errors import ParameterError
 from frameboost.fold_models import fold_models, for_several_fits
 from frameboost.keywords import CvOptions
 from frameboost.metrics.metric import larger_is_better
+from frameboost.training.evaluation_log import EarlyStopping
 
 __all__ = ["cv"]
 
@@ -45,7 +45,7 @@ def cv(
         The seed of the folds and of all random draws in training.
     early_stopping_rounds
         Cut the table after the round with the best mean of the last metric on held-out rows, which as many later rounds
-        did not improve.
+        did not improve (by more than ``min_delta``).
     **options
         All other arguments of `fit`, but not ``valid``, ``init_model``, ``callbacks`` and ``checkpoint``.
 
@@ -82,7 +82,7 @@ def cv(
     table = _summary(histories)
     if early_stopping_rounds is None:
         return table
-    return _stopped(table, early_stopping_rounds, arguments.get("eval_metric"))
+    return _stopped(table, early_stopping_rounds, planned.settings.min_delta, arguments.get("eval_metric"))
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -98,18 +98,9 @@ def _summary(histories: list[pl.DataFrame]) -> pl.DataFrame:
     return measured.group_by("round").agg(means).sort("round")
 
 
-def _stopped(table: pl.DataFrame, patience: int, eval_metric: Any) -> pl.DataFrame:
+def _stopped(table: pl.DataFrame, patience: int, min_delta: float, eval_metric: Any) -> pl.DataFrame:
     name = next(column for column in reversed(table.columns) if column.endswith("_mean"))
-    scores = table[name].to_list()
-    sign = -1.0 if larger_is_better(name.removeprefix("valid_").removesuffix("_mean"), eval_metric) else 1.0
-    best, since_best = None, 0
-    for i, score in enumerate(scores):
-        if not math.isfinite(score):  # as `EvaluationLog` takes no notice of it
-            continue
-        if best is None or sign * score < sign * scores[best]:
-            best, since_best = i, 0
-        else:
-            since_best += 1
-            if since_best >= patience:
-                break
-    return table if best is None else table.head(best + 1)
+    maximize = larger_is_better(name.removeprefix("valid_").removesuffix("_mean"), eval_metric)
+    stopping = EarlyStopping(patience, min_delta, maximize)
+    any(stopping.is_over(number, score) for number, score in enumerate(table[name], 1))
+    return table if stopping.best_round is None else table.head(stopping.best_round)

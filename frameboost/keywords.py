@@ -71,6 +71,7 @@ class _Parameters(TypedDict, total=False):
     lambdarank_normalization: bool
     lambdarank_score_normalization: bool
     ndcg_exp_gain: bool
+    min_delta: float
     n_jobs: int | None
     num_boost_round: int | None
     num_round: int | None
@@ -124,6 +125,8 @@ class _Parameters(TypedDict, total=False):
     early_stopping_round: int | None
     early_stopping: int | None
     n_iter_no_change: int | None
+    early_stopping_min_delta: float | None
+    tol: float | None
     nthread: int | None
     nthreads: int | None
     n_thread: int | None

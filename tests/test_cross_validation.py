@@ -96,6 +96,8 @@ def test_early_stopping_ends_the_table_at_the_best_mean(frame):
     stopped = fb.cv(frame, "late", early_stopping_rounds=3, **OPTIONS | options | {"n_estimators": 30})
     assert stopped.equals(whole.head(best + 1))
     assert len(stopped) < 30
+    none_is_better = fb.cv(frame, "late", early_stopping_rounds=3, min_delta=1.0, **OPTIONS | options)
+    assert none_is_better.equals(whole.head(1))
 
 
 def test_bad_folds_are_refused(frame):

@@ -434,6 +434,12 @@ class Parameters:
         high=_MAX_INTEGER,
         shapes_model=False,
     )
+    min_delta: float = declared(
+        0.0,
+        "How much better than the best value so far a value must be for early stopping; less counts as no better.",
+        low=0,
+        shapes_model=False,
+    )
     n_jobs: int | None = declared(
         None,
         "Number of threads of the numba engine; by default all cores.",
@@ -662,6 +668,7 @@ ALIASES: Mapping[str, str] = {
         "monotone_constraints": ("monotone_constraint", "monotonic_cst"),
         "interaction_constraints": ("interaction_cst",),
         "early_stopping_rounds": ("early_stopping_round", "early_stopping", "n_iter_no_change"),
+        "min_delta": ("early_stopping_min_delta", "tol"),
         "n_jobs": ("nthread", "nthreads", "n_thread", "num_thread", "num_threads"),
     }.items()
     for alias in aliases

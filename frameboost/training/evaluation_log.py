@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -13,16 +14,55 @@ from frameboost.engines.contract import Rows
 from frameboost.errors import ParameterError
 from frameboost.metrics.metric import AnyMetric, evaluate, why_not_finite
 
-__all__ = ["Callback", "EvaluationLog"]
+__all__ = ["Callback", "EarlyStopping", "EvaluationLog"]
 
 Callback = Callable[[int, Mapping[str, float]], Any]
 
 
-class EvaluationLog:
-    """Evaluates metrics after each round, keeps their history, and stops early.
+@dataclass
+class EarlyStopping:
+    """Finds the best round, and says when ``patience`` rounds have not been better: the rule of fits and of `cv`.
 
-    A round in which the metric of early stopping is not finite is ignored: it is not the best one, and does not count
-    among those that were no better. There is a warning.
+    A round is better if its score is finite, and better than that of the best round so far by more than ``min_delta``.
+    Rounds whose score is not finite are ignored, and do not count among those that were no better.
+
+    Attributes
+    ----------
+    patience
+        Number of rounds without a better score before stopping; None to never stop.
+    min_delta
+        How much better a score must be.
+    maximize
+        Whether larger scores are better.
+    best_round, best_score
+        The best round so far, and its score; None if there is none.
+    """
+
+    patience: int | None = None
+    min_delta: float = 0.0
+    maximize: bool = False
+    best_round: int | None = None
+    best_score: float | None = None
+    _since_best: int = 0
+
+    def is_over(self, round_: int, score: float) -> bool:
+        """Take the score of the next round; return whether to stop."""
+        if not math.isfinite(score):
+            return False
+        if self.best_score is None or self._improvement(score, self.best_score) > self.min_delta:
+            self.best_round, self.best_score, self._since_best = round_, score, 0
+        else:
+            self._since_best += 1
+        return self.patience is not None and self._since_best >= self.patience
+
+    def _improvement(self, score: float, best: float) -> float:
+        return score - best if self.maximize else best - score
+
+
+class EvaluationLog:
+    """Evaluates metrics after each round, keeps their history, and stops early (see `EarlyStopping`).
+
+    There is a warning of each metric that is not finite.
 
     Parameters
     ----------
@@ -36,6 +76,8 @@ class EvaluationLog:
         Called after each round with its number, from 1, and its metrics by name; one that returns True stops.
     rounds_before
         Number of rounds of ``init_model``, from which rounds are counted on.
+    min_delta
+        How much better a value must be than the best one.
     """
 
     def __init__(
@@ -45,17 +87,16 @@ class EvaluationLog:
         patience: int | None = None,
         callbacks: Sequence[Callback] = (),
         rounds_before: int = 0,
+        min_delta: float = 0.0,
     ) -> None:
         _refuse_same_columns(rows, metrics)
         self._rows = dict(rows)
         self._metrics = list(metrics)
-        self._patience = patience
+        maximize = bool(self._metrics) and self._metrics[-1].maximize
+        self._stopping = EarlyStopping(patience, min_delta, maximize)
         self._callbacks = list(callbacks)
         self.rounds_before = rounds_before
         self._history: list[dict[str, float]] = []
-        self.best_round: int | None = None
-        self.best_score: float | None = None
-        self._since_best = 0  # rounds with a finite score
         self._not_finite: set[str] = set()  # columns that have been warned about
         self.stopped_by_callback = False
 
@@ -63,6 +104,16 @@ class EvaluationLog:
     def columns(self) -> dict[str, AnyMetric]:
         """The metrics by their column of the history."""
         return {f"{set_name}_{metric.name}": metric for set_name in self._rows for metric in self._metrics}
+
+    @property
+    def best_round(self) -> int | None:
+        """The best round so far, None if there is none."""
+        return self._stopping.best_round
+
+    @property
+    def best_score(self) -> float | None:
+        """The value of the metric of early stopping in that round."""
+        return self._stopping.best_score
 
     @property
     def n_rounds(self) -> int:
@@ -96,18 +147,11 @@ class EvaluationLog:
         self._warn(values)
         if set(self._rows) <= {"train"}:
             return False
-        score = list(values.values())[-1]
-        if not math.isfinite(score):
-            return False
-        if self.best_score is None or self._is_better(score, self.best_score):
-            self.best_round, self.best_score, self._since_best = self.n_rounds, score, 0
-        else:
-            self._since_best += 1
-        return self._patience is not None and self._since_best >= self._patience
+        return self._stopping.is_over(self.n_rounds, list(values.values())[-1])
 
     def _warn(self, values: Mapping[str, float]) -> None:
         """Warn about each metric that has no finite value for the first time."""
-        stopping_columns = list(values)[-1:] if self._patience is not None else []
+        stopping_columns = list(values)[-1:] if self._stopping.patience is not None else []
         for column, value in values.items():
             if math.isfinite(value) or column in self._not_finite:
                 continue
@@ -122,10 +166,7 @@ class EvaluationLog:
     @property
     def kept_round(self) -> int | None:
         """The round so far up to which early stopping keeps the trees; None if it keeps all."""
-        return None if self._patience is None else self.best_round
-
-    def _is_better(self, score: float, best: float) -> bool:
-        return score > best if self._metrics[-1].maximize else score < best
+        return None if self._stopping.patience is None else self.best_round
 
     def frame(self) -> pl.DataFrame:
         """Return the history, one row for each round."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise
 
 import duckdb
 import numpy as np
@@ -194,11 +195,11 @@ def test_several_sets_are_measured_and_the_last_is_watched():
 # --- early stopping ---------------------------------------------------------------------------------------------------
 
 
-def naive_stop(scores: list[float], patience: int, *, maximize: bool) -> tuple[int, int]:
+def naive_stop(scores: list[float], patience: int, *, maximize: bool, min_delta: float = 0.0) -> tuple[int, int]:
     """Return the best round and the last, both from 1."""
     best = 0
     for i, score in enumerate(scores):
-        if score > scores[best] if maximize else score < scores[best]:
+        if score > scores[best] + min_delta if maximize else score < scores[best] - min_delta:
             best = i
         if i - best >= patience:
             return best + 1, i + 1
@@ -224,6 +225,23 @@ def test_it_stops_where_a_plain_loop_would(metric, objective, patience):
         assert model.history.height == last
         assert model.n_rounds == model.n_trees == best
         np.testing.assert_allclose(model.predict(ODD), whole[:best].predict(ODD), rtol=1e-9)
+
+
+@cases(("metric", "objective"), [("rmse", "reg:squarederror"), ("auc", "binary:logistic")])
+def test_a_round_is_better_by_more_than_min_delta(metric, objective):
+    options = {"features": FEATURES, "objective": objective, "eval_metric": metric, "max_depth": 4, "valid": ODD}
+    target, more = "y" if metric == "rmse" else "late", {"n_estimators": 30, "learning_rate": 0.2}
+    scores = fb.fit(TRAIN, target, **options, **more).history[f"valid_{metric}"].to_list()
+    steps = sorted(abs(a - b) for a, b in pairwise(scores))
+    for min_delta in (0.0, steps[len(steps) // 2], 2 * (max(scores) - min(scores))):
+        best, last = naive_stop(scores, 3, maximize=metric == "auc", min_delta=min_delta)
+        for engine, name in zip(ENGINES, ("min_delta", "tol", "early_stopping_min_delta"), strict=True):
+            model = fb.fit(
+                TRAIN, target, engine=engine, early_stopping_rounds=3, **{name: min_delta}, **options, **more
+            )
+            assert (model.best_iteration, model.n_rounds, model.history.height) == (best, best, last)
+    assert best == 1
+    assert "min_delta" not in model.parameters  # which decides on the number of rounds alone
 
 
 def test_it_keeps_all_trees_of_the_best_round():

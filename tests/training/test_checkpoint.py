@@ -242,11 +242,9 @@ def test_early_stopping_is_that_of_a_fit_without_a_pause(more, tmp_path):
             overfitted(early_stopping_rounds=3, checkpoint=path, callbacks=[dies_in(round_)], **more)
     check_same(overfitted(early_stopping_rounds=3, checkpoint=path, **more), stopped)
     # Patience is no part of the rounds: more of it goes on, and less is cut, as if it had been so from the start.
-    for patience in (6, 1, None):
-        check_same(
-            overfitted(early_stopping_rounds=patience, checkpoint=path, **more),
-            overfitted(early_stopping_rounds=patience, **more),
-        )
+    for patience, delta in ((6, 0), (1, 0), (None, 0), (3, 100.0), (6, 0.01)):
+        rule = {"early_stopping_rounds": patience, "min_delta": delta}
+        check_same(overfitted(checkpoint=path, **rule, **more), overfitted(**rule, **more))
 
 
 def test_a_fit_that_a_callback_stopped_is_finished_unless_it_is_to_have_more_rounds(tmp_path):

@@ -242,6 +242,13 @@ def test_early_stopping_is_xgboosts_which_counts_rounds_from_zero():
     # Ours has no more than the trees up to the best round.
     assert model.n_rounds == model.best_iteration == booster.num_boosted_rounds() - 4
     assert_same(model, booster, iteration_range=(0, booster.best_iteration + 1))
+    # And where a round must be better by more than a twentieth of what all rounds are.
+    delta = (model.history["valid_rmse"][0] - model.best_score) / 20
+    for own in (0.0, delta):
+        rule = xgboost.callback.EarlyStopping(rounds=4, min_delta=own)
+        booster = theirs("amount", settings, callbacks=[rule], evals=[(matrix(held_out(), "amount"), "valid")])
+        model = ours("amount", settings, valid=held_out(), early_stopping_rounds=4, min_delta=own)
+        assert model.best_iteration == booster.best_iteration + 1
 
 
 def test_history_is_evals_result():
