@@ -38,8 +38,8 @@ class _Parameters(TypedDict, total=False):
     tree_method: Literal["auto", "hist", "approx", "exact"]
     proposal: Literal["global", "local"]
     base_score: float | None
-    monotone_constraints: Mapping[str, int] | None
-    interaction_constraints: Iterable[Iterable[str]] | None
+    monotone_constraints: Mapping[str, int] | Mapping[int, int] | Iterable[int] | str | None
+    interaction_constraints: Iterable[Iterable[str | int]] | str | None
     max_cat_to_onehot: int
     max_cat_threshold: int
     cat_smooth: float
@@ -116,12 +116,13 @@ class _Parameters(TypedDict, total=False):
     sub_feature: float | None
     feature_fraction_bynode: float | None
     sub_feature_bynode: float | None
+    max_features: float | None
     random_state: int | None
     random_seed: int | None
     num_classes: int | None
-    monotone_constraint: Mapping[str, int] | None
-    monotonic_cst: Mapping[str, int] | None
-    interaction_cst: Iterable[Iterable[str]] | None
+    monotone_constraint: Mapping[str, int] | Mapping[int, int] | Iterable[int] | str | None
+    monotonic_cst: Mapping[str, int] | Mapping[int, int] | Iterable[int] | str | None
+    interaction_cst: Iterable[Iterable[str | int]] | str | None
     early_stopping_round: int | None
     early_stopping: int | None
     n_iter_no_change: int | None

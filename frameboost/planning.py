@@ -26,7 +26,7 @@ from frameboost.losses.custom import Objective, family_of, is_function, with_fun
 from frameboost.losses.loss import Loss
 from frameboost.model.continuation import with_margins
 from frameboost.model.model import Model
-from frameboost.parameters.parameters import Parameters, under_our_names
+from frameboost.parameters.parameters import Parameters, constraints_by_name, under_our_names
 from frameboost.runtime.interrupts import defer_signals
 from frameboost.runtime.workers import require_numba
 from frameboost.schema.types import Feature, FeatureType
@@ -168,6 +168,7 @@ def plan_fit(
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.train import choose_tree_method
     objective = with_function(objective)
+    parameters = constraints_by_name(under_our_names(parameters), _in_order(features, init_model))
     settings = _settings(objective, parameters, has_held_out=valid is not None or folds is not None)
     method = choose_tree_method(settings)
     cuts = {name: read_once(values) for name, values in cuts.items()} if isinstance(cuts, Mapping) else cuts
@@ -201,6 +202,15 @@ def plan_fit(
     )  # fmt: skip
 
 
+def _in_order(features: object, init_model: Model | None) -> list[str] | None:
+    """Return the features in the order that the user gives them, or that of ``init_model``; None if there is none."""
+    if features is None and isinstance(init_model, Model):
+        return init_model.features
+    if isinstance(features, list | tuple) and all(isinstance(name, str) for name in features):
+        return list(features)
+    return None
+
+
 def read_once(value: Any) -> Any:
     """Return a value that several fits read: what can be read only once, such as a generator, as a list."""
     return list(value) if isinstance(value, Iterator) else value
@@ -228,8 +238,8 @@ def _continued(model: object, features: Any, added: _Added) -> tuple[Ensemble | 
 
 
 def _settings(objective: object, keywords: Mapping[str, Any], *, has_held_out: bool) -> Parameters:
-    """Return the parameters, checked as far as is possible without a look at the data."""
-    settings = Parameters.from_keywords(under_our_names(keywords))
+    """Return the parameters, by their names here, checked as far as is possible without a look at the data."""
+    settings = Parameters.from_keywords(dict(keywords))
     if settings.early_stopping_rounds is not None and not has_held_out:
         raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=..., or folds=5")
     if objective is None:

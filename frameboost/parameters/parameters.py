@@ -4,27 +4,31 @@ Names, defaults and meanings are XGBoost's, in scikit-learn's spelling. First co
 its value, then `Parameters`, then the names that XGBoost and LightGBM have for them.
 
 Of these names the first table has exact equivalents only: XGBoost's parameters, the keywords of its estimators, and
-LightGBM's parameters with their aliases. A value is passed on as it is, but None is the default, and -1 or 0 threads
-are all cores. LightGBM's and scikit-learn's names of `max_leaves` also set how these libraries grow such trees: leaf by
-leaf, and without a limit of depth by default. The second table has names of things that work in another way here; each
-is refused with a sentence.
+LightGBM's parameters with their aliases. A value is passed on as it is, but None is the default, -1 or 0 threads are
+all cores, and a depth of -1 has no limit. LightGBM's and scikit-learn's names of `max_leaves` also set how these
+libraries grow such trees: leaf by leaf, and without a limit of depth by default. The second table has names of things
+that work in another way here; each is refused with a sentence, but for the values of the third, which are how it is
+here anyway.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import numbers
+import re
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
 
 from frameboost.checks.arguments import is_iterable
-from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.checks.messages import counted, did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 
 __all__ = [
@@ -32,6 +36,7 @@ __all__ = [
     "DIFFERENT",
     "Parameters",
     "checked",
+    "constraints_by_name",
     "declared",
     "interaction_sets",
     "markdown_table",
@@ -152,6 +157,96 @@ def values_text(item: Field[Any], hint: Any) -> str:
 # Whether the data has the columns that constraints name is checked in `frameboost.training.open_nodes`.
 
 
+def constraints_by_name(parameters: Mapping[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+    """Return parameters whose constraints name the columns that they give by position, in an order of columns.
+
+    ``monotone_constraints`` may be a direction for each column, ``(1, 0, -1)`` or ``"(1,0,-1)"``, or a dict by
+    position; ``interaction_constraints`` sets of positions, ``[[0, 1], [2]]`` or the text of it, or scikit-learn's
+    ``"pairwise"`` and ``"no_interactions"``.
+
+    Parameters
+    ----------
+    parameters
+        Parameters by their names here.
+    names
+        The columns in their order; None if they have none.
+
+    Raises
+    ------
+    ParameterError
+        If a position is that of no column, there is not a direction for each column, or columns have no order.
+
+    Examples
+    --------
+    >>> constraints_by_name({"monotone_constraints": "(1,0,-1)"}, ["a", "b", "c"])
+    {'monotone_constraints': {'a': 1, 'b': 0, 'c': -1}}
+    >>> constraints_by_name({"interaction_constraints": [[0, "c"]]}, ["a", "b", "c"])
+    {'interaction_constraints': [['a', 'c']]}
+    """
+    named = dict(parameters)
+    for parameter, resolved in (("monotone_constraints", _directions), ("interaction_constraints", _sets)):
+        value = _from_text(named.get(parameter))
+        if (is_iterable(value) and not isinstance(value, str)) or value == "pairwise":
+            named[parameter] = resolved(value, partial(_ordered, parameter, names))
+    return named
+
+
+_Order = Callable[[], Sequence[str]]  # the columns in their order, or the error that they have none
+
+
+def _directions(value: Any, order: _Order) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        named = {_name_of("monotone_constraints", key, order): direction for key, direction in value.items()}
+        if len(named) < len(value):
+            raise ParameterError("monotone_constraints has a column by its name and by its position; give it once")
+        return named
+    directions, columns = list(value), order()
+    if len(directions) != len(columns):
+        has = counted(len(directions), "direction")
+        raise ParameterError(f"monotone_constraints has {has} for {counted(len(columns), 'column')}; give one for each")
+    return dict(zip(columns, directions, strict=True))
+
+
+def _sets(value: Any, order: _Order) -> list[Any]:
+    if isinstance(value, str):
+        return list(combinations(order(), 2))
+    return [
+        [_name_of("interaction_constraints", member, order) for member in members]
+        if is_iterable(members) and not isinstance(members, str | bytes | Mapping)
+        else members
+        for members in value
+    ]
+
+
+def _from_text(value: Any) -> Any:
+    """Return the list that a text stands for, as XGBoost writes constraints; what is no such text as it is."""
+    if not isinstance(value, str):
+        return value
+    if value == "no_interactions":
+        return []
+    try:
+        items = json.loads(re.sub(r"^\s*\((.*?),?\s*\)\s*$", r"[\1]", value))
+    except ValueError:
+        return value
+    return items if isinstance(items, list) else value
+
+
+def _ordered(parameter: str, names: Sequence[str] | None) -> Sequence[str]:
+    if names is None:
+        raise ParameterError(f"{parameter} counts columns, which have no order here; name them, or give features=[...]")
+    return names
+
+
+def _name_of(parameter: str, key: Any, order: _Order) -> Any:
+    """Return the name of a column that may be given by its position."""
+    if not isinstance(key, int | np.integer) or isinstance(key, bool):
+        return key
+    columns = order()
+    if not 0 <= key < len(columns):
+        raise ParameterError(f"{parameter} names column {key}, and there are {len(columns):,}, from 0")
+    return columns[int(key)]
+
+
 def monotone_directions(value: object) -> dict[str, int] | None:
     """Return the directions other than 0 by column name, sorted by name; None if there are none.
 
@@ -164,7 +259,8 @@ def monotone_directions(value: object) -> dict[str, int] | None:
         return None
     if not isinstance(value, Mapping):
         raise ParameterError(
-            "monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, "
+            "monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, or a direction for "
+            f"each column, "
             f"not {shown(value)}"
         )
     directions = {}
@@ -302,15 +398,16 @@ class Parameters:
     monotone_constraints: Mapping[str, int] | None = declared(
         None,
         "Columns with which the prediction never decreases (1) or never increases (-1), all else being equal: "
-        "`{'distance': 1}`.",
-        kind="dict of column name to -1, 0 or 1, or None",
+        "`{'distance': 1}`. Where columns have an order, as in `features=[...]`, also by position: `(1, 0, -1)`.",
+        kind="dict of column name or position to -1, 0 or 1, a list of these for all columns, or None",
         read=monotone_directions,
     )
     interaction_constraints: Sequence[Sequence[str]] | None = declared(
         None,
         "Sets of columns that may interact: the columns on a path from the root are all in one set. With "
-        "`[['a', 'b'], ['c']]` trees split on a and b, or on c; a column in no set is alone on its path.",
-        kind="list of lists of column names, or None",
+        "`[['a', 'b'], ['c']]` trees split on a and b, or on c; a column in no set is alone on its path. Where columns "
+        "have an order, also by position: `[[0, 1], [2]]`.",
+        kind="list of lists of column names or positions, or None",
         read=interaction_sets,
     )
     max_cat_to_onehot: int = declared(
@@ -662,7 +759,7 @@ ALIASES: Mapping[str, str] = {
         "subsample": ("bagging_fraction", "sub_row", "bagging"),
         "linear_tree": ("linear_trees",),
         "colsample_bytree": ("feature_fraction", "sub_feature"),
-        "colsample_bynode": ("feature_fraction_bynode", "sub_feature_bynode"),
+        "colsample_bynode": ("feature_fraction_bynode", "sub_feature_bynode", "max_features"),
         "seed": ("random_state", "random_seed"),
         "num_class": ("num_classes",),
         "monotone_constraints": ("monotone_constraint", "monotonic_cst"),
@@ -674,6 +771,8 @@ ALIASES: Mapping[str, str] = {
     for alias in aliases
 }  # fmt: skip
 """The name here of each parameter of XGBoost and LightGBM that means the same."""
+
+_OF_SUBSAMPLE = tuple(alias for alias, name in ALIASES.items() if name == "subsample")
 
 # Names of `max_leaves` in libraries that grow leaf by leaf and have no limit of depth by default. (LightGBM also takes
 # `max_leaves` for it, which is XGBoost's name here.)
@@ -697,6 +796,32 @@ DIFFERENT: Mapping[str, str] = {
 }
 """What to do instead, of names that mean something else than any parameter here."""
 
+# Values of names of the second table, and of some that have no other value here, that change nothing.
+_CHANGES_NOTHING: Mapping[str, tuple[object, ...]] = {
+    **dict.fromkeys(("min_gain_to_split", "min_split_gain"), (None, 0)),
+    **dict.fromkeys(("bagging_freq", "subsample_freq"), (None, 1)),
+    **dict.fromkeys(("boosting", "boosting_type", "boost"), (None, "gbdt", "gbtree")),
+    **dict.fromkeys(("device", "device_type"), (None, "cpu")),
+    "enable_categorical": (None, True, False),
+    "is_unbalance": (None, False),
+    "verbosity": (None, -1, 0, 1),
+    "silent": (None, True, False),
+    "validate_parameters": (None, True, False),
+    "use_label_encoder": (None, False),
+    "disable_default_eval_metric": (None, False),
+    "feature_weights": (None,),
+    "subsample_for_bin": (None, 200_000),
+    "bin_construct_sample_cnt": (None, 200_000),
+    **dict.fromkeys(("force_col_wise", "force_row_wise", "deterministic", "feature_pre_filter"), (None, True, False)),
+}
+
+
+def _changes_nothing(name: str, value: object) -> bool:
+    if name == "missing":
+        return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
+    plain = value.item() if isinstance(value, np.generic) else value
+    return isinstance(plain, str | bool | int | float | None) and plain in _CHANGES_NOTHING.get(name, ())
+
 
 def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Return keyword arguments under the names here; those that are no aliases stay as they are.
@@ -716,19 +841,45 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
     parameters: dict[str, Any] = {}
     written_as: dict[str, str] = {}
     for name, value in keywords.items():
+        if _changes_nothing(name, value) or (name in _SAMPLED_NEVER and _samples_no_rows(value, keywords)):
+            continue
         if name in DIFFERENT:
             raise ParameterError(f"unknown parameter {shown(name)}: it {DIFFERENT[name]}")
         ours = ALIASES.get(name, name)
-        if ours != name and value is None:  # the default of both libraries' estimators
+        if name == "max_leaf_nodes" and value is None:  # scikit-learn: no limit
+            value = 0
+        if value is None and (ours != name or _has_default(ours)):  # the default, as in both libraries' estimators
             continue
-        if ours == "n_jobs" and type(value) is int and (value == -1 or (value == 0 and name != ours)):
+        if ours == "n_jobs" and _is(value, -1, 0 if name != ours else -1):
             value = None  # all cores
+        if ours == "max_depth" and _is(value, -1):
+            value = 0  # no limit
         if ours in parameters:
             both = f"{written_as[ours]}={shown(parameters[ours])} and {name}={shown(value)}"
             raise ParameterError(f"{both} are one parameter, {ours}; give it once")
         parameters[ours], written_as[ours] = value, name
     if written_as.get("max_leaves") in _LEAF_BY_LEAF:
         parameters.setdefault("grow_policy", "lossguide")
-        if parameters.get("max_depth") in (None, -1):  # -1 is LightGBM's word for no limit
-            parameters["max_depth"] = 0
+        parameters.setdefault("max_depth", 0)
     return parameters
+
+
+# LightGBM's names of how often rows are drawn, of which 0 is never.
+_SAMPLED_NEVER = ("bagging_freq", "subsample_freq")
+
+
+def _samples_no_rows(freq: object, keywords: Mapping[str, Any]) -> bool:
+    """Whether rows are never drawn, as LightGBM's default has it, and none would be drawn here."""
+    shares = [keywords[name] for name in ("subsample", *_OF_SUBSAMPLE) if name in keywords]
+    return _is(freq, 0) and all(share in (None, 1) for share in shares)
+
+
+def _is(value: object, *integers: int) -> bool:
+    """Whether a value is one of these integers, and no Boolean."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) in integers
+
+
+def _has_default(name: str) -> bool:
+    """Whether a parameter has a default other than None."""
+    declared_as = Parameters.__dataclass_fields__.get(name)
+    return declared_as is not None and declared_as.default is not None

@@ -115,11 +115,31 @@ def test_values_that_mean_the_default():
     expected = fb.fit(FRAME, "y", n_estimators=2, n_jobs=None)
     assert fb.fit(FRAME, "y", n_estimators=2, random_state=None, nthread=-1) == expected
     assert under_our_names({"n_jobs": -1, "num_threads": None}) == {"n_jobs": None}
+    assert under_our_names(dict.fromkeys(Parameters().as_dict()) | {"max_depth": -1}) == {
+        "max_depth": 0, **{name: None for name, value in Parameters().as_dict().items() if value is None}
+    }  # fmt: skip
+    assert under_our_names({"max_leaf_nodes": None}) == {"max_leaves": 0, "grow_policy": "lossguide", "max_depth": 0}
+
+
+def test_values_of_other_libraries_that_change_nothing_are_taken():
+    lightgbm = pytest.importorskip("lightgbm")
+    of_lightgbm = lightgbm.LGBMModel().get_params()
+    of_lightgbm = {
+        name: of_lightgbm[name] for name in of_lightgbm.keys() & DIFFERENT.keys() - {"min_child_samples"}
+    } | {"verbosity": -1}
+    of_xgboost = {"missing": np.nan, "verbosity": 1, "validate_parameters": True, "device": "cpu"}
+    expected = fb.fit(FRAME, "y", n_estimators=2)
+    for theirs in (of_lightgbm, of_xgboost):
+        assert len(theirs) > 3
+        assert fb.fit(FRAME, "y", n_estimators=2, **theirs) == expected
+    for refused in ({"missing": 0.0}, {"device": "cuda"}, {"subsample_freq": 0, "subsample": 0.5}, {"verbosity": 3}):
+        with pytest.raises(fb.ParameterError, match=f"unknown parameter '{next(iter(refused))}'"):
+            fb.fit(FRAME, "y", **refused)
 
 
 def test_what_means_something_else_is_refused():
     for name in DIFFERENT:
         with pytest.raises(fb.ParameterError, match=rf"^unknown parameter '{name}': it [a-z]"):
-            fb.fit(FRAME, "y", **{name: 1})
+            fb.fit(FRAME, "y", **{name: 7})  # 1 and 0 may be how it is here anyway
     with pytest.raises(fb.ParameterError, match=re.escape("draws rows for several trees at once")):
         under_our_names({"bagging_freq": 5})

@@ -64,14 +64,14 @@ COUNT = "an integer of at least 1 and at most 1,000,000,000"
 @cases(
     ("name", "values", "kind"),
     [
-        ("n_estimators", [0, 2.5, True, "9", None], COUNT),
+        ("n_estimators", [0, 2.5, True, "9"], COUNT),
         ("learning_rate", [0.0, 1.01, math.nan], "a finite number greater than 0 and at most 1"),
-        ("max_depth", [-1, 65], "an integer of at least 0 and at most 64"),
+        ("max_depth", [-2, 65], "an integer of at least 0 and at most 64"),
         ("max_leaves", [-1], "an integer of at least 0 and at most 1,000,000,000"),
         ("grow_policy", ["losguide"], "one of 'depthwise', 'lossguide', 'symmetric'"),
         ("tree_method", ["gpu_hist"], "one of 'auto', 'hist', 'approx', 'exact'"),
         *((name, [-0.1, math.inf, [1]], "a finite number of at least 0")
-          for name in ("min_child_weight", "gamma", "reg_lambda", "reg_alpha", "max_delta_step")),
+          for name in ("min_child_weight", "gamma", "reg_lambda", "reg_alpha", "max_delta_step", "min_delta")),
         ("max_bin", [1, 65_536], "an integer of at least 2 and at most 65535"),
         ("num_class", [10**9], "an integer of at least 1 and at most 10000"),
         ("num_parallel_tree", [2 * 10**8], "an integer of at least 1 and at most 1,000,000"),

@@ -13,7 +13,11 @@ __all__ = ["FILE", "text"]
 
 FILE = Path(fb.__file__).parent / "keywords.py"
 # What is given in more forms than it is kept in.
-WIDER = {"interaction_constraints": "Iterable[Iterable[str]] | None", "quantile_alpha": "float | Iterable[float]"}
+WIDER = {
+    "monotone_constraints": "Mapping[str, int] | Mapping[int, int] | Iterable[int] | str | None",
+    "interaction_constraints": "Iterable[Iterable[str | int]] | str | None",
+    "quantile_alpha": "float | Iterable[float]",
+}
 HEAD = '''\
 """What the ``**`` arguments of `fit`, `cv`, `auto` and `plan` take, as editors and type checkers know it.
 

@@ -212,16 +212,48 @@ def test_what_means_the_same_is_kept_the_same(tmp_path):
     assert fb.load(tmp_path / "model.json") == first
 
 
-DIRECTIONS_NEEDED = r"monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, not "
+DIRECTIONS_NEEDED = (
+    r"monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, or a direction for each "
+    "column, not "
+)
+NO_ORDER = "_constraints counts columns, which have no order here; name them, or give features="
 SETS_NEEDED = r"interaction_constraints must be a list of lists of column names, such as \[\['a', 'b'\], .*, not "
+ORDERED = {"features": ["x", "z"]}
+
+
+def test_columns_in_an_order_are_named_by_their_position():
+    shape = {"n_estimators": 3, "max_depth": 3, "features": ["z", "x", "s"]}  # which is not the order of the data
+    for names, positions in (
+        ({"monotone_constraints": {"z": 1, "x": -1}},
+         [{"monotone_constraints": each} for each in ((1, -1, 0), [1, -1, 0], np.array([1, -1, 0]), "(1,-1,0)",
+                                                      "[1, -1, 0]", {0: 1, 1: -1}, {"z": 1, np.int64(1): -1})]),
+        ({"interaction_constraints": [["x", "s"], ["z"]]},
+         [{"interaction_constraints": each} for each in ([[1, 2], [0]], ({1, "s"}, (0,)), "[[2, 1], [0]]")]),
+        ({"interaction_constraints": [["z", "x"], ["z", "s"], ["x", "s"]]}, [{"interaction_cst": "pairwise"}]),
+        ({"interaction_constraints": []}, [{"interaction_cst": "no_interactions"}]),
+    ):  # fmt: skip
+        expected = fb.fit(DATA, "y", **shape, **names)
+        assert expected != fb.fit(DATA, "y", **shape)
+        for each in positions:
+            assert fb.fit(DATA, "y", **shape, **each) == expected, each
+            on = fb.fit(DATA, "y", **shape, **names, init_model=expected)
+            assert fb.fit(DATA, "y", n_estimators=3, max_depth=3, init_model=expected, **each) == on
 
 
 @cases(
     ("parameters", "text"),
     [
-        ({"monotone_constraints": (1, -1)}, DIRECTIONS_NEEDED),
-        ({"monotone_constraints": "(1,-1)"}, DIRECTIONS_NEEDED),
-        ({"monotone_constraints": {0: 1}}, "monotone_constraints must name columns, not 0"),
+        ({"monotone_constraints": 1}, DIRECTIONS_NEEDED),
+        ({"monotone_constraints": "up"}, DIRECTIONS_NEEDED),
+        ({"monotone_constraints": (1, -1)}, f"^monotone{NO_ORDER}"),
+        ({"monotone_constraints": "(1,-1)"}, f"^monotone{NO_ORDER}"),
+        ({"monotone_constraints": {0: 1}}, f"^monotone{NO_ORDER}"),
+        ({"monotone_constraints": (1,), **ORDERED}, "has 1 direction for 2 columns; give one for each"),
+        ({"monotone_constraints": (1, 2), **ORDERED}, r"monotone_constraints\['z'\] must be -1, 0 or 1, not 2"),
+        ({"monotone_constraints": {2: 1}, **ORDERED}, "monotone_constraints names column 2, and there are 2, from 0"),
+        ({"monotone_constraints": {-1: 1}, **ORDERED}, "monotone_constraints names column -1, and there are 2, from 0"),
+        ({"monotone_constraints": {True: 1}, **ORDERED}, "monotone_constraints must name columns, not True"),
+        ({"monotone_constraints": {0: 1, "x": 1}, **ORDERED}, "a column by its name and by its position; give it once"),
         ({"monotone_constraints": {"x": 2}}, r"monotone_constraints\['x'\] must be -1, 0 or 1, not 2"),
         ({"monotone_constraints": {"x": True}}, r"monotone_constraints\['x'\] must be -1, 0 or 1, not True"),
         ({"monotone_constraints": {"x": "up"}}, r"monotone_constraints\['x'\] must be -1, 0 or 1, not 'up'"),
@@ -232,9 +264,16 @@ SETS_NEEDED = r"interaction_constraints must be a list of lists of column names,
         ({"monotone_constraints": {"y": 1}}, "monotone_constraints names 'y', which is not a feature"),
         ({"monotone_constraints": {"s": 1}}, "names 's', which holds strings; only columns with an order"),
         ({"interaction_constraints": ["x", "z"]}, SETS_NEEDED),
-        ({"interaction_constraints": "[[0, 1]]"}, SETS_NEEDED),
+        ({"interaction_constraints": "all"}, SETS_NEEDED),
+        ({"interaction_constraints": "[[0, 1]]"}, f"^interaction{NO_ORDER}"),
+        ({"interaction_constraints": "pairwise"}, f"^interaction{NO_ORDER}"),
+        (
+            {"interaction_constraints": [[2]], **ORDERED},
+            "interaction_constraints names column 2, and there are 2, from",
+        ),
         ({"interaction_constraints": {"x": ["z"]}}, SETS_NEEDED),
-        ({"interaction_constraints": [[0, 1]]}, "interaction_constraints must name columns, not 0"),
+        ({"interaction_constraints": [[0, 1]]}, f"^interaction{NO_ORDER}"),
+        ({"interaction_constraints": [[0.5]]}, "interaction_constraints must name columns, not 0.5"),
         ({"interaction_constraints": [["x"], []]}, "holds an empty set; each must name at least one column"),
         ({"interaction_constraints": [["x", "q"]]}, "interaction_constraints names 'q', which is not a feature"),
         ({"interaction_constraint": [["x"]]}, "'interaction_constraint'; did you mean 'interaction_constraints'"),
