@@ -11,11 +11,14 @@ way (`_TYPES`), and SQLite not at all: there each value has a type, so the value
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -27,7 +30,7 @@ from frameboost.dialects.dialect import Dialect
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.types import FeatureType, Physical, typed_column
 
-__all__ = ["ColumnType", "Connection", "connect", "dialect_called"]
+__all__ = ["ColumnType", "Connection", "OpenedConnection", "connect", "dialect_called"]
 
 T = TypeVar("T")
 
@@ -67,13 +70,21 @@ class Connection(Protocol):
 
 
 def connect(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
-    """Return what runs queries over a connection of the user, and the dialect of its SQL.
+    """Return what runs queries over a connection of the user, or a function that opens one, and the dialect of its SQL.
 
     Raises
     ------
     ParameterError
         If it is no connection of a kind that is known, or does not tell its dialect.
     """
+    if inspect.isroutine(connection) or isinstance(connection, partial):
+        opened = connection()
+        known = _connected(opened, dialect)[1]
+        return OpenedConnection(connection, known.name, opened), known
+    return _connected(connection, dialect)
+
+
+def _connected(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
     given = None if dialect is None else get_dialect(dialect)
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
     for driver in _DRIVERS:
@@ -88,9 +99,57 @@ def connect(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
             return driver.opened(connection, known), known
     raise ParameterError(
         f"connection is a {shown(kind)}; it must be a connection of PEP 249 (psycopg, sqlite3, pymysql, ...) or ADBC, "
-        " an engine of SQLAlchemy, a backend of Ibis, a Spark session, a SessionContext of DataFusion, or a session or "
-        "client of ClickHouse"
+        "an engine of SQLAlchemy, a backend of Ibis, a Spark session, a SessionContext of DataFusion, a session or "
+        "client of ClickHouse, or a function that opens one of these"
     )
+
+
+class OpenedConnection:
+    """Connections that a function of the user opens, one for each thread, here and on the workers of a cluster.
+
+    Parameters
+    ----------
+    open_one
+        The function.
+    dialect
+        The name of the database.
+    first
+        The connection of this thread.
+    """
+
+    def __init__(self, open_one: Callable[[], Any], dialect: str, first: Any = None) -> None:
+        self._open_one = open_one
+        self._dialect = dialect
+        self._of_threads = threading.local()
+        if first is not None:
+            self._of_threads.connection = _connected(first, dialect)[0]
+
+    def __reduce__(self) -> tuple[type[OpenedConnection], tuple[Callable[[], Any], str]]:
+        """Be pickled by the function alone."""
+        return OpenedConnection, (self._open_one, self._dialect)
+
+    @property
+    def _here(self) -> Connection:
+        if not hasattr(self._of_threads, "connection"):
+            self._of_threads.connection = _connected(self._open_one(), self._dialect)[0]
+        connection: Connection = self._of_threads.connection
+        return connection
+
+    def types(self, query: str) -> dict[str, ColumnType]:
+        """See `Connection.types`."""
+        return self._here.types(query)
+
+    def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
+        """See `Connection.frame`."""
+        return self._here.frame(query, types)
+
+    def run(self, statement: str) -> None:
+        """See `Connection.run`."""
+        self._here.run(statement)
+
+    def one_session(self) -> AbstractContextManager[Connection]:
+        """See `Connection.one_session`."""
+        return self._here.one_session()
 
 
 class _OneSession:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import polars as pl
@@ -22,7 +23,7 @@ from frameboost.data.predicates import check_repeatable, unusable, words_of
 from frameboost.dialects.columns import DatabaseColumn
 from frameboost.dialects.dialect import Dialect
 from frameboost.dialects.draws import draw_query
-from frameboost.errors import DataError
+from frameboost.errors import DataError, ParameterError
 from frameboost.schema.types import Feature, FeatureType, Physical, free_name, physical_values
 
 __all__ = ["DatabaseTable", "table"]
@@ -168,6 +169,41 @@ class DatabaseTable:
         before, after = (self.where(condition, is_column=False, negated=negated) for negated in (True, False))
         return before, after
 
+    def divided(self, starts: Sequence[int]) -> list[DatabaseTable]:
+        """Return the rows in ranges of the key, given the position of the first row of each range but the first.
+
+        Raises
+        ------
+        ParameterError
+            If there is no key, or it has a type without ranges.
+        """
+        if self.key is None:
+            raise ParameterError(
+                "the rows of a database are divided by ranges of a key, which this table lacks: fb.table(..., key='id')"
+            )
+        kind, quote = self.columns[self.key].type, self.dialect.quote
+        if kind is None:
+            raise ParameterError(
+                f"the rows can't be divided by ranges of key {shown(self.key)}, which has type "
+                f"{self.columns[self.key].name}; give a key of numbers, strings, dates or times"
+            )
+        value, position = self.alias("value"), self.alias("position")
+        read_as = self.selected([self.key])[0][self.key]
+        numbered = self.select({value: read_as, position: f"ROW_NUMBER() OVER ({self.in_order.strip()}) - 1"})
+        rows = f"({numbered}) {self.dialect.statements.alias}{quote('numbered')}"
+        chosen = f"{position} IN ({', '.join(map(str, starts))})"
+        query = f"SELECT {value} AS {quote('first')} FROM {rows} WHERE {chosen} ORDER BY {position} ASC"
+        read = self.connection.frame(query, {"first": kind})["first"] if starts else pl.Series(dtype=kind.to_polars())
+        bounds = [None, *physical_values(read, kind), None]
+        return [
+            replace(self, conditions=(
+                *self.conditions,
+                *([] if first is None else [self._key.is_at_least(first)]),
+                *([] if end is None else [self._key.is_below(end)]),
+            ))
+            for first, end in pairwise(bounds)
+        ]  # fmt: skip
+
     def check_repeatable(self, predicate: str | None) -> None:
         """Raise `ParameterError` if a predicate may have another value for a row when it is read again."""
         if predicate is not None:
@@ -181,8 +217,7 @@ class DatabaseTable:
         """Raise `DataError` if two rows have the same key, or one has none."""
         if self.key is None:
             return
-        quoted = self.dialect.quote(self.key)
-        counts = {"rows": self.dialect.statements.count[0], "keys": f"COUNT(DISTINCT {quoted})"}
+        counts = {"rows": self.dialect.statements.count[0], "keys": f"COUNT(DISTINCT {self._key.value})"}
         n_rows, n_keys = self.rows(counts, dict.fromkeys(counts, FeatureType("int64"))).row(0)
         if n_rows != n_keys:
             raise DataError(
@@ -205,7 +240,14 @@ class DatabaseTable:
     @property
     def in_order(self) -> str:
         """The clause that puts rows in the order of the key; nothing without one."""
-        return "" if self.key is None else f" ORDER BY {self.dialect.quote(self.key)} ASC"
+        return "" if self.key is None else f" ORDER BY {self._key.value} ASC"
+
+    @property
+    def _key(self) -> DatabaseColumn:
+        """The column of the key; texts are compared as everywhere, not as a collation does."""
+        assert self.key is not None
+        kind = self.columns[self.key].type or FeatureType("int64")
+        return DatabaseColumn(Feature(self.key, kind), self.dialect, self.dialect.quote(self.key))
 
     def rows(self, columns: Mapping[str, str], types: Mapping[str, FeatureType], end: str = "") -> pl.DataFrame:
         """Return columns of all rows, by their SQL and their types."""
@@ -272,7 +314,8 @@ def table(
     connection
         A connection of PEP 249 (psycopg, sqlite3, pymysql, ...) or ADBC, an engine of SQLAlchemy, a backend of Ibis, a
         Spark session, a SessionContext of DataFusion, or a session or client of ClickHouse. It is used from this
-        thread, in the transaction that it is in, and stays open.
+        thread, in the transaction that it is in, and stays open. Or a function without arguments that opens one: each
+        thread, and each worker of a Dask cluster (``engine=fb.Dask(client)``), then opens a connection of its own.
     source
         The name of a table or view, which may be qualified, or a query that begins with SELECT or WITH. It must return
         the same rows each time.

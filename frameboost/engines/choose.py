@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import duckdb
 import polars as pl
@@ -51,6 +51,9 @@ from frameboost.errors import ParameterError
 from frameboost.joins.star_sources import StarFrame
 from frameboost.runtime.storage import IN_MEMORY
 
+if TYPE_CHECKING:
+    from frameboost.engines.memory.columns import FeatureColumns
+
 __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine", "rows_of"]
 
 
@@ -59,49 +62,57 @@ __all__ = ["BUILT_IN", "ENGINES", "choose_engine", "open_engine", "rows_of"]
 
 
 def _numba(request: EngineRequest) -> HistogramEngine:
-    p, features, workers, storage = request.parameters, request.features, request.workers, request.storage
-    if isinstance(request.source, DatabaseTable):
-        from frameboost.engines.memory.database import DatabaseColumns
-        from frameboost.engines.memory.engine import MemoryEngine
-
-        in_order = f"subsample={p.subsample} draws rows" if p.subsample < 1 else ""
-        if "qid" in request.roles:
-            in_order = "a ranking objective puts rows of equal margins in order"
-        if in_order and request.source.key is None:
-            raise ParameterError(
-                f"{in_order} by their positions, which those of a database have by a key: fb.table(..., key='id')"
-            )
-        of_table = DatabaseColumns(request.source, features, workers)
-        types = request.source.types()
-        schema = {name: kind.to_polars() for name in request.roles.values() if (kind := types[name]) is not None}
-        return MemoryEngine(
-            pl.LazyFrame(schema=schema), features, request.roles, workers, columns=of_table, in_order=request.in_order
-        )
+    p, features, roles, workers = request.parameters, request.features, request.roles, request.workers
+    frame, columns = _rows_in_memory(request)
     if request.storage.in_files:
         from frameboost.engines.external_memory import ExternalMemoryEngine
 
         stores = p.num_parallel_tree > 1 or p.sampling_method == "gradient_based"
-        frame = request.frame()
-        return ExternalMemoryEngine(frame, features, request.roles, workers, storage, stores_gradients=stores)
+        return ExternalMemoryEngine(
+            frame, features, roles, workers, request.storage, columns=columns, stores_gradients=stores
+        )
     from frameboost.engines.memory.engine import MemoryEngine
 
-    if isinstance(request.source, SparseSource):
+    if isinstance(request.source, StarFrame) and columns is not None:
+        from frameboost.engines.memory.star.columns import RecordedGradients
+
+        gradients = partial(RecordedGradients, stored=p.subsample < 1)
+        return MemoryEngine(
+            frame, features, roles, workers, columns=columns, gradients=gradients, in_order=request.in_order
+        )
+    return MemoryEngine(frame, features, roles, workers, request.storage, columns=columns, in_order=request.in_order)
+
+
+def _rows_in_memory(request: EngineRequest) -> tuple[pl.LazyFrame, FeatureColumns | None]:
+    """Return the frame of features and roles; or that of the roles alone, and the columns of the features.
+
+    Raises
+    ------
+    ParameterError
+        If rows of a database have no order, and the fit depends on it.
+    """
+    p, source, features, workers = request.parameters, request.source, request.features, request.workers
+    if isinstance(source, DatabaseTable):
+        from frameboost.engines.memory.database import DatabaseColumns
+
+        in_order = f"subsample={p.subsample} draws rows" if p.subsample < 1 else ""
+        if "qid" in request.roles:
+            in_order = "a ranking objective puts rows of equal margins in order"
+        if in_order and source.key is None:
+            raise ParameterError(
+                f"{in_order} by their positions, which those of a database have by a key: fb.table(..., key='id')"
+            )
+        of_table = DatabaseColumns(source, features, workers, list(request.roles.values()))
+        return of_table.roles.lazy(), of_table
+    if isinstance(source, SparseSource):
         from frameboost.engines.memory.sparse_matrix import SparseMatrixColumns
 
-        columns = SparseMatrixColumns(request.source, features, workers)
-        return MemoryEngine(
-            request.source.frame, features, request.roles, workers, columns=columns, in_order=request.in_order
-        )
-    if isinstance(request.source, StarFrame) and storage is IN_MEMORY:
-        from frameboost.engines.memory.star.columns import RecordedGradients, StarColumns
+        return source.frame, SparseMatrixColumns(source, features, workers)
+    if isinstance(source, StarFrame) and request.storage is IN_MEMORY:
+        from frameboost.engines.memory.star.columns import StarColumns
 
-        roles = request.source.to_frame(list(dict.fromkeys(request.roles.values())))
-        gradients = partial(RecordedGradients, stored=p.subsample < 1)
-        star = StarColumns(request.source, features, workers)
-        return MemoryEngine(
-            roles, features, request.roles, workers, columns=star, gradients=gradients, in_order=request.in_order
-        )
-    return MemoryEngine(request.frame(), features, request.roles, workers, storage, in_order=request.in_order)
+        return source.to_frame(list(dict.fromkeys(request.roles.values()))), StarColumns(source, features, workers)
+    return request.frame(), None
 
 
 def _numba_linear(request: EngineRequest) -> HistogramEngine:

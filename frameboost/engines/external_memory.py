@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_column, indices_by_type, interleave
+from frameboost.binning.arrays import Codes, indices_by_type, interleave
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.engines.contract import Sample
+from frameboost.engines.memory.columns import FeatureColumns
 from frameboost.engines.memory.engine import ArrayEngine
 from frameboost.engines.memory.histograms import build_share, may_block
 from frameboost.engines.memory.partition import ColumnGroups, SplitTables
@@ -48,7 +49,7 @@ class ExternalMemoryEngine(ArrayEngine):
 
     Parameters
     ----------
-    frame, features, roles, workers, storage
+    frame, features, roles, workers, storage, columns
         See `ArrayEngine`.
     stores_gradients
         Whether gradients are needed other than by histograms, or after the margins have changed: of the trees of a
@@ -65,10 +66,11 @@ class ExternalMemoryEngine(ArrayEngine):
         workers: Workers,
         storage: Storage,
         *,
+        columns: FeatureColumns | None = None,
         stores_gradients: bool = False,
     ) -> None:
         gradients = partial(RecomputedGradients, stored=stores_gradients)
-        super().__init__(frame, features, roles, workers, storage, gradients=gradients)
+        super().__init__(frame, features, roles, workers, storage, columns=columns, gradients=gradients)
         self._sampled_gh: FloatArray = np.empty((0, 2))  # which each tree writes anew
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
@@ -92,7 +94,7 @@ class ExternalMemoryEngine(ArrayEngine):
         """See `HistogramEngine.bin_columns`."""
         self.load()
         self._codes = CodesByRow(bins, self.n_rows, self.storage)
-        self._codes.fill(self.values, self.workers)
+        self._codes.fill(self.columns.coder(bins), self.workers)
         self.columns.drop()
         self._nodes = NodeNumbers(self.n_rows, self._codes, self.workers, self.storage)
 
@@ -352,26 +354,28 @@ class CodesByRow:
             by_column.append((indices, codes.T))
         self.columns = ColumnGroups(by_column, np.diff(layout.offsets))
 
-    def fill(self, values: Callable[[int], pl.Series], workers: Workers) -> None:
-        """Write the codes of all columns, from each feature's physical values.
+    def fill(self, write: Callable[[int, Bins, Codes], None], workers: Workers) -> None:
+        """Write the codes of all columns; ``write`` writes those of a feature (see `FeatureColumns.coder`).
 
         As many columns as there is room for are binned side by side, in memory, and then written by row. One at a time,
         they would write each page as often as there are columns.
         """
+
+        def write_one(each: tuple[int, Codes]) -> None:
+            number, codes = each
+            write(number, self._bins[number], codes)
+
         for (indices, _), (codes, _) in zip(self.columns.groups, self.groups, strict=True):
             features = np.flatnonzero(indices >= 0).tolist()
             n_rows, at_once = len(codes), max(1, self._storage.room // max(1, len(codes) * codes.itemsize))
             for at in range(0, len(features), at_once):
                 at_a_time = features[at : at + at_once]
                 columns = np.empty((len(at_a_time), n_rows), codes.dtype)
-                workers.each(range(len(at_a_time)), partial(self._bin, at_a_time, columns, values))
+                workers.each(list(zip(at_a_time, columns, strict=True)), write_one)
                 for block in blocks(0, n_rows):
                     part = columns[:, block.start : block.stop], codes[block.start : block.stop]
                     workers.over(block.stop - block.start, partial(interleave, *part, at), smallest=VALUES_PER_TASK)
                     self._storage.release_pages()
-
-    def _bin(self, features: Sequence[int], columns: Codes, values: Callable[[int], pl.Series], index: int) -> None:
-        bin_column(self._bins[features[index]], values(features[index]), columns[index])
 
 
 # --- the node of every row --------------------------------------------------------------------------------------------

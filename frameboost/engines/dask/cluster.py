@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from frameboost.checks.messages import reason, shown
+from frameboost.data.connections import OpenedConnection
 from frameboost.data.dask_source import PartitionedSource, PartitionReader
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import DataKind, EngineDescription, EngineRequest, HistogramEngine
 from frameboost.engines.shards.engine import ShardedEngine
-from frameboost.engines.shards.memory_plan import MAX_SHARDS, fewest_shards, need_of
-from frameboost.engines.shards.opening import divided, evenly, name_of
+from frameboost.engines.shards.memory_plan import MAX_SHARDS, fewest_shards, need_of, reads_columns
+from frameboost.engines.shards.opening import columns_of, divided, evenly, name_of
 from frameboost.errors import ClusterError, ParameterError
 
 if TYPE_CHECKING:
@@ -108,30 +108,37 @@ class Dask:
         openers = {
             HistogramEngine: partial(self._open, engine, seconds(self.worker_timeout, "worker_timeout of fb.Dask"))
         }
-        data: tuple[DataKind, ...] = ("frame", "relation", "partitions")
+        in_database: tuple[DataKind, ...] = ("database",) if "database" in engine.data else ()
+        data: tuple[DataKind, ...] = ("frame", "relation", "partitions", *in_database)
         return EngineDescription("dask", openers, data, threads_set_by="the workers' nthreads")
 
     def _open(self, engine: EngineDescription, timeout: float, request: EngineRequest) -> ShardedEngine:
         from frameboost.engines.dask.pool import DaskShards
 
         self._check_client()
+        source = request.source
+        if isinstance(source, DatabaseTable) and not isinstance(source.connection, OpenedConnection):
+            raise ParameterError(
+                "the workers of a Dask cluster open connections of their own; give fb.table a function that opens one, "
+                "such as fb.table(lambda: psycopg.connect(...), ...)"
+            )
         pool = DaskShards(self.client, engine, timeout)
         try:
             names = self._fill(pool, engine, request)
         except BaseException:
             pool.close()
             raise
-        return ShardedEngine(pool, request.features, request.roles, names)
+        return ShardedEngine(pool, request.features, request.roles, names, columns_of(request))
 
     def _fill(self, pool: DaskShards, engine: EngineDescription, request: EngineRequest) -> list[str]:
         """Divide the rows among the workers; return what messages call those of each shard."""
         from frameboost.engines.dask.worker import ShardPlan
 
         opener, roles = engine.openers[HistogramEngine], dict(request.roles)
-        fits_files = engine.uses_storage and isinstance(request.source, FrameSource) and request.source.are_columnar
+        fits_files = engine.uses_storage and reads_columns(request.source)
         n_shards, n_all = self._n_shards(pool.rooms(self.shards), request, fits_files=fits_files)
         partitions: list[list[Delayed]] | None = None
-        rows: Sequence[pl.LazyFrame | PartitionReader]
+        rows: Sequence[FrameSource | DatabaseTable | PartitionReader]
         if isinstance(request.source, PartitionedSource):
             delayed, reader = request.source.read_by(request.columns())
             bounds = evenly(len(delayed), min(n_shards, len(delayed)))
@@ -155,11 +162,11 @@ class Dask:
         from frameboost.engines.dask.worker import no_room
 
         source, n_workers = request.source, len(rooms)
-        if not isinstance(source, FrameSource) or isinstance(source, PartitionedSource):
+        if not isinstance(source, FrameSource | DatabaseTable) or isinstance(source, PartitionedSource):
             return self.shards or n_workers, 0
-        if source.are_files and not source.are_columnar:
+        if isinstance(source, FrameSource) and source.are_files and not source.are_columnar:
             return self.shards or n_workers, 0
-        n_rows = sum(int(part.select(pl.len()).collect().item()) for part in source.parts or [source.frame])
+        n_rows = source.count_rows()
         left = [(1 << 62 if room.left is None else room.left, room.n_threads) for room in rooms]
         fewest = fewest_shards(request, n_rows, left, fits_files=fits_files)
         n_shards = self.shards or fewest or n_workers * MAX_SHARDS

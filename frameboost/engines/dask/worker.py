@@ -19,6 +19,7 @@ import polars as pl
 from frameboost.binning.bins import SlotLayout
 from frameboost.checks.messages import counted
 from frameboost.data.dask_source import PartitionReader
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import EngineRequest, ShardEngine
 from frameboost.engines.shards.engine import ShardedEngine, merged
@@ -61,7 +62,7 @@ class ShardPlan:
     """
 
     open: Callable[[EngineRequest], ShardEngine]
-    rows: pl.LazyFrame | PartitionReader | None
+    rows: FrameSource | DatabaseTable | PartitionReader | None
     features: tuple[Feature, ...]
     roles: Mapping[str, str]
     parameters: Parameters
@@ -232,39 +233,38 @@ class ShardActor:
         ClusterError
             If there is not.
         """
-        frames: dict[int, pl.LazyFrame] = {}
+        sources: dict[int, FrameSource | DatabaseTable] = {}
         for order in orders:
             assert order.plan is not None
             handed, rows = self._partitions.pop(order.number, ()), order.plan.rows
             if rows is None:
-                rows = _held.pop()  # which from now on are the shard's, to forget
-            frames[order.number] = rows.read(handed) if isinstance(rows, PartitionReader) else rows
+                rows = FrameSource(_held.pop())  # which from now on are the shard's, to forget
+            sources[order.number] = FrameSource(rows.read(handed)) if isinstance(rows, PartitionReader) else rows
         plan = orders[0].plan if orders else None
         storage = IN_MEMORY
         if plan is not None and (self._memory.limit or plan.fits_files):
-            counts = [int(frame.select(pl.len()).collect().item()) for frame in frames.values()]
+            counts = [source.count_rows() for source in sources.values()]
             with closing(Workers(1)) as workers:
-                request = self._request(frames[orders[0].number], plan, workers)
+                request = self._request(sources[orders[0].number], plan, workers)
                 n_all, in_files = max(plan.n_all, sum(counts)), any(order.in_files for order in orders)
                 need = need_of(request, counts, n_all, self._n_threads)
                 if message := no_room(self.room(), need, counts, request, fits_files=plan.fits_files):
                     raise ClusterError(message)
                 if plan.fits_files:
                     storage = storage_within(request, counts, n_all, self._n_threads, in_files=in_files)
-        self._storages |= dict.fromkeys(frames, storage)
+        self._storages |= dict.fromkeys(sources, storage)
         return {
-            o.number: partial(self._opened, frames[o.number], o.plan, storage) for o in orders if o.plan is not None
+            o.number: partial(self._opened, sources[o.number], o.plan, storage) for o in orders if o.plan is not None
         }
 
     def _request(
-        self, frame: pl.LazyFrame, plan: ShardPlan, workers: Workers, storage: Storage = IN_MEMORY
+        self, source: FrameSource | DatabaseTable, plan: ShardPlan, workers: Workers, storage: Storage = IN_MEMORY
     ) -> EngineRequest:
-        source = FrameSource(frame, are_columnar=plan.fits_files)
         return EngineRequest(source, plan.features, plan.roles, plan.parameters, workers, storage, self._budget)
 
-    def _opened(self, frame: pl.LazyFrame, plan: ShardPlan, storage: Storage) -> Shard:
+    def _opened(self, source: FrameSource | DatabaseTable, plan: ShardPlan, storage: Storage) -> Shard:
         workers = Workers(self._n_threads)
-        return Shard(plan.open(self._request(frame, plan, workers, storage)), workers, storage)
+        return Shard(plan.open(self._request(source, plan, workers, storage)), workers, storage)
 
 
 # By worker, of which there may be several in a process; of all actors that are there, such as for rows to validate on.

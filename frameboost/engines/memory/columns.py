@@ -86,6 +86,9 @@ class FeatureColumns(Protocol):
     def bin(self, bins: Sequence[Bins], *, may_sort: bool) -> tuple[BinnedColumns, RowNumbers | None]:
         """Return the codes, and the order that the rows are to be put in, if there is one and they may be sorted."""
 
+    def coder(self, bins: Sequence[Bins]) -> Callable[[int, Bins, Codes], None]:
+        """Return what writes the codes of a feature in all rows, given its number and bins; threads may call it."""
+
     def drop(self) -> None:
         """Free the columns."""
 
@@ -199,8 +202,12 @@ class FrameColumns:
         """See `FeatureColumns.bin`; the rows stay in their order."""
         numbers = range(len(bins)) if self._storage.holds_columns else ()  # else all would be read once more
         binned = BinnedColumns(bins, self.n_rows, self.find_sparse(bins, numbers))
-        binned.fill(self.write_codes, self.workers, self.stored_codes)
+        binned.fill(self.coder(bins), self.workers, self.stored_codes)
         return binned, None
+
+    def coder(self, bins: Sequence[Bins]) -> Callable[[int, Bins, Codes], None]:
+        """See `FeatureColumns.coder`."""
+        return self.write_codes
 
     def find_sparse(self, bins: Sequence[Bins], numbers: Sequence[int]) -> dict[int, int]:
         """Return those of some features that are sparse, each with the code of most of its rows.

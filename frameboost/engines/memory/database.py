@@ -9,7 +9,7 @@ their roles, and where these differ the table has changed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -22,7 +22,7 @@ from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.sql.columns import TableColumns
 from frameboost.errors import DataError, ParameterError
 from frameboost.runtime.workers import Workers
-from frameboost.schema.types import Feature, FeatureType
+from frameboost.schema.types import Feature, FeatureType, column
 
 __all__ = ["DatabaseColumns"]
 
@@ -46,22 +46,30 @@ class DatabaseColumns:
     ----------
     source, features, workers
         The rows, the features, and the threads.
+    roles
+        The names of the other columns that the fit reads.
+
+    Attributes
+    ----------
+    roles
+        These columns, in the order that the rows have from now on.
     """
 
-    def __init__(self, source: DatabaseTable, features: Sequence[Feature], workers: Workers) -> None:
+    def __init__(
+        self, source: DatabaseTable, features: Sequence[Feature], workers: Workers, roles: Sequence[str]
+    ) -> None:
+        source.check_key()
         self.source = source
         self.features = features
         self.workers = workers
+        self.roles = source.to_frame(list(dict.fromkeys(roles))).collect()
         self._columns = TableColumns(source, features)
-        self._roles = pl.DataFrame()
+        self._columns.n_rows = len(self.roles)
         self._packed: list[_Packed] = []  # of each feature
 
     def load(self, names: Sequence[str]) -> pl.DataFrame:
         """See `FeatureColumns.load`."""
-        self.source.check_key()
-        self._roles = self.source.to_frame(list(dict.fromkeys(names))).collect()
-        self._columns.n_rows = len(self._roles)
-        return self._roles
+        return self.roles.select(map(column, dict.fromkeys(names)))
 
     def values(self, number: int) -> pl.Series:
         """See `FeatureColumns.values`: values stay in the database."""
@@ -85,10 +93,14 @@ class DatabaseColumns:
 
     def bin(self, bins: Sequence[Bins], *, may_sort: bool) -> tuple[BinnedColumns, None]:
         """See `FeatureColumns.bin`."""
-        self._packed = self._read_codes(bins)
-        binned = BinnedColumns(bins, len(self._roles))
-        binned.fill(self._write_codes, self.workers)
+        binned = BinnedColumns(bins, len(self.roles))
+        binned.fill(self.coder(bins), self.workers)
         return binned, None
+
+    def coder(self, bins: Sequence[Bins]) -> Callable[[int, Bins, Codes], None]:
+        """See `FeatureColumns.coder`; the codes are read at once, by this thread."""
+        self._packed = self._read_codes(bins)
+        return self._write_codes
 
     def _write_codes(self, number: int, bins: Bins, codes: Codes) -> None:
         numbers, factor, size = self._packed[number]
@@ -120,9 +132,9 @@ class DatabaseColumns:
             f"frameboost_{i}": " + ".join(f"{literal(float(factor))} * {codes[group[j]]}" for j, factor in pack)
             for i, pack in enumerate(packs)
         }
-        columns, types = self.source.selected(self._roles.columns)
+        columns, types = self.source.selected(self.roles.columns)
         read = self.source.rows(columns | packed, types | dict.fromkeys(packed, _FLOAT64), self.source.in_order)
-        order = self._order(read.select(self._roles.columns))
+        order = self._order(read.select(self.roles.columns))
         of_features = []
         for name, pack in zip(packed, packs, strict=True):
             numbers = (read[name] if order is None else read[name].gather(order)).cast(pl.Int64)
@@ -137,10 +149,10 @@ class DatabaseColumns:
         DataError
             If they are not the same rows.
         """
-        if roles.equals(self._roles):
+        if roles.equals(self.roles):
             return None
-        if self.source.key is None and len(roles) == len(self._roles):
-            first, second = (rows.with_row_index("frameboost_row").sort(rows.columns) for rows in (self._roles, roles))
+        if self.source.key is None and len(roles) == len(self.roles):
+            first, second = (rows.with_row_index("frameboost_row").sort(rows.columns) for rows in (self.roles, roles))
             if first.drop("frameboost_row").equals(second.drop("frameboost_row")):
                 order = pl.DataFrame({"first": first["frameboost_row"], "second": second["frameboost_row"]})
                 return order.sort("first")["second"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -74,8 +74,12 @@ class SparseMatrixColumns:
         counts, most = np.diff(self._table.matrix.indptr), MAX_ENTRIES * self.n_rows
         sparse = {i: bisect_right(bins[i].cuts, 0) for i, index in enumerate(self._indices) if counts[index] <= most}
         binned = BinnedColumns(bins, self.n_rows, sparse)
-        binned.fill(lambda i, each, codes: bin_column(each, self.values(i), codes), self.workers, self._stored)
+        binned.fill(self.coder(bins), self.workers, self._stored)
         return binned, None
+
+    def coder(self, bins: Sequence[Bins]) -> Callable[[int, Bins, Codes], None]:
+        """See `FeatureColumns.coder`."""
+        return lambda number, of_feature, codes: bin_column(of_feature, self.values(number), codes)
 
     def _stored(self, number: int, bins: Bins) -> tuple[RowNumbers, Codes]:
         """Return the rows of a column's entries, and their codes; others have the code of 0."""

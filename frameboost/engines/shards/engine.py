@@ -22,6 +22,7 @@ from frameboost.engines.contract import Capabilities, Cumulative, QueryWindow, S
 from frameboost.engines.frame import ScoreTable
 from frameboost.engines.shards.quantiles import interpolated_quantiles, weighted_quantiles
 from frameboost.engines.shards.shard import Call, ShardPool
+from frameboost.engines.sql.columns import TableColumns
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, Aggregator, Scalar, grid_offsets
@@ -54,17 +55,21 @@ class ShardedEngine:
         Role -> column name.
     names
         What messages call the rows of each shard; empty for rows that have no name.
+    columns
+        What proposes bins, where the shards do not: the columns of a table of a database.
     """
 
     def __init__(
-        self, pool: ShardPool, features: tuple[Feature, ...], roles: Mapping[str, str], names: Sequence[str] = ()
-    ) -> None:
+        self, pool: ShardPool, features: tuple[Feature, ...], roles: Mapping[str, str], names: Sequence[str] = (),
+        columns: TableColumns | None = None,
+    ) -> None:  # fmt: skip
         self.features = features
         self._pool = pool
         self._names = list(names) or [""] * len(pool)
         self._waiting: list[Call] = []
         self._offsets: dict[str, float] = {}  # of the grids of the gradients in the round before
-        self._missing: list[int] | None = None
+        self._columns = columns
+        self._missing: list[int] | None = None if columns is None else columns.n_missing
         try:
             self.n_rows = self._start()
             if "qid" in roles:
@@ -148,6 +153,8 @@ class ShardedEngine:
 
     def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
+        if self._columns is not None:
+            return self._columns.propose_bins(max_bin, given)
         bins = dict(given)
         missing = [count > 0 for count in self.count_missing()]
         strings = [i for i, f in enumerate(self.features) if f.type.is_categorical and i not in given]

@@ -11,6 +11,7 @@ import polars as pl
 
 from frameboost.binning.bins import SAMPLE_LIMIT
 from frameboost.checks.messages import shown
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import EngineRequest
 from frameboost.errors import DataError
@@ -18,8 +19,8 @@ from frameboost.runtime.storage import IN_MEMORY, FileStorage, Storage
 from frameboost.schema.types import Feature
 
 __all__ = [
-    "MAX_SHARDS", "Need", "RowSize", "check_folder", "fewest_shards", "need_of", "row_size", "storage_of",
-    "storage_within",
+    "MAX_SHARDS", "Need", "RowSize", "check_folder", "fewest_shards", "need_of", "reads_columns", "row_size",
+    "storage_of", "storage_within",
 ]  # fmt: skip
 
 # The share of the memory that estimates may reach. The rest is for columns as they are read, for answers, and for what
@@ -46,18 +47,17 @@ class RowSize(NamedTuple):
     rewritten: int
 
 
-def storage_of(request: EngineRequest, parts: Sequence[pl.LazyFrame]) -> Storage:
+def storage_of(request: EngineRequest, parts: Sequence[FrameSource | DatabaseTable]) -> Storage:
     """Return where to keep the arrays of shards over ``parts``.
 
     As long as memory suffices, columns and arrays are in memory. If only the arrays fit, columns are read one at a
-    time. Otherwise arrays are in temporary files, too. Both need Parquet or Arrow files: of other files a column can't
-    be read by itself, and frames are in memory already.
+    time. Otherwise arrays are in temporary files, too. Both need Parquet or Arrow files, or a table of a database: of
+    other files a column can't be read by itself, and frames are in memory already.
     """
-    source = request.source
     left = request.budget.left()
-    if left is None or not (isinstance(source, FrameSource) and source.are_columnar):
+    if left is None or not reads_columns(request.source):
         return IN_MEMORY
-    n_rows = sum(int(part.select(pl.len()).collect().item()) for part in parts)
+    n_rows = sum(part.count_rows() for part in parts)
     columns, arrays, rewritten = (n_rows * size for size in row_size(request))
     if arrays <= left * _USED:
         request.budget.reserve(arrays)
@@ -66,6 +66,11 @@ def storage_of(request: EngineRequest, parts: Sequence[pl.LazyFrame]) -> Storage
     memory = min(rewritten, max(0, int(left * _USED) - _BESIDE_ARRAYS))
     request.budget.reserve(memory)
     return FileStorage(memory)
+
+
+def reads_columns(source: object) -> bool:
+    """Whether one column can be read without the others, so that there may be more rows than fit in memory."""
+    return isinstance(source, DatabaseTable) or (isinstance(source, FrameSource) and source.are_columnar)
 
 
 class Need(NamedTuple):
@@ -175,7 +180,10 @@ def row_size(request: EngineRequest) -> RowSize:
     codes = 2 * sum(1 if is_narrow else 2 for is_narrow in narrow)
     is_sampled = parameters.subsample < 1
     arrays = codes + 8 * len(request.roles) + 4 * 2 + (8 + 16) * outputs + (16 + 4) * is_sampled
-    return RowSize(sum(map(_width, features)), arrays, 1 + (8 + 16) * outputs + 16 * is_sampled)
+    # Codes of a database are read packed, about six in a number (see `frameboost.engines.memory.database`).
+    packed = 2 * len(features) if isinstance(request.source, DatabaseTable) else None
+    columns = sum(map(_width, features)) if packed is None else packed
+    return RowSize(columns, arrays, 1 + (8 + 16) * outputs + 16 * is_sampled)
 
 
 def _width(feature: Feature) -> int:

@@ -10,16 +10,18 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.sources import FrameSource
-from frameboost.engines.contract import EngineDescription, EngineRequest, HistogramEngine
+from frameboost.engines.contract import DataKind, EngineDescription, EngineRequest, HistogramEngine
 from frameboost.engines.shards.engine import ShardedEngine
 from frameboost.engines.shards.memory_plan import storage_of
 from frameboost.engines.shards.shard import LocalShards, Shard
+from frameboost.engines.sql.columns import TableColumns
 from frameboost.runtime.storage import IN_MEMORY
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import column
 
-__all__ = ["divided", "evenly", "in_shards", "name_of"]
+__all__ = ["columns_of", "divided", "evenly", "in_shards", "name_of"]
 
 
 def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
@@ -28,46 +30,63 @@ def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
     def open_shards(request: EngineRequest) -> ShardedEngine:
         parts, names = divided(request, n_shards)
         storage = storage_of(request, parts) if engine.uses_storage else IN_MEMORY
-        n_threads = min(len(parts), request.workers.n_jobs)
+        # A connection is used by the thread that it is of.
+        n_threads = 1 if isinstance(request.source, DatabaseTable) else min(len(parts), request.workers.n_jobs)
         shards = []
         with ExitStack() as opened:
             for part in parts:
                 workers = Workers(request.workers.n_jobs // n_threads)
                 opened.callback(workers.close)
-                own = replace(request, source=FrameSource(part), workers=workers, storage=storage)
+                own = replace(request, source=part, workers=workers, storage=storage)
                 shards.append(Shard(engine.openers[HistogramEngine](own), workers, storage))
                 opened.callback(shards[-1].close)
                 shards[-1].check(engine.name)
-            made = ShardedEngine(LocalShards(shards, n_threads), request.features, request.roles, names)
+            pool = LocalShards(shards, n_threads)
+            made = ShardedEngine(pool, request.features, request.roles, names, columns_of(request))
             opened.pop_all()  # which the engine closes from now on
         return made
 
     name = f"{engine.name} in {n_shards} shards"
-    return EngineDescription(
-        name, {HistogramEngine: open_shards}, ("frame", "relation"), engine.threads_set_by,
-        has_arrays=engine.has_arrays,
-    )  # fmt: skip
+    in_database: tuple[DataKind, ...] = ("database",) if "database" in engine.data else ()
+    data: tuple[DataKind, ...] = ("frame", "relation", *in_database)
+    openers = {HistogramEngine: open_shards}
+    return EngineDescription(name, openers, data, engine.threads_set_by, has_arrays=engine.has_arrays)
 
 
-def divided(request: EngineRequest, n_shards: int) -> tuple[list[pl.LazyFrame], list[str]]:
+def columns_of(request: EngineRequest) -> TableColumns | None:
+    """Return the columns that all shards of a database's table are cut by."""
+    return TableColumns(request.source, request.features) if isinstance(request.source, DatabaseTable) else None
+
+
+def divided(request: EngineRequest, n_shards: int) -> tuple[list[FrameSource | DatabaseTable], list[str]]:
     """Return the rows of a request in ``n_shards`` parts or fewer, and what messages call each part, if anything.
 
     The parts are of about equal length, and follow each other. Frames that the user gave stay whole if there are at
-    least as many of them; any other frame is read. Rows of one query that follow each other stay together.
+    least as many of them; any other frame is read. A table of a database is divided by its key. Rows of one query that
+    follow each other stay together.
     """
     columns, source, group = request.columns(), request.source, request.roles.get("qid")
+    if isinstance(source, DatabaseTable):
+        n_rows = source.count_rows()
+        bounds = evenly(n_rows, max(1, min(n_shards, n_rows)))
+        if group is not None and len(bounds) > 1:
+            bounds = _between_queries(bounds, source.to_frame([group]).collect().to_series())
+        return [*source.divided([start for start, _ in bounds[1:]])], [""] * len(bounds)
     if isinstance(source, FrameSource) and (source.are_files or len(source.parts) >= n_shards):
         parts = [FrameSource(part).to_frame(columns) for part in source.parts]
         names = list(source.part_names)
         if len(parts) < n_shards:
             parts, names = _by_position(parts, names, n_shards, group)
         bounds = evenly(len(parts), min(n_shards, len(parts)))
-        return [pl.concat(parts[a:b]) for a, b in bounds], [name_of(names[a:b]) for a, b in bounds]
+        of_shards = (pl.concat(parts[a:b]) for a, b in bounds)
+        return [FrameSource(rows, are_columnar=source.are_columnar) for rows in of_shards], [
+            name_of(names[a:b]) for a, b in bounds
+        ]
     frame = request.frame().collect()
     bounds = evenly(len(frame), max(1, min(n_shards, len(frame))))
     if group is not None:
         bounds = _between_queries(bounds, frame[group])
-    return [frame[a:b].lazy() for a, b in bounds], [""] * len(bounds)
+    return [FrameSource(frame[a:b].lazy()) for a, b in bounds], [""] * len(bounds)
 
 
 def name_of(names: Sequence[str]) -> str:

@@ -230,6 +230,10 @@ class LocalShards:
     def run(self, calls: Sequence[Sequence[Call]]) -> list[Any]:
         """See `ShardPool.run`."""
         pairs = list(zip(self._shards, calls, strict=True))[:: self._step]
+        if self._n_threads == 1:  # this one, which a connection may be of
+            results = [shard.run(its_calls) for shard, its_calls in pairs][:: self._step]
+            self._step = -self._step
+            return results
         futures = [self._executor.submit(shard.run, its_calls) for shard, its_calls in pairs][:: self._step]
         self._step = -self._step
         try:

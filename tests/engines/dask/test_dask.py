@@ -4,8 +4,11 @@ import os
 import pickle
 import random
 import signal
+import sqlite3
 import threading
 import time
+from contextlib import closing
+from functools import partial
 
 import polars as pl
 import pytest
@@ -49,6 +52,33 @@ def set_available_memory(size: int | None) -> None:
     """Have a worker believe that so much is available, or (None) look again."""
     original = vars(storage).setdefault("_original", storage.available_memory)
     storage.available_memory = original if size is None else lambda: size
+
+
+@pytest.mark.slow
+def test_workers_read_ranges_of_a_table_in_a_database(client, killer, tmp_path):
+    rng = random.Random(5)
+    rows = [(number, rng.gauss(0, 1), rng.choice(["a", "B", None]), rng.randint(1, 3)) for number in range(500)]
+    rows = [(*row, row[1] * 2 + rng.gauss(0, 1)) for row in rows]
+    connect = partial(sqlite3.connect, tmp_path / "orders.db")
+    with closing(connect()) as con:
+        con.execute("CREATE TABLE orders (id, x, kind, w, y)")
+        con.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", rng.sample(rows, len(rows)))
+        con.commit()
+    frame = pl.DataFrame(rows, schema=["id", "x", "kind", "w", "y"], orient="row")
+    options = {"features": ["x", "kind"], "weight": "w", "subsample": 0.8, "valid": "w > 2", **SHAPE}
+    whole = fb.fit(frame, "y", **options)
+    kill = killer(2)
+    model = fb.fit(
+        fb.table(connect, "orders", key="id"), "y", engine=fb.Dask(client, shards=3), callbacks=[kill], **options
+    )
+    assert kill.killed
+    assert model.to_json() == whole.to_json()
+    assert model.history.equals(whole.history)
+    with (
+        closing(connect()) as con,
+        pytest.raises(fb.ParameterError, match=r"^the workers of a Dask cluster open connections of their own; give "),
+    ):
+        fb.fit(fb.table(con, "orders", key="id"), "y", engine=fb.Dask(client), **options)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import random
 import re
 import sqlite3
 from dataclasses import replace
@@ -15,6 +16,8 @@ import pytest
 import frameboost as fb
 from frameboost.binning import bins as binning
 from frameboost.dialects.sqlite import SQLITE
+from frameboost.engines import external_memory
+from frameboost.runtime import storage
 from frameboost.schema.types import FeatureType, physical_values
 from tests.support.frames import FEATURES_BY_TYPE, every_type
 from tests.support.warehouses import databases, open_warehouse
@@ -127,6 +130,51 @@ def test_labels_held_out_rows_and_hostile_names(name, orders):
     continued = fb.fit(table, "score", exclude=ROLES, init_model=start, **SHAPE)
     assert continued.n_rounds == 6
     assert_same(continued, rows, "score", exclude=ROLES, init_model=start, **SHAPE)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_shards_are_ranges_of_a_key(name, orders, monkeypatch):
+    database, rng = open_warehouse(name), random.Random(6)
+    texts = [f"{rng.choice('aBß_')}{number}'" for number in rng.sample(range(1_000), len(orders))]
+    day = pl.datetime(2024, 1, 31) + pl.duration(hours=pl.int_range(len(orders)).shuffle(7) - 300)
+    keys = {"text": pl.Series(texts), "day": day, "whole": pl.int_range(len(orders)).shuffle(8) - 300}
+    rows = orders.select("value_0", "w", "score", kind="select", number="x").with_columns(**keys)
+    stored(database, "ranges", rows)
+    for key, more in zip(keys, ({"subsample": 0.5}, {"valid": 0.2}, {"objective": "reg:absoluteerror"}), strict=True):
+        table = fb.table(connection_of(database), "ranges", key=key)
+        options = {"features": ["value_0", "kind", "number"], "weight": "w", **more, **SHAPE}
+        expected = model_in(fb.fit(in_types_of(rows, table).sort(key), "score", **options))
+        assert model_in(fb.fit(table, "score", shards=3, **options)) == expected
+        with monkeypatch.context() as patched:
+            patched.setattr(storage, "available_memory", lambda: 0)
+            patched.setattr(external_memory, "ROWS", 64)
+            assert model_in(fb.fit(table, "score", shards=3, **options)) == expected
+        parts = table.divided([100, 250])
+        of_parts = pl.concat(part.to_frame([key]).collect() for part in parts)[key]
+        assert [part.count_rows() for part in parts] == [100, 150, len(rows) - 250]
+        assert of_parts.equals(table.to_frame([key]).collect()[key])
+        assert of_parts.is_sorted()
+
+
+def test_rows_of_a_query_are_in_one_shard(sqlite, monkeypatch):
+    con, rows = sqlite
+    monkeypatch.setattr(storage, "available_memory", lambda: 0)
+    rows = rows.with_columns(session=pl.int_range(len(rows)) // 7, grade=pl.col("day") % 4)
+    marks = ", ".join("?" * rows.width)
+    con.execute(f"CREATE TABLE sessions ({', '.join(map(SQLITE.quote, rows.columns))})")
+    con.executemany(f"INSERT INTO sessions VALUES ({marks})", rows.rows())
+    options = {"features": ["x", "value_0", "select"], "group": "session", "objective": "rank:ndcg", **SHAPE}
+    of_shards = fb.fit(fb.table(con, "sessions", key="id"), "grade", shards=4, **options)
+    assert_same(of_shards, rows, "grade", **options)
+
+
+def test_rows_without_ranges_are_not_divided(sqlite):
+    con, _ = sqlite
+    with pytest.raises(fb.ParameterError, match=r"^the rows of a database are divided by ranges of a key, "):
+        fb.fit(fb.table(con, "orders"), "score", shards=2, verbose=False)
+    mixed = fb.table(con, "SELECT *, CASE WHEN id > 5 THEN id ELSE 'text' || id END AS mixed FROM orders", key="mixed")
+    with pytest.raises(fb.ParameterError, match=r"^the rows can't be divided by ranges of key 'mixed', which has"):
+        fb.fit(mixed, "score", features=["x"], shards=2, verbose=False)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -8,6 +8,7 @@ from polars.testing import assert_frame_equal
 import frameboost as fb
 from frameboost.binning import bins as binning
 from frameboost.data.opening import open_source
+from frameboost.data.sources import FrameSource
 from frameboost.engines.contract import EngineRequest
 from frameboost.engines.shards import engine as shards
 from frameboost.engines.shards import opening
@@ -201,9 +202,9 @@ def test_a_frame_that_scans_files_is_divided_unread(tmp_path):
         features = tuple(Feature(name, kind) for name, kind in source.types().items() if name != "amount")
         request = EngineRequest(source, features, {"label": "amount"}, Parameters.from_keywords({}), Workers(1))
         parts, _ = opening.divided(request, 4)
-        rows = [part.collect() for part in parts]
+        rows = [part.frame.collect() for part in parts]
         whole = pl.concat([part.collect() for part in data]) if isinstance(data, list) else data.collect()
-        assert all(("Parquet SCAN" in part.explain()) == is_divided for part in parts)
+        assert all(("Parquet SCAN" in part.frame.explain()) == is_divided for part in parts)
         assert pl.concat(rows).equals(whole.select(rows[0].columns))
         assert max(map(len, rows)) <= len(whole) // 3
         if is_divided:
@@ -272,7 +273,7 @@ def test_rows_of_a_shard_may_lie_apart(monkeypatch, engine):
     options = {"features": ["float64", "string"], "engine": engine, "subsample": 0.5, "max_bin": 8, **SHAPE}
     monkeypatch.setattr(binning, "SAMPLE_LIMIT", 64)
     whole = fb.fit(frame, "amount", **options)
-    monkeypatch.setattr(opening, "divided", lambda *_: (apart, ["", ""]))
+    monkeypatch.setattr(opening, "divided", lambda *_: ([FrameSource(rows) for rows in apart], ["", ""]))
     assert fb.fit(frame, "amount", shards=2, **options) != whole
     monkeypatch.setattr(LocalShards, "positions", lambda *_: positions)
     assert_equal(whole, fb.fit(frame, "amount", shards=2, **options))
