@@ -32,6 +32,7 @@ from frameboost.keywords import PlanOptions, TrainingParameters
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import Objective, family_of, is_function, name_of_objective, scored_loss
 from frameboost.losses.loss import Loss, multi_target_loss, offset_of
+from frameboost.losses.transforms import is_smeared, transformed
 from frameboost.metrics.metric import AnyMetric, Metric, as_function, evaluate, get_metrics, metrics_of
 from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
@@ -50,6 +51,7 @@ from frameboost.training.data_checks import (
     hint_of_classes,
 )
 from frameboost.training.evaluation_log import Callback, EvaluationLog
+from frameboost.training.smearing import Smearing
 from frameboost.trees.tree import TreeColumns, trees_on_grid
 
 if TYPE_CHECKING:
@@ -298,6 +300,11 @@ def train_planned(
             "checkpoint does not go with an objective that is a Python function, as nothing tells whether it is the "
             "same when the fit goes on"
         )
+    if checkpoint is not None and is_smeared(planned.objective, planned.settings.as_dict()):
+        raise ParameterError(
+            "checkpoint does not go with smearing, which needs the errors of the best round; give smearing=False, or "
+            "the numbers that a fit like it has found, model.parameters['smearing']"
+        )
     with unwrap_handler_errors(), defer_in_callbacks(), ExitStack() as open_engines, announce_compilation(verbose):
         when_call_returns(open_engines.close)
         workers, budget = open_engines.enter_context(closing(Workers(planned.settings.n_jobs))), MemoryBudget()
@@ -334,12 +341,19 @@ def train_planned(
             open_engines.enter_context(closed_after(checkpoint))
             facts = argument_facts(loss, settings, chosen, roles, log.columns, initial, planned.labels)
             checkpoint.check_arguments(facts, training.count_missing())
+        smearing = Smearing(loss, settings.as_dict(), [training, *others.values()][-1], log)
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             offsets = {} if offset is None else offset.in_training(loss.margins)
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, offsets, initial is not None)
-            ensemble = train(engines, method, loss, settings, given, log, workers, on_round, checkpoint)
+
+            def end_round(number: int) -> None:
+                on_round(number)
+                smearing.end_round()
+
+            ensemble = train(engines, method, loss, settings, given, log, workers, end_round, checkpoint)
+        ensemble = smearing.of(ensemble)
         n_rows = training.n_rows
-    ensemble = replace(ensemble, offset=offset, loss=scored_loss(loss))
+    ensemble = replace(ensemble, offset=offset, loss=scored_loss(ensemble.loss))
     joins = recorded_joins(planned.data, ensemble.read_names)
     ensemble = replace(ensemble, joins=joins, metadata=Metadata.of_training(n_rows))
     return _model(ensemble if initial is None else join_ensembles(initial, ensemble), planned.labels, log, hint)
@@ -366,6 +380,13 @@ def _loss(
     objective: str | Objective, settings: Parameters, rows: Rows, roles: Mapping[str, str]
 ) -> tuple[Loss, Parameters]:
     """Return the loss, and the parameters with the number of classes filled in."""
+    loss, settings = _untransformed(objective, settings, rows, roles)
+    return transformed(loss, settings.as_dict()), settings
+
+
+def _untransformed(
+    objective: str | Objective, settings: Parameters, rows: Rows, roles: Mapping[str, str]
+) -> tuple[Loss, Parameters]:
     if "label" not in roles:
         n_targets = sum(role.startswith("label_") for role in roles)
         if family_of(objective) == "multi":

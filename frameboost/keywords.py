@@ -71,6 +71,8 @@ class _Parameters(TypedDict, total=False):
     lambdarank_normalization: bool
     lambdarank_score_normalization: bool
     ndcg_exp_gain: bool
+    target_transform: Literal["log", "log1p", "sqrt", "asinh"] | None
+    smearing: Sequence[float] | bool | None
     min_delta: float
     n_jobs: int | None
     num_boost_round: int | None

@@ -24,6 +24,7 @@ from frameboost.errors import ParameterError
 from frameboost.losses.built_in import LOSSES, get_loss
 from frameboost.losses.custom import Objective, family_of, is_function, with_function
 from frameboost.losses.loss import Loss
+from frameboost.losses.transforms import transformed
 from frameboost.model.continuation import with_margins
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, constraints_by_name, under_our_names
@@ -259,8 +260,13 @@ def _for_objective(objective: str | Objective, settings: Parameters) -> Paramete
         settings = replace(settings, max_delta_step=0.7 if objective == "count:poisson" else 0.0)
     if family_of(objective) != "multi" and settings.num_class is not None:
         raise ParameterError("num_class is for objectives 'multi:softmax' and 'multi:softprob'")
-    if isinstance(objective, str) and family_of(objective) != "multi":
-        _check_base_score(get_loss(objective, settings.as_dict()), settings)
+    if family_of(objective) == "multi":
+        transformed(get_loss("multi:softprob", {"num_class": 2}), settings.as_dict())  # which has none
+        return settings
+    loss = objective.loss() if isinstance(objective, Objective) else get_loss(objective, settings.as_dict())
+    loss = transformed(loss, settings.as_dict())
+    if isinstance(objective, str):
+        _check_base_score(loss, settings)
     return settings
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from frameboost.ensemble.ensemble import Ensemble, TrainingRecord
 from frameboost.ensemble.metadata import Metadata
+from frameboost.losses.transforms import with_smearing
 from frameboost.schema.types import Feature
 from frameboost.trees.tree import ColumnTrees, TreeColumns, trees_on_grid
 
@@ -25,7 +26,7 @@ _KEPT = ("num_parallel_tree", "num_class")
 
 
 def average(ensembles: Sequence[Ensemble], weights: Sequence[float], *, is_short: bool = False) -> Ensemble:
-    """Return the ensemble whose margins are the weighted mean of the ensembles' margins.
+    """Return the ensemble whose margins are the weighted mean of the ensembles' margins, and so are smearing's numbers.
 
     Parameters
     ----------
@@ -55,10 +56,15 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float], *, is_short
     first = same[0]
     bases = [float(np.dot(shares, margins)) for margins in zip(*(part.base_margins for part in same), strict=True)]
     parts = [TreeColumns.of(part.trees).times(float(share)) for part, share in zip(same, shares, strict=True)]
+    parameters, loss = _common(same), first.loss
+    if loss.smearing is not None:
+        numbers = np.dot(shares, [part.loss.smearing or () for part in same]).tolist()
+        parameters["smearing"], loss = numbers, with_smearing(loss, numbers)
     base_margins, trees = trees_on_grid(bases, TreeColumns.joined(parts), is_short=is_short)
     return replace(
         first,
-        parameters=_common(same),
+        loss=loss,
+        parameters=parameters,
         base_margins=base_margins,
         trees=trees,
         interval=None,

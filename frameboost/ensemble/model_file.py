@@ -43,6 +43,7 @@ from frameboost.losses.built_in import get_loss
 from frameboost.losses.custom import FOREIGN_FIELDS, Objective, read_foreign_loss
 from frameboost.losses.loss import EXPOSURE, Loss, Offset, multi_target_loss, offset_of
 from frameboost.losses.outputs import DISTANCE, LOOKUP_TYPES, Interval, Lookup, kind_of
+from frameboost.losses.transforms import transformed
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import (
@@ -226,24 +227,28 @@ def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:
 
 
 def _loss(document: Mapping[str, Any], parameters: Parameters) -> Loss:
-    item = document.get("objective")
     try:
-        if isinstance(item, dict):
-            check_keys(item, FOREIGN_FIELDS if "links" in item else _OBJECTIVE_FIELDS, "damaged model, objective")
-            if "links" in item:
-                n_outputs: Any = len(item["links"]) if isinstance(item["links"], list) else item.get("classes")
-                _check_outputs(document, n_outputs if is_integer(n_outputs) else 1)
-                return _of_targets(read_foreign_loss(item), document)
-            return _of_targets(Objective(**{key: _string(item, key) for key in item}).loss(), document)
-        if not isinstance(item, str):
-            fail("damaged model", "objective", "a name or an object", item)
-        if item.startswith("multi:"):
-            _check_classes(document, parameters.num_class)
-        return _of_targets(get_loss(item, parameters.as_dict()), document)
+        return transformed(_untransformed(document, parameters), parameters.as_dict())
     except (FrameboostError, TypeError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"damaged model: {error}") from error
+
+
+def _untransformed(document: Mapping[str, Any], parameters: Parameters) -> Loss:
+    item = document.get("objective")
+    if isinstance(item, dict):
+        check_keys(item, FOREIGN_FIELDS if "links" in item else _OBJECTIVE_FIELDS, "damaged model, objective")
+        if "links" in item:
+            n_outputs: Any = len(item["links"]) if isinstance(item["links"], list) else item.get("classes")
+            _check_outputs(document, n_outputs if is_integer(n_outputs) else 1)
+            return _of_targets(read_foreign_loss(item), document)
+        return _of_targets(Objective(**{key: _string(item, key) for key in item}).loss(), document)
+    if not isinstance(item, str):
+        fail("damaged model", "objective", "a name or an object", item)
+    if item.startswith("multi:"):
+        _check_classes(document, parameters.num_class)
+    return _of_targets(get_loss(item, parameters.as_dict()), document)
 
 
 def _check_classes(document: Mapping[str, Any], num_class: int | None) -> None:

@@ -112,6 +112,8 @@ def _check(ensemble: Ensemble) -> None:
     refuse_linear("a model of XGBoost", is_linear=ensemble.is_linear)
     if ensemble.loss.definition is not None or ensemble.loss.is_distribution:
         raise ParameterError(f"XGBoost has no objective {shown(ensemble.loss.name)}")
+    if ensemble.loss.transform is not None:
+        raise ParameterError(f"XGBoost has no target_transform={shown(ensemble.loss.transform.name)}")
     if ensemble.calibration is not None:
         raise ParameterError("the model is calibrated, which XGBoost has no place for")
     for feature in ensemble.features:

@@ -4,5 +4,6 @@
 - `built_in`: the table of losses by XGBoost's names, where a new one goes
 - `custom`: losses that users write, ``fb.Objective``, and losses of imported models
 - `functions`: how Python functions of users are called, objectives and metrics
+- `transforms`: functions of the target that a loss may be fitted to, and their inverses as links
 - `outputs`: predictions, margins, classes, probabilities, quantiles and intervals of a model
 """

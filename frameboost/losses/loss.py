@@ -38,6 +38,7 @@ __all__ = [
     "RunningSum",
     "Start",
     "Term",
+    "Transform",
     "argmax_class",
     "largest_margin",
     "margin_names",
@@ -237,6 +238,26 @@ class Start:
     margins_of: Callable[[float, float], tuple[float, ...]] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """A monotone function T of the labels that a loss is fitted to (see `frameboost.losses.transforms`).
+
+    Attributes
+    ----------
+    name
+        Its name.
+    of_label, inverse
+        T over ``label``, and T⁻¹ over ``margin``.
+    function
+        T of a number.
+    """
+
+    name: str
+    of_label: Expression
+    inverse: Expression
+    function: Callable[[float], float]
+
+
 @dataclass(frozen=True)
 class Loss:
     """A loss.
@@ -258,7 +279,7 @@ class Loss:
     evaluated
         The links that metrics are computed from; None where they are the predictions.
     margin_of
-        The inverse of the link, for the base score.
+        The inverse of the link, for the base score; with a ``transform`` from the fitted label.
     start
         The first margins of a fit without ``base_score``.
     renewal
@@ -280,6 +301,9 @@ class Loss:
     spread
         What the loss takes for the standard deviation of labels around the prediction, up to a factor, over the margin;
         None where it is the same for all predictions, or not known.
+    transform, fitted, smearing
+        The function of the labels that it is fitted to, if it is; the terms that are these, in the order of the labels;
+        and the numbers in the links by which these are smeared.
     """
 
     name: str
@@ -301,6 +325,9 @@ class Loss:
     is_trainable: bool = True
     labels: tuple[str, ...] = ("label",)
     spread: Expression | None = None
+    transform: Transform | None = None
+    fitted: Mapping[str, Expression] = field(default_factory=dict)
+    smearing: tuple[float, ...] | None = None
 
     @cached_property
     def gradients(self) -> Mapping[str, Expression]:
@@ -320,8 +347,9 @@ class Loss:
         return named
 
     def label_of(self, output: int) -> str:
-        """Return the name of the label that an output is for."""
-        return self.labels[output] if len(self.labels) > 1 else self.labels[0]
+        """Return the name of the label that an output is fitted to, one of ``fitted`` where there are such."""
+        labels = tuple(self.fitted) or self.labels
+        return labels[output] if len(labels) > 1 else labels[0]
 
     @property
     def is_of_arrays(self) -> bool:

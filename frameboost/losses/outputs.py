@@ -6,6 +6,7 @@ An output of intervals may also read the number of a lookup by a column (`Lookup
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -216,7 +217,17 @@ def _sorted_quantiles(loss: Loss) -> Output:
             stages[-1][names[first]] = Expression(f"LEAST({pair[0]}, {pair[1]})", pair)
             stages[-1][names[second]] = Expression(f"GREATEST({pair[0]}, {pair[1]})", pair)
     last = stages.pop()
-    return Output(loss.margins, tuple(stages), tuple(last.get(name, Expression(name, (name,))) for name in names))
+    values = [last.get(name, Expression(name, (name,))) for name in names]
+    return Output(loss.margins, tuple(stages), tuple(on_label_scale(loss, value) for value in values))
+
+
+def on_label_scale(loss: Loss, value: Expression) -> Expression:
+    """Return T⁻¹ of a value on the scale of the margin, if the loss is fitted to T of the labels."""
+    if loss.transform is None:
+        return value
+    margin, columns = f"({value.text})", tuple(dict.fromkeys((*value.columns, "margin")))
+    inverse = re.sub(r"\bmargin\b", lambda _: margin, loss.transform.inverse.text)
+    return Expression(inverse, columns)
 
 
 def _sorting_network(n: int) -> Iterator[list[tuple[int, int]]]:
@@ -274,7 +285,8 @@ def _largest(loss: Loss, best: Expression) -> tuple[Mapping[str, Expression], ..
 #
 # p is the prediction, and s what the loss takes for the standard deviation of labels around it (`Loss.spread`). ``low``
 # and ``high`` are two quantiles of one model, the lower one first. Ends outside the loss's range are moved to its
-# bounds, beyond which there are no labels.
+# bounds, beyond which there are no labels. Of a loss that is fitted to T(y), y is T(y) and p the margin here, and the
+# interval is T⁻¹ of both ends.
 
 Kind = Literal["absolute", "scaled", "quantiles"]
 
@@ -355,10 +367,13 @@ def _why_not(loss: Loss) -> str:
 
 def score_of(loss: Loss, kind: Kind, quantiles: tuple[int, ...] = ()) -> Expression:
     """Return the score of a row, over ``label`` and the margins, or what they are called in `Loss.margins`."""
+    label, centre = "label", loss.links[0].text
+    if loss.transform is not None:
+        label, centre = f"({loss.transform.of_label.text})", loss.margins[0]
     if kind == "quantiles":
         low, high = _low_and_high(loss, quantiles)
-        return Expression(f"GREATEST(({low}) - label, label - ({high}))", ("label", *loss.margins))
-    score = f"ABS(label - ({loss.links[0].text}))"
+        return Expression(f"GREATEST(({low}) - {label}, {label} - ({high}))", ("label", *loss.margins))
+    score = f"ABS({label} - ({centre}))"
     if kind == "scaled":
         assert loss.spread is not None
         score = f"{score} / ({loss.spread.text})"
@@ -388,7 +403,10 @@ def interval_ends(
             stages = ({"low": Expression(low, read), "high": Expression(high, read)},
                       {"middle": Expression("low * 0.5 + high * 0.5", read)})  # fmt: skip
             lower, upper = f"LEAST(low - {d}, middle)", f"GREATEST(high + {d}, middle)"
-        return Ends(stages, Expression(lower, read), Expression(upper, read))
+        return Ends(stages, *(on_label_scale(loss, Expression(end, read)) for end in (lower, upper)))
+    if loss.transform is not None:
+        ends = (Expression(f"{loss.margins[0]} {sign} {d}", read) for sign in "-+")
+        return Ends((), *(on_label_scale(loss, end) for end in ends))
     centre, reach = loss.links[0].text, d
     read, shared = (*read, "centre", "reach"), dict[str, Expression]()
     if centre != loss.margins[0] or kind == "scaled":

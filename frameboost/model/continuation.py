@@ -22,6 +22,7 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.loss import Loss
+from frameboost.losses.transforms import with_smearing
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, free_name
 
@@ -74,7 +75,8 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
 
 def check_continues(initial: Ensemble, loss: Loss, parameters: Parameters, features: Sequence[Feature]) -> None:
     """Raise `ParameterError` if what is about to be trained can't be joined to the initial."""
-    if (initial.loss.name, initial.loss.links, initial.loss.definition) != (loss.name, loss.links, loss.definition):
+    before = initial.loss if initial.loss.smearing is None else with_smearing(initial.loss, loss.smearing)
+    if (before.name, before.links, before.definition) != (loss.name, loss.links, loss.definition):
         raise ParameterError(
             f"init_model was trained with objective {shown(initial.loss.name)} and its parameters, not with "
             f"{shown(loss.name)}"

@@ -138,10 +138,20 @@ def summary(ensemble: Ensemble) -> str:
     if len(features) > len(first):
         lines.append(f"  ... and {len(features) - len(first)} more")
     interval, offset = interval_text(ensemble), ensemble.offset
-    more = [] if offset is None else [f"  {offset.kind}: {', '.join(map(shortened, offset.names))}"]
+    more = [] if ensemble.loss.transform is None else [f"  target_transform: {transform_text(ensemble)}"]
+    more += [] if offset is None else [f"  {offset.kind}: {', '.join(map(shortened, offset.names))}"]
     more += [] if interval is None else [f"  interval: {interval}"]
     more += [f"  {shortened(title)}"] if (title := ensemble.metadata.title) else []
     return printable("\n".join([head, *more, *lines]))
+
+
+def transform_text(ensemble: Ensemble) -> str:
+    """Return what the target is transformed by, in a few words; nothing if it is not."""
+    loss = ensemble.loss
+    if loss.transform is None:
+        return ""
+    numbers = ", ".join(f"{number:.4g}" for number in loss.smearing or ())
+    return loss.transform.name + (f", smeared by {numbers}" if numbers else "")
 
 
 def interval_text(ensemble: Ensemble) -> str | None:
@@ -154,7 +164,7 @@ def interval_text(ensemble: Ensemble) -> str | None:
     by = low if low == high else f"{low} to {high} by {shortened(interval.groups.column)}" if interval.groups else low
     alphas = [f"{ensemble.loss.renewal[number]:g}" for number in interval.quantiles]
     what = {
-        "absolute": f"prediction ± {by}",
+        "absolute": f"prediction ± {by}" + (f" in {of.name}" if (of := ensemble.loss.transform) else ""),
         "scaled": f"prediction ± {by} × {_spread(ensemble)}",
         "quantiles": f"quantiles {' and '.join(alphas)}, moved apart by {by}",
     }[interval.kind]
@@ -208,8 +218,10 @@ def html_summary(
         ("base margin", _numbers(ensemble.base_margins)),
         ("features", _features(ensemble, importance)),
     ]
+    if ensemble.loss.transform is not None:
+        rows.insert(1, ("target transform", transform_text(ensemble)))
     if ensemble.offset is not None:
-        rows.insert(5, ("offset", _escaped(str(ensemble.offset), 200)))
+        rows.insert(-1, ("offset", _escaped(str(ensemble.offset), 200)))
     if (interval := interval_text(ensemble)) is not None:
         rows.insert(2, ("interval", _escaped(interval, 200)))
     if hint:

@@ -310,6 +310,31 @@ def quantiles(value: object) -> tuple[float, ...]:
     return tuple(inside)
 
 
+_TRANSFORMS = ("log", "log1p", "sqrt", "asinh")
+
+
+def target_transform(value: object) -> str | None:
+    """Return the name of a function of the target."""
+    if value is not None and (not isinstance(value, str) or value not in _TRANSFORMS):
+        raise ParameterError(
+            f"target_transform must be one of {listed(_TRANSFORMS, None)} or None, not {shown(value)}"
+            f"{did_you_mean(value, _TRANSFORMS)}"
+        )
+    return None if value is None else str(value)
+
+
+def smearing_numbers(value: object) -> tuple[float, ...] | bool | None:
+    """Return whether to smear, or the numbers to smear by."""
+    if value is None or isinstance(value, bool):
+        return value
+    items = list(value) if is_iterable(value) and not isinstance(value, str | bytes | Mapping) else [None]
+    numbers_of = [_as_number(item, float) for item in items]
+    known = tuple(float(number) for number in numbers_of if number is not None)
+    if not known or len(known) < len(items):
+        raise ParameterError(f"smearing must be True, False, None or a list of finite numbers, not {shown(value)}")
+    return known
+
+
 def _members(sets: object, value: object) -> list[object]:
     """Return the items of a list, tuple or set within ``sets``, the user's argument."""
     if isinstance(value, str | bytes | Mapping) or not is_iterable(value):
@@ -522,6 +547,21 @@ class Parameters:
     )
     ndcg_exp_gain: bool = declared(
         True, "Whether the gain of relevance r in NDCG is 2^r - 1, or r itself (rank:ndcg, the metric ndcg)."
+    )
+    target_transform: Literal["log", "log1p", "sqrt", "asinh"] | None = declared(
+        None,
+        "Function of the target that is fitted, for objectives that predict the margin: `log1p` for amounts from 0, "
+        "`asinh` for amounts of both signs. Predictions, metrics, intervals and SQL are of the target itself.",
+        kind="{'log', 'log1p', 'sqrt', 'asinh'} or None",
+        read=target_transform,
+    )
+    smearing: Sequence[float] | bool | None = declared(
+        None,
+        "Whether predictions of a transformed target are means (Duan 1983), as the inverse of a mean of logarithms is "
+        "not: by default with reg:squarederror. False is the inverse alone, about the median. The model has the "
+        "numbers that were estimated.",
+        kind="bool, list of float or None",
+        read=smearing_numbers,
     )
     early_stopping_rounds: int | None = declared(
         None,

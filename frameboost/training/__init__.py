@@ -24,5 +24,6 @@ Before and after it:
 
 - `data_checks`: checks before training, labels of classes as numbers, and warnings after the last round
 - `refit`: new leaf values for a trained model
+- `smearing`: the errors of a fit to a transformed target, by which its predictions are corrected
 - `calibration_kernels`: isotonic regression, for the link of a trained model
 """

@@ -749,7 +749,7 @@ def check_result(
     min_gains
         For each output the gain that a split had to exceed.
     """
-    if loss.name in _SLOW and parameters.base_score is None and _is_far(rows, loss):
+    if loss.name in _SLOW and not loss.fitted and parameters.base_score is None and _is_far(rows, loss):
         return
     columns = TreeColumns.of(trees)
     is_leaf = columns.nodes["feature"] == LEAF

@@ -236,6 +236,9 @@ def base_margins(
         Whether the rows have weights; weighted quantiles have another definition.
     """
     n, start = loss.n_outputs, loss.start
+    rows.add_columns(loss.fitted)
+    if base_score is not None and loss.transform is not None:
+        base_score = loss.transform.function(base_score)
     if offsets and start.kind != "value" and (base_score is None or start.kind == "moments"):
         return _beside(rows, loss, base_score, offsets, is_weighted=is_weighted)
     if start.kind == "moments":
@@ -261,16 +264,17 @@ def _of_constant_labels(rows: Rows, loss: Loss) -> tuple[float, ...] | None:
     """Return the margins of labels that are all equal, which one Newton step may miss by far; None of others."""
     if loss.family != "reg" or loss.definition is not None:
         return None
-    counted = {name: Expression(f"CASE WHEN weight > 0 THEN {name} END", (name, "weight")) for name in loss.labels}
+    labels = dict.fromkeys(map(loss.label_of, range(loss.n_outputs)))
+    counted = {name: Expression(f"CASE WHEN weight > 0 THEN {name} END", (name, "weight")) for name in labels}
     aggregates = {(f, name): Aggregate(f, label) for name, label in counted.items() for f in ("min", "max")}
     results = rows.aggregate({f"{f}_{name}": aggregate for (f, name), aggregate in aggregates.items()})
-    if any(results[f"min_{name}"] != results[f"max_{name}"] for name in loss.labels):
+    if any(results[f"min_{name}"] != results[f"max_{name}"] for name in labels):
         return None
     return tuple(loss.margin_of(results[f"min_{loss.label_of(output)}"] or 0.0) for output in range(loss.n_outputs))
 
 
 def _means(rows: Rows, loss: Loss) -> tuple[float, ...]:
-    labels = {name: weighted(Expression(name, (name,))) for name in loss.labels}
+    labels = {name: weighted(Expression(name, (name,))) for name in map(loss.label_of, range(loss.n_outputs))}
     sums = exact_sum(rows, {**labels, "weight": _WEIGHT})
     return tuple(loss.margin_of(sums[loss.label_of(output)] / sums["weight"]) for output in range(loss.n_outputs))
 
@@ -328,7 +332,7 @@ def _newton_step(rows: Rows, loss: Loss, begins: tuple[float, ...]) -> tuple[flo
         if not math.isfinite(step):
             at = f"{begins[output]:g}"
             raise DataError(f"the derivatives of {shown(loss.name)} are not finite at margin {at}; give a base_score")
-        if loss.definition is not None:  # the inverse of a custom link is unknown
+        if loss.definition is not None or loss.fitted:  # the inverse of a custom link is unknown
             margins.append(step)
             continue
         names = dict.fromkeys(loss.margins, pl.lit(step))

@@ -21,11 +21,18 @@ class Loss:
     options: Mapping[str, Any] | None = None
 
 
+def squared(label, margin):
+    """Return the derivatives of squared error, over arrays."""
+    return margin - label, 0.0 * margin + 1.0
+
+
 LOSSES = {
     "squared": Loss("reg:squarederror", "number", exact=True),
     "absolute": Loss("reg:absoluteerror", "number", exact=True),
     "quantiles": Loss("reg:quantileerror", "number", exact=True, options={"quantile_alpha": [0.1, 0.5, 0.9]}),
     "own": Loss(fb.Objective("margin - label", "1", "margin", "rmse"), "tiny number", exact=True),
+    "function": Loss(fb.Objective(squared), "number", exact=True),
+    "logarithm": Loss("reg:squarederror", "count", options={"target_transform": "log1p"}),
     "poisson": Loss("count:poisson", "count"),
     "yes or no": Loss("binary:logistic", "two strings"),
     "Boolean": Loss(None, "Boolean"),
@@ -81,7 +88,7 @@ COMMONEST = {
 _IN_DUCKDB = ("relation", "shuffled query", "Parquet read once", "NOCASE table", "star of relations")
 _TWO_CLASSES = ("yes or no", "Boolean")
 _SEVERAL_MARGINS = ("quantiles", "three numbers", "two targets", "normal")
-_REGRESSIONS = ("squared", "absolute", "quantiles", "own", "poisson", "normal")
+_REGRESSIONS = ("squared", "absolute", "quantiles", "own", "function", "logarithm", "poisson", "normal")
 # Two factors, and whether two values of them do not go together.
 _APART: list[tuple[str, str, Callable[[str, str], bool]]] = [
     # what does not exist
@@ -108,7 +115,9 @@ _APART: list[tuple[str, str, Callable[[str, str], bool]]] = [
     ("growth", "output", lambda g, o: g == "slopes" and o in ("table", "lists")),
     ("loss", "afterwards", lambda loss, a: a == "calibrate" and loss not in _TWO_CLASSES),
     ("loss", "afterwards", lambda loss, a: a == "conform" and loss not in _REGRESSIONS),
-    ("loss", "afterwards", lambda loss, a: a == "XGBoost" and loss in ("own", "normal", "yes or no")),
+    ("loss", "afterwards", lambda loss, a: a == "XGBoost" and loss in ("own", "function", "logarithm", "normal",
+                                                                       "yes or no")),
+    ("loss", "afterwards", lambda loss, a: a == "refit" and loss == "function"),
     ("maker", "growth", lambda m, g: m == "auto" and g in ("dart", "exact", "approx", "symmetric",
                                                                       "leafwise, few bins", "vector")),
     ("maker", "extra", lambda m, e: m in ("auto", "folds") and e == "valid"),

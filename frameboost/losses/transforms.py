@@ -1,0 +1,192 @@
+"""Targets on another scale: a loss is fitted to a function of the labels, and predictions are on the labels' scale.
+
+Trees, base margins and leaf quantiles are of T(y); the link is T⁻¹ of the margin. So whatever is made of links
+(predictions, metrics, SQL, the model file) is on the scale of the labels. Intervals are those of T(y), of which T⁻¹ is
+taken at both ends.
+
+The mean of T⁻¹(ŷ + e) over the errors e is not T⁻¹(ŷ): a squared error fits the mean of T(y), and T⁻¹ of it is below
+the mean of y, near the median. Smearing (Duan 1983, "Smearing Estimate: A Nonparametric Retransformation Method") takes
+the mean over the errors that the model has made. For each T here that is a function of ŷ with one or two means in it:
+
+=========  ==================  ===========================  =====================================================
+T          T(y)                T⁻¹(ŷ)                       its mean over errors e
+=========  ==================  ===========================  =====================================================
+``log``    ln y                exp ŷ                        a exp ŷ, with a the mean of exp e
+``log1p``  ln(1 + y)           exp ŷ − 1                    a exp ŷ − 1
+``sqrt``   √y                  max(ŷ, 0)²                   max(ŷ, 0)² + a, with a the mean of e²
+``asinh``  ln(y + √(1 + y²))   (exp ŷ − exp −ŷ) / 2         (a exp ŷ − b exp −ŷ) / 2, with b the mean of exp −e
+=========  ==================  ===========================  =====================================================
+
+Standardised targets have the trees of the targets themselves, up to penalties, and ranks of the labels have no inverse
+in SQL but a table; there is neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from frameboost.checks.messages import shown
+from frameboost.errors import ParameterError
+from frameboost.expressions.expression import Expression
+from frameboost.losses.loss import Derivatives, Loss, Transform
+
+__all__ = ["TRANSFORMS", "NamedTransform", "is_smeared", "smearing_terms", "transformed", "with_smearing"]
+
+# The objective that predicts a mean; the others predict quantiles, of which T⁻¹ is the quantile, or something else.
+_OF_MEANS = "reg:squarederror"
+
+
+@dataclass(frozen=True)
+class NamedTransform:
+    """A function of labels that has a name.
+
+    Attributes
+    ----------
+    function
+        T of a number.
+    of_label, inverse
+        T and T⁻¹ as SQL, over ``label`` and ``margin``.
+    smeared
+        The mean of T⁻¹ over the errors, over ``margin`` and the numbers ``{0}``, ``{1}``.
+    errors
+        What these numbers are the means of, over ``fitted`` and ``margin``.
+    neutral
+        The numbers where there are no errors.
+    condition, requirement
+        The labels that T is defined for, over ``label``, and in words.
+    lowest
+        The lower bound of these labels.
+    """
+
+    function: Callable[[float], float]
+    of_label: str
+    inverse: str
+    smeared: str
+    errors: tuple[str, ...]
+    neutral: tuple[float, ...]
+    condition: str = ""
+    requirement: str = ""
+    lowest: float = -math.inf
+
+
+_POWER, _SQUARE = "EXP(fitted - margin)", "GREATEST(margin, 0) * GREATEST(margin, 0)"
+TRANSFORMS: Mapping[str, NamedTransform] = {
+    "log": NamedTransform(
+        math.log, "LN(label)", "EXP(margin)", "{0} * EXP(margin)", (_POWER,), (1.0,), "label > 0",
+        "numbers greater than 0", 0.0,
+    ),
+    "log1p": NamedTransform(
+        math.log1p, "LN(label + 1)", "EXP(margin) - 1", "{0} * EXP(margin) - 1", (_POWER,), (1.0,), "label > -1",
+        "numbers greater than -1", -1.0,
+    ),
+    "sqrt": NamedTransform(
+        math.sqrt, "SQRT(label)", _SQUARE, f"{_SQUARE} + {{0}}", ("(fitted - margin) * (fitted - margin)",), (0.0,),
+        "label >= 0", "numbers of 0 or more", 0.0,
+    ),
+    "asinh": NamedTransform(
+        math.asinh,
+        # of negative numbers by that of their magnitude, as the sum would lose all digits
+        "SIGN(label) * LN(ABS(label) + SQRT(label * label + 1))",
+        "(EXP(margin) - EXP(-margin)) / 2", "({0} * EXP(margin) - {1} * EXP(-margin)) / 2",
+        (_POWER, "EXP(margin - fitted)"), (1.0, 1.0),
+    ),
+}  # fmt: skip
+
+
+def transformed(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
+    """Return a loss that is fitted to ``target_transform`` of the labels; the loss itself if there is none.
+
+    Raises
+    ------
+    ParameterError
+        If its prediction is not the margin, or it has factors of labels.
+    """
+    name = parameters.get("target_transform")
+    if name is None:
+        if parameters.get("smearing") is not None:
+            raise ParameterError("smearing is for target_transform, which is None")
+        return loss
+    if [link.text for link in loss.links] != list(loss.margins) or loss.classes or loss.roles or loss.is_of_arrays:
+        why = " has a link of its own" if loss.n_outputs == 1 and loss.links[0].text != "margin" else ""
+        why = " is a Python function, which may transform the label itself" if loss.is_of_arrays else why
+        raise ParameterError(
+            f"target_transform={shown(name)} is for objectives that predict the margin, such as {shown(_OF_MEANS)} and "
+            f"'reg:quantileerror', not for {shown(loss.name)}{', which' * bool(why)}{why}"
+        )
+    if loss.name == "reg:squaredlogerror":
+        raise ParameterError(
+            f"target_transform={shown(name)} does not go with 'reg:squaredlogerror', which is of logarithms already"
+        )
+    if parameters.get("scale_pos_weight", 1.0) != 1.0:
+        raise ParameterError("scale_pos_weight is for labels of 0 and 1, and does not go with target_transform")
+    transform = TRANSFORMS[name]
+    of_label = Expression(transform.of_label, ("label",))
+    fitted = {f"fitted_{label}": of_label.renamed({"label": label}) for label in loss.labels}
+    names = dict(zip(loss.labels, fitted, strict=True))
+    smearing = parameters.get("smearing")
+    numbers = smearing if isinstance(smearing, Sequence) else None
+    condition = Expression(transform.condition, ("label",)) if transform.condition else None
+    loss = replace(
+        loss,
+        transform=Transform(name, of_label, Expression(transform.inverse, ("margin",)), transform.function),
+        fitted=fitted, terms={**fitted, **loss.terms}, label_condition=condition,
+        label_requirement=transform.requirement and f"{transform.requirement}, for target_transform={shown(name)}",
+        outputs=tuple(
+            Derivatives(each.gradient.renamed(names), each.hessian.renamed(names), each.are_weighted)
+            for each in loss.outputs
+        ),
+        score_range=(transform.lowest, math.inf), spread=None,
+    )  # fmt: skip
+    if numbers is None and smearing and loss.name != _OF_MEANS:
+        raise ParameterError(f"smearing=True is for {shown(_OF_MEANS)}, which fits a mean, not for {shown(loss.name)}")
+    return with_smearing(loss, numbers)
+
+
+def with_smearing(loss: Loss, numbers: Sequence[float] | None) -> Loss:
+    """Return the loss with its link smeared by numbers, those of each target after those of the one before.
+
+    Raises
+    ------
+    ParameterError
+        If they are not as many as it takes.
+    """
+    assert loss.transform is not None
+    transform = TRANSFORMS[loss.transform.name]
+    n_each = len(transform.neutral)
+    if numbers is not None and len(numbers) != n_each * len(loss.labels):
+        raise ParameterError(
+            f"smearing of target_transform={shown(loss.transform.name)} takes {n_each * len(loss.labels)} numbers, not "
+            f"{len(numbers)}"
+        )
+    links = []
+    for output, margin in enumerate(loss.margins):
+        target = output if len(loss.labels) > 1 else 0
+        text = transform.inverse
+        if numbers is not None:
+            text = transform.smeared.format(*map(_literal, numbers[target * n_each : (target + 1) * n_each]))
+        links.append(Expression(text, ("margin",)).renamed({"margin": margin}))
+    return replace(loss, links=tuple(links), smearing=None if numbers is None else tuple(numbers))
+
+
+def is_smeared(objective: object, parameters: Mapping[str, Any]) -> bool:
+    """Whether a fit takes the means over its errors, given the objective's name."""
+    smearing = parameters.get("smearing")
+    by_default = smearing is None and objective == _OF_MEANS
+    return parameters.get("target_transform") is not None and (smearing is True or by_default)
+
+
+def smearing_terms(loss: Loss) -> list[Expression]:
+    """Return what the numbers of `with_smearing` are the means of over rows, over the fitted labels and the margins."""
+    assert loss.transform is not None
+    return [
+        Expression(text, ("fitted", "margin")).renamed({"fitted": fitted, "margin": margin})
+        for fitted, margin in zip(loss.fitted, loss.margins, strict=True)
+        for text in TRANSFORMS[loss.transform.name].errors
+    ]
+
+
+def _literal(value: float) -> str:
+    return f"({value!r})" if value < 0 else repr(value)

@@ -1,0 +1,66 @@
+"""The errors of a fit to transformed labels, by which predictions are smeared (see `frameboost.losses.transforms`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from frameboost.checks.messages import shown, warn
+from frameboost.engines.contract import Rows
+from frameboost.ensemble.ensemble import Ensemble
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import exact_sum, weighted
+from frameboost.losses.loss import Loss
+from frameboost.losses.transforms import TRANSFORMS, is_smeared, smearing_terms, with_smearing
+from frameboost.training.evaluation_log import EvaluationLog
+
+__all__ = ["Smearing"]
+
+_WEIGHT = Expression("weight", ("weight",))
+
+
+class Smearing:
+    """Takes the means over errors at the round whose trees are the model, if the fit is to be smeared.
+
+    Parameters
+    ----------
+    loss, parameters
+        The loss, and the parameters, which say whether.
+    rows
+        The rows whose errors these are: those that are validated on, as the trees have not seen them, or else those
+        that are trained on.
+    log
+        Says which round is the best.
+    """
+
+    def __init__(self, loss: Loss, parameters: Mapping[str, Any], rows: Rows, log: EvaluationLog) -> None:
+        self._loss, self._rows, self._log = loss, rows, log
+        self._is_smeared = is_smeared(loss.name, parameters)
+        self._best: tuple[float, ...] | None = None
+
+    def end_round(self) -> None:
+        """Take the means if the round is the best so far."""
+        if self._is_smeared and self._log.kept_round == self._log.n_rounds:
+            self._best = self._means()
+
+    def of(self, ensemble: Ensemble) -> Ensemble:
+        """Return the ensemble that was trained with its link smeared, after the last round."""
+        if not self._is_smeared:
+            return ensemble
+        numbers = self._best or self._means()
+        parameters = {**ensemble.parameters, "smearing": list(numbers)}
+        return replace(ensemble, loss=with_smearing(ensemble.loss, numbers), parameters=parameters)
+
+    def _means(self) -> tuple[float, ...]:
+        self._rows.add_columns(self._loss.fitted)
+        terms = {str(k): weighted(term) for k, term in enumerate(smearing_terms(self._loss))}
+        sums = exact_sum(self._rows, {**terms, "weight": _WEIGHT})
+        means = tuple(sums[name] / sums["weight"] for name in terms)
+        if all(map(math.isfinite, means)):
+            return means
+        assert self._loss.transform is not None
+        name = self._loss.transform.name
+        warn(f"the errors of target_transform={shown(name)} are too large for smearing; predictions are not smeared")
+        return TRANSFORMS[name].neutral * len(self._loss.labels)
