@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked, when_call_returns
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import advice, shown
 from frameboost.data.fingerprints import hash_of_query
 from frameboost.data.sources import Source
 from frameboost.database.sql_budget import SqlBudget
@@ -78,6 +78,7 @@ def fit(
     group: str | None = None,
     valid: Any = None,
     folds: int | str | None = None,
+    stratified: bool = False,
     time: str | None = None,
     eval_metric: str | Metric | Callable[..., Any] | Iterable[str | Metric | Callable[..., Any]] | None = None,
     train_metrics: bool = False,
@@ -155,7 +156,11 @@ def fit(
         Train a model for each of so many folds of the rows, on the other folds, with early stopping on this one, and
         return their mean as one model, with the trees of all: it has seen all rows, and is better than one fit, at so
         many times the cost. Rows are dealt by a hash of their positions and the ``seed``, with ``group`` whole queries.
-        Or a column, each value of which is a fold. ``frameboost.auto`` chooses settings as well.
+        Or a column, each value of which is a fold. `Model.out_of_fold` has the predictions of each fold's rows by the
+        model that has not seen them. ``frameboost.auto`` chooses settings as well.
+    stratified : bool, default False
+        Whether a number of ``folds`` have equally many rows of each class, as far as these can be divided. LightGBM's
+        ``cv`` has True by default, XGBoost's False.
     time : str, optional
         For ``valid="last 20%"``, the column of dates, times or numbers that tells which rows are last. Rows of one time
         stay together, and so do queries. It is a feature unless ``exclude`` names it.
@@ -244,7 +249,8 @@ def fit(
     planned = plan_fit(
         data, target, objective=objective, positive=positive, features=features, exclude=exclude, weight=weight,
         base_margin=base_margin, exposure=exposure, label_upper_bound=label_upper_bound, group=group, valid=valid,
-        folds=folds, time=time, init_model=init_model, engine=engine, shards=shards, cuts=cuts, parameters=parameters,
+        folds=folds, stratified=stratified, time=time, init_model=init_model, engine=engine, shards=shards, cuts=cuts,
+        parameters=parameters,
     )  # fmt: skip
     if budget is not None:
         budget.check(planned.features)
@@ -301,9 +307,10 @@ def train_planned(
             "same when the fit goes on"
         )
     if checkpoint is not None and is_smeared(planned.objective, planned.settings.as_dict()):
+        known = advice("model.parameters['smearing']", "which show prints")
         raise ParameterError(
             "checkpoint does not go with smearing, which needs the errors of the best round; give smearing=False, or "
-            "the numbers that a fit like it has found, model.parameters['smearing']"
+            f"the numbers that a fit like it has found, {known}"
         )
     with unwrap_handler_errors(), defer_in_callbacks(), ExitStack() as open_engines, announce_compilation(verbose):
         when_call_returns(open_engines.close)

@@ -3,19 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Unpack, cast, overload
 
 import polars as pl
 
 from frameboost.api import fit, plan_with
 from frameboost.checks.arguments import BY_NAME, checked
+from frameboost.checks.messages import shown
+from frameboost.data.sources import LocalSource
 from frameboost.errors import ParameterError
-from frameboost.fold_models import fold_models, for_several_fits
+from frameboost.fold_models import OutOfFold, fold_models, for_several_fits
 from frameboost.keywords import CvOptions
 from frameboost.metrics.metric import larger_is_better
+from frameboost.model.model import Model, out_of_fold_frame
 from frameboost.training.evaluation_log import EarlyStopping
 
-__all__ = ["cv"]
+__all__ = ["CrossValidation", "cv"]
+
+_PEERS = ("return_cvbooster", "return_estimator")  # names of LightGBM and of scikit-learn
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """What `cv` with ``return_models`` returns.
+
+    Attributes
+    ----------
+    metrics
+        The metrics by round, averaged over the folds: what `cv` returns otherwise.
+    models
+        The model of each fold, trained without its rows, of as many rounds as ``metrics`` has rows.
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> df = pl.DataFrame({"x": [i % 4 for i in range(200)]}).with_columns(y=pl.col("x") * 2.0)
+    >>> validated = fb.cv(df, "y", folds=4, n_estimators=60, return_models=True)
+    >>> [model.n_rounds for model in validated.models]
+    [60, 60, 60, 60]
+    >>> df.with_columns(validated.out_of_fold).select("y", pl.col("prediction").round(1)).row(3)
+    (6.0, 6.0)
+    """
+
+    metrics: pl.DataFrame
+    models: tuple[Model, ...]
+    _out_of_fold: pl.DataFrame | str
+
+    @property
+    def out_of_fold(self) -> pl.DataFrame:
+        """The predictions of each row by the model that was trained without it, as `Model.out_of_fold` has them."""
+        return out_of_fold_frame(self._out_of_fold)
+
+
+@overload
+def cv(
+    data: Any,
+    target: str | Sequence[str],
+    *,
+    folds: int | str = 5,
+    time: str | None = None,
+    groups: str | None = None,
+    seed: int = 0,
+    early_stopping_rounds: int | None = None,
+    return_models: Literal[False] = False,
+    **options: Unpack[CvOptions],
+) -> pl.DataFrame: ...
+
+
+@overload
+def cv(
+    data: Any,
+    target: str | Sequence[str],
+    *,
+    folds: int | str = 5,
+    time: str | None = None,
+    groups: str | None = None,
+    seed: int = 0,
+    early_stopping_rounds: int | None = None,
+    return_models: Literal[True],
+    **options: Unpack[CvOptions],
+) -> CrossValidation: ...
 
 
 @checked(fit)
@@ -25,10 +93,12 @@ def cv(
     *,
     folds: int | str = 5,
     time: str | None = None,
+    groups: str | None = None,
     seed: int = 0,
     early_stopping_rounds: int | None = None,
+    return_models: bool = False,
     **options: Unpack[CvOptions],
-) -> pl.DataFrame:
+) -> pl.DataFrame | CrossValidation:
     """Cross-validate: return metrics by round, averaged over the folds.
 
     Parameters
@@ -41,11 +111,16 @@ def cv(
     time
         A column of dates, times or numbers: rows are split in its order into ``folds`` + 1 parts, and each part but the
         first is predicted from those before it.
+    groups
+        A column whose rows of one value stay together in a number of folds; of a ranking by default the queries.
     seed
         The seed of the folds and of all random draws in training.
     early_stopping_rounds
         Cut the table after the round with the best mean of the last metric on held-out rows, which as many later rounds
         did not improve (by more than ``min_delta``).
+    return_models
+        Whether to return the models of the folds and their predictions of the rows that they held out too
+        (LightGBM's ``return_cvbooster``, scikit-learn's ``return_estimator``).
     **options
         All other arguments of `fit`, but not ``valid``, ``init_model``, ``callbacks`` and ``checkpoint``.
 
@@ -54,7 +129,7 @@ def cv(
     polars.DataFrame
         A row for each round: ``round``, then for each metric ``train_<metric>_mean``, ``train_<metric>_std``,
         ``valid_<metric>_mean`` and ``valid_<metric>_std`` (Float64; the standard deviation is over the fits, with
-        n − 1).
+        n − 1). With ``return_models`` a `CrossValidation`.
 
     Raises
     ------
@@ -68,6 +143,10 @@ def cv(
     >>> fb.cv(df, "y", folds=4, n_estimators=2, learning_rate=0.5, reg_lambda=0)["valid_rmse_mean"].round(2).to_list()
     [1.12, 0.56]
     """
+    peers = [cast("dict[str, Any]", options).pop(name) for name in _PEERS if name in options]
+    for wanted in peers:
+        BY_NAME["return_models"]("return_models", wanted)
+    return_models = return_models or any(peers)
     named = {"seed": seed or None, "early_stopping_rounds": early_stopping_rounds}
     arguments = for_several_fits({name: value for name, value in named.items() if value is not None} | options)
     seed, early_stopping_rounds = arguments.pop("seed", 0), arguments.pop("early_stopping_rounds", None)
@@ -77,12 +156,31 @@ def cv(
         if name in arguments:
             raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")
     arguments = {"verbose": False, "train_metrics": True} | arguments | {"folds": folds, "seed": seed}
+    for name, value in (("time", time), ("groups", groups)):
+        if value is not None and arguments.get("stratified"):
+            raise ParameterError(f"{name} does not go with stratified=True: it tells the folds by itself")
+    if groups is not None and isinstance(folds, str):
+        raise ParameterError(f"groups does not go with a column of folds; give the number of folds, not {shown(folds)}")
+    if time is not None and groups is not None:
+        raise ParameterError("groups does not go with time, by which the rows are split")
     planned, train = plan_with(data, target, arguments)
-    histories = [model.history for model in fold_models(train, planned, time)]
+    out_of_fold = OutOfFold(cast("LocalSource", planned.source)) if return_models else None
+    if out_of_fold is not None:
+        planned = replace(planned, source=out_of_fold.rows)
+    histories, folds_of_models = [], []
+    for fold in fold_models(train, planned, time, groups):
+        histories.append(fold.model.history)
+        if out_of_fold is not None:
+            folds_of_models.append(fold)
     table = _summary(histories)
-    if early_stopping_rounds is None:
+    if early_stopping_rounds is not None:
+        table = _stopped(table, early_stopping_rounds, planned.settings.min_delta, arguments.get("eval_metric"))
+    if out_of_fold is None:
         return table
-    return _stopped(table, early_stopping_rounds, planned.settings.min_delta, arguments.get("eval_metric"))
+    kept = [fold._replace(model=fold.model[: len(table)]) for fold in folds_of_models]
+    for fold in kept:
+        out_of_fold.add(fold)
+    return CrossValidation(table, tuple(fold.model for fold in kept), out_of_fold.frame())
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from frameboost.data.held_out import fold_parts
+import polars as pl
+
+from frameboost.data.held_out import fold_parts, with_positions
+from frameboost.data.opening import open_source
 from frameboost.data.sources import LocalSource
 from frameboost.ensemble.averaging import average
 from frameboost.ensemble.metadata import Metadata
@@ -15,8 +18,9 @@ from frameboost.joins.star_sources import recorded_joins
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import under_our_names
 from frameboost.planning import FitPlan, read_once
+from frameboost.schema.types import free_name
 
-__all__ = ["fold_models", "for_several_fits", "mean_of_folds", "refuse_with_folds"]
+__all__ = ["FoldModel", "OutOfFold", "fold_models", "for_several_fits", "mean_of_folds", "refuse_with_folds"]
 
 _REFUSED = {
     "valid": "it holds out each fold in turn",
@@ -28,9 +32,81 @@ _REFUSED = {
 }
 
 
+# Out-of-fold predictions are in memory, beside the model.
+_MOST_ROWS = 2**26
+
+
+class FoldModel(NamedTuple):
+    """The number of a fold, from 0, the model that was trained without it, and its rows."""
+
+    number: int
+    model: Model
+    held_out: LocalSource
+
+
+class OutOfFold:
+    """Collects predictions of the rows of a fit by models that were trained without them.
+
+    Parameters
+    ----------
+    source
+        The rows.
+
+    Attributes
+    ----------
+    rows
+        The rows, with a column of their positions if predictions can be put in order by it.
+    position
+        The name of this column.
+    """
+
+    def __init__(self, source: LocalSource) -> None:
+        self.rows, self.position = source, free_name("position", source.names())
+        self._parts: list[pl.DataFrame] = []
+        self._why_not, facts = "", source.fact_rows()
+        self._n_rows = facts.count_rows()
+        if self._n_rows > _MOST_ROWS:
+            self._why_not = f"the data has {self._n_rows:,} rows, and they are kept of up to {_MOST_ROWS:,}"
+            return
+        try:
+            self.rows = source.with_fact_rows(with_positions(facts, self.position))
+        except DataError as error:  # of a query, whose rows have no certain order
+            self._why_not = str(error)
+
+    @property
+    def columns(self) -> list[str]:
+        """The column of positions; none if there can be no predictions."""
+        return [] if self._why_not else [self.position]
+
+    def add(self, fold: FoldModel) -> None:
+        """Predict the rows of a fold."""
+        if not self._why_not:
+            positions = fold.held_out.to_frame([self.position]).collect().to_series()
+            self.add_predictions(fold.number, positions, fold.model.predict(fold.held_out))
+
+    def add_predictions(self, fold: int | pl.Series, positions: pl.Series, predictions: pl.Series) -> None:
+        """Take note of predictions of the rows of a fold, or of several."""
+        found = pl.DataFrame([positions.alias("position"), predictions.alias("prediction")])
+        self._parts.append(found.with_columns(fold=pl.lit(fold).cast(pl.Int32)))
+
+    def give_up(self, why_not: str) -> None:
+        """Have no predictions, for a reason that `frame` returns."""
+        self._why_not = why_not
+
+    def frame(self) -> pl.DataFrame | str:
+        """Return ``fold`` and ``prediction`` of all rows, NULL of those in no fold; or why there are none."""
+        if self._why_not:
+            return self._why_not
+        found = pl.concat(self._parts).sort("position")
+        if len(found) < self._n_rows:
+            every = pl.DataFrame({"position": pl.int_range(self._n_rows, eager=True)})
+            found = every.join(found, "position", "left", maintain_order="left")
+        return found.select("fold", "prediction")
+
+
 def fold_models(
     train: Callable[[FitPlan], Model], plan: FitPlan, time: str | None = None, groups: str | None = None
-) -> Iterator[Model]:
+) -> Iterator[FoldModel]:
     """Yield the model of each fold of a plan, trained on the other folds.
 
     Parameters
@@ -42,7 +118,7 @@ def fold_models(
     time
         A column in whose order the rows are split; each part but the first is then predicted from those before it.
     groups
-        A column whose rows of one value stay together.
+        A column whose rows of one value stay together; of a ranking by default the queries.
 
     Raises
     ------
@@ -50,12 +126,16 @@ def fold_models(
         As `frameboost.fit`; if there are fewer than 2 folds, or a fold has no rows.
     """
     assert plan.folds is not None
-    parts = fold_parts(cast("LocalSource", plan.source), plan.folds, time, plan.settings.seed, groups)
-    for number, (training, held_out) in enumerate(parts, 1):
+    if groups is None and time is None and isinstance(plan.folds, int):
+        groups = plan.roles.get("qid")
+    strata = plan.roles["label"] if plan.stratified else None
+    parts = fold_parts(cast("LocalSource", plan.source), plan.folds, time, plan.settings.seed, groups, strata)
+    for number, (training, held_out) in enumerate(parts):
         try:
-            yield train(plan.of_part(training, held_out))
+            model = train(plan.of_part(training, held_out))
         except DataError as error:  # what is wrong with the rows that one is trained on may not be so of all rows
-            raise DataError(f"without fold {number}, {error}") from error
+            raise DataError(f"without fold {number + 1}, {error}") from error
+        yield FoldModel(number, model, open_source(held_out))
 
 
 def for_several_fits(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,10 +161,13 @@ def mean_of_folds(train: Callable[[FitPlan], Model], plan: FitPlan) -> Model:
     ParameterError, DataError
         As `fold_models`.
     """
-    groups = plan.roles.get("qid") if isinstance(plan.folds, int) else None
-    ensembles = [model.ensemble for model in fold_models(train, plan, None, groups)]
+    out_of_fold, ensembles = OutOfFold(cast("LocalSource", plan.source)), []
+    for fold in fold_models(train, replace(plan, source=out_of_fold.rows)):
+        ensembles.append(fold.model.ensemble)
+        out_of_fold.add(fold)
     ensemble = average(ensembles, [1.0] * len(ensembles))
     # The folds of a star are joined rows where its dimensions have the labels or the folds.
     metadata = Metadata.of_training(cast("LocalSource", plan.source).count_rows())
     joins = recorded_joins(plan.data, ensemble.read_names)
-    return Model(replace(ensemble, labels=plan.labels, joins=joins, metadata=metadata))
+    ensemble = replace(ensemble, labels=plan.labels, joins=joins, metadata=metadata)
+    return Model(ensemble, out_of_fold=out_of_fold.frame())

@@ -156,6 +156,7 @@ class _Options(_Parameters, total=False):
     exposure: str | None
     label_upper_bound: str | None
     group: str | None
+    stratified: bool
     eval_metric: str | Metric | Callable[..., Any] | Iterable[str | Metric | Callable[..., Any]] | None
     engine: str | Dask | Spark
     shards: int | None

@@ -85,6 +85,8 @@ class FitPlan:
         The number of folds, or the column that tells them, if each of them is held out from a fit of its own.
     may_be_classes
         Whether labels were taken for numbers by default, so that the user is told if they turn out to be 0 and 1.
+    stratified
+        Whether the folds have equally many rows of each class.
     """
 
     data: Any
@@ -103,6 +105,7 @@ class FitPlan:
     cuts: Mapping[str, Iterable[Any]]
     folds: int | str | None
     may_be_classes: bool
+    stratified: bool = False
 
     def of_part(
         self, training: Any, held_out: Any = None, settings: Mapping[str, Any] = MappingProxyType({})
@@ -154,8 +157,8 @@ class FitPlan:
 def plan_fit(
     data: Any, target: str | Sequence[str], *, objective: Any, positive: str | None, features: Any,
     exclude: Any, weight: str | None, base_margin: str | Sequence[str] | None, exposure: str | None,
-    label_upper_bound: str | None, group: str | None, valid: Any, folds: int | str | None, time: str | None,
-    init_model: Model | None, engine: str | Dask | Spark, shards: int | None,
+    label_upper_bound: str | None, group: str | None, valid: Any, folds: int | str | None, stratified: bool,
+    time: str | None, init_model: Model | None, engine: str | Dask | Spark, shards: int | None,
     cuts: Mapping[str, Iterable[Any]] | None, parameters: Mapping[str, Any],
 ) -> FitPlan:  # fmt: skip
     """Decide all that can be decided without reading the rows; the arguments are those of `frameboost.fit`.
@@ -195,11 +198,13 @@ def plan_fit(
     if cuts:
         bins_from_cuts(cuts, chosen, [0] * len(chosen))
     goal = read_target(source, held_out, target, objective, settings.num_class, initial, positive)
+    if stratified:
+        _check_stratified(goal.objective, folds, target)
     parts = {key: part.like(goal.source, chosen, roles, key) for key, part in goal.held_out.items()}
     return FitPlan(
         opened, goal.source, parts, (target,) if isinstance(target, str) else tuple(target), goal.objective,
         goal.labels, roles, chosen, _for_target(goal, settings), method, description, initial, added, cuts or {}, folds,
-        objective is None,
+        objective is None, stratified,
     )  # fmt: skip
 
 
@@ -210,6 +215,16 @@ def _in_order(features: object, init_model: Model | None) -> list[str] | None:
     if isinstance(features, list | tuple) and all(isinstance(name, str) for name in features):
         return list(features)
     return None
+
+
+def _check_stratified(objective: str | Objective, folds: int | str | None, target: str | Sequence[str]) -> None:
+    """Raise `ParameterError` if folds can't have equally many rows of each class."""
+    if not isinstance(folds, int):
+        what = "there are none" if folds is None else f"those of column {shown(folds)} are given by it"
+        raise ParameterError(f"stratified is for a number of folds, as folds=5, and {what}")
+    name = objective if isinstance(objective, str) else ""
+    if not name.startswith(("binary:", "multi:")) or not isinstance(target, str):
+        raise ParameterError(f"stratified is for one target of classes, not for objective {shown(objective)}")
 
 
 def read_once(value: Any) -> Any:

@@ -1,13 +1,16 @@
 """`fit(folds=...)`: the mean of a model for each fold, worked out here from the folds' own fits."""
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.data.held_out import fold_parts
 from frameboost.data.opening import open_source
 from tests.support.cases import cases
+from tests.support.engines import as_relation
 
 OPTIONS = {"features": ["x", "z", "kind"], "n_estimators": 12, "early_stopping_rounds": 2, "max_depth": 2}
 
@@ -44,6 +47,137 @@ def test_the_model_is_the_mean_of_the_folds_models(frame, folds, options):
     if options.get("target") == "label":
         assert model.classes == ["high", "low", "middle"]
         assert set(model.predict(frame, "class")) <= {"high", "low", "middle"}
+
+
+def out_of_fold_by_hand(frame: pl.DataFrame, folds, target: str = "y", **options) -> pl.DataFrame:
+    """Return what models of the folds, trained by hand, predict of the rows that they held out, in their order."""
+    numbered = frame.with_row_index("position")
+    strata = target if options.pop("stratified", False) else None
+    parts = fold_parts(open_source(numbered), folds, None, options.get("seed", 0), options.get("group"), strata)
+    found = []
+    for number, (part, held_out) in enumerate(parts):
+        model, rows = fb.fit(part, target, valid=held_out, **OPTIONS | options), held_out.collect()
+        found.append(rows.select("position", fold=pl.lit(number, pl.Int32), prediction=model.predict(rows)))
+    return pl.concat(found).sort("position").drop("position")
+
+
+@cases(("folds", "options"), [
+    (3, {}), ("who", {}), (3, {"target": "label"}), (3, {"target": "label", "stratified": True, "seed": 4}),
+    (2, {"group": "query", "objective": "rank:pairwise", "target": "who"}),
+    (2, {"base_margin": "z", "weight": "w", "features": ["x"]}),
+])  # fmt: skip
+def test_rows_are_predicted_by_the_model_that_has_not_seen_them(frame, folds, options):
+    options = {"n_estimators": 3} | options
+    model = fb.fit(frame, folds=folds, **OPTIONS | {"target": "y"} | options)
+    assert_frame_equal(model.out_of_fold, out_of_fold_by_hand(frame, folds, **options), check_exact=True)
+    if folds == "who" or "stratified" in options:
+        relation = as_relation(frame)
+        of_relation = fb.fit(relation, folds=folds, **OPTIONS | {"target": "y"} | options).out_of_fold
+        assert_frame_equal(of_relation, model.out_of_fold, check_exact=True)
+
+
+def test_cv_keeps_the_models_of_its_table(frame):
+    options = {"features": ["x", "z"], "n_estimators": 30, "learning_rate": 1.0, "early_stopping_rounds": 2}
+    validated = fb.cv(frame, "y", folds=3, return_models=True, **options)
+    assert_frame_equal(validated.metrics, fb.cv(frame, "y", folds=3, **options), check_exact=True)
+    n_rounds = len(validated.metrics)
+    assert 0 < n_rounds < 30 and [model.n_rounds for model in validated.models] == [n_rounds] * 3
+    found = frame.with_columns(validated.out_of_fold)
+    errors = found.group_by("fold").agg(rmse=((pl.col("prediction") - pl.col("y")) ** 2).mean().sqrt())["rmse"]
+    assert errors.mean() == pytest.approx(validated.metrics["valid_rmse_mean"][-1])
+    for number, model in enumerate(validated.models):
+        of_fold = found.filter(fold=number)
+        assert model.predict(of_fold).to_list() == of_fold["prediction"].to_list()
+    for peer in ("return_cvbooster", "return_estimator"):
+        assert fb.cv(frame, "y", folds=3, **{peer: True}, **options).models == validated.models
+        assert isinstance(fb.cv(frame, "y", folds=2, n_estimators=1, features=["x"], **{peer: False}), pl.DataFrame)
+    with pytest.raises(fb.ParameterError, match="return_models must be True or False, not 1"):
+        fb.cv(frame, "y", return_cvbooster=1)
+
+
+def test_rows_before_the_first_part_have_no_prediction(frame):
+    later = fb.cv(frame, "y", folds=3, time="z", features=["x"], n_estimators=1, return_models=True).out_of_fold
+    rank = frame["z"].rank("min").cast(pl.Int64) - 1
+    parts = (rank * 4 // len(frame)).cast(pl.Int32)
+    assert later["fold"].to_list() == [None if part == 0 else part - 1 for part in parts]
+    assert later["prediction"].is_null().equals(later["fold"].is_null())
+
+
+def test_groups_and_queries_stay_together_in_cross_validation(frame):
+    options = {"features": ["x"], "n_estimators": 1, "return_models": True}
+    groups = fb.cv(frame, "y", folds=3, groups="query", **options)
+    queries = fb.cv(frame, "who", folds=3, group="query", objective="rank:pairwise", **options)
+    for validated in (groups, queries):
+        assert (
+            frame.with_columns(validated.out_of_fold).group_by("query").agg(pl.col("fold").n_unique())["fold"] == 1
+        ).all()
+
+
+@cases("folds", [2, 3, 7])
+def test_each_fold_has_its_share_of_each_class(frame, folds):
+    options = {"features": ["x"], "n_estimators": 1, "folds": folds, "stratified": True}
+    found = frame.with_columns(fb.fit(frame, "label", **options).out_of_fold)
+    counts = (
+        found.group_by("label", "fold")
+        .len()
+        .group_by("label")
+        .agg(pl.col("len").min().alias("low"), pl.col("len").max())
+    )
+    assert (counts["len"] - counts["low"] <= 1).all()
+    sizes = found.group_by("fold").len()["len"]
+    assert sizes.max() - sizes.min() <= 1 and len(sizes) == folds
+    other = fb.fit(frame, "label", **options, seed=1).out_of_fold["fold"]
+    assert not other.equals(found["fold"])
+
+
+@cases(("options", "message"), [
+    ({}, "stratified is for a number of folds, as folds=5, and there are none"),
+    ({"folds": "who"}, "stratified is for a number of folds, as folds=5, and those of column 'who' are given by it"),
+    ({"folds": 3, "target": "y"}, "stratified is for one target of classes, not for objective 'reg:squarederror'"),
+    ({"folds": 3, "stratified": "label"}, "stratified must be True or False, not 'label'"),
+])  # fmt: skip
+def test_what_can_not_be_stratified_is_refused(frame, options, message):
+    with pytest.raises(fb.ParameterError) as error:
+        fb.fit(frame, **{"target": "label", "stratified": True} | options)
+    assert str(error.value) == message
+
+
+def test_cross_validation_and_search_refuse_two_ways_to_deal_rows(frame):
+    for function, ways in ((fb.cv, ("time", "groups")), (fb.auto, ("time", "groups"))):
+        for way in ways:
+            with pytest.raises(fb.ParameterError, match=f"{way} does not go with stratified=True"):
+                function(frame, "label", stratified=True, **{way: "who"})
+    with pytest.raises(fb.ParameterError, match="groups does not go with a column of folds"):
+        fb.cv(frame, "y", folds="who", groups="query")
+    with pytest.raises(fb.ParameterError, match="groups does not go with time"):
+        fb.cv(frame, "y", time="x", groups="query")
+
+
+def test_a_model_without_such_predictions_says_so(frame, tmp_path):
+    model = fb.fit(frame, "y", folds=2, **OPTIONS)
+    model.save(tmp_path / "m.json")
+    late = fb.fit(frame.with_columns(late=pl.col("y") > 1), "late", folds=2, features=["x"], n_estimators=1)
+    assert late.out_of_fold.height == 300
+    later = frame.with_columns(late=pl.col("y") > 1)
+    for other in (
+        fb.load(tmp_path / "m.json"),
+        fb.fit(frame, "y", n_estimators=1),
+        model[:1],
+        late.calibrate(later, "late"),
+    ):
+        with pytest.raises(fb.ParameterError, match=r"no out-of-fold predictions; fit\(folds=5\), auto and cv"):
+            _ = other.out_of_fold
+    kept = model.conform(frame, "y").with_metadata(name="a")
+    assert kept.out_of_fold.equals(model.out_of_fold)
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS FROM frame")
+    model = fb.fit(
+        con.sql("SELECT any_value(x) AS x, avg(y) AS y, who FROM t GROUP BY ALL"), "y", folds="who", n_estimators=1
+    )
+    with pytest.raises(
+        fb.ParameterError, match="no out-of-fold predictions: the rows of this query have no certain order"
+    ):
+        _ = model.out_of_fold
 
 
 def test_what_does_not_go_with_several_fits_is_refused(frame, tmp_path):

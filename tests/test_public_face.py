@@ -24,7 +24,8 @@ NAMESPACES = [FrameNamespace, LazyFrameNamespace]
 
 def test_the_public_names():
     assert set(fb.__all__) == {
-        "ClusterError", "Dask", "DataError", "DatabaseModel", "FrameboostError", "FrameboostWarning", "Metric", "Model",
+        "ClusterError", "Dask", "DataError", "DatabaseModel", "FrameboostError", "FrameboostWarning",
+        "Metric", "Model",
         "ModelFileError",
         "Objective", "ParameterError", "Spark", "TooLargeError", "__version__", "aggregate", "auto", "cv", "fit",
         "from_catboost",
@@ -55,7 +56,8 @@ def test_the_public_names():
     ]  # fmt: skip
     assert PROPERTIES == [
         "base_margin", "baseline", "best_iteration", "best_score", "classes", "ensemble", "features", "history",
-        "leaderboard", "metadata", "n_rounds", "n_trees", "objective", "offset", "parameters", "sha256", "trees",
+        "leaderboard", "metadata", "n_rounds", "n_trees", "objective", "offset", "out_of_fold", "parameters", "sha256",
+        "trees",
     ]  # fmt: skip
 
 

@@ -305,6 +305,8 @@ BY_NAME: Mapping[str, Check] = {
     "fits": bytes_or_database,
     "verbose": flag,
     "folds": anything,
+    "stratified": flag,
+    "return_models": flag,
     "groups": column,
     "quality": whole(1, 5),
     "time_limit": number(0.001, 10**9),

@@ -74,8 +74,8 @@ def add_train(commands: Commands) -> None:
     parser = add_command(commands, "train", "Train a model on a table", _train, example)
     _add_target_and_model(parser)
     add_options(
-        parser, fit, "weight", "group", "base_margin", "exposure", "label_upper_bound", "time", "train_metrics",
-        "checkpoint_every",
+        parser, fit, "weight", "group", "base_margin", "exposure", "label_upper_bound", "time", "stratified",
+        "train_metrics", "checkpoint_every",
         max_sql=_BYTES_OR_DATABASE,
         objective=_OBJECTIVE,
         positive={"metavar": "LABEL"},
@@ -291,10 +291,11 @@ def add_cv(commands: Commands) -> None:
     parser = add_command(commands, "cv", "Cross-validate: train on all folds but one, and judge on that", _cv, example)
     parser.usage = "frameboost cv DATA ... --target COLUMN [options]"
     _add_rows(parser)
-    add_options(parser, cv, "time", folds={**_FOLDS, "metavar": "FOLDS"})
+    add_options(parser, cv, "time", "groups", folds={**_FOLDS, "metavar": "FOLDS"})
     add_options(
-        parser, fit, "weight", "group", "base_margin", "exposure", "label_upper_bound", objective=_OBJECTIVE,
-        positive={"metavar": "LABEL"}, eval_metric=_METRICS, engine={"metavar": "{" + ",".join(ENGINES) + "}"},
+        parser, fit, "weight", "group", "base_margin", "exposure", "label_upper_bound", "stratified",
+        objective=_OBJECTIVE, positive={"metavar": "LABEL"}, eval_metric=_METRICS,
+        engine={"metavar": "{" + ",".join(ENGINES) + "}"},
     )  # fmt: skip
     add_table_out(parser, "write the metrics of each round instead, to a", required=False)
     _add_quiet_and_settings(parser, _ANY_PARAMETER)

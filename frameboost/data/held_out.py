@@ -50,6 +50,7 @@ __all__ = [
     "split_by_queries",
     "split_by_query_draw",
     "with_draws",
+    "with_positions",
     "with_window",
 ]
 
@@ -387,8 +388,9 @@ _FOLD = 20  # the purpose of a random key; `frameboost.training.growths` has oth
 
 
 def fold_parts(
-    source: LocalSource, folds: int | str, time: str | None, seed: int, groups: str | None = None
-) -> Iterator[tuple[Any, Any]]:
+    source: LocalSource, folds: int | str, time: str | None, seed: int, groups: str | None = None,
+    strata: str | None = None,
+) -> Iterator[tuple[Any, Any]]:  # fmt: skip
     """Yield rows to train on and rows to validate on.
 
     Parameters
@@ -403,6 +405,8 @@ def fold_parts(
         The seed of the hash by which rows or groups are dealt to folds.
     groups
         A column whose rows of one value stay together.
+    strata
+        A column of each of whose values the folds have equally many rows, as far as these can be divided.
 
     Raises
     ------
@@ -412,8 +416,9 @@ def fold_parts(
     if isinstance(source, SparseSource):
         raise DataError("the rows of a sparse matrix can't be dealt to folds; give a frame, or a table of a database")
     rows = source.fact_rows()
-    if rows is not source and {time, groups, folds if isinstance(folds, str) else None} - {None} <= set(rows.names()):
-        for training, held_out in fold_parts(rows, folds, time, seed, groups):  # of the facts alone
+    needed = {time, groups, strata, folds if isinstance(folds, str) else None} - {None}
+    if rows is not source and needed <= set(rows.names()):
+        for training, held_out in fold_parts(rows, folds, time, seed, groups, strata):  # of the facts alone
             yield source.with_fact_rows(open_source(training)), source.with_fact_rows(open_source(held_out))
         return
     if isinstance(folds, str):
@@ -426,9 +431,12 @@ def fold_parts(
     if time is not None:
         yield from _by_time(source, time, folds)
     else:
-        numbered, name = (
-            _with_folds(source, folds, seed) if groups is None else _with_folds_of_groups(source, groups, folds, seed)
-        )
+        if groups is not None:
+            numbered, name = _with_folds_of_groups(source, groups, folds, seed)
+        elif strata is not None:
+            numbered, name = _with_folds_of_strata(source, strata, folds, seed)
+        else:
+            numbered, name = _with_folds(source, folds, seed)
         for number in range(folds):
             yield _fold(numbered, name, number)
 
@@ -459,6 +467,21 @@ def _with_folds(source: LocalSource, folds: int, seed: int) -> tuple[LocalSource
     quoted = quote_identifier(name)
     replaced = f"* REPLACE (CAST(FLOOR({quoted} * {folds}) AS BIGINT) AS {quoted})"
     return drawn.derived(drawn.relation.project(replaced)), name
+
+
+def _with_folds_of_strata(source: LocalSource, strata: str, folds: int, seed: int) -> tuple[LocalSource, str]:
+    """Return the rows with their folds, and that column's name: in the order of strata and of draws they take turns."""
+    name = free_name("position", source.names())
+    fold = free_name("fold", [*source.names(), name])
+    rows, key = with_positions(source, name), draw_key(seed, _FOLD)
+    if isinstance(rows, FrameSource):
+        order = pl.arg_sort_by([column(strata), draw_expr(pl.col(name), key), pl.col(name)])
+        numbered = rows.frame.with_columns((order.arg_sort().cast(pl.Int64) % folds).alias(fold)).drop(name)
+        return FrameSource(numbered.collect().lazy(), categorical=rows.categorical), fold
+    by, quoted = quote_identifier(strata), quote_identifier(name)
+    rank = f"row_number() OVER (ORDER BY {by} ASC, {draw_sql(quoted, key)} ASC, {quoted} ASC) - 1"
+    ranked = with_window(rows, f"({rank}) % {folds}", fold)
+    return ranked.derived(_without(ranked.relation, quoted)), fold
 
 
 def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: int) -> tuple[LocalSource, str]:
@@ -631,21 +654,37 @@ def split_by_queries(source: FrameSource, group: str, queries: pl.Series) -> tup
 
 def with_draws(source: LocalSource, key: int, name: str) -> LocalSource:
     """Return the rows with one more column, a number in [0, 1) drawn by the row's position."""
+    rows = with_positions(source, name)
+    if isinstance(rows, FrameSource):
+        draw = draw_expr(pl.col(name), key).alias(name)
+        return rows.map(lambda frame: frame.with_columns(draw))
+    quoted = quote_identifier(name)
+    return rows.derived(rows.relation.project(f"* REPLACE ({draw_sql(quoted, key)} AS {quoted})"))
+
+
+def with_positions(source: LocalSource, name: str) -> LocalSource:
+    """Return the rows with one more column, the position of each (Int64, from 0), which is the same in all readings.
+
+    A lazy frame is collected, unless it only reads files.
+
+    Raises
+    ------
+    DataError
+        If it is a relation whose rows have no certain order.
+    """
     if isinstance(source, FrameSource):
         parts = source.parts or (source.frame,)
         if not source.are_files:
             parts = tuple(part.collect().lazy() for part in parts)
         counts = [int(part.select(pl.len()).collect().item()) for part in parts[:-1]]
-        position = pl.col(name).cast(pl.Int64)
-        drawn = tuple(
-            part.with_row_index(name, offset).with_columns(draw_expr(position, key).alias(name))
+        numbered = tuple(
+            part.with_row_index(name, offset).with_columns(pl.col(name).cast(pl.Int64))
             for part, offset in zip(parts, accumulate(counts, initial=0), strict=True)
         )
-        whole = pl.concat(drawn) if len(drawn) > 1 else drawn[0]
-        return replace(source, frame=whole, parts=drawn if source.parts else ())
+        whole = pl.concat(numbered) if len(numbered) > 1 else numbered[0]
+        return replace(source, frame=whole, parts=numbered if source.parts else ())
     _check_order(source)
-    drawn_sql = draw_sql("row_number() OVER () - 1", key)
-    return source.derived(source.relation.project(f"*, {drawn_sql} AS {quote_identifier(name)}"))
+    return source.derived(source.relation.project(f"*, row_number() OVER () - 1 AS {quote_identifier(name)}"))
 
 
 def _draws_by_rank(queries: pl.Series, key: int) -> pl.Series:

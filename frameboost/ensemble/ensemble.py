@@ -44,6 +44,8 @@ class TrainingRecord:
         A last line for the text of the model.
     leaderboard
         What `frameboost.auto` tried.
+    out_of_fold
+        Predictions of the rows of training by models that have not seen them, or why there are none; not in files.
     """
 
     history: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={"round": pl.Int64}))
@@ -51,6 +53,7 @@ class TrainingRecord:
     best_score: float | None = None
     hint: str = ""
     leaderboard: pl.DataFrame = field(default_factory=pl.DataFrame)
+    out_of_fold: pl.DataFrame | str = ""
 
     def of_rounds(self, start: int, stop: int, n_rounds: int) -> TrainingRecord:
         """Return the record of a slice of a model of so many rounds: of first ones the best, if it is one of them."""

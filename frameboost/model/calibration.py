@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,9 @@ def calibrated_ensemble(predictor: Predictor, data: Any, target: str, weight: st
     rows.check_classes(2, target)
     rises = bool(ensemble.parameters.get("monotone_constraints"))
     link = calibration_link(rows.predictions, rows.labels, rows.weights, method, rises=rises)
-    return ensemble.changed(calibration=link)
+    # Predictions of rows that models held out are not calibrated.
+    training = replace(ensemble.training, out_of_fold="")
+    return replace(ensemble.changed(calibration=link), training=training)
 
 
 def calibration_link(

@@ -41,7 +41,7 @@ from frameboost.prediction.predictor import Predictor
 from frameboost.prediction.reasons import check_no_reasons, reason_frame
 from frameboost.runtime.workers import require_numba
 
-__all__ = ["REPORT_WRITERS", "Model", "predictor_of"]
+__all__ = ["REPORT_WRITERS", "Model", "out_of_fold_frame", "predictor_of"]
 
 # The function that writes a report. Reports are made of charts, which take models, so they are in a layer above this
 # class; `frameboost`, which is above both, sets it.
@@ -65,6 +65,8 @@ class Model:
         A last line for the text of the model, about its training.
     leaderboard
         What `leaderboard` returns.
+    out_of_fold
+        What `out_of_fold` returns, or why there are no such predictions.
 
     Examples
     --------
@@ -87,9 +89,10 @@ class Model:
         best_score: float | None = None,
         hint: str = "",
         leaderboard: pl.DataFrame | None = None,
+        out_of_fold: pl.DataFrame | str | None = None,
     ) -> None:
         fields = {"history": history, "best_round": best_round, "best_score": best_score, "hint": hint or None,
-                 "leaderboard": leaderboard}  # fmt: skip
+                 "leaderboard": leaderboard, "out_of_fold": out_of_fold}  # fmt: skip
         known: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
         self._ensemble = replace(ensemble, training=TrainingRecord(**known)) if known else ensemble
 
@@ -251,6 +254,33 @@ class Model:
         ['trial', 'rmse', 'weight', 'fits', 'rounds', 'seconds', 'settings']
         """
         return self._ensemble.training.leaderboard.clone()
+
+    @property
+    def out_of_fold(self) -> pl.DataFrame:
+        """Predictions of the rows of training by models that were not trained on them, in the order of the rows.
+
+        `frameboost.fit` with ``folds`` and `frameboost.auto` have them, as the models of the folds predict the rows
+        that they held out: the honest predictions of training rows, for stacking, thresholds and residuals. They are
+        not in files. `frameboost.cv` returns its own.
+
+        Columns: ``fold`` (Int32, from 0) and ``prediction``, of the type of `predict`. Both are NULL of rows that no
+        model held out: with ``time`` the earlier ones, and in `frameboost.auto` of quality 1 and 2 some of the folds.
+
+        Raises
+        ------
+        ParameterError
+            If there are none: the model is of another kind, was read from a file, or is one made of another; the rows
+            of a query had no certain order.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [i % 4 for i in range(200)]}).with_columns(y=pl.col("x") * 2.0)
+        >>> model = fb.fit(df, "y", folds=4, n_estimators=60)
+        >>> df.with_columns(model.out_of_fold).select("y", pl.col("prediction").round(1)).row(3)
+        (6.0, 6.0)
+        """
+        return out_of_fold_frame(self._ensemble.training.out_of_fold)
 
     @property
     def best_iteration(self) -> int | None:
@@ -1309,6 +1339,20 @@ class Model:
         [0.0, 0.0, 8.0, 8.0]
         """
         write_text(path, to_xgboost(self._ensemble))
+
+
+def out_of_fold_frame(predictions: pl.DataFrame | str) -> pl.DataFrame:
+    """Return what `Model.out_of_fold` does, of predictions or the reason why there are none.
+
+    Raises
+    ------
+    ParameterError
+        If there are no such predictions.
+    """
+    if isinstance(predictions, str):
+        why = f": {predictions}" if predictions else "; fit(folds=5), auto and cv(return_models=True) have them"
+        raise ParameterError(f"the model has no out-of-fold predictions{why}")
+    return predictions.clone()
 
 
 def predictor_of(model: Model) -> Predictor:

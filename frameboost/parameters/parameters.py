@@ -720,7 +720,7 @@ _OTHER_NAMES = {
 }
 _FIT_ARGUMENTS = (
     "target", "objective", "features", "exclude", "weight", "group", "base_margin", "exposure", "label_upper_bound",
-    "valid", "folds", "time", "eval_metric", "callbacks", "init_model", "engine", "cuts", "checkpoint",
+    "valid", "folds", "stratified", "time", "eval_metric", "callbacks", "init_model", "engine", "cuts", "checkpoint",
     "checkpoint_every", "max_sql", "verbose",
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ from frameboost.checks.messages import shown
 from frameboost.data.fingerprints import hash_of_query
 from frameboost.data.held_out import LastRows, fold_parts
 from frameboost.data.opening import open_source
-from frameboost.data.sources import FrameSource, LocalSource
+from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.database.drift import model_baseline
 from frameboost.database.sql_budget import SqlBudget
 from frameboost.ensemble.averaging import average
@@ -25,7 +25,7 @@ from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
-from frameboost.fold_models import for_several_fits
+from frameboost.fold_models import OutOfFold, for_several_fits
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.keywords import AutoOptions
 from frameboost.losses.outputs import Interval, has_intervals
@@ -39,7 +39,7 @@ from frameboost.runtime.workers import available_cores, require_numba
 from frameboost.schema.types import column
 from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.recipes import PLANS, Plan, Recipe, distinct
-from frameboost.tuning.trials import Deadline, Fold, Trial, Trials
+from frameboost.tuning.trials import MOST_READ, Deadline, Fold, Trial, Trials
 
 __all__ = ["auto"]
 
@@ -144,6 +144,9 @@ def auto(
     [0.0, 2.0, 4.0, 6.0]
     """
     deadline = Deadline(time_limit)
+    for name, value in (("time", time), ("groups", groups)):
+        if value is not None and options.get("stratified"):
+            raise ParameterError(f"{name} does not go with stratified=True: it tells the folds by itself")
     if time is not None and groups is not None:
         raise ParameterError("groups does not go with time: the rows that are held out are the last ones")
     rows_needed(coverage)  # raises before any work starts
@@ -163,8 +166,8 @@ def auto(
     plan = _plan(quality, arguments, may_have_slopes=_may_have_slopes(planned.objective, target, arguments))
     if budget is not None:
         budget.check(planned.features)
-    columns = list(dict.fromkeys([*features, *planned.roles.values()]))
-    rows = cast("LocalSource", planned.source)
+    out_of_fold = OutOfFold(cast("LocalSource", planned.source))
+    rows, columns = out_of_fold.rows, list(dict.fromkeys([*features, *planned.roles.values(), *out_of_fold.columns]))
     n_rows = rows.count_rows()
     if n_rows < 2 * plan.folds:
         raise DataError(f"the data has {n_rows:,} rows; auto holds out {plan.folds} folds of at least 2 rows")
@@ -175,7 +178,8 @@ def auto(
     if (max_bin := plan.max_bin_of(n_rows)) and "max_bin" not in arguments:
         planned = replace(planned, settings=replace(planned.settings, max_bin=max_bin))
     if time is None:
-        folds = _folds(rows, plan, groups or roles["group"], seed, columns)
+        strata = planned.roles["label"] if planned.stratified else None
+        folds = _folds(rows, plan, groups or roles["group"], seed, columns, strata)
     else:
         folds = [_last_fold(rows, time, roles["group"], columns)]
     _check_folds([fold.training for fold in folds], judged, planned.labels)
@@ -196,7 +200,8 @@ def auto(
         tried = search.run([recipe.with_all(plan.settings) for recipe in plan.recipes])
         tell("choosing by held-out rows")
         complete = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
-        margins = HeldOutMargins(folds, complete, target, metric, {k: v for k, v in roles.items() if v is not None})
+        known_roles = {name: column_ for name, column_ in roles.items() if column_ is not None}
+        margins = HeldOutMargins(folds, complete, target, metric, known_roles, out_of_fold.columns)
         parts, values = _parts(search, complete, margins, None if time is None else rows)
         note, smaller = "", None
         if budget is not None:
@@ -216,6 +221,16 @@ def auto(
             interval = margins.interval(list(weights.values()), coverage)
         else:
             interval = _interval_of(smaller, folds, target, coverage)
+        if isinstance(rows, RelationSource) and margins.are_cut:
+            out_of_fold.give_up(f"of a relation up to {MOST_READ:,} rows of a fold are read")
+        for position in out_of_fold.columns:
+            if smaller is None:
+                found = margins.predictions(list(weights.values()))
+                out_of_fold.add_predictions(found["fold"], found[position], found["prediction"])
+            else:
+                ((number, model),) = smaller.models.items()
+                held_out = next(fold for fold in folds if fold.number == number).rows()
+                out_of_fold.add_predictions(number, held_out[position], model.predict(held_out))
     board = _leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
     hint = f"target {shown(target)} is 0 or 1, taken for two classes; objective='reg:squarederror' predicts a number"
     joins = recorded_joins(planned.data, ensemble.read_names)
@@ -223,7 +238,8 @@ def auto(
     ensemble = replace(ensemble, labels=planned.labels, interval=interval, joins=joins, metadata=metadata)
     some = rows.to_frame(ensemble.read_names).gather_every(max(1, n_rows // _ROWS_OF_BASELINE))
     ensemble = replace(ensemble, baseline=model_baseline(Predictor(ensemble), some.collect(), 10))
-    return Model(ensemble, leaderboard=board, hint="\n".join(filter(None, [hint if is_assumed else "", note])))
+    hint = "\n".join(filter(None, [hint if is_assumed else "", note]))
+    return Model(ensemble, leaderboard=board, hint=hint, out_of_fold=out_of_fold.frame())
 
 
 # --- before the search ------------------------------------------------------------------------------------------------
@@ -260,10 +276,10 @@ def _plan(quality: int, options: Mapping[str, Any], *, may_have_slopes: bool) ->
 
 
 def _folds(
-    source: LocalSource, plan: Plan, groups: str | None, seed: int, columns: Sequence[str]
-) -> list[Fold]:  # fmt: skip
+    source: LocalSource, plan: Plan, groups: str | None, seed: int, columns: Sequence[str], strata: str | None
+) -> list[Fold]:
     """Return the folds to hold out in turn."""
-    parts = fold_parts(source, plan.folds, None, seed, groups)
+    parts = fold_parts(source, plan.folds, None, seed, groups, strata)
     return [Fold(k, *part, columns) for k, part in zip(range(plan.trained), parts, strict=False)]
 
 

@@ -23,7 +23,7 @@ from frameboost.model.conformal import conformal_interval, conformity_scores, ro
 from frameboost.model.model import Model
 from frameboost.schema.types import Feature, FeatureType, column
 from frameboost.trees.tree import LEAF, Tree
-from frameboost.tuning.trials import Fold, Trial, deciding_metric
+from frameboost.tuning.trials import MOST_READ, Fold, Trial, deciding_metric
 
 __all__ = ["HeldOutMargins", "blend"]
 
@@ -46,6 +46,8 @@ class HeldOutMargins:
         The target, and the other columns of `Model.evaluate` by its argument.
     metric
         The metric that decides, None for that of the objective.
+    others
+        Other columns of the rows that are kept.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class HeldOutMargins:
         target: str | Sequence[str],
         metric: str | Metric | None,
         roles: Mapping[str, Any],
+        others: Sequence[str] = (),
     ) -> None:
+        self._others = others
         self._target, self._roles, self._folds, self._trials = target, roles, folds, trials
         self._ensemble = trials[0].any_model.ensemble
         self._metric, self.maximize = deciding_metric(metric, self._ensemble.loss)
@@ -74,8 +78,13 @@ class HeldOutMargins:
             for output, margin in enumerate(trial.margins[fold.number])
         ]
         targets = [self._target] if isinstance(self._target, str) else list(self._target)
-        kept = rows.select([column(name) for name in dict.fromkeys([*targets, *self._roles.values()])])
+        kept = rows.select([column(name) for name in dict.fromkeys([*targets, *self._roles.values(), *self._others])])
         return kept.with_columns(columns).with_columns(pl.lit(fold.number, pl.Int64).alias(_FOLD))
+
+    @property
+    def are_cut(self) -> bool:
+        """Whether some of the rows that were held out have not been read."""
+        return bool(self._rows[_FOLD].value_counts()["count"].max() == MOST_READ)
 
     @cached_property
     def alone(self) -> list[float]:
@@ -120,6 +129,15 @@ class HeldOutMargins:
         if int(np.isfinite(scores).sum()) < (len(scores) + 1) * coverage:
             return None
         return conformal_interval(loss, scores, coverage)
+
+    def predictions(self, weights: Sequence[float]) -> pl.DataFrame:
+        """Return the predictions of the weighted mean of margins, ``fold``, and the other columns of the rows."""
+        margins = self._means(weights)
+        model, names = _of_base_margins(self._ensemble), [margin.name for margin in margins]
+        predictions = model.predict(self._rows.with_columns(margins), base_margin=names)
+        return self._rows.select([column(name) for name in self._others]).with_columns(
+            predictions.alias("prediction"), self._rows[_FOLD].alias("fold")
+        )
 
     def _means(self, weights: Sequence[float]) -> list[pl.Series]:
         """Return the weighted mean of margins, of each output."""

@@ -20,7 +20,6 @@ from frameboost.data.opening import open_source
 from frameboost.data.sources import RelationSource, read_relation
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.loss import Loss
-from frameboost.losses.outputs import has_intervals
 from frameboost.metrics.metric import Metric, as_function, larger_is_better, why_not_finite
 from frameboost.model.model import Model
 from frameboost.planning import FitPlan
@@ -28,10 +27,10 @@ from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import column
 from frameboost.tuning.recipes import Recipe
 
-__all__ = ["Deadline", "Fold", "Trial", "Trials", "deciding_metric"]
+__all__ = ["MOST_READ", "Deadline", "Fold", "Trial", "Trials", "deciding_metric"]
 
 # Held-out rows of a relation that are read to choose between recipes.
-_MAX_READ = 2**20
+MOST_READ = 2**20
 # A trial is given up from so many folds on, if its metric is behind by this share.
 _JUDGED_FROM, _BEHIND = 2, 0.03
 
@@ -71,7 +70,7 @@ class Fold:
     held_out
         Its rows, as a source or a lazy frame.
     columns
-        The features and the columns with a role.
+        The features, the columns with a role, and that of the rows' positions, if there is one.
     """
 
     number: int
@@ -83,7 +82,7 @@ class Fold:
         """Return its rows, of a relation the first 1,048,576."""
         source = open_source(self.held_out)
         if isinstance(source, RelationSource):
-            return read_relation(source.relation.limit(_MAX_READ)).select([column(name) for name in self.columns])
+            return read_relation(source.relation.limit(MOST_READ)).select([column(name) for name in self.columns])
         return source.to_frame(self.columns).collect()
 
 
@@ -184,7 +183,7 @@ class Trials:
     ) -> None:
         self.folds, self._plan, self._train, self._deadline, self._metric = folds, plan, train, deadline, metric
         self._at_once, self._n_threads, self._checkpoint, self._tell = at_once, n_threads, checkpoint, tell
-        self._checkpoint_every, self._several = checkpoint_every, False
+        self._checkpoint_every = checkpoint_every
 
     def run(self, recipes: Sequence[Recipe]) -> list[Trial]:
         """Return a trial of each recipe that there was time for; the first has at least one model.
@@ -192,7 +191,6 @@ class Trials:
         A trial is given up once its metric is clearly behind that of another on the same folds.
         """
         trials: list[Trial] = []
-        self._several = len(recipes) > 1
         for recipe in recipes:
             if trials and not self._deadline.allows(recipe.name):
                 break
@@ -254,9 +252,7 @@ class Trials:
                 trial.models[fold.number], trial.margins[fold.number] = model, margins_of[fold]
 
     def _margins(self, model: Model, fold: Fold) -> list[npt.NDArray[np.float64]]:
-        """Return the margins of a model on its fold by output, if recipes or an interval are to be chosen by them."""
-        if not (self._several or has_intervals(model.ensemble.loss)):
-            return []
+        """Return the margins of a model on its fold by output."""
         from frameboost.compile.arrays.flat_trees import TreeArrays  # late, as numba comes with it
 
         ensemble, rows = model.ensemble, fold.rows()

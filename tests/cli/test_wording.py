@@ -20,13 +20,13 @@ NOT_OF_COMMANDS = (
     "sklearn/", "engines/dask/", "engines/spark/", "data/dask_source.py", "data/spark_source.py", "data/connections.py",
     "data/database_table.py", "data/foreign_tables.py", "data/sparse_matrix.py", "joins/", "interop/sklearn.py",
     "engines/sql/", "engines/memory/database.py", "namespace.py", "database/column_check.py",
-    "database/labelled_rows.py",
+    "database/labelled_rows.py", "losses/functions.py",
 )  # fmt: skip
 # What messages of other modules are about that no command can be given either.
 ONLY_IN_PYTHON = re.compile(
     r"Dask|Spark|fb\.table|relation|sparse matrix|X\b.*\by\b|of a row|rows 0 and|of your function|callback|challenger"
     r"|of a star|form='shap'|paramstyle|DuckDB connection|con has a result|slice|a dict of columns to functions"
-    r"|terms must|divides rows of this process"
+    r"|Python function|arrays of Python|terms must|divides rows of this process"
     r"|fb\.from_|fb\.load|fb\.cv returned|must be a Model|row has|baseline (?:must be|has no rows)|DatabaseModel:"
 )
 # Words of Python that a person who types commands need not know.

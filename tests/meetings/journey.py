@@ -187,8 +187,20 @@ def _check_fit(journey: _Journey, model: fb.Model) -> None:
             differing = difference(own, other, exact=journey.is_exact)
             assert not differing, f"not the model of the plain frame: {differing[-2000:]}"
     _same(_margins(model, journey.frame), _margins(reference, plain), "the plain frame's model")
+    if journey["maker"] in ("folds", "auto"):
+        _check_out_of_fold(journey, model, reference)
     if journey["afterwards"] != "slice":
         _check_learnt(journey, model)
+
+
+def _check_out_of_fold(journey: _Journey, model: fb.Model, reference: fb.Model) -> None:
+    """Hold predictions by models that have not seen the rows to those of the plain frame, in the order of the rows."""
+    found, expected = model.out_of_fold, reference.out_of_fold
+    assert found.height == journey.frame.height and found["fold"].equals(expected["fold"])
+    held_out = found["fold"].is_not_null()
+    assert held_out.all() if journey["maker"] == "folds" else 0.1 < (held_out.mean() or 0.0) < 0.3
+    assert found["prediction"].dtype == model.predict(journey.frame).dtype
+    _same(_scored(found["prediction"].filter(held_out)), _scored(expected["prediction"].filter(held_out)), "held out")
 
 
 def _check_learnt(journey: _Journey, model: fb.Model) -> None:

@@ -7,6 +7,7 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.data.held_out import fold_parts
@@ -14,6 +15,7 @@ from frameboost.data.opening import open_source
 from frameboost.tuning.blending import blend
 from frameboost.tuning.recipes import PLANS
 from tests.support.cases import cases
+from tests.support.engines import as_relation
 
 QUICK = {"n_estimators": 6, "learning_rate": 0.3, "max_depth": 3}
 
@@ -70,6 +72,20 @@ def test_the_model_is_the_mean_of_fits_of_two_shapes_over_folds(frame, model):
     expected = np.mean([fit.predict(frame).to_numpy() for fit, _ in fits], axis=0)
     # Leaf values have few digits.
     np.testing.assert_allclose(model.predict(frame), expected, rtol=0, atol=1e-6 * expected.std())
+
+
+def test_rows_are_predicted_by_the_models_that_have_not_seen_them(frame, model):
+    (recipe,) = PLANS[3].recipes
+    numbered = frame.with_row_index("position")
+    held_out = [held.collect() for _, held in fold_parts(open_source(numbered), 5, None, 0, None)]
+    parts = [
+        rows.select("position", fold=pl.lit(k, pl.Int32), prediction=fit.predict(rows))
+        for k, ((fit, _), rows) in enumerate(zip(fits_of(frame, recipe), held_out, strict=True))
+    ]
+    expected = pl.concat(parts).sort("position").drop("position")
+    assert_frame_equal(model.out_of_fold, expected, rel_tol=1e-12)
+    of_relation = fb.auto(as_relation(frame), "y", **FEATURES, **QUICK)
+    assert_frame_equal(of_relation.out_of_fold, model.out_of_fold, rel_tol=1e-12)
 
 
 def test_few_rows_have_fewer_bins_unless_they_are_given(frame):
