@@ -4,6 +4,7 @@ They need scikit-learn (``pip install 'frameboost[sklearn]'``), so this module i
 
 - `estimators`: the regressor, the classifier and the ranker
 - `estimator`: their base class
+- `arguments`: names and values of other libraries' estimators
 - `data`: X, y and weights as the frame that is trained on
 """
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from sklearn.base import BaseEstimator, is_classifier
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
 from frameboost.checks.messages import shown
@@ -23,18 +23,36 @@ from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, with_types_of_nulls
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import DataError, ParameterError
+from frameboost.expressions.draws import draw_key, draws
 from frameboost.joins.star import Star
 from frameboost.schema.types import FeatureType, free_name
 
 __all__ = [
-    "Array", "FloatArray", "Rows", "check_labels", "check_numbers", "check_queries", "check_weights", "names_in",
-    "read", "read_parts", "read_whole", "role_columns", "with_roles", "with_types_of", "without_zeros",
+    "Array", "FloatArray", "Rows", "check_labels", "check_margins", "check_numbers", "check_queries", "check_weights",
+    "has_queries", "held_out_rows", "names_in", "queries_in", "queries_of_sizes", "read", "read_parts", "read_whole",
+    "role_columns", "with_roles", "with_types_of", "without_zeros",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
 
 _DENSE_AT_ONCE = 1 << 28  # bytes of a sparse matrix's rows that are scored together
+
+
+# The column of X that holds the queries of a ranker, as in XGBoost.
+_QUERIES = "qid"
+
+
+def has_queries(X: Any) -> bool:
+    """Whether X is a frame with the column `qid`."""
+    if isinstance(X, pl.LazyFrame):
+        return _QUERIES in X.collect_schema()
+    return _is_table(X) and _QUERIES in getattr(X, "column_names", getattr(X, "columns", ()))
+
+
+def queries_in(X: Any) -> Any:
+    """Return the column of queries of a frame that has one."""
+    return X.select(_QUERIES).collect().to_series() if isinstance(X, pl.LazyFrame) else X[_QUERIES]
 
 
 def names_in(estimator: Any) -> list[str]:
@@ -82,6 +100,8 @@ def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
         raise DataError("X is a Star, whose rows scikit-learn can't count or choose; give its collect(), or take fit")
     if isinstance(X, pl.LazyFrame):
         X = X.collect()
+    if getattr(estimator, "_has_query_column", False) and has_queries(X):
+        X = X.drop(columns=[_QUERIES]) if hasattr(X, "iloc") else pl.DataFrame(X).drop(_QUERIES)
     if reset:
         estimator._categorical = frozenset()
     if not _is_table(X):
@@ -145,7 +165,9 @@ def _plain(array: Array) -> Array:
 # --- rows to train and validate on ------------------------------------------------------------------------------------
 
 # The names of the columns of target, weights and queries, which are added to those of X.
-_NAMES = {"target": "y", "weight": "sample_weight", "group": "qid"}
+_NAMES = {"target": "y", "weight": "sample_weight", "group": "qid", "base_margin": "base_margin"}
+# The purpose of a random key; `data.held_out` has it too, for the rows that `frameboost.fit` holds out.
+_HELD_OUT = 21
 
 
 class Rows(NamedTuple):
@@ -153,6 +175,64 @@ class Rows(NamedTuple):
 
     frame: pl.DataFrame | SparseFrame
     roles: dict[str, Array]
+
+    def where(self, counts: npt.NDArray[np.bool_]) -> Rows:
+        """Return the rows for which this is true."""
+        return Rows(self.frame.filter(pl.Series(counts)), {role: each[counts] for role, each in self.roles.items()})
+
+
+def without_zeros(rows: Rows) -> Rows:
+    """Return the rows with a positive weight.
+
+    scikit-learn requires that a row of weight 0 has no effect. `frameboost.fit` would still propose cuts from its
+    values, so it is removed.
+    """
+    weight = rows.roles.get("weight")
+    return rows if weight is None else rows.where(weight != 0)
+
+
+def held_out_rows(rows: Rows, share: float, seed: int, *, by_class: bool) -> tuple[Rows, Rows]:
+    """Return the rows to train on, and some to validate on, drawn by a hash of their positions and the seed.
+
+    Of rows with queries whole queries are drawn, and with ``by_class`` the same share of each class, of which a row at
+    least stays to be trained on.
+
+    Parameters
+    ----------
+    share
+        The share of the rows or queries, or their number, 1 or more.
+
+    Raises
+    ------
+    DataError
+        If no row is left to train on.
+    """
+    unit, strata = rows.roles.get("group"), None
+    n_units = len(rows.frame) if unit is None else int(unit.max()) + 1
+    if by_class:
+        target = rows.roles["target"]
+        strata = np.unique(target.reshape(len(target), -1), axis=0, return_inverse=True)[1].ravel()
+    n_held_out = max(1, round(share * n_units)) if share < 1 else int(share)
+    if n_held_out >= n_units:
+        what = "rows" if unit is None else "queries"
+        raise DataError(
+            f"validation_fraction={share:g} holds out {n_held_out:,} of {n_units:,} {what}, which leaves none to train "
+            "on; give a smaller one"
+        )
+    units = pl.DataFrame({
+        "draw": draws(np.arange(n_units), draw_key(seed, _HELD_OUT)),
+        "stratum": np.zeros(n_units, np.int64) if strata is None else strata,
+    })  # fmt: skip
+    # Of the rows of a class in the order of their draws, the first ones are held out, to the same quantile of each.
+    rank, last = pl.col("draw").rank("ordinal").over("stratum"), pl.len().over("stratum")
+    order = units.select(
+        ((rank - 0.5) / last).alias("quantile"), (rank == last).alias("last"), "draw", unit=pl.int_range(n_units)
+    )
+    chosen = order.sort("last", "quantile", "draw")["unit"].head(n_held_out).to_numpy()
+    is_held_out = np.zeros(n_units, bool)
+    is_held_out[chosen] = True
+    of_rows = is_held_out if unit is None else is_held_out[unit]
+    return rows.where(~of_rows), rows.where(of_rows)
 
 
 def role_columns(rows: Rows) -> dict[str, list[str]]:
@@ -217,10 +297,16 @@ def check_numbers(y: Any, estimator: object, name: str = "y", *, several: bool =
 
 
 def check_labels(y: Any, estimator: object, name: str = "y") -> Array:
-    """Return the labels of a classification."""
-    labels = _values(y, estimator, name)
+    """Return the labels of a classification, or of a multilabel one whether rows have each label, as 0 and 1."""
+    labels = _values(y, estimator, name, several=True)
     _refuse_missing(labels, name)
     check_classification_targets(labels)
+    if labels.ndim == 2 and type_of_target(labels) != "multilabel-indicator":
+        raise ValueError(
+            f"{name} should be a 1d array, got an array of shape {labels.shape} instead: a {type(estimator).__name__} "
+            "has one target, or several of two values; sklearn.multioutput.MultiOutputClassifier trains one for each "
+            "column"
+        )
     return labels
 
 
@@ -229,6 +315,38 @@ def check_queries(qid: Any, name: str = "qid") -> Array:
     queries: Array = column_or_1d(qid)
     _refuse_missing(queries, name)
     return np.unique(queries, return_inverse=True)[1]
+
+
+def queries_of_sizes(sizes: Any, n_rows: int, name: str = "group") -> Array:
+    """Return the number of each row's query, of queries that follow each other and have these numbers of rows."""
+    counts: Array = column_or_1d(sizes)
+    if counts.dtype.kind not in "iu" or (counts < 0).any() or counts.sum() != n_rows:
+        raise ValueError(
+            f"{name} must have the number of rows of each query, {n_rows:,} together, not {shown(counts.tolist())}; "
+            "the query of each row is qid"
+        )
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def check_margins(margins: Any, n_rows: int, name: str = "base_margin") -> FloatArray:
+    """Return what is added to the margin of each row: a number, a column, or a column for each margin.
+
+    Margins of several classes may be given as LightGBM has them, those of one class after those of another.
+    """
+    values: FloatArray = np.asarray(margins, dtype=np.float64)
+    if values.ndim == 0:
+        values = np.full(n_rows, values)
+    if values.ndim == 1 and len(values) > n_rows > 0 and len(values) % n_rows == 0:
+        values = values.reshape(-1, n_rows).T
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim > 2 or len(values) != n_rows:
+        raise ValueError(
+            f"{name} must have a number for each of {n_rows:,} rows, or one for each margin, not an array of shape "
+            f"{np.shape(margins)}"
+        )
+    assert_all_finite(values, input_name=name)
+    return values
 
 
 def check_weights(sample_weight: Any, name: str = "sample_weight") -> FloatArray:
@@ -243,23 +361,6 @@ def check_weights(sample_weight: Any, name: str = "sample_weight") -> FloatArray
     if not weight.any():
         raise ValueError(f"{name} is zero in every row; some row must count")
     return weight
-
-
-def without_zeros(
-    frame: pl.DataFrame | SparseFrame, target: Array, sample_weight: Any
-) -> tuple[pl.DataFrame | SparseFrame, dict[str, Array]]:
-    """Return the rows with a positive weight, and their roles.
-
-    scikit-learn requires that a row of weight 0 has no effect. `frameboost.fit` would still propose cuts from its
-    values, so it is removed.
-    """
-    check_consistent_length(frame, target)
-    if sample_weight is None:
-        return frame, {"target": target}
-    weight = check_weights(sample_weight)
-    check_consistent_length(frame, weight)
-    counts = weight != 0
-    return frame.filter(pl.Series(counts)), {"target": target[counts], "weight": weight[counts]}
 
 
 def _refuse_missing(values: Array, name: str) -> None:
@@ -280,11 +381,6 @@ def _values(y: Any, estimator: object, name: str, *, several: bool = False) -> A
     if len(shape) == 2 and shape[1] > 1:
         if several:
             return np.asarray(y)
-        way = (
-            "; sklearn.multioutput.MultiOutputClassifier trains one for each column" if is_classifier(estimator) else ""
-        )
-        raise ValueError(
-            f"{name} should be a 1d array, got an array of shape {shape} instead: a {kind} has one target{way}"
-        )
+        raise ValueError(f"{name} should be a 1d array, got an array of shape {shape} instead: a {kind} has one target")
     values: Array = column_or_1d(y, warn=True)
     return values

@@ -1,38 +1,45 @@
 """The base class of the scikit-learn estimators: parameters, training, and what a fitted one knows.
 
 The parameters are those of `Parameters`. scikit-learn reads them from the signature of the constructor, and ``clone``
-gives them to another one. So the signature keeps to the names here, and XGBoost's and LightGBM's names are translated
-before they are stored: ``FrameBoostRegressor(eta=0.1)`` is ``FrameBoostRegressor(learning_rate=0.1)``, and
+gives them to another one. So the signature keeps to the names here, and other libraries' names are translated before
+they are stored (`arguments`): ``FrameBoostRegressor(eta=0.1)`` is ``FrameBoostRegressor(learning_rate=0.1)``, and
 ``get_params`` says so.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import fields
-from typing import Any, ClassVar, Literal, Self, TypeVar, cast
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, _clone_parametrized, clone
+import polars as pl
+from sklearn.base import BaseEstimator, _clone_parametrized, clone, is_classifier
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from frameboost.api import fit
-from frameboost.checks.messages import did_you_mean, shown
+from frameboost.checks.messages import counted, listed, shown
 from frameboost.data.sources import FrameSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import ParameterError
+from frameboost.loading import load
 from frameboost.losses.outputs import OutputName
 from frameboost.model.model import Model
-from frameboost.parameters.parameters import ALIASES, Parameters, parameter_table, under_our_names
-from frameboost.schema.types import with_values
+from frameboost.parameters.parameters import Parameters, constraints_by_name, parameter_table
+from frameboost.schema.types import free_name, with_values
+from frameboost.sklearn.arguments import Callbacks, of_constructor, of_fit, of_predict
 from frameboost.sklearn.data import (
     Array,
     FloatArray,
     Rows,
+    check_margins,
+    check_weights,
+    held_out_rows,
     names_in,
     read,
     read_parts,
@@ -40,35 +47,32 @@ from frameboost.sklearn.data import (
     role_columns,
     with_roles,
     with_types_of,
+    without_zeros,
 )
 
-__all__ = ["FROM_THE_DATA", "Estimator", "documented"]
+__all__ = ["FROM_THE_DATA", "Estimator", "Initial", "documented", "is_pairs"]
 
 # Parameters of `frameboost.fit` that the estimators derive from the data.
 FROM_THE_DATA = frozenset({"num_class"})
 
 # All others, and their defaults.
 _DEFAULTS: dict[str, Any] = {"objective": None, "engine": "auto", "eval_metric": None, "random_state": None}
+_OF_ESTIMATORS = {"early_stopping": None, "validation_fraction": 0.1, "warm_start": False, "importance_type": None}
 _DEFAULTS |= {item.name: item.default for item in fields(Parameters) if item.name not in FROM_THE_DATA}
+_DEFAULTS |= _OF_ESTIMATORS
 
-_ELSEWHERE = {
-    "num_class": "is the number of labels in y",
-    "sample_weight": "is an argument of fit",
-    "eval_set": "is an argument of fit",
-    "qid": "is an argument of the ranker's fit",
-    "group": "is of XGBoost's ranker; here fit takes the query of each row, as qid",
-    "verbosity": "is not needed: the estimators print nothing",
-    "verbose": "is not needed: the estimators print nothing",
-    "silent": "is not needed: the estimators print nothing",
-    "missing": "is NULL and NaN; replace another value by one of them",
-    "importance_type": "is a choice of model_.importance(kind); feature_importances_ is its mean gain",
-    "device": "is always the CPU",
-    "use_label_encoder": "is not needed: y may hold labels of any kind",
-    "warm_start": "is not there; fb.fit(..., init_model=estimator.model_) grows more trees",
-}
-"""Where to find what estimators of other libraries take in their constructors."""
+# scikit-learn's: early stopping by itself takes so many rounds, and "auto" stops from more rows than this.
+_PATIENCE, _MANY_ROWS = 10, 10_000
+# The kinds of `Model.importance` by XGBoost's and LightGBM's names.
+_IMPORTANCES = {
+    None: "gain", "gain": "gain", "weight": "weight", "split": "weight", "cover": "cover", "total_gain": "total_gain",
+    "total_cover": "total_cover",
+}  # fmt: skip
 
 _Class = TypeVar("_Class", bound=type)
+_Output = Literal["mean", "margin", "probability", "leaf"]
+_Rounds = tuple[int, int | None] | None
+_TAG = "estimator"  # the tag of a model file for what an estimator knows beyond its model
 
 _PARAMETERS = """\
 engine : {'auto', 'numba', 'polars', 'duckdb'}, default 'auto'
@@ -78,19 +82,35 @@ eval_metric : str, Metric or list of them, optional
 random_state : int, RandomState or Generator, optional
     The seed of all random draws, in place of ``seed``; of a generator of numpy's the next number, so that another fit
     draws otherwise. None is ``seed``, so that a fit can be repeated.
+early_stopping : bool or 'auto', optional
+    Whether training stops after ``early_stopping_rounds`` (by default 10) without a better value of the last metric on
+    the last rows of ``eval_set``, or without these on a part of the rows that is held out. ``'auto'``, as in
+    scikit-learn's HistGradientBoosting, does so if there is an ``eval_set`` or more than 10,000 rows. By default it
+    stops if ``early_stopping_rounds`` is set, and needs an ``eval_set``. The model ends at the best round.
+validation_fraction : float, int or None, default 0.1
+    The share of the rows that ``early_stopping`` holds out without an ``eval_set``, or their number: of a classifier
+    the same share of each class, of a ranker whole queries. They keep their weights and base margins. None watches the
+    rows that are trained on.
+warm_start : bool, default False
+    Whether another fit goes on from the model until there are ``n_estimators`` rounds.
+importance_type : {'gain', 'weight', 'cover', 'total_gain', 'total_cover', 'split'}, optional
+    Of `feature_importances_`, as in XGBoost, by default ``'gain'``; ``'split'`` is LightGBM's word for ``'weight'``.
 """
 _ATTRIBUTES = """\
 model_ : Model
     The trained model, to be scored as SQL, saved or looked at.
+n_iter_ : int
+    The number of rounds of the model.
 feature_importances_ : ndarray of shape (n_features_in_,)
-    The mean gain of the splits on each feature, as shares of 1 (XGBoost's ``importance_type="gain"``).
+    The mean gain of the splits on each feature, or what ``importance_type`` says, as shares of 1, as in XGBoost.
 best_iteration_ : int or None
-    The round, from 1, with the best last metric on the last rows of ``eval_set``; None without any.
+    The round, from 1, with the best last metric on the last rows of ``eval_set``; None without any. (``best_iteration``
+    is XGBoost's number of it, from 0.)
 best_score_ : float or None
     That metric.
 evals_result_ : dict of str to dict of str to list of float
-    The metrics of each round, by set of rows (``'validation_0'``, ...) and metric; empty without an
-    ``eval_set`` or ``eval_metric``.
+    The metrics of each round, by set of rows (``'validation_0'``, ..., or ``eval_names``) and metric; empty without an
+    ``eval_set`` or ``eval_metric``. Rows that ``early_stopping`` holds out are ``'validation_0'``.
 n_features_in_ : int
     The number of columns of X.
 feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -109,11 +129,18 @@ def documented(cls: _Class) -> _Class:
     return cls
 
 
+class Initial(NamedTuple):
+    """What is trained on from: a model, if there is one, and the labels of its classes where these are known."""
+
+    model: Model | None
+    classes: Array | None
+
+
 class Estimator(BaseEstimator):
     """The base class; ``objective=None`` is the default objective of each kind of estimator."""
 
     def __init__(self, **parameters: Any) -> None:
-        chosen = _DEFAULTS | _under_names_of(_DEFAULTS, parameters, self._own_names())
+        chosen = _DEFAULTS | of_constructor(_DEFAULTS, parameters, self._own_names())
         for name, value in chosen.items():
             setattr(self, name, value)
 
@@ -126,6 +153,7 @@ class Estimator(BaseEstimator):
     model_: Model
 
     _categorical: frozenset[str]
+    _sets: tuple[str, ...]  # the names of the rows to validate on
 
     # What the constructor names itself, where a subclass passes on all other parameters; None if it names all.
     _named: ClassVar[tuple[str, ...] | None] = None
@@ -164,7 +192,7 @@ class Estimator(BaseEstimator):
         defaults = Parameters()
         chosen = {name: getattr(self, name) for name in ("max_depth", "grow_policy")}
         kept = {name: value for name, value in chosen.items() if value != getattr(defaults, name)}
-        return super().set_params(**_under_names_of(self._own_names(), kept | params))  # type: ignore[no-any-return]
+        return super().set_params(**of_constructor(self._own_names(), kept | params))  # type: ignore[no-any-return]
 
     def _own_names(self) -> set[str]:
         return set(self._get_param_names())
@@ -182,9 +210,20 @@ class Estimator(BaseEstimator):
     def feature_importances_(self) -> FloatArray:
         """The mean gain of the splits on each feature, as shares of 1 (all 0 if there is no split)."""
         check_is_fitted(self)
-        gains: dict[str, float] = dict(self.model_.importance("gain").rows())
-        importances = np.array([gains.get(name, 0.0) for name in names_in(self)])
+        kind = self.importance_type
+        if not isinstance(kind, str | None) or kind not in _IMPORTANCES:
+            raise ParameterError(
+                f"importance_type must be one of {listed(filter(None, _IMPORTANCES), None)}, not {shown(kind)}"
+            )
+        of_features: dict[str, float] = dict(self.model_.importance(_IMPORTANCES[kind]).rows())  # type: ignore[arg-type]
+        importances = np.array([of_features.get(name, 0.0) for name in names_in(self)])
         return importances / (importances.sum() or 1.0)
+
+    @property
+    def n_iter_(self) -> int:
+        """The number of rounds of the model."""
+        check_is_fitted(self)
+        return self.model_.n_rounds
 
     @property
     def best_iteration_(self) -> int | None:
@@ -199,26 +238,109 @@ class Estimator(BaseEstimator):
         return self.model_.best_score
 
     @property
+    def best_iteration(self) -> int:
+        """XGBoost's number of the best round, from 0.
+
+        Raises
+        ------
+        AttributeError
+            Without rows to validate on.
+        """
+        if self.best_iteration_ is None:
+            raise AttributeError("there is no best_iteration without rows to validate on: fit(X, y, eval_set=[(X, y)])")
+        return self.best_iteration_ - 1
+
+    @property
+    def best_score(self) -> float:
+        """The last metric of the best round, as `best_score_`; AttributeError without rows to validate on."""
+        if self.best_score_ is None:
+            raise AttributeError("there is no best_score without rows to validate on: fit(X, y, eval_set=[(X, y)])")
+        return self.best_score_
+
+    @property
     def evals_result_(self) -> dict[str, dict[str, list[float]]]:
         """The metrics of each round, by set of rows and metric."""
         check_is_fitted(self)
         found: dict[str, dict[str, list[float]]] = {}
+        names = sorted((*self._sets, "train"), key=len, reverse=True)  # of "a" and "a_b" the longer one
         for column in self.model_.history.drop("round"):
-            name, metric = _set_and_metric(column.name)
-            found.setdefault(name, {})[metric] = column.to_list()
-        return found
+            name = next(name for name in names if column.name.startswith(f"{name}_"))
+            found.setdefault(name, {})[column.name.removeprefix(f"{name}_")] = column.to_list()
+        return {name: found[name] for name in (*self._sets, "train") if name in found}
 
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
         """Return `evals_result_`, as XGBoost's estimators do."""
         return self.evals_result_
 
-    def apply(self, X: Any) -> Array:
+    def get_booster(self) -> Model:
+        """Return ``model_``, by XGBoost's name of it."""
+        check_is_fitted(self)
+        return self.model_
+
+    def save_model(self, path: Any) -> None:
+        """Save the fitted model in a file that `load_model`, `frameboost.load` and the command line read.
+
+        Parameters of the constructor are not in it, but for those that shaped the trees; pickle keeps the estimator.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        """
+        check_is_fitted(self)
+        facts = {name: value for name, value in self._facts().items() if value is not None}
+        tags = {**self.model_.metadata.tags, _TAG: json.dumps(facts)}
+        self.model_.with_metadata(tags=tags).save(path)
+
+    def load_model(self, path: Any) -> Self:
+        """Load the model of a file that `save_model` or `Model.save` has written; the estimator is then fitted.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, or a `Model`.
+
+        Raises
+        ------
+        ModelFileError
+            If it is no model file.
+        ParameterError
+            If the model is not one of such an estimator.
+        """
+        model = path if isinstance(path, Model) else load(path)
+        self._take(model, json.loads(model.metadata.tags.get(_TAG, "{}")))
+        return self
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what the estimator knows beyond its model, if it is not told by that."""
+        names = getattr(self, "feature_names_in_", None)
+        columns = names_in(self)
+        return {
+            "columns": None if columns == self.model_.features else columns,
+            "named": None if names is not None else False,
+        }
+
+    def _take(self, model: Model, facts: Mapping[str, Any]) -> None:
+        """Take a model, as fit would have left it."""
+        columns = facts.get("columns") or model.features
+        if facts.get("named", True):
+            self.feature_names_in_ = np.array(columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.n_features_in_ = len(columns)
+        self._categorical = frozenset(f.name for f in model.ensemble.features if f.type.is_categorical)
+        self._sets = ()
+        self.model_ = model
+
+    def apply(self, X: Any, iteration_range: Any = None) -> Array:
         """Return the leaf of each row in each tree.
 
         Parameters
         ----------
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
             The rows.
+        iteration_range : (int, int), optional
+            The first round, from 0, and the one after the last, of those whose trees are asked; by default all.
 
         Returns
         -------
@@ -226,7 +348,8 @@ class Estimator(BaseEstimator):
             The number of the leaf's node in ``model_.trees``, where the nodes of each tree count from 0, the root. A
             round has a tree for each output (of several classes for each class), in their order.
         """
-        return self._output(X, "leaf")
+        leaves: Array = self._predicted(X, None, False, iteration_range, {"pred_leaf": True})
+        return leaves
 
     def explain(
         self,
@@ -239,6 +362,7 @@ class Estimator(BaseEstimator):
         top: int | None = None,
         sign: Literal[-1, 1] | None = None,
         texts: Mapping[str, str] | None = None,
+        base_margin: Any = None,
     ) -> Any:
         """Return the contribution of each feature to the margin of each row.
 
@@ -248,6 +372,8 @@ class Estimator(BaseEstimator):
             The rows.
         approx, interactions, output, form, top, sign, texts
             As for `Model.explain`; ``form="shap"`` returns the ``Explanation`` that SHAP's plots take.
+        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
+            The base margins of an estimator that was fitted with some.
 
         Returns
         -------
@@ -255,133 +381,324 @@ class Estimator(BaseEstimator):
             As `Model.explain`.
         """
         check_is_fitted(self)
-        explain: Callable[..., Any] = self.model_.explain
+        model, (frame,) = self._with_margins(self.model_, [read_whole(self, X)], base_margin)
+        explain: Callable[..., Any] = model.explain
         how = {"interactions": interactions, "output": output, "form": form, "top": top, "sign": sign, "texts": texts}
-        return explain(read_whole(self, X), approx=approx, **how)
+        return explain(frame, approx=approx, **how)
 
-    def _score(self, X: Any, output: Literal["mean", "margin"] = "mean") -> FloatArray:
-        """Return the model's output for X's rows, as an array that the caller may write to."""
-        return self._output(X, output)
+    def _predicted(
+        self, X: Any, base_margin: Any, output_margin: bool, iteration_range: Any, others: Mapping[str, Any]
+    ) -> Any:
+        """Return what `predict` returns by arguments under any name, or None for the prediction itself.
 
-    def _output(self, X: Any, output: Literal["mean", "margin", "probability", "leaf"]) -> Array:
+        Of the prediction itself of a classifier there are classes to choose.
+        """
         check_is_fitted(self)
-        predictor = self.model_._predictor
-        if output == "probability":  # else probabilities of classes with labels are a struct
-            predictor = predictor.of_numbers()
-        parts = [predictor.predict(frame, output).to_numpy(writable=True) for frame in read_parts(self, X)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        base_margin, output, rounds = of_predict(base_margin, output_margin, iteration_range, others)
+        if output == "contributions":
+            model = self._rounds(rounds)
+            model, (frame,) = self._with_margins(model, [read_whole(self, X)], base_margin)
+            return _contributions(model, frame)
+        if output == "mean":
+            return self._of_mean(X, base_margin, rounds)
+        return self._output(X, output, base_margin, rounds)
 
-    def _staged(self, X: Any, output: OutputName = "mean") -> Iterator[FloatArray]:
+    def _of_mean(self, X: Any, base_margin: Any, rounds: _Rounds) -> Array:
+        """Return the predictions for X's rows."""
+        return self._output(X, "mean", base_margin, rounds)
+
+    def _rounds(self, rounds: _Rounds) -> Model:
+        return self.model_ if rounds is None else self.model_[rounds[0] : rounds[1]]
+
+    def _output(self, X: Any, output: _Output, base_margin: Any = None, rounds: _Rounds = None) -> Array:
+        """Return an output of the model for X's rows, as an array that the caller may write to."""
+        check_is_fitted(self)
+        model = self._rounds(rounds)
+        if output == "leaf":  # which no base margin moves
+            parts = [model.predict(frame, "leaf") for frame in read_parts(self, X)]
+        else:
+            model, frames = self._with_margins(model, read_parts(self, X), base_margin)
+            predictor = model._predictor
+            if output == "probability":  # else probabilities of classes with labels are a struct
+                predictor = predictor.of_numbers()
+            parts = [predictor.predict(frame, output) for frame in frames]
+        arrays = [part.to_numpy(writable=True) for part in parts]
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+    def _staged(self, X: Any, output: OutputName = "mean", base_margin: Any = None) -> Iterator[FloatArray]:
         """Yield the output for X's rows after each round."""
         check_is_fitted(self)
-        for scores in self.model_._predictor.of_numbers().staged(read_whole(self, X), output):
+        model, (frame,) = self._with_margins(self.model_, [read_whole(self, X)], base_margin)
+        for scores in model._predictor.of_numbers().staged(frame, output):
             yield scores.to_numpy(writable=True)
+
+    def _with_margins(
+        self, model: Model, frames: Iterable[pl.DataFrame], base_margin: Any
+    ) -> tuple[Model, Iterable[pl.DataFrame]]:
+        """Return a model that starts from base margins, and frames with these as columns.
+
+        Raises
+        ------
+        ParameterError
+            If the estimator was fitted with base margins and there are none.
+        """
+        names = model.ensemble.offset.names if model.ensemble.offset is not None else []
+        if base_margin is None:
+            if names:
+                raise ParameterError(
+                    "the estimator was fitted with base_margin, which is added to its trees; give base_margin=..., of "
+                    "each row, or base_margin=0 for the trees alone"
+                )
+            return model, frames
+        frames = list(frames)
+        margins = check_margins(base_margin, sum(map(len, frames)))
+        n_margins = len(names) or model.ensemble.n_outputs
+        if np.ndim(base_margin) == 0:  # a number is one for all margins
+            margins = np.repeat(margins[:, None], n_margins, axis=1)
+        columns = margins.reshape(len(margins), -1).T
+        if not names:
+            names = [free_name(f"base_margin{i}", set(names_in(self))) for i in range(len(columns))]
+            model = Model(model.ensemble.started_from(names))
+        if len(columns) != len(names):
+            n_given, n_needed = counted(len(columns), "column"), counted(len(names), "margin")
+            raise ParameterError(f"base_margin has {n_given}, and the model has {n_needed}")
+        parts, start = [], 0
+        for frame in frames:
+            of_part = [
+                pl.Series(name, each[start : start + len(frame)]) for name, each in zip(names, columns, strict=True)
+            ]
+            parts.append(frame.with_columns(of_part))
+            start += len(frame)
+        return model, parts
 
     # --- training -----------------------------------------------------------------------------------------------------
 
-    def _held_out(
-        self, eval_set: Any, encode: Callable[[Any, str], Array], **others: tuple[str, Any, Callable[[Any, str], Array]]
-    ) -> list[Rows]:
-        """Return the rows of ``eval_set``, a list of (X, y); ``encode`` checks a target.
+    # The arguments for columns beside features and target, and those for rows to validate on, by keyword of
+    # `frameboost.fit`.
+    _columns: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "weight": ("sample_weight", "sample_weight_eval_set"),
+        "base_margin": ("base_margin", "base_margin_eval_set"),
+    }
+    _default_objective: ClassVar[str]
 
-        ``others`` are lists of further columns by role, each with the name of its argument and a check of a column.
+    def _fit(self, X: Any, y: Any, given: dict[str, Any], others: Mapping[str, Any]) -> Self:
+        """Train on X and y; ``given`` are the arguments of `fit` by their names here, ``others`` by other names."""
+        arguments = of_fit(self, given, others)
+        initial = self._initial(arguments["init_model"])
+        target = self._target(y, "y")
+        frame = read(self, X, reset=True)
+        check_consistent_length(frame, target)
+        given = {role: (name, arguments[name]) for role, (name, _) in self._columns.items()}
+        rows = without_zeros(Rows(frame, {"target": target} | self._roles(given, len(frame))))
+        rows, objective, more = self._prepared(rows, initial)
+        held_out = self._held_out(arguments, rows)
+        callbacks = Callbacks(arguments["callbacks"])
+        stopping = self._stopping(callbacks.parameters, bool(held_out), len(rows.frame))
+        seed = _seed_of(self.random_state, self.seed)
+        if stopping.get("early_stopping_rounds") is not None and not held_out:
+            rows, held_out = self._split(rows, seed)
+        more |= {"seed": seed, "callbacks": callbacks.functions, "verbose": bool(arguments["verbose"]), **stopping}
+        if arguments["eval_metric"] is not None:
+            more["eval_metric"] = arguments["eval_metric"]
+        n_rounds = self.n_estimators
+        if initial.model is not None and arguments["init_model"] is None:
+            n_rounds = self._rounds_to_add(initial.model)
+            if n_rounds == 0:
+                return self
+        self._sets = self._names_of_sets(arguments, held_out)
+        self._train(rows, objective, held_out, initial=initial.model, n_estimators=n_rounds, **more)
+        callbacks.record(self.evals_result_)
+        return self
+
+    def _prepared(self, rows: Rows, initial: Initial) -> tuple[Rows, Any, dict[str, Any]]:
+        """Return the rows as they are trained on, the objective, and further arguments of `frameboost.fit`."""
+        return rows, self._objective(self._default_objective), {}
+
+    def _target(self, y: Any, name: str) -> Array:
+        raise NotImplementedError
+
+    def _encoded(self, y: Any, name: str) -> Array:
+        """Return a target to validate on, as numbers."""
+        return self._target(y, name)
+
+    def _roles(self, given: Mapping[str, tuple[str, Any]], n_rows: int) -> dict[str, Array]:
+        """Return the columns beside the target, of arguments by role with their names."""
+        found = {}
+        for role, (name, values) in given.items():
+            if values is not None:
+                found[role] = check_weights(values, name) if role == "weight" else check_margins(values, n_rows, name)
+        check_consistent_length(np.empty(n_rows), *found.values())
+        return found
+
+    def _initial(self, init_model: Any) -> Initial:
+        """Return what is trained on from: ``init_model``, or with ``warm_start`` the estimator itself."""
+        if init_model is None and self.warm_start and hasattr(self, "model_"):
+            init_model = self
+        if isinstance(init_model, Estimator):
+            check_is_fitted(init_model)
+            classes = getattr(init_model, "classes_", None)
+            return Initial(init_model.model_, classes if isinstance(classes, np.ndarray) else None)
+        return Initial(init_model if isinstance(init_model, Model | None) else load(init_model), None)
+
+    def _rounds_to_add(self, initial: Model) -> int:
+        n_estimators: int = Parameters().n_estimators if self.n_estimators is None else self.n_estimators
+        if n_estimators < initial.n_rounds:
+            raise ParameterError(
+                f"n_estimators={n_estimators} is less than the {initial.n_rounds:,} rounds that there are; with "
+                "warm_start=True it is their number after the fit"
+            )
+        return n_estimators - initial.n_rounds
+
+    def _stopping(self, asked: Mapping[str, Any], has_eval_set: bool, n_rows: int) -> dict[str, Any]:
+        """Return the parameters of early stopping; ``asked`` are those of another library's callback.
+
+        Raises
+        ------
+        ParameterError
+            If training is to stop early and there are no rows to validate on.
         """
+        choice, rounds = self.early_stopping, self.early_stopping_rounds
+        if not (
+            choice is None or isinstance(choice, bool | np.bool_) or (isinstance(choice, str) and choice == "auto")
+        ):
+            raise ParameterError(f"early_stopping must be True, False, 'auto' or None, not {shown(choice)}")
+        if asked and not has_eval_set:
+            raise ParameterError("a callback that stops early needs rows to validate on; give fit eval_set=[(X, y)]")
+        if asked:
+            return dict(asked)
+        if choice is None:
+            if rounds is not None and not has_eval_set:
+                raise ParameterError(
+                    "early_stopping_rounds needs rows to validate on; give fit eval_set=[(X, y)], or the constructor "
+                    "early_stopping=True, which holds out validation_fraction of the rows"
+                )
+            return {}
+        stops = has_eval_set or n_rows > _MANY_ROWS if isinstance(choice, str) else bool(choice)
+        return {"early_stopping_rounds": (_PATIENCE if rounds is None else rounds) if stops else None}
+
+    def _split(self, rows: Rows, seed: int) -> tuple[Rows, list[Rows]]:
+        """Return the rows to train on, and those to validate on."""
+        share = self.validation_fraction
+        if share is None:
+            return rows, [rows]
+        is_number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
+        if not is_number or not (0 < share < 1 or (share >= 1 and share == int(share))):
+            raise ParameterError(
+                "validation_fraction must be a share between 0 and 1, a number of rows or None, which watches the rows "
+                f"that are trained on, not {shown(share)}"
+            )
+        training, part = held_out_rows(rows, share, seed, by_class=is_classifier(self))
+        return training, [part]
+
+    def _held_out(self, arguments: Mapping[str, Any], rows: Rows) -> list[Rows]:
+        """Return the rows of ``eval_set``, a list of (X, y), with the columns that the rows to train on have."""
+        eval_set = arguments["eval_set"]
+        others = {role: (name, arguments[name]) for role, (_, name) in self._columns.items()}
         if eval_set is None:
-            if self.early_stopping_rounds is not None:
-                raise ParameterError("early_stopping_rounds needs rows to validate on; give fit eval_set=[(X, y)]")
-            for name, values, _ in others.values():
+            for name, values in others.values():
                 if values is not None:
                     raise ParameterError(f"{name} is for the rows of eval_set, which is not given")
             return []
-        if not isinstance(eval_set, list | tuple) or not all(map(_is_pair, eval_set)):
+        if _is_pair(eval_set) and not _is_pair(eval_set[0]):
+            eval_set = [eval_set]  # as LightGBM takes a single pair
+        if not is_pairs(eval_set):
             raise ParameterError("eval_set must be a list of pairs (X, y)")
-        for name, values, _ in others.values():
+        for name, values in others.values():
             if values is not None and (not isinstance(values, list | tuple) or len(values) != len(eval_set)):
                 raise ParameterError(
                     f"{name} must be a list with an item for each pair of eval_set, not {shown(values)}"
                 )
         found = []
         for i, (X, y) in enumerate(eval_set):
-            frame, roles = read(self, X, reset=False), {"target": encode(y, f"y of eval_set[{i}]")}
-            for role, (name, values, check) in others.items():
-                if values is not None and values[i] is not None:
-                    roles[role] = check(values[i], f"{name}[{i}]")
-            check_consistent_length(frame, *roles.values())
+            frame, target = read(self, X, reset=False), self._encoded(y, f"y of eval_set[{i}]")
+            check_consistent_length(frame, target)
+            given = {role: (f"{name}[{i}]", values and values[i]) for role, (name, values) in others.items()}
+            roles = {"target": target} | self._roles(given, len(frame))
+            if roles["target"].shape[1:] != rows.roles["target"].shape[1:]:
+                shapes = roles["target"].shape, rows.roles["target"].shape
+                raise ValueError(f"y of eval_set[{i}] has shape {shapes[0]}, and y {shapes[1]}")
+            if ("base_margin" in roles) != ("base_margin" in rows.roles):
+                raise ParameterError(
+                    f"base_margin_eval_set has {'a' if 'base_margin' in roles else 'no'} base margin for "
+                    f"eval_set[{i}], and base_margin of fit is the other way round; give both or neither"
+                )
             found.append(Rows(frame, roles))
         return found
 
+    def _names_of_sets(self, arguments: Mapping[str, Any], held_out: Sequence[Rows]) -> tuple[str, ...]:
+        names = arguments["eval_names"]
+        if names is None or arguments["eval_set"] is None:
+            return tuple(f"validation_{i}" for i in range(len(held_out)))
+        if isinstance(names, str):
+            names = [names]
+        if len(names) != len(held_out) or len(set(names)) != len(names):
+            raise ParameterError(f"eval_names must be a name for each pair of eval_set, not {shown(names)}")
+        return tuple(names)
+
     def _objective(self, default: str) -> Any:
         """Return the objective, or the default; `frameboost.fit` checks it."""
-        return default if self.objective is None else self.objective
+        chosen: Any = self.objective
+        return default if chosen is None else chosen
 
-    def _train(self, rows: Rows, objective: str, held_out: Sequence[Rows] = (), **more: Any) -> None:
+    def _train(
+        self, rows: Rows, objective: str, held_out: Sequence[Rows] = (), *, initial: Model | None = None, **more: Any
+    ) -> None:
         """Fit and set ``model_``. Held-out rows have weight 1 where they are given none."""
         # In a fold of a cross-validation a column may have no value.
         frame = rows.frame
         features = (frame.with_values() if isinstance(frame, SparseFrame) else with_values(frame)) or frame.columns
+        if initial is not None:
+            initial = Model(replace(initial.ensemble, labels=()))  # whose labels are numbers in the rows
+            features = initial.features
         held_out = with_types_of(rows.frame, features, held_out)
         columns = role_columns(rows)
-        valid = {f"validation_{i}": with_roles(part, columns) for i, part in enumerate(held_out)}
+        valid = {name: with_roles(part, columns) for name, part in zip(self._sets, held_out, strict=True)}
         # A subclass may have parameters of its own, and fix some of these.
-        parameters = {name: getattr(self, name) for name in _DEFAULTS}
-        parameters["seed"] = _seed_of(parameters.pop("random_state"), parameters["seed"])
-        n_jobs = parameters["n_jobs"]
-        if isinstance(n_jobs, int | np.integer) and n_jobs == -1:  # scikit-learn: all
-            parameters["n_jobs"] = None
+        names = [name for name in _DEFAULTS if name not in _OF_ESTIMATORS and name != "random_state"]
+        parameters = constraints_by_name({name: getattr(self, name) for name in names}, names_in(self))
+        _leave_out(parameters, set(names_in(self)) - set(features))
         roles = {role: names[0] if len(names) == 1 else names for role, names in columns.items()}
         data: Any = with_roles(rows, columns)
         if self._categorical:
             data = FrameSource(data.lazy(), categorical=self._categorical)
         self.model_ = fit(
-            data, features=features, valid=valid or None, verbose=False,
+            data, features=features, valid=valid or None, init_model=initial,
             **parameters | more | roles | {"objective": objective},
         )  # fmt: skip
 
 
-def _set_and_metric(column: str) -> tuple[str, str]:
-    """Return what a column of the history is of.
+def _leave_out(parameters: dict[str, Any], columns: Collection[str]) -> None:
+    """Remove columns from constraints."""
+    monotone, sets = parameters["monotone_constraints"], parameters["interaction_constraints"]
+    if columns and isinstance(monotone, Mapping):
+        parameters["monotone_constraints"] = {name: each for name, each in monotone.items() if name not in columns}
+    if columns and isinstance(sets, list):
+        kept = ([name for name in members if name not in columns] for members in sets)
+        parameters["interaction_constraints"] = [members for members in kept if members]
 
-    >>> _set_and_metric("validation_10_logloss"), _set_and_metric("train_my_metric")
-    (('validation_10', 'logloss'), ('train', 'my_metric'))
+
+def _contributions(model: Model, frame: pl.DataFrame) -> FloatArray:
+    """Return contributions to the margin and the bias: a column each, of several outputs in a third dimension.
+
+    The shape is XGBoost's, (rows, outputs, features + 1).
     """
-    parts = column.split("_", 2 if column.startswith("validation_") else 1)
-    return "_".join(parts[:-1]), parts[-1]
+    contributions = model.explain(frame)
+    n_outputs = model.ensemble.n_outputs
+    if n_outputs == 1:
+        return contributions.to_numpy(writable=True)
+    return contributions["value"].to_numpy().reshape(len(frame), n_outputs, -1)
+
+
+def is_pairs(eval_set: object) -> bool:
+    """Whether rows to validate on are a list of (X, y)."""
+    return isinstance(eval_set, list | tuple) and all(map(_is_pair, eval_set))
 
 
 def _is_pair(item: object) -> bool:
     return isinstance(item, list | tuple) and len(item) == 2
 
 
-# --- parameters by any name -------------------------------------------------------------------------------------------
-
-
-def _under_names_of(
-    names: Collection[str], parameters: Mapping[str, Any], suggested: Collection[str] = ()
-) -> dict[str, Any]:
-    """Return parameters under the names that an estimator has for them.
-
-    Raises
-    ------
-    ParameterError
-        If a name is of no parameter, or two are of one.
-
-    Examples
-    --------
-    >>> _under_names_of(["learning_rate", "n_jobs"], {"eta": 0.1, "n_jobs": 2})
-    {'learning_rate': 0.1, 'n_jobs': 2}
-    """
-    known = set(names)
-    if known.issuperset(parameters):  # as clone gives them, who wants the same objects back
-        return dict(parameters)
-    # An estimator's own names, of which some are aliases in `frameboost.fit`, as `random_state` is.
-    own = {name: value for name, value in parameters.items() if name in known and name in ALIASES}
-    ours = own | under_our_names({name: value for name, value in parameters.items() if name not in own})
-    for name in ours:
-        if name in _ELSEWHERE and name not in known:
-            raise ParameterError(f"{name} is no parameter of the estimators: it {_ELSEWHERE[name]}")
-        if name not in known:
-            raise ParameterError(f"unknown parameter {shown(name)}{did_you_mean(name, {*known, *suggested})}")
-    return ours
+# --- parameters -------------------------------------------------------------------------------------------------------
 
 
 def _with_inherited(init: Callable[..., None], inherited: Callable[..., None]) -> tuple[str, ...] | None:

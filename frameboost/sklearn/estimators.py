@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from frameboost.checks.arguments import not_negative
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import listed, shown
 from frameboost.engines.choose import rows_of
 from frameboost.errors import ParameterError
 from frameboost.interop.ensembles import class_labels
 from frameboost.losses.custom import family_of, with_function
 from frameboost.metrics.metric import evaluate, ranking_metric
 from frameboost.model.model import Model
+from frameboost.sklearn.arguments import of_predict
 from frameboost.sklearn.data import (
     Array,
     FloatArray,
@@ -29,13 +31,16 @@ from frameboost.sklearn.data import (
     check_numbers,
     check_queries,
     check_weights,
+    has_queries,
+    queries_in,
+    queries_of_sizes,
     read,
     read_parts,
+    read_whole,
     role_columns,
     with_roles,
-    without_zeros,
 )
-from frameboost.sklearn.estimator import Estimator, documented
+from frameboost.sklearn.estimator import Estimator, Initial, documented, is_pairs
 
 __all__ = ["FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor"]
 
@@ -71,14 +76,18 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
     1.0
     """
 
+    _default_objective = "reg:squarederror"
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None, sample_weight_eval_set: Any = None
-    ) -> FrameBoostRegressor:
+        self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None, eval_set: Any = None,
+        sample_weight_eval_set: Any = None, base_margin_eval_set: Any = None, eval_metric: Any = None,
+        callbacks: Any = None, init_model: Any = None, eval_names: Any = None, verbose: Any = None, **others: Any,
+    ) -> FrameBoostRegressor:  # fmt: skip
         """Train on X and y.
 
         Parameters
@@ -89,31 +98,86 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
             The target: finite numbers. Each of several targets has trees of its own.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, 0 or more.
+        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
+            What is added to the margins of each row (an offset), and is then to be given to `predict` too. The base
+            score is estimated beside it. (LightGBM's ``init_score``.)
         eval_set : list of (X, y), optional
             Rows to validate on, as ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
-        sample_weight_eval_set : list of array-like, optional
-            Weights of these rows, for each pair; by default 1.
+        sample_weight_eval_set, base_margin_eval_set : list of array-like, optional
+            Weights and base margins of these rows, for each pair; by default 1 and none.
+        eval_metric : str, Metric or list of them, optional
+            In place of that of the constructor.
+        callbacks : list of functions, optional
+            Called after each round with its number and metrics, as those of `frameboost.fit`; one that returns True
+            stops the fit. XGBoost's and LightGBM's objects for early stopping are taken as such.
+        init_model : Model, estimator or path, optional
+            A model, of the same objective and features, to train ``n_estimators`` more rounds on from (XGBoost's
+            ``xgb_model``).
+        eval_names : list of str, optional
+            Names of the rows to validate on, in place of ``validation_0`` and so on.
+        verbose : bool, optional
+            Whether to show a progress bar.
+        **others
+            The same by the names of XGBoost, LightGBM and scikit-learn (``X_val``, ``y_val``).
         """
-        target = self._target(y)
-        frame = read(self, X, reset=True)
-        rows = Rows(*without_zeros(frame, target, sample_weight))
-        held_out = self._held_out(
-            eval_set, self._target, weight=("sample_weight_eval_set", sample_weight_eval_set, check_weights)
-        )
-        for i, other in enumerate(held_out):
-            if other.roles["target"].shape[1:] != target.shape[1:]:
-                raise ValueError(f"y of eval_set[{i}] has shape {other.roles['target'].shape}, and y {target.shape}")
-        self._train(rows, self._objective("reg:squarederror"), held_out)
-        return self
+        given = {
+            "sample_weight": sample_weight, "base_margin": base_margin, "eval_set": eval_set,
+            "sample_weight_eval_set": sample_weight_eval_set, "base_margin_eval_set": base_margin_eval_set,
+            "eval_names": eval_names, "eval_metric": eval_metric, "callbacks": callbacks, "init_model": init_model,
+            "verbose": verbose,
+        }  # fmt: skip
+        return self._fit(X, y, given, others)
 
-    def _target(self, y: Any, name: str = "y") -> FloatArray:
+    def _target(self, y: Any, name: str) -> FloatArray:
         return check_numbers(y, self, name, several=True)
 
-    def predict(self, X: Any) -> FloatArray:
-        """Return the predictions for X's rows."""
-        return self._score(X)
+    def predict(
+        self,
+        X: Any,
+        *,
+        base_margin: Any = None,
+        output_margin: bool = False,
+        iteration_range: Any = None,
+        **others: Any,
+    ) -> FloatArray:
+        """Return the predictions for X's rows.
 
-    def conform(self, X: Any, y: Any, *, coverage: float = 0.9) -> FrameBoostRegressor:
+        Parameters
+        ----------
+        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
+            What is added to the margins of each row, needed if fit was given some. Without some in fit it is in place
+            of the model's base score.
+        output_margin : bool, default False
+            Whether to return margins, the sums of the trees (LightGBM's ``raw_score``).
+        iteration_range : (int, int), optional
+            The first round, from 0, and the one after the last, of those that count; by default all.
+        **others
+            The same by LightGBM's names: ``init_score``, ``raw_score``, ``num_iteration``, ``start_iteration``,
+            ``pred_leaf``, ``pred_contrib``.
+        """
+        found: Array = self._predicted(X, base_margin, output_margin, iteration_range, others)
+        return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None) -> float:
+        """Return R², as scikit-learn's regressors do.
+
+        Parameters
+        ----------
+        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The target.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows.
+        base_margin : array-like, optional
+            As for `predict`.
+        """
+        predicted = self._of_mean(X, base_margin, None)
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
+
+    def conform(self, X: Any, y: Any, *, coverage: float = 0.9, base_margin: Any = None) -> FrameBoostRegressor:
         """Learn intervals from rows that the regressor was not trained on, for `predict_interval`.
 
         ``model_`` is from then on one with intervals (see `Model.conform`, which says what they promise). The
@@ -127,6 +191,8 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
             The target.
         coverage : float, default 0.9
             The share of labels that intervals are to hold.
+        base_margin : array-like, optional
+            As for `predict`; needed if fit was given some.
 
         Returns
         -------
@@ -137,10 +203,12 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
         rows = Rows(read(self, X, reset=False), {"target": check_numbers(y, self, "y", several=False)})
         check_consistent_length(rows.frame, rows.roles["target"])
         columns = role_columns(rows)
-        self.model_ = self.model_.conform(with_roles(rows, columns), columns["target"][0], coverage=coverage)
+        _, (frame,) = self._with_margins(self.model_, [read_whole(self, X)], base_margin)
+        labelled = with_roles(Rows(frame, rows.roles), columns)
+        self.model_ = self.model_.conform(labelled, columns["target"][0], coverage=coverage)
         return self
 
-    def predict_interval(self, X: Any) -> FloatArray:
+    def predict_interval(self, X: Any, *, base_margin: Any = None) -> FloatArray:
         """Return the ends of the intervals of X's rows, an array of shape (n_samples, 2), after `conform`.
 
         Examples
@@ -153,12 +221,13 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
                [ 7.,  9.]])
         """
         check_is_fitted(self)
-        ends = [self.model_.predict(frame, output="interval").struct.unnest() for frame in read_parts(self, X)]
+        model, frames = self._with_margins(self.model_, read_parts(self, X), base_margin)
+        ends = [model.predict(frame, output="interval").struct.unnest() for frame in frames]
         return pl.concat(ends).to_numpy(writable=True)
 
-    def staged_predict(self, X: Any) -> Iterator[FloatArray]:
+    def staged_predict(self, X: Any, base_margin: Any = None) -> Iterator[FloatArray]:
         """Yield the predictions for X's rows after the first round, after two, and so on."""
-        return self._staged(X)
+        return self._staged(X, "mean", base_margin)
 
 
 @documented
@@ -170,7 +239,8 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
     Parameters
     ----------
     objective : str, optional
-        As for `frameboost.fit`; by default ``'binary:logistic'`` for two classes, ``'multi:softprob'`` for more.
+        As for `frameboost.fit`; by default ``'binary:logistic'`` for two classes, ``'multi:softprob'`` for more, which
+        also stands for ``'binary:logistic'`` there, as in XGBoost.
     class_weight : dict or 'balanced', optional
         Factors of the weights of rows, by label; a label that is not in the dict has 1. ``'balanced'`` is ``n_samples /
         (n_classes * np.bincount(y))``, which gives all classes the same weight. They multiply ``sample_weight``, and
@@ -180,7 +250,8 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted. The model has them too if they are strings or Booleans; others it knows as 0, 1, ...
+        The labels, sorted. The model has them too if they are strings or Booleans; others it knows as 0, 1, ... Of a
+        multilabel y a list of the values of each column.
     <attributes>
 
     Examples
@@ -199,42 +270,137 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         super().__init__(**parameters)
         self.class_weight = class_weight
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None, sample_weight_eval_set: Any = None
-    ) -> FrameBoostClassifier:
+        self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None, eval_set: Any = None,
+        sample_weight_eval_set: Any = None, base_margin_eval_set: Any = None, eval_metric: Any = None,
+        callbacks: Any = None, init_model: Any = None, eval_names: Any = None, verbose: Any = None, **others: Any,
+    ) -> FrameBoostClassifier:  # fmt: skip
         """Train on X and y.
 
         Parameters
         ----------
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
             The features.
-        y : array-like of shape (n_samples,)
-            The labels. If all are one, a warning says so, and it is predicted.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            The labels. If all are one, a warning says so, and it is predicted. Of several columns, each of which says
+            whether a row has a label (multilabel), each has trees of its own.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, 0 or more.
+        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
+            What is added to the margins of each row (an offset), and is then to be given to `predict` too. The base
+            score is estimated beside it. (LightGBM's ``init_score``.)
         eval_set : list of (X, y), optional
             Rows to validate on, as ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
-        sample_weight_eval_set : list of array-like, optional
-            Weights of these rows, for each pair; by default 1.
+        sample_weight_eval_set, base_margin_eval_set : list of array-like, optional
+            Weights and base margins of these rows, for each pair; by default 1 and none.
+        eval_metric : str, Metric or list of them, optional
+            In place of that of the constructor.
+        callbacks : list of functions, optional
+            Called after each round with its number and metrics, as those of `frameboost.fit`; one that returns True
+            stops the fit. XGBoost's and LightGBM's objects for early stopping are taken as such.
+        init_model : Model, estimator or path, optional
+            A model, of the same objective and features, to train ``n_estimators`` more rounds on from (XGBoost's
+            ``xgb_model``).
+        eval_names : list of str, optional
+            Names of the rows to validate on, in place of ``validation_0`` and so on.
+        verbose : bool, optional
+            Whether to show a progress bar.
+        **others
+            The same by the names of XGBoost, LightGBM and scikit-learn (``X_val``, ``y_val``).
         """
-        labels = check_labels(y, self)
-        frame = read(self, X, reset=True)
-        rows = Rows(*without_zeros(frame, labels, sample_weight))
-        self._weigh_classes(rows.roles)
-        self.classes_, rows.roles["target"] = np.unique(rows.roles["target"], return_inverse=True)
+        given = {
+            "sample_weight": sample_weight, "base_margin": base_margin, "eval_set": eval_set,
+            "sample_weight_eval_set": sample_weight_eval_set, "base_margin_eval_set": base_margin_eval_set,
+            "eval_names": eval_names, "eval_metric": eval_metric, "callbacks": callbacks, "init_model": init_model,
+            "verbose": verbose,
+        }  # fmt: skip
+        return self._fit(X, y, given, others)
+
+    def _target(self, y: Any, name: str) -> Array:
+        return check_labels(y, self, name)
+
+    def _prepared(self, rows: Rows, initial: Initial) -> tuple[Rows, Any, dict[str, Any]]:
+        target = rows.roles["target"]
+        roles = dict(rows.roles)
+        self._weigh_classes(roles)
+        if target.ndim == 2:
+            self.classes_: Any = [np.unique(column) for column in target.T]
+            objective = with_function(self._objective("binary:logistic"), 2)
+            if family_of(objective) != "binary":
+                raise ParameterError(f"objective {shown(objective)} is not one of a multilabel y, 'binary:...'")
+            return Rows(rows.frame, roles | {"target": target.astype(np.float64)}), objective, {}
+        self.classes_ = self._classes_to_train_on(target, initial)
+        roles["target"] = self._numbered(target, "y")
         objective = self._objective_for(len(self.classes_))
-        held_out = self._held_out(
-            eval_set, self._encoded, weight=("sample_weight_eval_set", sample_weight_eval_set, check_weights)
-        )
         of_classes = {"num_class": len(self.classes_)} if family_of(objective) == "multi" else {}
-        self._train(rows, objective, held_out, **of_classes)
-        self.model_ = _labelled(self.model_, self.classes_)
-        return self
+        return Rows(rows.frame, roles), objective, of_classes
+
+    def _classes_to_train_on(self, target: Array, initial: Initial) -> Array:
+        """Return the classes of y, or those of what is trained on from, where some of them may be without rows.
+
+        Raises
+        ------
+        ParameterError
+            If y has a class that is not among those.
+        """
+        classes: Array = np.unique(target)
+        if initial.model is None:
+            return classes
+        known = initial.classes if initial.classes is not None else np.array(initial.model.classes)
+        if np.isin(classes, known).all():
+            return known
+        if initial.classes is None and not initial.model.ensemble.labels and len(classes) == len(known):
+            return classes  # which the model knows as 0, 1, ...
+        raise ParameterError(
+            f"init_model was trained on the classes {listed(known.tolist())}, and y has {listed(classes.tolist())}"
+        )
+
+    def _train(self, *arguments: Any, **more: Any) -> None:
+        super()._train(*arguments, **more)
+        if not self._is_multilabel:
+            self.model_ = _labelled(self.model_, self.classes_)
+
+    @property
+    def _is_multilabel(self) -> bool:
+        return isinstance(self.classes_, list)
+
+    @property
+    def n_classes_(self) -> int:
+        """The number of classes, of a multilabel y of labels."""
+        check_is_fitted(self)
+        return len(self.classes_)
+
+    def _facts(self) -> dict[str, Any]:
+        facts = super()._facts()
+        if self._is_multilabel:
+            return facts | {"labels": len(self.classes_)}
+        classes = self.classes_.tolist()
+        return facts | {"classes": None if classes == list(self.model_.classes) else classes}
+
+    def _take(self, model: Model, facts: Mapping[str, Any]) -> None:
+        loss = model.ensemble.loss
+        if not loss.has_probabilities and loss.family not in ("binary", "multi"):
+            raise ParameterError(f"the model has objective {shown(loss.name)}, which is not one of a classifier")
+        super()._take(model, facts)
+        n_labels = facts.get("labels")
+        self.classes_ = (
+            [np.array([0, 1])] * n_labels
+            if n_labels
+            else np.array(facts.get("classes") or (list(model.classes) or [0, 1]))
+        )
 
     def _objective_for(self, n_classes: int) -> Any:
         """Return the objective, which must be one for that many classes."""
         objective = self._objective("binary:logistic" if n_classes == 2 else "multi:softprob")
         objective = with_function(objective, n_classes)
+        # XGBoost's default, which is of more classes there too.
+        if n_classes > 2 and isinstance(objective, str) and objective == "binary:logistic":
+            objective = "multi:softprob"
         family = family_of(objective)
         if family not in ("binary", "multi"):
             raise ParameterError(
@@ -264,7 +430,12 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
 
     def _encoded(self, y: Any, name: str) -> Array:
         """Return the class numbers of validation labels."""
-        labels = check_labels(y, self, name)
+        labels = self._target(y, name)
+        if self._is_multilabel or labels.ndim == 2:
+            return labels.astype(np.float64)
+        return self._numbered(labels, name)
+
+    def _numbered(self, labels: Array, name: str) -> Array:
         unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
             raise ValueError(
@@ -277,35 +448,102 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         """The output that has the probabilities; predictions may be margins or numbers of classes."""
         return "probability" if self.model_.ensemble.loss.has_probabilities else "mean"  # of a hinge: 0 and 1
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of the classes, in the order of ``classes_``, for X's rows."""
+    def predict_proba(
+        self, X: Any, *, base_margin: Any = None, iteration_range: Any = None, **others: Any
+    ) -> FloatArray:
+        """Return the probabilities of the classes, in the order of ``classes_``, or of each label, for X's rows.
+
+        Parameters
+        ----------
+        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        base_margin, iteration_range, **others
+            As for `predict`.
+        """
         check_is_fitted(self)
-        return self._of_each_class(self._output(X, self._probability))
+        base_margin, output, rounds = of_predict(base_margin, False, iteration_range, others)
+        if output != "mean":
+            found: FloatArray = self._predicted(X, base_margin, False, iteration_range, others)
+            return found
+        return self._probabilities(X, base_margin, rounds)
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return the margins for X's rows: of the second of two classes, or a column for each class."""
-        return _of_second_class(self._score(X, "margin"))
+    def _probabilities(self, X: Any, base_margin: Any, rounds: Any) -> FloatArray:
+        return self._of_each_class(self._output(X, self._probability, base_margin, rounds))
 
-    def predict(self, X: Any) -> Array:
-        """Return the most probable class for X's rows."""
-        probabilities = self.predict_proba(X)
+    def decision_function(self, X: Any, *, base_margin: Any = None) -> FloatArray:
+        """Return the margins for X's rows: of the second of two classes, or a column for each class or label."""
+        margins = self._output(X, "margin", base_margin)
+        return margins if self._is_multilabel else _of_second_class(margins)
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        base_margin: Any = None,
+        output_margin: bool = False,
+        iteration_range: Any = None,
+        **others: Any,
+    ) -> Array:
+        """Return the most probable class for X's rows; of a multilabel y whether they have each label.
+
+        Parameters
+        ----------
+        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
+            What is added to the margins of each row, needed if fit was given some. Without some in fit it is in place
+            of the model's base score.
+        output_margin : bool, default False
+            Whether to return margins, the sums of the trees (LightGBM's ``raw_score``).
+        iteration_range : (int, int), optional
+            The first round, from 0, and the one after the last, of those that count; by default all.
+        **others
+            The same by LightGBM's names: ``init_score``, ``raw_score``, ``num_iteration``, ``start_iteration``,
+            ``pred_leaf``, ``pred_contrib``.
+        """
+        found: Array = self._predicted(X, base_margin, output_margin, iteration_range, others)
+        return found
+
+    def _of_mean(self, X: Any, base_margin: Any, rounds: Any) -> Array:
+        return self._chosen(self._probabilities(X, base_margin, rounds))
+
+    def _chosen(self, probabilities: FloatArray) -> Array:
+        """Return the most probable classes."""
+        if self._is_multilabel:
+            return (probabilities > 0.5).astype(self.classes_[0].dtype)
         best: Array = self.classes_[probabilities.argmax(axis=1)]
         return best
 
-    def staged_predict_proba(self, X: Any) -> Iterator[FloatArray]:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None) -> float:
+        """Return the share of rows whose class is predicted; of a multilabel y those with all labels right.
+
+        Parameters
+        ----------
+        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            The labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows.
+        base_margin : array-like, optional
+            As for `predict`.
+        """
+        return float(accuracy_score(y, self._of_mean(X, base_margin, None), sample_weight=sample_weight))
+
+    def staged_predict_proba(self, X: Any, base_margin: Any = None) -> Iterator[FloatArray]:
         """Yield the probabilities for X's rows after the first round, after two, and so on."""
         check_is_fitted(self)
-        for scores in self._staged(X, self._probability):
+        for scores in self._staged(X, self._probability, base_margin):
             yield self._of_each_class(scores)
 
-    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
+    def staged_decision_function(self, X: Any, base_margin: Any = None) -> Iterator[FloatArray]:
         """Yield the margins for X's rows after the first round, after two, and so on."""
-        return map(_of_second_class, self._staged(X, "margin"))
+        for margins in self._staged(X, "margin", base_margin):
+            yield margins if self._is_multilabel else _of_second_class(margins)
 
-    def staged_predict(self, X: Any) -> Iterator[Array]:
+    def staged_predict(self, X: Any, base_margin: Any = None) -> Iterator[Array]:
         """Yield the most probable class for X's rows after the first round, after two, and so on."""
-        for probabilities in self.staged_predict_proba(X):
-            yield self.classes_[probabilities.argmax(axis=1)]
+        return map(self._chosen, self.staged_predict_proba(X, base_margin))
 
     def _of_each_class(self, scores: FloatArray) -> FloatArray:
         """Return the probabilities of the classes, where of two classes there is that of the second."""
@@ -355,7 +593,16 @@ class FrameBoostRanker(Estimator):
         tags.estimator_type = "ranker"
         return tags
 
-    def fit(self, X: Any, y: Any, *, qid: Any = None, eval_set: Any = None, eval_qid: Any = None) -> FrameBoostRanker:
+    _default_objective = "rank:ndcg"
+    _columns: ClassVar[Mapping[str, tuple[str, str]]] = {**Estimator._columns, "group": ("qid", "eval_qid")}
+    _has_query_column = False  # whether the queries in fit were a column of X
+
+    def fit(
+        self, X: Any, y: Any, *, qid: Any = None, group: Any = None, sample_weight: Any = None, base_margin: Any = None,
+        eval_set: Any = None, eval_qid: Any = None, eval_group: Any = None, sample_weight_eval_set: Any = None,
+        base_margin_eval_set: Any = None, eval_metric: Any = None, callbacks: Any = None, init_model: Any = None,
+        eval_names: Any = None, verbose: Any = None, **others: Any,
+    ) -> FrameBoostRanker:  # fmt: skip
         """Train on X and y.
 
         Parameters
@@ -364,32 +611,115 @@ class FrameBoostRanker(Estimator):
             The features.
         y : array-like of shape (n_samples,)
             Relevance of each row to its query: 0, 1, 2, ...
+        sample_weight : array-like of shape (n_queries,) or (n_samples,), optional
+            Weights of the queries, in the order in which they first come, as in XGBoost; or of the rows, of which those
+            of a query must have the same.
         qid : array-like of shape (n_samples,), optional
-            The query that each row belongs to: numbers or strings, in any order. Without it all are of one query.
+            The query that each row belongs to: numbers or strings, in any order. Without it and ``group`` the column
+            ``qid`` of X, if X has one, as in XGBoost; else all rows are of one query.
+        group : array-like of shape (n_queries,), optional
+            In place of ``qid`` the number of rows of each query, whose rows follow each other.
+        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
+            What is added to the margins of each row (an offset), and is then to be given to `predict` too. The base
+            score is estimated beside it. (LightGBM's ``init_score``.)
         eval_set : list of (X, y), optional
             Rows to validate on, as ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
-        eval_qid : list of array-like, optional
-            The queries of these rows, for each pair. Without it the rows of a pair are of one query.
+        sample_weight_eval_set, base_margin_eval_set : list of array-like, optional
+            Weights and base margins of these rows, for each pair; by default 1 and none.
+        eval_qid, eval_group : list of array-like, optional
+            The queries of these rows, for each pair, as ``qid`` or ``group``. Without them the column ``qid`` of X, or
+            one query.
+        eval_metric : str, Metric or list of them, optional
+            In place of that of the constructor.
+        callbacks : list of functions, optional
+            Called after each round with its number and metrics, as those of `frameboost.fit`; one that returns True
+            stops the fit. XGBoost's and LightGBM's objects for early stopping are taken as such.
+        init_model : Model, estimator or path, optional
+            A model, of the same objective and features, to train ``n_estimators`` more rounds on from (XGBoost's
+            ``xgb_model``).
+        eval_names : list of str, optional
+            Names of the rows to validate on, in place of ``validation_0`` and so on.
+        verbose : bool, optional
+            Whether to show a progress bar.
+        **others
+            The same by the names of XGBoost, LightGBM and scikit-learn (``X_val``, ``y_val``).
         """
-        target = check_numbers(y, self)
-        frame = read(self, X, reset=True)
-        queries = np.zeros(len(frame)) if qid is None else check_queries(qid)
-        check_consistent_length(frame, target, queries)
-        held_out = self._held_out(
-            eval_set, lambda given, name: check_numbers(given, self, name), group=("eval_qid", eval_qid, check_queries)
-        )
-        self._train(Rows(frame, {"target": target, "group": queries}), self._objective("rank:ndcg"), held_out)
-        return self
+        self._has_query_column = qid is None and group is None and has_queries(X)
+        given = {
+            "qid": self._queries(X, qid, group), "eval_qid": self._queries_of_pairs(eval_set, eval_qid, eval_group),
+            "sample_weight": sample_weight, "base_margin": base_margin, "eval_set": eval_set,
+            "sample_weight_eval_set": sample_weight_eval_set, "base_margin_eval_set": base_margin_eval_set,
+            "eval_names": eval_names, "eval_metric": eval_metric, "callbacks": callbacks, "init_model": init_model,
+            "verbose": verbose,
+        }  # fmt: skip
+        return self._fit(X, y, given, others)
 
-    def predict(self, X: Any) -> FloatArray:
-        """Return scores for X's rows: the higher, the earlier in its query."""
-        return self._score(X)
+    def _target(self, y: Any, name: str) -> FloatArray:
+        return check_numbers(y, self, name)
 
-    def staged_predict(self, X: Any) -> Iterator[FloatArray]:
+    def _queries(self, X: Any, qid: Any, group: Any, of: str = "") -> Any:
+        """Return the query of each row: as it is given, or that of X; None if all rows are of one."""
+        if group is not None and qid is not None:
+            raise ParameterError(f"qid and group{of} both tell the queries; give one of them")
+        if group is not None:
+            return queries_of_sizes(group, _num_samples(X), f"group{of}")
+        return queries_in(X) if qid is None and self._has_query_column and has_queries(X) else qid
+
+    def _queries_of_pairs(self, eval_set: Any, eval_qid: Any, eval_group: Any) -> Any:
+        """Return the queries of rows to validate on, if something tells them; `_held_out` checks what is given."""
+        if not is_pairs(eval_set) or not (self._has_query_column or eval_group is not None):
+            return eval_qid
+        qids, sizes = ([None] * len(eval_set) if each is None else each for each in (eval_qid, eval_group))
+        if len(qids) != len(eval_set) or len(sizes) != len(eval_set):
+            raise ParameterError("eval_qid and eval_group must be lists with an item for each pair of eval_set")
+        pairs = zip(eval_set, qids, sizes, strict=True)
+        return [self._queries(X, qid, size, " of eval_set") for (X, _), qid, size in pairs]
+
+    def _roles(self, given: Mapping[str, tuple[str, Any]], n_rows: int) -> dict[str, Array]:
+        (name, qid), (of_weight, weight) = given["group"], given["weight"]
+        queries = np.zeros(n_rows, np.int64) if qid is None else check_queries(qid, name)
+        check_consistent_length(np.empty(n_rows), queries)
+        if weight is not None:
+            weight = _of_rows(check_weights(weight, of_weight), queries)
+        others = {role: each for role, each in given.items() if role != "group"}
+        return {"group": queries} | super()._roles({**others, "weight": (of_weight, weight)}, n_rows)
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        base_margin: Any = None,
+        output_margin: bool = False,
+        iteration_range: Any = None,
+        **others: Any,
+    ) -> FloatArray:
+        """Return scores for X's rows: the higher, the earlier in its query.
+
+        Parameters
+        ----------
+        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
+            What is added to the margins of each row, needed if fit was given some. Without some in fit it is in place
+            of the model's base score.
+        output_margin : bool, default False
+            Whether to return margins, the sums of the trees (LightGBM's ``raw_score``).
+        iteration_range : (int, int), optional
+            The first round, from 0, and the one after the last, of those that count; by default all.
+        **others
+            The same by LightGBM's names: ``init_score``, ``raw_score``, ``num_iteration``, ``start_iteration``,
+            ``pred_leaf``, ``pred_contrib``.
+        """
+        found: Array = self._predicted(X, base_margin, output_margin, iteration_range, others)
+        return found
+
+    def staged_predict(self, X: Any, base_margin: Any = None) -> Iterator[FloatArray]:
         """Yield the scores for X's rows after the first round, after two, and so on."""
-        return self._staged(X)
+        return self._staged(X, "mean", base_margin)
 
-    def score(self, X: Any, y: Any, *, qid: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None, group: Any = None, base_margin: Any = None
+    ) -> float:
         """Return the mean NDCG of the queries, as the metric ``ndcg`` of `frameboost.fit` has it.
 
         Parameters
@@ -398,13 +728,28 @@ class FrameBoostRanker(Estimator):
             The features.
         y : array-like of shape (n_samples,)
             Relevance of each row to its query.
-        qid : array-like of shape (n_samples,), optional
-            The query that each row belongs to. Without it all are of one query.
+        sample_weight : array-like of shape (n_queries,) or (n_samples,), optional
+            As in `fit`.
+        qid, group : array-like, optional
+            The queries of the rows, as in `fit`. Without them the column ``qid`` of X, if fit had it there, or one.
+        base_margin : array-like, optional
+            As for `predict`.
         """
-        target, prediction = check_numbers(y, self), self.predict(X)
-        numbers = np.zeros(len(prediction)) if qid is None else check_queries(qid)
-        check_consistent_length(target, numbers, prediction)
-        table = pl.DataFrame({"label": target, "qid": numbers, "prediction": prediction})
+        target, prediction = check_numbers(y, self), self._of_mean(X, base_margin, None)
+        given = {"group": ("qid", self._queries(X, qid, group)), "weight": ("sample_weight", sample_weight)}
+        roles = self._roles(given, len(prediction))
+        check_consistent_length(target, prediction)
+        table = pl.DataFrame({"label": target, "qid": roles["group"], "prediction": prediction})
+        if "weight" in roles:
+            table = table.with_columns(pl.Series("weight", roles["weight"]))
         metric = ranking_metric("ndcg", self.model_.parameters)
         assert metric is not None
         return evaluate(metric.over(("label", "weight", "prediction", *metric.terms)), rows_of(table, table.columns))
+
+
+def _of_rows(weight: FloatArray, queries: Array) -> FloatArray:
+    """Return the weights of rows, of which some are given for queries, in the order in which these first come."""
+    _, first, numbers = np.unique(queries, return_index=True, return_inverse=True)
+    if len(weight) == len(queries) or len(weight) != len(first):
+        return weight
+    return weight[np.argsort(np.argsort(first))][numbers]

@@ -146,7 +146,7 @@ NO_WORDS = [pl.DataFrame({"x": [1, 2]}), pd.DataFrame({"x": [1, 2]}), pl.Series(
 
 
 @cases("value", NO_WORDS)
-@cases("parameter", ["objective", "n_jobs"])
+@cases("parameter", ["objective", "n_jobs", "early_stopping", "eval_metric"])
 @cases("kind", ESTIMATORS)
 def test_parameters_of_a_wrong_type_are_refused_by_name(kind, parameter, value):
     estimator = kind(**{**SHAPE, parameter: value})

@@ -91,7 +91,6 @@ def test_num_leaves_lifts_the_limit_of_depth_unless_one_is_chosen():
     [
         ({"eta": 0.1, "learning_rate": 0.2}, "^eta=0.1 and learning_rate=0.2 are one parameter, learning_rate; give "),
         ({"subsample_freq": 5}, "^unknown parameter 'subsample_freq': it draws rows for several trees at once; "),
-        ({"num_class": 3}, "^num_class is no parameter of the estimators: it is the number of labels in y$"),
         ({"verbosity": 3}, "^verbosity is no parameter of the estimators: it is not needed: the estimators print no"),
         ({"eval_set": []}, "^eval_set is no parameter of the estimators: it is an argument of fit$"),
         ({"lerning_rate": 1}, "^unknown parameter 'lerning_rate'; did you mean 'learning_rate'"),

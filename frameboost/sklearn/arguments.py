@@ -1,0 +1,352 @@
+"""What other libraries' estimators take, in constructors, `fit` and `predict`, under the names here.
+
+A name is translated where it means the same, taken and left out where its value changes nothing here, and refused with
+a sentence otherwise. Where two libraries mean different things by one name, it has XGBoost's meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.errors import ParameterError
+from frameboost.parameters.parameters import ALIASES, under_our_names
+
+__all__ = ["ARGUMENTS", "Callbacks", "of_constructor", "of_fit", "of_predict"]
+
+# --- constructors -----------------------------------------------------------------------------------------------------
+
+_ELSEWHERE = {
+    "sample_weight": "is an argument of fit",
+    "eval_set": "is an argument of fit",
+    "qid": "is an argument of the ranker's fit",
+    "group": "is an argument of the ranker's fit",
+    "callbacks": "is an argument of fit",
+    "verbosity": "is not needed: the estimators print nothing",
+    "verbose": "is an argument of fit, where True shows a progress bar",
+    "silent": "is not needed: the estimators print nothing",
+    "missing": "is NULL and NaN; replace another value by one of them",
+    "device": "is always the CPU",
+    "use_label_encoder": "is not needed: y may hold labels of any kind",
+    "feature_weights": "is not there: columns are drawn alike",
+    "feature_types": "is not there: columns have the types that they have in a frame",
+}
+"""Where to find what estimators of other libraries take in their constructors."""
+
+# Losses of scikit-learn's gradient boosting and objectives of LightGBM's estimators; None is the default.
+_OBJECTIVES: Mapping[str, str | None] = {
+    "log_loss": None,
+    **dict.fromkeys(("squared_error", "regression", "regression_l2", "l2", "mean_squared_error"), "reg:squarederror"),
+    **dict.fromkeys(("absolute_error", "regression_l1", "l1", "mean_absolute_error"), "reg:absoluteerror"),
+    "poisson": "count:poisson",
+    "gamma": "reg:gamma",
+    "tweedie": "reg:tweedie",
+    "quantile": "reg:quantileerror",
+    "binary": "binary:logistic",
+    **dict.fromkeys(("multiclass", "softmax"), "multi:softprob"),
+    "lambdarank": "rank:ndcg",
+}
+_METRICS: Mapping[str, str] = {
+    **dict.fromkeys(("l1", "mean_absolute_error"), "mae"),
+    **dict.fromkeys(("l2_root", "root_mean_squared_error"), "rmse"),
+    "binary_logloss": "logloss",
+    "multi_logloss": "mlogloss",
+    "binary_error": "error",
+    "multi_error": "merror",
+    "average_precision": "aucpr",
+    "mean_average_precision": "map",
+}
+_OTHER_NAMES = {
+    **dict.fromkeys(("loss", "application", "app"), "objective"),
+    **dict.fromkeys(("scoring", "metric", "metrics"), "eval_metric"),
+}
+# Values of names that are no parameters here, and change nothing.
+_NOTHING: Mapping[str, tuple[object, ...]] = {
+    "verbose": (None, False, -1, 0),
+    "callbacks": (None,),
+    "quantile": (None,),
+    "feature_types": (None,),
+    "categorical_features": (None, "from_dtype"),
+    "class_weight": (None,),  # of regressors and rankers, as LightGBM's have it
+}
+
+
+def of_constructor(
+    names: Collection[str], parameters: Mapping[str, Any], suggested: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return parameters under the names that an estimator has for them.
+
+    Raises
+    ------
+    ParameterError
+        If a name is of no parameter, or two are of one.
+
+    Examples
+    --------
+    >>> of_constructor(["learning_rate", "n_jobs"], {"eta": 0.1, "n_jobs": 2})
+    {'learning_rate': 0.1, 'n_jobs': 2}
+    >>> of_constructor(["objective", "quantile_alpha", "early_stopping"], {"loss": "quantile", "quantile": 0.9})
+    {'objective': 'reg:quantileerror', 'quantile_alpha': 0.9}
+    """
+    known = set(names)
+    if known.issuperset(parameters) and not _has_rounds(parameters):
+        return dict(parameters)  # as clone gives them, who wants the same objects back
+    given = {name: value for name, value in parameters.items() if name in known or not _is_nothing(name, value)}
+    _rename(given, known)
+    if _has_rounds(given) and "early_stopping" in known:
+        given = {"early_stopping_round" if name == "early_stopping" else name: v for name, v in given.items()}
+    # An estimator's own names, of which some are aliases in `frameboost.fit`, as `random_state` is.
+    own = {name: value for name, value in given.items() if name in known and name in ALIASES}
+    ours = own | under_our_names({name: value for name, value in given.items() if name not in own})
+    for name in ours:
+        if name in _ELSEWHERE and name not in known:
+            raise ParameterError(f"{name} is no parameter of the estimators: it {_ELSEWHERE[name]}")
+        if name not in known:
+            raise ParameterError(f"unknown parameter {shown(name)}{did_you_mean(name, {*known, *suggested})}")
+    return ours
+
+
+def _rename(given: dict[str, Any], known: Collection[str]) -> None:
+    """Give objectives and metrics the names here, and the level of a quantile."""
+    for name, ours in _OTHER_NAMES.items():
+        if name in given and name not in known and ours in known:
+            if ours in given and given[ours] is not None:
+                raise ParameterError(f"{name} and {ours} are one parameter, {ours}; give it once")
+            given[ours] = given.pop(name)
+    if _is_word(given.get("eval_metric"), "loss"):  # scikit-learn's word for the objective's own
+        given["eval_metric"] = None
+    objective = given.get("objective")
+    if _is_word(objective, "quantile"):
+        for level in {"quantile", "alpha"} & given.keys() - set(known):  # scikit-learn's and LightGBM's
+            given["quantile_alpha"] = given.pop(level)
+    if isinstance(objective, str) and objective in _OBJECTIVES:
+        given["objective"] = _OBJECTIVES[objective]
+    if "num_class" not in known:
+        given.pop("num_class", None)  # which is the number of labels in y, whatever is given, as in XGBoost
+    if "eval_metric" in given:
+        given["eval_metric"] = _metrics(given["eval_metric"])
+
+
+def _metrics(metric: Any) -> Any:
+    if isinstance(metric, str):
+        return _METRICS.get(metric, metric)
+    return [_metrics(each) for each in metric] if isinstance(metric, list | tuple) else metric
+
+
+def _is_word(value: object, word: str) -> bool:
+    return isinstance(value, str) and value == word  # of a frame == would not be True or False
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _has_rounds(parameters: Mapping[str, Any]) -> bool:
+    """Whether ``early_stopping`` is LightGBM's name of a number of rounds."""
+    value: Any = parameters.get("early_stopping")
+    return _is_integer(value) and value > 0 and "early_stopping_rounds" not in parameters
+
+
+def _is_nothing(name: str, value: object) -> bool:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return isinstance(plain, str | bool | int | float | None) and plain in _NOTHING.get(name, ())
+
+
+# --- fit --------------------------------------------------------------------------------------------------------------
+
+ARGUMENTS: dict[str, Any] = dict.fromkeys(
+    ("sample_weight", "base_margin", "eval_set", "sample_weight_eval_set", "base_margin_eval_set", "eval_names",
+     "eval_metric", "callbacks", "init_model", "verbose")
+)  # fmt: skip
+"""What `fit` of every estimator takes besides X and y."""
+
+_FIT_NAMES = {
+    "init_score": "base_margin",
+    "eval_sample_weight": "sample_weight_eval_set",
+    "eval_init_score": "base_margin_eval_set",
+    "xgb_model": "init_model",
+}
+_FIT_NOTHING: Mapping[str, tuple[object, ...]] = {
+    "feature_weights": (None,),
+    "eval_class_weight": (None,),
+    "feature_name": (None, "auto"),
+    "categorical_feature": (None, "auto"),
+    "early_stopping_rounds": (None,),
+    "feature_types": (None,),
+}
+_FIT_ELSEWHERE = {
+    "feature_weights": "is not there: columns are drawn alike",
+    "eval_class_weight": "is not there: give the weights of the rows, sample_weight_eval_set",
+    "feature_name": "are the columns of a frame; give X as one",
+    "categorical_feature": "is not needed in fit: strings, Enum and Categorical columns are categories",
+}
+
+
+def of_fit(estimator: Any, given: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `fit` under the names here.
+
+    Parameters
+    ----------
+    estimator
+        The estimator, whose parameters are refused here.
+    given
+        The arguments by the names here, None where they are not given.
+    others
+        Those by other names.
+
+    Raises
+    ------
+    ParameterError
+        If an argument is a parameter of the constructor, is not known, or is given twice.
+    """
+    arguments, kind = dict(given), type(estimator).__name__
+    others = _validation_rows(dict(others))
+    for name, value in others.items():
+        if isinstance(value, str | None) and value in _FIT_NOTHING.get(name, ()):
+            continue
+        ours = _FIT_NAMES.get(name, name)
+        if ours in arguments:
+            if arguments[ours] is not None:
+                raise ParameterError(f"{ours} and {name} are one argument, {ours}; give it once")
+            arguments[ours] = value
+        elif name in _FIT_ELSEWHERE:
+            raise ParameterError(f"{name} is no argument of fit: it {_FIT_ELSEWHERE[name]}")
+        elif (parameter := ALIASES.get(name, name)) in estimator._own_names():
+            raise ParameterError(
+                f"{name} is no argument of fit, but a parameter of the constructor: {kind}({parameter}={shown(value)})"
+            )
+        else:
+            raise ParameterError(
+                f"unknown argument of fit: {shown(name)}{did_you_mean(name, [*arguments, *_FIT_NAMES])}"
+            )
+    if arguments["eval_metric"] is not None:
+        arguments["eval_metric"] = _metrics(arguments["eval_metric"])
+    return arguments
+
+
+def _validation_rows(others: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments with scikit-learn's ``X_val`` and ``y_val``, or LightGBM's ``eval_X`` and ``eval_y``, paired."""
+    for names in (("X_val", "y_val"), ("eval_X", "eval_y")):
+        X, y = (others.pop(name, None) for name in names)
+        if X is None and y is None:
+            continue
+        if X is None or y is None:
+            raise ParameterError(f"{names[0]} and {names[1]} are rows to validate on; give both")
+        several = isinstance(X, tuple), isinstance(y, tuple)
+        if any(several) and (not all(several) or len(X) != len(y)):
+            raise ParameterError(f"{names[0]} and {names[1]} must be tuples of the same length, or one of each")
+        others["eval_set"] = list(zip(X, y, strict=True)) if all(several) else [(X, y)]
+    if (weight := others.pop("sample_weight_val", None)) is not None:
+        others["sample_weight_eval_set"] = [weight]
+    return others
+
+
+class Callbacks:
+    """What ``callbacks`` of `fit` asks for: functions of `frameboost.fit`, and objects of other libraries.
+
+    Early stopping by XGBoost's and LightGBM's objects becomes parameters, what they print is left out, and what
+    LightGBM's ``record_evaluation`` fills is filled. Others have no meaning here and are refused.
+
+    Attributes
+    ----------
+    functions
+        Those for `frameboost.fit`.
+    parameters
+        Parameters of early stopping.
+    """
+
+    def __init__(self, callbacks: object) -> None:
+        if callbacks is None:
+            callbacks = ()
+        if not isinstance(callbacks, Iterable) or isinstance(callbacks, str | bytes):
+            raise ParameterError(f"callbacks must be a list of functions, not {shown(callbacks)}")
+        self.functions: list[Callable[..., Any]] = []
+        self.parameters: dict[str, Any] = {}
+        self._recorders: list[dict[str, Any]] = []
+        for callback in callbacks:
+            kind, library = type(callback).__name__, type(callback).__module__.partition(".")[0]
+            if library not in ("lightgbm", "xgboost"):
+                if not callable(callback):
+                    raise ParameterError(
+                        f"callbacks must be functions of a round and its metrics, not {shown(callback)}"
+                    )
+                self.functions.append(callback)
+            elif kind in ("_EarlyStoppingCallback", "EarlyStopping"):
+                self.parameters = _early_stopping(callback)
+            elif kind == "_RecordEvaluationCallback":
+                self._recorders.append(callback.eval_result)
+            elif kind not in ("_LogEvaluationCallback", "EvaluationMonitor"):
+                raise ParameterError(
+                    f"callbacks has a {kind} of {library}'s, which has no meaning here; a callback is a function of a "
+                    "round and its metrics, and stops the fit where it returns True"
+                )
+
+    def record(self, metrics: Mapping[str, Any]) -> None:
+        """Fill the dicts of LightGBM's ``record_evaluation``."""
+        for recorder in self._recorders:
+            recorder.clear()
+            recorder.update(metrics)
+
+
+def _early_stopping(callback: Any) -> dict[str, Any]:
+    """Return the parameters of another library's object for early stopping."""
+    rounds = getattr(callback, "stopping_rounds", None) or getattr(callback, "rounds", None)
+    delta = getattr(callback, "min_delta", None)
+    delta = getattr(callback, "_min_delta", 0.0) if delta is None else delta
+    if isinstance(delta, Sequence):
+        if len(set(delta)) > 1:
+            raise ParameterError(f"min_delta is one number, of the metric that decides, not {listed(delta)}")
+        delta = delta[0] if delta else 0.0
+    return {"early_stopping_rounds": rounds, "min_delta": float(delta or 0.0)}
+
+
+# --- predict ----------------------------------------------------------------------------------------------------------
+
+PredictOutput = Literal["mean", "margin", "leaf", "contributions"]
+_PREDICT_NOTHING = ("validate_features", "n_jobs", "pred_early_stop", "predict_disable_shape_check", "verbose")
+
+
+def of_predict(
+    base_margin: Any, output_margin: bool, iteration_range: Any, others: Mapping[str, Any]
+) -> tuple[Any, PredictOutput, tuple[int, int | None] | None]:
+    """Return the base margins, what to predict ("mean", "margin", "leaf" or "contributions"), and the range of rounds.
+
+    Raises
+    ------
+    ParameterError
+        If an argument is not known or given twice, or rounds are no range.
+    """
+    others = {name: value for name, value in others.items() if name not in _PREDICT_NOTHING}
+    outputs: dict[str, PredictOutput] = {
+        "raw_score": "margin", "pred_leaf": "leaf", "pred_contrib": "contributions"
+    }  # fmt: skip
+    asked: list[PredictOutput] = ["margin"] if output_margin else []
+    asked += [output for name, output in outputs.items() if others.pop(name, False)]
+    if len(set(asked)) > 1:
+        raise ParameterError(f"predict returns one of {listed(asked, None)} at a time")
+    score = others.pop("init_score", None)
+    if score is not None and base_margin is not None:
+        raise ParameterError("base_margin and init_score are one argument, base_margin; give it once")
+    start, number = others.pop("start_iteration", 0) or 0, others.pop("num_iteration", None)
+    if others:
+        name = next(iter(others))
+        known = ["base_margin", "output_margin", "iteration_range", "init_score", "num_iteration", *outputs]
+        raise ParameterError(f"unknown argument of predict: {shown(name)}{did_you_mean(name, known)}")
+    if (start or number is not None) and iteration_range is not None:
+        raise ParameterError("iteration_range and num_iteration are one argument, iteration_range; give it once")
+    if start or (number is not None and number > 0):
+        iteration_range = (start, start + number if number is not None and number > 0 else 0)
+    return score if base_margin is None else base_margin, asked[0] if asked else "mean", _range(iteration_range)
+
+
+def _range(rounds: Any) -> tuple[int, int | None] | None:
+    """Return the first round, from 0, and the one after the last; None if these are all."""
+    if rounds is None:
+        return None
+    if not isinstance(rounds, list | tuple) or len(rounds) != 2 or not all(map(_is_integer, rounds)) or min(rounds) < 0:
+        raise ParameterError(f"iteration_range must be a pair of rounds, (first, after the last), not {shown(rounds)}")
+    first, end = map(int, rounds)
+    return None if (first, end) == (0, 0) else (first, end or None)  # XGBoost: 0 is the end

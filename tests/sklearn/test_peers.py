@@ -1,0 +1,286 @@
+"""The same code over our estimators and those of XGBoost, LightGBM and scikit-learn: what it shows holds of each."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+import frameboost as fb
+from tests.support.cases import cases
+from tests.support.estimator_frames import numbers
+
+xgboost, lightgbm = pytest.importorskip("xgboost"), pytest.importorskip("lightgbm")
+
+X, Y = numbers()
+CLASS = np.digitize(Y, [-50, 50])
+ROWS, REST = slice(0, 140), slice(140, None)
+OURS = (fb.FrameBoostRegressor, fb.FrameBoostClassifier, fb.FrameBoostRanker)
+XGBOOST = (xgboost.XGBRegressor, xgboost.XGBClassifier, xgboost.XGBRanker)
+LIGHTGBM = (lightgbm.LGBMRegressor, lightgbm.LGBMClassifier, lightgbm.LGBMRanker)
+SKLEARN = (HistGradientBoostingRegressor, HistGradientBoostingClassifier)
+SIZES, QID = [20] * 10, np.repeat(np.arange(10), 20)
+
+
+def like(peer, **parameters):
+    """Return our estimator with the parameters of another library's, as its users would write it."""
+    return OURS[next(i for kinds in (XGBOOST, LIGHTGBM, SKLEARN) for i, kind in enumerate(kinds) if kind is peer)](
+        **peer(**parameters).get_params()
+    )
+
+
+@cases("peer", [*XGBOOST[:2], *LIGHTGBM[:2], *SKLEARN])
+def test_the_parameters_of_an_estimator_give_a_model_as_good(peer):
+    few = {"max_iter": 20} if peer in SKLEARN else {"n_estimators": 20, "n_jobs": 1}
+    few |= {"verbosity": -1} if peer in LIGHTGBM else {}
+    y = CLASS if "Classifier" in peer.__name__ else Y
+    theirs, ours = peer(**few).fit(X, y), like(peer, **few).fit(X, y)
+    assert ours.score(X, y) == pytest.approx(theirs.score(X, y), abs=0.05)
+    parameters = ours.get_params()
+    assert type(ours)(**parameters).get_params() == parameters
+
+
+@cases(("peer", "parameters", "expected"), [
+    (xgboost.XGBRegressor, {"max_depth": 3, "eta": 0.1, "reg_alpha": 1}, {"max_depth": 3, "learning_rate": 0.1}),
+    (xgboost.XGBClassifier, {"num_class": 3, "missing": np.nan, "device": "cpu"}, {"learning_rate": 0.3}),
+    (xgboost.XGBRanker, {"objective": "rank:map", "early_stopping_rounds": 4}, {"early_stopping_rounds": 4}),
+    (lightgbm.LGBMRegressor, {"max_depth": -1, "n_jobs": -1}, {"max_depth": 0, "max_leaves": 31}),
+    (lightgbm.LGBMRegressor, {"objective": "regression_l1"}, {"objective": "reg:absoluteerror"}),
+    (lightgbm.LGBMRegressor, {"objective": "quantile", "alpha": 0.9}, {"quantile_alpha": 0.9, "reg_alpha": 0.0}),
+    (lightgbm.LGBMClassifier, {"class_weight": "balanced"}, {"class_weight": "balanced"}),
+    (lightgbm.LGBMClassifier, {"objective": "binary", "metric": "binary_logloss"}, {"eval_metric": "logloss"}),
+    (lightgbm.LGBMRanker, {"subsample": 0.5, "subsample_freq": 1}, {"subsample": 0.5}),
+    (HistGradientBoostingRegressor, {"loss": "quantile", "quantile": 0.2}, {"quantile_alpha": 0.2}),
+    (HistGradientBoostingRegressor, {"loss": "poisson", "max_features": 0.5}, {"colsample_bynode": 0.5}),
+    (HistGradientBoostingRegressor, {"max_leaf_nodes": None, "max_iter": 7}, {"max_leaves": 0, "max_depth": 0}),
+    (HistGradientBoostingClassifier, {"monotonic_cst": [1, 0, 0, 0, 0]}, {"monotone_constraints": [1, 0, 0, 0, 0]}),
+    (HistGradientBoostingClassifier, {"interaction_cst": "pairwise"}, {"interaction_constraints": "pairwise"}),
+])  # fmt: skip
+def test_parameters_are_what_they_are_there(peer, parameters, expected):
+    assert expected.items() <= like(peer, **parameters).get_params().items()
+
+
+@cases(("parameters", "message"), [
+    ({"missing": 0.0}, "^missing is no parameter of the estimators: it is NULL and NaN; replace another value"),
+    ({"device": "cuda"}, "^device is no parameter of the estimators: it is always the CPU$"),
+    ({"verbose": 1}, "^verbose is no parameter of the estimators: it is an argument of fit, where True shows"),
+    ({"boosting_type": "goss"}, "^unknown parameter 'boosting_type': it names LightGBM's ways of boosting"),
+    ({"callbacks": [print]}, "^callbacks is no parameter of the estimators: it is an argument of fit$"),
+    ({"loss": "squared_error", "objective": "reg:squarederror"}, "^loss and objective are one parameter, objective"),
+])  # fmt: skip
+def test_parameters_that_are_not_there_are_refused(parameters, message):
+    with pytest.raises(fb.ParameterError, match=message):
+        fb.FrameBoostRegressor(**parameters)
+
+
+def best_round(regressor) -> int:
+    """Return the best round, from 0."""
+    is_lightgbms = isinstance(regressor, lightgbm.LGBMModel)
+    return regressor.best_iteration_ - 1 if is_lightgbms else regressor.best_iteration
+
+
+def test_training_stops_where_rows_to_validate_on_say_so():
+    rows, rule = {"eval_set": [(X[REST], Y[REST])]}, {"early_stopping_rounds": 3}
+    of_lightgbm = {"callbacks": [lightgbm.early_stopping(3, verbose=False), lightgbm.log_evaluation(0)]}
+    as_lightgbm = {"eval_X": (X[REST],), "eval_y": (Y[REST],), **of_lightgbm}
+    of_xgboost = {"callbacks": [xgboost.callback.EarlyStopping(rounds=3)]}
+    kinds = [
+        (fb.FrameBoostRegressor(**rule), rows), (xgboost.XGBRegressor(**rule), rows | {"verbose": False}),
+        (fb.FrameBoostRegressor(), rows | of_lightgbm),
+        (lightgbm.LGBMRegressor(n_estimators=300, verbosity=-1), as_lightgbm),
+        (fb.FrameBoostRegressor(), as_lightgbm), (fb.FrameBoostRegressor(), rows | of_xgboost),
+    ]  # fmt: skip
+    for regressor, arguments in kinds:
+        assert 3 < best_round(regressor.fit(X[ROWS], Y[ROWS], **arguments)) < 290
+    ours, theirs = kinds[0][0], kinds[1][0]
+    for model in (ours, theirs):
+        history = model.evals_result()["validation_0"]["rmse"]
+        assert len(history) == model.best_iteration + 4
+        assert model.best_score == history[model.best_iteration] == min(history)
+    for regressor in (kinds[2][0], kinds[4][0], kinds[5][0]):
+        assert (regressor.n_iter_, regressor.best_iteration_) == (ours.n_iter_, ours.best_iteration + 1)
+    # scikit-learn's names of the rows.
+    fast = {"early_stopping": True, "learning_rate": 0.5}
+    for regressor in (fb.FrameBoostRegressor(**fast), HistGradientBoostingRegressor(**fast)):
+        assert regressor.fit(X[ROWS], Y[ROWS], X_val=X[REST], y_val=Y[REST]).n_iter_ < 100
+
+
+def test_what_a_callback_records_and_what_has_no_meaning():
+    recorded = {}
+    arguments = {"eval_set": (X, Y), "eval_metric": ["l1", "rmse"], "eval_names": ["rows"]}
+    ours = fb.FrameBoostRegressor(n_estimators=3).fit(
+        X, Y, callbacks=[lightgbm.record_evaluation(recorded)], **arguments
+    )
+    assert recorded == ours.evals_result_
+    assert list(recorded["rows"]) == ["mae", "rmse"]
+    assert recorded["rows"]["rmse"][-1] == pytest.approx(np.sqrt(np.mean((ours.predict(X) - Y) ** 2)))
+    schedule = lightgbm.reset_parameter(learning_rate=[0.1, 0.2, 0.3])
+    with pytest.raises(
+        fb.ParameterError, match=r"^callbacks has a _ResetParameterCallback of lightgbm's, which has no"
+    ):
+        fb.FrameBoostRegressor().fit(X, Y, callbacks=[schedule])
+    with pytest.raises(fb.ParameterError, match=r"^a callback that stops early needs rows to validate on"):
+        fb.FrameBoostRegressor().fit(X, Y, callbacks=[xgboost.callback.EarlyStopping(rounds=3)])
+
+
+@cases(("arguments", "message"), [
+    ({"early_stopping_rounds": 3}, r"^early_stopping_rounds is no argument of fit, but a parameter of the constructor: "
+                                   r"FrameBoostClassifier\(early_stopping_rounds=3\)$"),
+    ({"eta": 0.1}, r"^eta is no argument of fit, .*: FrameBoostClassifier\(learning_rate=0.1\)$"),
+    ({"feature_weights": [1]}, "^feature_weights is no argument of fit: it is not there: columns are drawn alike$"),
+    ({"evel_set": []}, "^unknown argument of fit: 'evel_set'; did you mean 'eval_set'"),
+    ({"init_model": 3, "xgb_model": 4}, "^init_model and xgb_model are one argument, init_model; give it once$"),
+    ({"X_val": X}, "^X_val and y_val are rows to validate on; give both$"),
+    ({"callbacks": [3]}, "^callbacks must be functions of a round and its metrics, not 3$"),
+    ({"eval_set": [(X, CLASS)], "eval_names": ["a", "b"]}, "^eval_names must be a name for each pair of eval_set"),
+])  # fmt: skip
+def test_arguments_of_fit_are_taken_or_refused(arguments, message):
+    with pytest.raises(fb.ParameterError, match=message):
+        fb.FrameBoostClassifier().fit(X, CLASS, **arguments)
+
+
+def test_a_progress_bar_is_shown_where_it_is_asked_for(capsys):
+    for verbose in (None, False, 0):
+        fb.FrameBoostRegressor(n_estimators=1).fit(X, Y, verbose=verbose)
+    assert capsys.readouterr().err == ""
+
+
+def test_rounds_are_chosen_in_predict():
+    ours, theirs = (kind(n_estimators=5, max_depth=2).fit(X, CLASS) for kind in (OURS[1], XGBOOST[1]))
+    for model in (ours, theirs):
+        first = type(model)(n_estimators=2, max_depth=2).fit(X, CLASS)
+        for name in ("predict", "predict_proba"):
+            few = getattr(model, name)(X, iteration_range=(0, 2))
+            np.testing.assert_allclose(few, getattr(first, name)(X), rtol=1e-5)
+            np.testing.assert_array_equal(getattr(model, name)(X, iteration_range=(0, 0)), getattr(model, name)(X))
+        margins = model.predict(X, output_margin=True)
+        powers = np.exp(margins - margins.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(model.predict_proba(X), powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+        assert model.apply(X, iteration_range=(0, 2)).shape == (200, 6)
+    quiet = {"verbosity": -1}
+    ours, theirs = (kind(n_estimators=5, num_leaves=4, **quiet).fit(X, Y) for kind in (OURS[0], LIGHTGBM[0]))
+    for model in (ours, theirs):
+        first = type(model)(n_estimators=2, num_leaves=4, **quiet).fit(X, Y)
+        np.testing.assert_allclose(model.predict(X, num_iteration=2), first.predict(X))
+        np.testing.assert_array_equal(model.predict(X, num_iteration=-1), model.predict(X))
+        np.testing.assert_array_equal(model.predict(X, raw_score=True), model.predict(X))
+        assert model.predict(X, pred_leaf=True).shape == (200, 5)
+        np.testing.assert_allclose(model.predict(X, pred_contrib=True).sum(axis=1), model.predict(X))
+    with pytest.raises(
+        fb.ParameterError, match=r"^iteration_range must be a pair of rounds, \(first, after the last\), not 3$"
+    ):
+        ours.predict(X, iteration_range=3)
+    with pytest.raises(fb.ParameterError, match=r"^iteration_range and num_iteration are one argument"):
+        ours.predict(X, iteration_range=(0, 2), num_iteration=2)
+    with pytest.raises(
+        fb.ParameterError, match=r"^unknown argument of predict: 'raw_scores'; did you mean 'raw_score'"
+    ):
+        ours.predict(X, raw_scores=True)
+
+
+def test_contributions_of_classes_have_xgboosts_shape():
+    ours, theirs = (kind(n_estimators=2, max_depth=2).fit(X, CLASS) for kind in (OURS[1], XGBOOST[1]))
+    expected = theirs.get_booster().predict(xgboost.DMatrix(X), pred_contribs=True)
+    found = ours.predict(X, pred_contrib=True)
+    assert found.shape == expected.shape == (200, 3, 6)
+    np.testing.assert_allclose(found.sum(axis=2), ours.predict(X, output_margin=True))
+
+
+@cases("kind", ["weight", "gain", "cover", "total_gain", "total_cover"])
+def test_importances_are_xgboosts(kind):
+    table = np.round(X)  # few values, so that the cuts are XGBoost's
+    ours, theirs = (
+        each(n_estimators=3, max_depth=3, importance_type=kind).fit(table, Y) for each in (OURS[0], XGBOOST[0])
+    )
+    np.testing.assert_allclose(ours.feature_importances_, theirs.feature_importances_, rtol=1e-3)
+    assert ours.get_booster() is ours.model_
+    if kind == "weight":
+        split = OURS[0](n_estimators=3, max_depth=3, importance_type="split").fit(table, Y)
+        np.testing.assert_array_equal(split.feature_importances_, ours.feature_importances_)
+
+
+def test_an_importance_that_is_not_there_is_refused():
+    with pytest.raises(
+        fb.ParameterError, match=r"^importance_type must be one of 'gain', 'weight', 'split', 'cover', 'total_gain'"
+    ):
+        _ = fb.FrameBoostRegressor(n_estimators=1, importance_type="shap").fit(X, Y).feature_importances_
+
+
+@cases("columns", [X, pd.DataFrame(X, columns=list("abcde"))])
+def test_constraints_by_position_hold_of_all(columns):
+    up, target = {"monotone_constraints": (0, 1, 0, -1, 0)}, X[:, 1] - X[:, 3] + np.sin(3 * X[:, 1]) + X[:, 0]
+    kinds = [fb.FrameBoostRegressor(n_estimators=9, **up), xgboost.XGBRegressor(n_estimators=9, **up),
+             lightgbm.LGBMRegressor(n_estimators=9, verbosity=-1, **up),
+             HistGradientBoostingRegressor(max_iter=9, monotonic_cst=up["monotone_constraints"]),
+             fb.FrameBoostRegressor(n_estimators=9, monotonic_cst="(0,1,0,-1,0)")]  # fmt: skip
+    for regressor in kinds:
+        regressor.fit(columns, target)
+        for column, direction in ((1, 1), (3, -1)):
+            moved = np.zeros((50, 5))
+            moved[:, column] = np.linspace(-3, 3, 50)
+            steps = np.diff(regressor.predict(moved if columns is X else pd.DataFrame(moved, columns=columns.columns)))
+            assert (direction * steps >= 0).all()
+            assert (steps != 0).any()
+
+
+def test_a_query_is_told_in_every_way():
+    y, frame = CLASS, pd.DataFrame(X, columns=list("abcde")).assign(qid=QID)
+    for ranker in (fb.FrameBoostRanker, xgboost.XGBRanker):
+        made = {"n_estimators": 4, "max_depth": 2}
+        by_qid = ranker(**made).fit(X, y, qid=QID).predict(X)
+        by_group = ranker(**made).fit(X, y, group=SIZES, eval_set=[(X, y)], eval_group=[SIZES], verbose=False)
+        by_column = ranker(**made).fit(frame, y, eval_set=[(frame, y)], verbose=False)
+        np.testing.assert_allclose(by_group.predict(X), by_qid, rtol=1e-6)
+        np.testing.assert_allclose(by_column.predict(frame), by_qid, rtol=1e-6)
+        assert 0.9 < by_column.score(frame, y) <= 1
+        weighted = ranker(**made).fit(X, y, qid=QID, sample_weight=np.arange(10) + 1.0).predict(X)
+        assert not np.allclose(weighted, by_qid)
+    ours = fb.FrameBoostRanker(**made).fit(frame, y)
+    assert ours.feature_names_in_.tolist() == list("abcde")
+    assert (
+        ours.score(frame, y) == ours.score(frame.drop(columns="qid"), y, qid=QID) == ours.score(frame, y, group=SIZES)
+    )
+    with_name = fb.FrameBoostRanker(**made).fit(frame, y, qid=QID)  # where the column is one like others
+    assert with_name.n_features_in_ == 6
+    lightgbms = lightgbm.LGBMRanker(verbosity=-1, **made).fit(X, y, group=SIZES)
+    assert np.corrcoef(lightgbms.predict(X), by_qid)[0, 1] > 0.8
+
+
+def test_weights_of_queries_come_in_their_order():
+    order = np.random.default_rng(0).permutation(200)
+    qid, made, weight = (
+        np.array([f"q{9 - q}" for q in QID])[order],
+        {"n_estimators": 3, "max_depth": 2},
+        np.arange(10.0),
+    )
+    first = list(dict.fromkeys(qid))
+    per_row = np.array([weight[first.index(q)] for q in qid])
+    ranker = fb.FrameBoostRanker(**made).fit(X[order], CLASS[order], qid=qid, sample_weight=weight)
+    same = fb.FrameBoostRanker(**made).fit(X[order], CLASS[order], qid=qid, sample_weight=per_row)
+    assert ranker.model_ == same.model_
+    assert ranker.score(X[order], CLASS[order], weight, qid=qid) == ranker.score(
+        X[order], CLASS[order], per_row, qid=qid
+    )
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples"):
+        ranker.fit(X[order], CLASS[order], qid=qid, sample_weight=weight[:7])
+
+
+@cases(("arguments", "message"), [
+    ({"group": [150]}, r"^group must have the number of rows of each query, 200 together, not \[150\]; the query"),
+    ({"group": [100.0, 100.0]}, "^group must have the number of rows of each query"),
+    ({"group": SIZES, "qid": QID}, "^qid and group both tell the queries; give one of them$"),
+    ({"eval_set": [(X, CLASS)], "eval_group": [SIZES, SIZES]}, "^eval_qid and eval_group must be lists with an item"),
+])  # fmt: skip
+def test_queries_that_contradict_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        fb.FrameBoostRanker().fit(X, CLASS, **arguments)
+
+
+def test_stages_and_warm_starts_are_as_many_as_rounds():
+    for kind, name in ((fb.FrameBoostClassifier, "n_estimators"), (HistGradientBoostingClassifier, "max_iter")):
+        classifier = kind(**{name: 3}, warm_start=True).fit(X, CLASS)
+        assert len(list(classifier.staged_predict_proba(X))) == classifier.n_iter_ == 3
+        first = list(classifier.staged_predict(X))
+        classifier.set_params(**{name: 5}).fit(X, CLASS)
+        stages = list(classifier.staged_predict(X))
+        assert len(stages) == classifier.n_iter_ == 5
+        np.testing.assert_array_equal(stages[:3], first)
