@@ -15,7 +15,7 @@ from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked, when_call_returns
 from frameboost.checks.messages import advice, shown
 from frameboost.data.fingerprints import hash_of_query
-from frameboost.data.sources import Source
+from frameboost.data.sources import FrameSource, RelationSource, Source
 from frameboost.database.sql_budget import SqlBudget
 from frameboost.engines.choose import open_engine
 from frameboost.engines.contract import Engine, EngineRequest, Rows
@@ -25,17 +25,19 @@ from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import Aggregate
+from frameboost.expressions.grid import Aggregate, exact_sum
 from frameboost.fold_models import mean_of_folds, refuse_with_folds
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.keywords import PlanOptions, TrainingParameters
 from frameboost.losses.built_in import get_loss
+from frameboost.losses.classes import adjusted, check_classes, class_factors
 from frameboost.losses.custom import Objective, family_of, is_function, name_of_objective, scored_loss
 from frameboost.losses.loss import Loss, multi_target_loss, offset_of
-from frameboost.losses.transforms import is_smeared, transformed
+from frameboost.losses.transforms import is_smeared
 from frameboost.metrics.metric import AnyMetric, Metric, as_function, evaluate, get_metrics, metrics_of
 from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
+from frameboost.model.threshold import decided, is_rule
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.planning import FitPlan, plan_fit, read_once
 from frameboost.runtime.interrupts import closed_after, defer_in_callbacks, defer_signals, unwrap_handler_errors
@@ -306,6 +308,11 @@ def train_planned(
             "checkpoint does not go with an objective that is a Python function, as nothing tells whether it is the "
             "same when the fit goes on"
         )
+    if is_rule(planned.settings.threshold) and not isinstance(planned.source, FrameSource | RelationSource):
+        raise ParameterError(
+            f"threshold={shown(planned.settings.threshold)} is chosen on rows of a frame or a relation; give a "
+            "number, or choose it afterwards: model.with_threshold(...)"
+        )
     if checkpoint is not None and is_smeared(planned.objective, planned.settings.as_dict()):
         known = advice("model.parameters['smearing']", "which show prints")
         raise ParameterError(
@@ -324,7 +331,7 @@ def train_planned(
             return open_engines.enter_context(closed_after(over_rows))
 
         training = opened(method.contract, planned.source)
-        loss, settings = _loss(planned.objective, planned.settings, training, roles)
+        loss, settings = _loss(planned.objective, planned.settings, training, roles, planned.labels)
         offset = offset_of(loss, planned.offset)
         _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
@@ -363,7 +370,18 @@ def train_planned(
     ensemble = replace(ensemble, offset=offset, loss=scored_loss(ensemble.loss))
     joins = recorded_joins(planned.data, ensemble.read_names)
     ensemble = replace(ensemble, joins=joins, metadata=Metadata.of_training(n_rows))
-    return _model(ensemble if initial is None else join_ensembles(initial, ensemble), planned.labels, log, hint)
+    model = _model(ensemble if initial is None else join_ensembles(initial, ensemble), planned.labels, log, hint)
+    return _decided(model, planned)
+
+
+def _decided(model: Model, planned: FitPlan) -> Model:
+    """Return the model with the threshold that is to be chosen: on the last held-out rows, or those of training."""
+    if not is_rule(planned.settings.threshold):
+        return model
+    source = [planned.source, *planned.held_out.values()][-1]
+    assert isinstance(source, FrameSource | RelationSource)
+    ensemble = decided(model.ensemble, planned.settings.threshold, source, planned.roles)
+    return Model(ensemble)
 
 
 def _progress(log: EvaluationLog, metric: AnyMetric, training: Rows) -> tuple[str, float]:
@@ -384,14 +402,23 @@ def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog, hint: str) ->
 
 
 def _loss(
-    objective: str | Objective, settings: Parameters, rows: Rows, roles: Mapping[str, str]
+    objective: str | Objective, settings: Parameters, rows: Rows, roles: Mapping[str, str], labels: Labels
 ) -> tuple[Loss, Parameters]:
     """Return the loss, and the parameters with the number of classes filled in."""
-    loss, settings = _untransformed(objective, settings, rows, roles)
-    return transformed(loss, settings.as_dict()), settings
+    loss, settings = _unadjusted(objective, settings, rows, roles)
+    check_classes(loss, settings.as_dict())
+    if settings.class_weight is not None:
+        counted = {
+            str(k): Expression(f"CASE WHEN label = {k} AND weight > 0 THEN 1 ELSE 0 END", ("label", "weight"))
+            for k in range(loss.classes)
+        }
+        counts = exact_sum(rows, counted)
+        factors = class_factors(settings.class_weight, labels, [counts[str(k)] for k in range(loss.classes)])
+        settings = replace(settings, class_weight=factors)
+    return adjusted(loss, settings.as_dict()), settings
 
 
-def _untransformed(
+def _unadjusted(
     objective: str | Objective, settings: Parameters, rows: Rows, roles: Mapping[str, str]
 ) -> tuple[Loss, Parameters]:
     if "label" not in roles:

@@ -71,6 +71,8 @@ class _Parameters(TypedDict, total=False):
     lambdarank_normalization: bool
     lambdarank_score_normalization: bool
     ndcg_exp_gain: bool
+    class_weight: Mapping[str, float] | Sequence[float] | str | None
+    threshold: float | Mapping[str, float] | str | None
     target_transform: Literal["log", "log1p", "sqrt", "asinh"] | None
     smearing: Sequence[float] | bool | None
     min_delta: float

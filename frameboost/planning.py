@@ -22,6 +22,7 @@ from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import ParameterError
 from frameboost.losses.built_in import LOSSES, get_loss
+from frameboost.losses.classes import adjusted, check_classes
 from frameboost.losses.custom import Objective, family_of, is_function, with_function
 from frameboost.losses.loss import Loss
 from frameboost.losses.transforms import transformed
@@ -276,10 +277,12 @@ def _for_objective(objective: str | Objective, settings: Parameters) -> Paramete
     if family_of(objective) != "multi" and settings.num_class is not None:
         raise ParameterError("num_class is for objectives 'multi:softmax' and 'multi:softprob'")
     if family_of(objective) == "multi":
-        transformed(get_loss("multi:softprob", {"num_class": 2}), settings.as_dict())  # which has none
+        like = get_loss("multi:softprob", {"num_class": 2})
+        check_classes(like, settings.as_dict())
+        transformed(like, settings.as_dict())  # which has none
         return settings
     loss = objective.loss() if isinstance(objective, Objective) else get_loss(objective, settings.as_dict())
-    loss = transformed(loss, settings.as_dict())
+    loss = adjusted(loss, settings.as_dict())
     if isinstance(objective, str):
         _check_base_score(loss, settings)
     return settings

@@ -13,12 +13,14 @@ import numpy as np
 
 from frameboost.ensemble.ensemble import Ensemble, TrainingRecord
 from frameboost.ensemble.metadata import Metadata
+from frameboost.losses.classes import with_class_weights, with_threshold
 from frameboost.losses.transforms import with_smearing
 from frameboost.schema.types import Feature
 from frameboost.trees.tree import ColumnTrees, TreeColumns, trees_on_grid
 
 __all__ = ["average", "over_the_same_categories"]
 
+_DIGITS = 12  # of a mean of thresholds, which have few
 # What leaves were times, beside their weights in the mean.
 _OF_LEAVES = ("learning_rate", "max_learning_rate")
 # The parameters of a round's trees, and those by which metrics and margins are read.
@@ -26,7 +28,7 @@ _KEPT = ("num_parallel_tree", "num_class")
 
 
 def average(ensembles: Sequence[Ensemble], weights: Sequence[float], *, is_short: bool = False) -> Ensemble:
-    """Return the ensemble whose margins are the weighted mean of the ensembles' margins, and so are smearing's numbers.
+    """Return the ensemble whose margins are the weighted mean of the ensembles' margins, and so are other numbers.
 
     Parameters
     ----------
@@ -60,6 +62,11 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float], *, is_short
     if loss.smearing is not None:
         numbers = np.dot(shares, [part.loss.smearing or () for part in same]).tolist()
         parameters["smearing"], loss = numbers, with_smearing(loss, numbers)
+    if "threshold" in first.parameters and first.parameters["threshold"] is not None:
+        number = round(float(np.dot(shares, [part.loss.threshold for part in same])), _DIGITS)
+        parameters["threshold"], loss = number, with_threshold(loss, number)
+    if "class_weight" not in parameters:  # each has its own
+        loss = with_class_weights(loss, ())
     base_margins, trees = trees_on_grid(bases, TreeColumns.joined(parts), is_short=is_short)
     return replace(
         first,

@@ -40,10 +40,10 @@ from frameboost.expressions.expression import Expression
 from frameboost.joins.aggregates import COUNT, FUNCTIONS, Aggregation, Value
 from frameboost.joins.star_sources import KeyColumn, TableJoin
 from frameboost.losses.built_in import get_loss
+from frameboost.losses.classes import adjusted
 from frameboost.losses.custom import FOREIGN_FIELDS, Objective, read_foreign_loss
 from frameboost.losses.loss import EXPOSURE, Loss, Offset, multi_target_loss, offset_of
 from frameboost.losses.outputs import DISTANCE, LOOKUP_TYPES, Interval, Lookup, kind_of
-from frameboost.losses.transforms import transformed
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.trees.tree import (
@@ -228,14 +228,14 @@ def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:
 
 def _loss(document: Mapping[str, Any], parameters: Parameters) -> Loss:
     try:
-        return transformed(_untransformed(document, parameters), parameters.as_dict())
+        return adjusted(_unadjusted(document, parameters), parameters.as_dict())
     except (FrameboostError, TypeError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"damaged model: {error}") from error
 
 
-def _untransformed(document: Mapping[str, Any], parameters: Parameters) -> Loss:
+def _unadjusted(document: Mapping[str, Any], parameters: Parameters) -> Loss:
     item = document.get("objective")
     if isinstance(item, dict):
         check_keys(item, FOREIGN_FIELDS if "links" in item else _OBJECTIVE_FIELDS, "damaged model, objective")

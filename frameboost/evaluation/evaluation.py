@@ -29,7 +29,7 @@ from frameboost.runtime.interrupts import closed_after
 from frameboost.schema.types import column, free_name
 from frameboost.training.data_checks import open_labelled
 
-__all__ = ["Evaluation", "evaluate_model"]
+__all__ = ["Evaluation", "evaluate_model", "score_counts"]
 
 
 class Evaluation:
@@ -215,7 +215,7 @@ def evaluate_model(
     of_target = [f"group_{i}" for i, name in enumerate(columns) if name == target]
 
     def counts(output: str) -> pl.DataFrame:
-        return _with_labels(_counts(predictor, source, roles, columns, output), of_target, ensemble.labels)
+        return _with_labels(score_counts(predictor, source, roles, columns, output), of_target, ensemble.labels)
 
     intervals = None if ensemble.interval is None else partial(_interval_coverage, predictor, source, roles, columns)
     if isinstance(source, RelationSource) and source.is_copy:  # which is gone when these are asked for
@@ -236,7 +236,7 @@ def _with_labels(frame: pl.DataFrame, columns: Sequence[str], labels: Labels) ->
     )
 
 
-def _counts(
+def score_counts(
     predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str], output: str
 ) -> pl.DataFrame:
     """Return the weights of the rows by group, label and score."""

@@ -6,4 +6,5 @@
 - `functions`: how Python functions of users are called, objectives and metrics
 - `transforms`: functions of the target that a loss may be fitted to, and their inverses as links
 - `outputs`: predictions, margins, classes, probabilities, quantiles and intervals of a model
+- `classes`: what rows of each class count for, and the threshold of the second of two
 """

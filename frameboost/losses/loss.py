@@ -25,6 +25,7 @@ from frameboost.expressions.grid import weighted
 from frameboost.schema.types import Feature, FeatureType, column
 
 __all__ = [
+    "CLASS_WEIGHT",
     "EXPOSURE",
     "PAIR_SUMS",
     "ArrayFunction",
@@ -48,6 +49,8 @@ __all__ = [
 ]
 
 FloatArray = npt.NDArray[np.float64]
+# The term that is the factor of a row's class.
+CLASS_WEIGHT = "class_weight"
 # Classes of which each margin is compared with all later ones; of more with the largest.
 _MAX_COMPARED = 16
 
@@ -62,13 +65,6 @@ class Derivatives:
     gradient: Expression
     hessian: Expression
     are_weighted: bool = False
-
-    @property
-    def with_weight(self) -> tuple[Expression, Expression]:
-        """Both with the row's weight."""
-        if self.are_weighted:
-            return self.gradient, self.hessian
-        return weighted(self.gradient), weighted(self.hessian)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +300,10 @@ class Loss:
     transform, fitted, smearing
         The function of the labels that it is fitted to, if it is; the terms that are these, in the order of the labels;
         and the numbers in the links by which these are smeared.
+    class_weights
+        What a row's weight is times, by its class; none where that is 1.
+    threshold
+        The probability above which a row is of the second of two classes.
     """
 
     name: str
@@ -328,14 +328,36 @@ class Loss:
     transform: Transform | None = None
     fitted: Mapping[str, Expression] = field(default_factory=dict)
     smearing: tuple[float, ...] | None = None
+    class_weights: tuple[float, ...] = ()
+    threshold: float = 0.5
 
     @cached_property
     def gradients(self) -> Mapping[str, Expression]:
         """The g and h of every output, weighted: ``g_0``, ``h_0``, ``g_1`` and so on."""
         named = {}
         for output, derivatives in enumerate(self.outputs):
-            named[f"g_{output}"], named[f"h_{output}"] = derivatives.with_weight
+            for name, value in zip("gh", (derivatives.gradient, derivatives.hessian), strict=True):
+                of_class = self.times_factor(value)
+                named[f"{name}_{output}"] = of_class if derivatives.are_weighted else weighted(of_class)
         return named
+
+    @cached_property
+    def class_factor(self) -> Mapping[str, Expression]:
+        """The term that is the factor of a row's class, over its label; none without such."""
+        if not self.class_weights:
+            return {}
+        cases = "".join(f" WHEN label = {k} THEN {factor!r}" for k, factor in enumerate(self.class_weights))
+        return {CLASS_WEIGHT: Expression(f"CASE{cases} ELSE 1 END", ("label",))}
+
+    def times_factor(self, value: Expression) -> Expression:
+        """Return a value times the factor of the row's class, if there is one."""
+        if not self.class_weights:
+            return value
+        return Expression(f"({value.text}) * {CLASS_WEIGHT}", tuple(dict.fromkeys((*value.columns, CLASS_WEIGHT))))
+
+    def counted(self, value: Expression) -> Expression:
+        """Return a value times what its row counts for: its weight, and the factor of its class."""
+        return weighted(self.times_factor(value))
 
     @cached_property
     def residuals(self) -> Mapping[str, Expression]:

@@ -256,9 +256,12 @@ def _class(loss: Loss, links: Sequence[Expression], labels: Sequence[str | bool]
         best = argmax_class(loss.classes, tuple(by_name))
         return Output(loss.margins, _largest(loss, best), (best,), is_class=True, labels=by_name)
     no, yes = by_name or ("0", "1")
-    half = 0 if loss.name == "binary:logitraw" else 0.5
+    least = loss.threshold
+    if loss.name == "binary:logitraw" and links == loss.links:  # whose predictions are margins
+        least = -math.log(1.0 / least - 1.0) + 0.0
+    text = repr(least) if least >= 0.0 else f"({least!r})"
     values = tuple(
-        Expression(f"CASE WHEN ({link.text}) > {half} THEN {yes} ELSE {no} END", (*loss.margins, *by_name))
+        Expression(f"CASE WHEN ({link.text}) > {text} THEN {yes} ELSE {no} END", (*loss.margins, *by_name))
         for link in links
     )
     return Output(loss.margins, (), values, is_class=True, labels=by_name)

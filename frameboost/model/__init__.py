@@ -5,4 +5,5 @@
 - `continuation`: training on from a model (``init_model``)
 - `calibration`: a new link, fitted on labelled rows
 - `conformal`: prediction intervals, learnt from labelled rows
+- `threshold`: the threshold of the second of two classes, chosen on rows with labels
 """

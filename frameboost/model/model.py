@@ -35,11 +35,13 @@ from frameboost.metrics.metric import Metric
 from frameboost.model.calibration import METHODS, calibrated_ensemble
 from frameboost.model.conformal import conformed_ensemble
 from frameboost.model.summaries import html_summary, importance_frame, summary, tree_frame
+from frameboost.model.threshold import decided
 from frameboost.prediction.contributions import contribution_frame, interaction_frame, shap_explanation
 from frameboost.prediction.dependence import partial_dependence_frame
 from frameboost.prediction.predictor import Predictor
 from frameboost.prediction.reasons import check_no_reasons, reason_frame
 from frameboost.runtime.workers import require_numba
+from frameboost.training.data_checks import open_labelled
 
 __all__ = ["REPORT_WRITERS", "Model", "out_of_fold_frame", "predictor_of"]
 
@@ -1140,6 +1142,49 @@ class Model:
         [0.0, 0.0, 1.0, 1.0]
         """
         return Model(calibrated_ensemble(self._predictor, data, target, weight, method))
+
+    @checked(threshold=anything, data=anything, target=column)
+    def with_threshold(
+        self, threshold: float | str | Mapping[str, float], data: Any = None, target: str | None = None, *,
+        weight: str | None = None,
+    ) -> Model:  # fmt: skip
+        """Return the model with another threshold of its output ``class``, in SQL and in ``evaluate`` too.
+
+        Parameters
+        ----------
+        threshold
+            The probability above which a row is of the second of two classes. Or how to choose it: ``"f1"`` for the
+            best F1, ``{"false_positive": 1, "false_negative": 5}`` for the least cost, ``{"share": 0.1}`` for that
+            share of the rows (the nearest there is). It is a number of few digits between two probabilities.
+        data
+            As for `predict`: the rows to choose it on, which should not be those of training.
+        target, weight
+            The columns of the labels, those of training, and of weights.
+
+        Raises
+        ------
+        ParameterError
+            If the model has no probability of the second of two classes, or there is nothing to choose on.
+        DataError
+            If a column is not there, or no row is of the second class.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 25, "late": [False, False, False, True] * 25})
+        >>> model = fb.fit(df, "late", n_estimators=2)
+        >>> model.predict(df[:4], output="class").to_list()
+        [False, False, False, False]
+        >>> costly = model.with_threshold({"false_positive": 1, "false_negative": 5}, df, "late")
+        >>> costly.predict(df[:4], output="class").to_list()
+        [False, False, False, True]
+        >>> costly.parameters["threshold"]
+        0.4
+        """
+        if data is None or target is None:
+            return Model(decided(self.ensemble, threshold))
+        source, roles = open_labelled(self.ensemble, data, target, weight, None, None)
+        return Model(decided(self.ensemble, threshold, source, roles))
 
     @checked(target=column, groups=column)
     def conform(

@@ -310,6 +310,47 @@ def quantiles(value: object) -> tuple[float, ...]:
     return tuple(inside)
 
 
+def class_weights(value: object) -> dict[Any, float] | tuple[float, ...] | str | None:
+    """Return the factors of classes by label or by number, or how to choose them."""
+    if value is None or (isinstance(value, str) and value == "balanced"):
+        return value
+    is_list = is_iterable(value) and not isinstance(value, str | bytes | Mapping)
+    items: Any = (
+        value.items()
+        if isinstance(value, Mapping)
+        else enumerate(typing.cast("Sequence[Any]", value) if is_list else ())
+    )
+    factors = {label: _as_number(factor, float) for label, factor in items}
+    known = {label: float(factor) for label, factor in factors.items() if factor is not None and factor >= 0}
+    if not factors or len(known) < len(factors):
+        raise ParameterError(
+            "class_weight must be a dict of label to a factor of 0 or more, 'balanced' or None, not " + shown(value)
+        )
+    return known if isinstance(value, Mapping) else tuple(known.values())
+
+
+_COSTS = ("false_positive", "false_negative")
+
+
+def threshold_or_rule(value: object) -> float | dict[str, float] | str | None:
+    """Return a threshold, or how to choose it."""
+    if value is None or (isinstance(value, str) and value == "f1"):
+        return value
+    if isinstance(value, Mapping):
+        items = {name: _as_number(number, float) for name, number in value.items()}
+        known = {str(name): float(number) for name, number in items.items() if number is not None and number >= 0}
+        costs = set(items) <= set(_COSTS) and any(known.values())
+        share = set(items) == {"share"} and 0 < known.get("share", 0) < 1
+        if items and len(known) == len(items) and (costs or share):
+            return {**dict.fromkeys(_COSTS, 1.0), **known} if costs else known
+    elif (number := _as_number(value, float)) is not None and 0 < number < 1:
+        return float(number)
+    raise ParameterError(
+        "threshold must be a number between 0 and 1, 'f1', costs such as {'false_positive': 1, 'false_negative': 5}, "
+        f"{{'share': 0.1}} or None, not {shown(value)}"
+    )
+
+
 _TRANSFORMS = ("log", "log1p", "sqrt", "asinh")
 
 
@@ -547,6 +588,21 @@ class Parameters:
     )
     ndcg_exp_gain: bool = declared(
         True, "Whether the gain of relevance r in NDCG is 2^r - 1, or r itself (rank:ndcg, the metric ndcg)."
+    )
+    class_weight: Mapping[str, float] | Sequence[float] | str | None = declared(
+        None,
+        "Factors of the weights of rows, by label (1 for others): `{'late': 5}`, or `'balanced'`, by which all classes "
+        "weigh the same. Metrics do not count by them. The model has the factors by the number of the class.",
+        kind="dict of label to float, 'balanced', list of float or None",
+        read=class_weights,
+    )
+    threshold: float | Mapping[str, float] | str | None = declared(
+        None,
+        "The probability above which a row is of the second of two classes, 0.5 by default; or how to choose it on the "
+        "rows to validate on, else those to train on: `'f1'` has the best F1, `{'false_positive': 1, "
+        "'false_negative': 5}` the least cost, `{'share': 0.1}` that share of rows. The model has the number.",
+        kind="float between 0 and 1, 'f1', dict of costs or of a share, or None",
+        read=threshold_or_rule,
     )
     target_transform: Literal["log", "log1p", "sqrt", "asinh"] | None = declared(
         None,

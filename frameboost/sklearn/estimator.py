@@ -52,8 +52,8 @@ from frameboost.sklearn.data import (
 
 __all__ = ["FROM_THE_DATA", "Estimator", "Initial", "documented", "is_pairs"]
 
-# Parameters of `frameboost.fit` that the estimators derive from the data.
-FROM_THE_DATA = frozenset({"num_class"})
+# Parameters of `frameboost.fit` that the estimators derive from the data; of a classifier's classes it knows the labels.
+FROM_THE_DATA = frozenset({"num_class", "class_weight"})
 
 # All others, and their defaults.
 _DEFAULTS: dict[str, Any] = {"objective": None, "engine": "auto", "eval_metric": None, "random_state": None}

@@ -508,10 +508,14 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         return self._chosen(self._probabilities(X, base_margin, rounds))
 
     def _chosen(self, probabilities: FloatArray) -> Array:
-        """Return the most probable classes."""
+        """Return the most probable classes, of two the second where its probability is above the model's threshold."""
+        threshold = self.model_.ensemble.loss.threshold
         if self._is_multilabel:
-            return (probabilities > 0.5).astype(self.classes_[0].dtype)
-        best: Array = self.classes_[probabilities.argmax(axis=1)]
+            return (probabilities > threshold).astype(self.classes_[0].dtype)
+        is_of_two = probabilities.shape[1] == 2
+        best: Array = self.classes_[
+            (probabilities[:, 1] > threshold) * 1 if is_of_two else probabilities.argmax(axis=1)
+        ]
         return best
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None) -> float:

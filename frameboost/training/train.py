@@ -236,7 +236,7 @@ def base_margins(
         Whether the rows have weights; weighted quantiles have another definition.
     """
     n, start = loss.n_outputs, loss.start
-    rows.add_columns(loss.fitted)
+    rows.add_columns({**loss.fitted, **loss.class_factor})
     if base_score is not None and loss.transform is not None:
         base_score = loss.transform.function(base_score)
     if offsets and start.kind != "value" and (base_score is None or start.kind == "moments"):
@@ -274,8 +274,8 @@ def _of_constant_labels(rows: Rows, loss: Loss) -> tuple[float, ...] | None:
 
 
 def _means(rows: Rows, loss: Loss) -> tuple[float, ...]:
-    labels = {name: weighted(Expression(name, (name,))) for name in map(loss.label_of, range(loss.n_outputs))}
-    sums = exact_sum(rows, {**labels, "weight": _WEIGHT})
+    labels = {name: loss.counted(Expression(name, (name,))) for name in map(loss.label_of, range(loss.n_outputs))}
+    sums = exact_sum(rows, {**labels, "weight": loss.counted(_ONE)})
     return tuple(loss.margin_of(sums[loss.label_of(output)] / sums["weight"]) for output in range(loss.n_outputs))
 
 
@@ -295,12 +295,16 @@ def _moments(rows: Rows, loss: Loss, base_score: float | None) -> tuple[float, .
     return margins_of(mean, sums["square"] / sums["weight"])
 
 
-def _centred_frequencies(rows: Rows, loss: Loss) -> tuple[float, ...]:
-    counted = {
-        str(k): Expression(f"CASE WHEN label = {k} THEN weight ELSE 0 END", ("label", "weight"))
+def _of_classes(loss: Loss) -> dict[str, Expression]:
+    """Return what the rows of each class count for, by its number."""
+    return {
+        str(k): loss.counted(Expression(f"CASE WHEN label = {k} THEN 1 ELSE 0 END", ("label",)))
         for k in range(loss.classes)
     }
-    sums = exact_sum(rows, counted)
+
+
+def _centred_frequencies(rows: Rows, loss: Loss) -> tuple[float, ...]:
+    sums = exact_sum(rows, _of_classes(loss))
     total = math.fsum(sums.values())
     return tuple(_centred([math.log(max(sums[str(k)] / total, _SMALLEST_SHARE)) for k in range(loss.classes)]))
 
@@ -326,8 +330,8 @@ def _newton_step(rows: Rows, loss: Loss, begins: tuple[float, ...]) -> tuple[flo
     rows.start_margins({name: Expression(repr(begin), ()) for name, begin in zip(loss.margins, begins, strict=True)})
     define_terms(rows, loss.terms)
     margins = []
-    for output, derivatives in enumerate(loss.outputs):
-        sums = exact_sum(rows, dict(zip("GH", derivatives.with_weight, strict=True)))
+    for output in range(loss.n_outputs):
+        sums = exact_sum(rows, {name.upper(): loss.gradients[f"{name}_{output}"] for name in "gh"})
         step = begins[output] - (sums["G"] / sums["H"] if sums["H"] > 0 else 0.0)
         if not math.isfinite(step):
             at = f"{begins[output]:g}"
@@ -362,7 +366,8 @@ def _beside(
         begins = _moments(rows, loss, base_score)
     else:
         begins = _means(rows, loss) if kind in ("mean", "newton from mean") else (0.0,) * loss.n_outputs
-    sums = exact_sum(rows, {"weight": _WEIGHT, **{name: weighted(offset) for name, offset in offsets.items()}})
+    added = {name: loss.counted(offset) for name, offset in offsets.items()}
+    sums = exact_sum(rows, {"weight": loss.counted(_ONE), **added})
     first = 1 if base_score is not None else 0
     margins = [
         begin - sums[name] / sums["weight"] if kind != "newton" and name in offsets and output >= first else begin
@@ -389,11 +394,8 @@ def _sums_at(
     starts = {name: Expression(repr(margin), ()) for name, margin in zip(loss.margins, margins, strict=True)}
     rows.start_margins({name: plus(start, offsets.get(name)) for name, start in starts.items()})
     define_terms(rows, loss.terms)
-    terms = {}
-    for output, derivatives in enumerate(loss.outputs):
-        terms[f"G_{output}"], terms[f"H_{output}"] = derivatives.with_weight
-    sums = exact_sum(rows, terms)
-    return [(sums[f"G_{output}"], sums[f"H_{output}"]) for output in range(loss.n_outputs)]
+    sums = exact_sum(rows, loss.gradients)
+    return [(sums[f"g_{output}"], sums[f"h_{output}"]) for output in range(loss.n_outputs)]
 
 
 def _root(
@@ -432,9 +434,7 @@ def _root(
 def _scaled_frequencies(rows: Rows, loss: Loss, offsets: Mapping[str, Expression]) -> tuple[float, ...]:
     """Return centred margins at which each class has its share of the rows."""
     names = [str(k) for k in range(loss.classes)]
-    counts = exact_sum(rows, {
-        name: Expression(f"CASE WHEN label = {name} THEN weight ELSE 0 END", ("label", "weight")) for name in names
-    })  # fmt: skip
+    counts = exact_sum(rows, _of_classes(loss))
     total = math.fsum(counts.values())
     weights = [max(counts[name], _SMALLEST_SHARE * total) for name in names]
     margins = _centred([math.log(count / total) for count in weights])

@@ -34,7 +34,7 @@ HOSTILE = {
 # What a call needs besides the argument in question.
 GIVEN = {
     "data": DATA, "target": "y", "table": "t", "view": "v", "column": "c", "name": "n", "path": None, "folder": None,
-    "source": "t", "feature": "x", "method": "platt", "history": "h", "time": "at",
+    "source": "t", "feature": "x", "method": "platt", "history": "h", "time": "at", "threshold": "f1",
 }  # fmt: skip
 # Arguments of which some hostile value is a good one: a million letters name a column or are the comment of a file.
 TAKES = {
