@@ -52,7 +52,7 @@ from frameboost.sklearn.data import (
 
 __all__ = ["FROM_THE_DATA", "Estimator", "Initial", "documented", "is_pairs"]
 
-# Parameters of `frameboost.fit` that the estimators derive from the data; of a classifier's classes it knows the labels.
+# Parameters of `frameboost.fit` that the estimators derive from the data; weights of classes are a classifier's own.
 FROM_THE_DATA = frozenset({"num_class", "class_weight"})
 
 # All others, and their defaults.

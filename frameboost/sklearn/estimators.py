@@ -512,11 +512,9 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         threshold = self.model_.ensemble.loss.threshold
         if self._is_multilabel:
             return (probabilities > threshold).astype(self.classes_[0].dtype)
-        is_of_two = probabilities.shape[1] == 2
-        best: Array = self.classes_[
-            (probabilities[:, 1] > threshold) * 1 if is_of_two else probabilities.argmax(axis=1)
-        ]
-        return best
+        best = probabilities.argmax(axis=1) if probabilities.shape[1] != 2 else (probabilities[:, 1] > threshold) * 1
+        labels: Array = self.classes_[best]
+        return labels
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None) -> float:
         """Return the share of rows whose class is predicted; of a multilabel y those with all labels right.
