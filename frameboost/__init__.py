@@ -30,6 +30,7 @@ from frameboost.joins.star import join
 from frameboost.loading import from_catboost, from_lightgbm, from_sklearn, from_xgboost, load
 from frameboost.losses.custom import Objective
 from frameboost.metrics.metric import Metric
+from frameboost.model.comparison import compare
 from frameboost.model.model import REPORT_WRITERS, Model
 from frameboost.tuning.auto import auto
 from frameboost.version import __version__
@@ -57,6 +58,7 @@ __all__ = [
     "__version__",
     "aggregate",
     "auto",
+    "compare",
     "cv",
     "fit",
     "from_catboost",

@@ -27,8 +27,8 @@ def test_the_public_names():
         "ClusterError", "Dask", "DataError", "DatabaseModel", "FrameboostError", "FrameboostWarning",
         "Metric", "Model",
         "ModelFileError",
-        "Objective", "ParameterError", "Spark", "TooLargeError", "__version__", "aggregate", "auto", "cv", "fit",
-        "from_catboost",
+        "Objective", "ParameterError", "Spark", "TooLargeError", "__version__", "aggregate", "auto", "compare", "cv",
+        "fit", "from_catboost",
         "from_lightgbm", "from_sklearn", "from_xgboost", "join", "load", "plan", "table",
     }  # fmt: skip
     assert {estimator.__name__ for estimator in ESTIMATORS} == set(dir(fb)) - set(vars(fb)) - {"plots"}
@@ -69,7 +69,7 @@ def test_errors_are_value_errors():
 
 READERS = [fb.load, fb.from_catboost, fb.from_lightgbm, fb.from_sklearn, fb.from_xgboost]
 PUBLIC = [
-    fb.cv, fb.fit, *READERS, fb.Metric, fb.Model, fb.DatabaseModel, fb.Objective, *ERRORS,
+    fb.compare, fb.cv, fb.fit, *READERS, fb.Metric, fb.Model, fb.DatabaseModel, fb.Objective, *ERRORS,
     *(getattr(fb.Model, name) for name in METHODS), *(getattr(fb.DatabaseModel, name) for name in OF_DATABASE),
 ]  # fmt: skip
 

@@ -47,14 +47,13 @@ from frameboost.data.written_files import STDOUT, check_writable, output_path, w
 from frameboost.database.database_model import DatabaseModel
 from frameboost.ensemble.baseline import Baseline
 from frameboost.errors import DataError, FrameboostError, ParameterError, printable
-from frameboost.evaluation.bootstrap import compare_models
 from frameboost.evaluation.drift import drift_frame
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.loading import open_model
+from frameboost.model.comparison import compare
 from frameboost.model.model import Model
 from frameboost.model.summaries import interval_text
 from frameboost.parameters.parameters import Parameters
-from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import FeatureType, column
 
 __all__ = [
@@ -207,53 +206,24 @@ def add_compare(commands: Commands) -> None:
     parser.add_argument("other", metavar="OTHER", help="another model's file, of the same target")
     add_data(parser)
     add_options(parser, Model.evaluate, "target", "weight", "group", "label_upper_bound", eval_metric=_METRICS)
-    add_options(parser, compare_models, "resamples", "seed")
+    add_options(parser, compare, "resamples", "seed")
 
 
 def _compare(options: argparse.Namespace) -> None:
     if not isinstance(options.target, str):
         raise UsageError("compare takes one target")
-    models = [open_model(path) for path in (options.model, options.other)]
-    first, second = (Predictor(model.ensemble) for model in models)
-    metrics = compare_models(first, second, read_data(options), **arguments(options, compare_models))
+    first, second = (open_model(path) for path in (options.model, options.other))
+    comparison = compare(first, second, read_data(options), **arguments(options, compare))
     what = "of queries" if options.group else "of rows"
-    print_table(metrics, f"metrics; low to high: 95 % of the differences in {options.resamples:,} paired draws {what}")
-    for title, facts in (("model", _facts), ("features", _features), ("parameters", _parameters)):
-        differences = _differences(*map(facts, models))
+    title = f"metrics; low to high: 95 % of the differences in {options.resamples:,} paired draws {what}"
+    print_table(comparison.metrics, title)
+    for of, title in (("model", "model"), ("feature", "features"), ("parameter", "parameters")):
+        differences = comparison.differences.filter(pl.col("of") == of).drop("of").rename({"name": ""})
         print()
         if differences.is_empty():
             print(f"{title}: the same in both")
         else:
-            print_table(differences, f"{title}, where they differ")
-
-
-def _facts(model: Model) -> dict[str, str]:
-    interval = model.ensemble.interval
-    return {
-        "objective": model.objective,
-        "trees": str(model.n_trees),
-        "rounds": str(model.n_rounds),
-        "base margin": str(model.base_margin),
-        "offset": str(model.offset),
-        "classes": ", ".join(map(str, model.classes)),
-        "calibrated": "no" if model.ensemble.calibration is None else "yes",
-        "interval": "none" if interval is None else f"{100 * interval.coverage:g} %",
-    }
-
-
-def _features(model: Model) -> dict[str, str]:
-    return {feature.name: str(feature.type) for feature in model.ensemble.features}
-
-
-def _parameters(model: Model) -> dict[str, str]:
-    return {name: shortened(str(value)) for name, value in model.parameters.items()}
-
-
-def _differences(first: dict[str, str], second: dict[str, str]) -> pl.DataFrame:
-    names = [name for name in dict.fromkeys([*first, *second]) if first.get(name) != second.get(name)]
-    values = {"": names, "first": [first.get(name, "-") for name in names],
-              "second": [second.get(name, "-") for name in names]}  # fmt: skip
-    return pl.DataFrame(values, schema=dict.fromkeys(values, pl.String))
+            print_table(differences.fill_null("-"), f"{title}, where they differ")
 
 
 # --- explain ----------------------------------------------------------------------------------------------------------

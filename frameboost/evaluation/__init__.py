@@ -9,6 +9,7 @@
 - `calibration_curve`: mean label by mean prediction
 - `confusion`: actual and predicted classes
 - `residuals`: quantiles of the residuals by prediction
-- `drift`: the population stability index of each feature, by period
+- `importance`: what features are worth on rows, by permutations and by Shapley values
+- `drift`: the population stability index of each feature, of all rows or by period
 - `weighted`: weights that may be left out, and weighted histograms
 """

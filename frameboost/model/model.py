@@ -16,6 +16,7 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column, columns, flag, name_of, slice_of_rounds, whole, word
+from frameboost.checks.messages import shown
 from frameboost.compile.sql.forms import QueryArguments, QueryOptions, with_options
 from frameboost.data.fingerprints import hash_of_rows
 from frameboost.data.written_files import write_bytes, write_text
@@ -29,6 +30,7 @@ from frameboost.ensemble.metadata import Metadata, check_tags, check_word
 from frameboost.ensemble.model_file import dump_binary, dump_file, dump_model, model_hash
 from frameboost.errors import ParameterError
 from frameboost.evaluation.evaluation import Evaluation, evaluate_model
+from frameboost.evaluation.importance import contribution_importance, permutation_importance
 from frameboost.interop.to_xgboost import to_xgboost
 from frameboost.losses.outputs import OutputName, ScoreName
 from frameboost.metrics.metric import Metric
@@ -378,22 +380,55 @@ class Model:
         """
         return tree_frame(self._ensemble)
 
-    @checked(kind=anything)
+    @checked(kind=anything, repeats=whole(1, 1000))
     def importance(
-        self, kind: Literal["gain", "total_gain", "weight", "cover", "total_cover"] = "gain"
+        self,
+        kind: Literal["gain", "total_gain", "weight", "cover", "total_cover", "permutation", "shap"] = "gain",
+        data: Any = None,
+        target: str | Sequence[str] | None = None,
+        *,
+        weight: str | None = None,
+        group: str | None = None,
+        label_upper_bound: str | None = None,
+        eval_metric: str | Metric | Iterable[str | Metric] | None = None,
+        repeats: int = 5,
+        seed: int = 0,
     ) -> pl.DataFrame:
         """Return the importance of each feature, the most important first.
 
         Parameters
         ----------
         kind
-            ``weight``: the number of splits on the feature; ``total_gain`` and ``total_cover``: the sum of their gains
-            and covers; ``gain`` and ``cover``: the mean, 0 for a feature without splits.
+            Of the trees: ``weight``, the number of splits on the feature; ``total_gain`` and ``total_cover``, the sum
+            of their gains and covers; ``gain`` and ``cover``, the mean, 0 for a feature without splits. These are
+            XGBoost's words; what LightGBM calls gain is ``total_gain``, and its split ``weight``.
+
+            Of rows: ``permutation``, by how much the metric gets worse where the feature's values are dealt anew to the
+            rows, which is 0 or below where it says nothing about the label; ``shap``, the mean magnitude of its Shapley
+            values (`explain`), summed over the outputs of a model of several.
+        data
+            For ``permutation`` and ``shap``, rows as for `predict`, of a database too; permutations are best of rows
+            that the model was not trained on. They are read into memory.
+        target, weight, group, label_upper_bound, eval_metric
+            For ``permutation``, as for `evaluate`. The metric is by default the objective's own, and of several the
+            last.
+        repeats
+            How often the values are dealt anew, each time as the ``seed``, the feature and the number say.
+        seed
+            The seed of the permutations.
 
         Returns
         -------
         polars.DataFrame
-            Columns ``feature`` (String) and ``importance`` (Float64), with a row for each feature.
+            Columns ``feature`` (String) and ``importance`` (Float64), with a row for each feature; of permutations the
+            mean, and ``deviation`` (Float64), the standard deviation over the repeats, with n − 1.
+
+        Raises
+        ------
+        ParameterError
+            If there is no such kind, or an argument is not for it.
+        DataError
+            As `evaluate`; if the data has no rows.
 
         Examples
         --------
@@ -401,8 +436,29 @@ class Model:
         >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "z": [1, 1, 1, 2], "y": [0.0, 0.0, 8.0, 8.0]})
         >>> fb.fit(df, "y", n_estimators=3).importance("weight").rows()
         [('x', 3.0), ('z', 0.0)]
+        >>> model = fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0)
+        >>> model.importance("shap", df).rows()
+        [('x', 4.0), ('z', 0.0)]
+        >>> model.importance("permutation", df, "y", eval_metric="mae").select("feature", "importance").rows()
+        [('x', 4.0), ('z', 0.0)]
         """
-        return importance_frame(self._ensemble, kind)
+        roles = {"weight": weight, "group": group, "label_upper_bound": label_upper_bound, "eval_metric": eval_metric}
+        if isinstance(kind, str) and kind == "permutation":
+            if data is None or target is None:
+                raise ParameterError("importance of permutations needs data and target, the column of the labels")
+            return permutation_importance(
+                self._predictor, data, target, **roles, repeats=repeats, seed=seed,  # type: ignore[arg-type]
+            )  # fmt: skip
+        of_rows = isinstance(kind, str) and kind == "shap"
+        of_trees = None if of_rows else importance_frame(self._ensemble, kind)
+        for name, value in {"target": target, **roles}.items():
+            if value is not None:
+                raise ParameterError(f"{name} is for importance of kind 'permutation', not of {shown(kind)}")
+        if of_trees is None and data is None:
+            raise ParameterError("importance of kind 'shap' needs data, the rows to explain")
+        if of_trees is not None and data is not None:
+            raise ParameterError(f"data is for importance of kinds 'permutation' and 'shap', not of {shown(kind)}")
+        return contribution_importance(self._predictor, data) if of_trees is None else of_trees
 
     # --- scoring in Python --------------------------------------------------------------------------------------------
 

@@ -99,7 +99,8 @@ def _node(tree: Tree, node: int, features: Sequence[Feature]) -> tuple[Any, ...]
 def importance_frame(ensemble: Ensemble, kind: str) -> pl.DataFrame:
     """Return a row for each feature, as `Model.importance` describes them."""
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise ParameterError(f"importance must be one of {listed(_KINDS)}, not {shown(kind)}")
+        known = (*_KINDS, "permutation", "shap")
+        raise ParameterError(f"importance must be one of {listed(known)}, not {shown(kind)}")
     n_features = len(ensemble.features)
     importance = np.zeros(n_features)
     splits = np.zeros(n_features)

@@ -37,7 +37,7 @@ PYTHON = re.compile(
 OBJECTS = re.compile(r"\b(?:fb|pl|con|df|model)\.[a-z]|\bDatabaseModel\b|\bModel\.")
 # Not of Python: what commands print or take so.
 SHELL = re.compile(
-    r"(?:such as|in keep,|tables|contract) \w+=\w+|\.save_model\(.*|--\S+ \S+=\S*|pip install \S+|'[^']*'|\"[^\"]*\""
+    r"\.save_model\(.*|--\S+ \S+=\S*|pip install \S+|'[^']*'|\"[^\"]*\""
     r"|sha256=|\b(?:CASE|CAST|LN|MAX|SUM|COUNT)\("
 )
 
@@ -73,7 +73,9 @@ def messages(*, of_errors):
     """Yield the file and each text of errors and warnings, or of parts that may be of some; in it is ``'it'``."""
     for file, node, is_message in statements():
         if is_message == of_errors:
-            yield from ((file, text) for text in texts(node) if not ONLY_IN_PYTHON.search(text))
+            # A dict is written as NAME=VALUE, which looks like an argument.
+            said = (re.sub(r"\{'[^{}]*\}", "it", text) for text in texts(node))
+            yield from ((file, text) for text in said if not ONLY_IN_PYTHON.search(text))
 
 
 def texts(node):

@@ -47,6 +47,7 @@ _INTERNAL_ARGUMENTS = {"fb.Metric": ("columns", "terms")}
 _VALID_BY_FUNCTION = {
     "FrameBoost": {"y": "df['y'].to_numpy()"},
     "create_table_sql": {"target": "'scored'"},
+    "fb.compare": {"first": "model", "second": "model"},
     "fb.aggregate": {"table": "df", "by": "'s'", "columns": "{'x': 'sum'}", "time": "'w'"},
     "star.join": {"right": "df.select('s').unique().drop_nulls().with_columns(m=1)", "on": "'s'"},
     "plots.importance": {}, "plots.waterfall": {"row": "df.head(1)"},

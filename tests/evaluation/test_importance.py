@@ -1,0 +1,164 @@
+"""The importance of features on rows, and the comparison of two models, held to values worked out here."""
+
+import sqlite3
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import frameboost as fb
+from tests.support.cases import cases
+
+NAME = 'it\'s "z", a=1'
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(3)
+    x, z = rng.normal(size=(2, 240))
+    kind = rng.choice(["a", "it's", None], 240)
+    y = 3 * x + z**2 + (kind == "a") + rng.normal(size=240) / 4
+    return pl.DataFrame({
+        "x": x, NAME: z, "kind": pl.Series(kind.tolist(), dtype=pl.String), "one": 1, "y": y, "late": y > 1,
+        "label": np.where(y > 2, "high", np.where(y > 0, "middle", "low")), "query": rng.integers(0, 24, 240),
+        "grade": np.clip(y, 0, 4).astype(int), "w": rng.uniform(0.5, 2, 240),
+    })  # fmt: skip
+
+
+FEATURES = ["x", NAME, "kind", "one"]
+
+
+def fitted(frame, target, **options):
+    return fb.fit(frame, target, features=FEATURES, n_estimators=6, max_depth=3, **options)
+
+
+def rmse(model, frame):
+    return float(np.sqrt(np.mean((model.predict(frame).to_numpy() - frame["y"].to_numpy()) ** 2)))
+
+
+def share_of_errors(model, frame):
+    return float(np.average(model.predict(frame, "class") != frame["label"], weights=frame["w"]))
+
+
+def area(model, frame):
+    score, late = model.predict(frame).to_numpy(), frame["late"].to_numpy()
+    above = score[late][:, None] - score[~late][None, :]
+    return -float(np.mean((above > 0) + (above == 0) / 2))  # more is better
+
+
+@cases(("target", "options", "error"), [
+    ("y", {}, rmse), ("label", {"weight": "w", "eval_metric": ["mlogloss", "merror"]}, share_of_errors),
+    ("late", {"eval_metric": "auc"}, area),
+])  # fmt: skip
+def test_permutations_make_the_metric_worse(frame, target, options, error):
+    model = fitted(frame, target)
+    found = model.importance("permutation", frame, target, repeats=3, seed=7, **options)
+    expected = {}
+    for number, name in enumerate(FEATURES):
+        worse = []
+        for repeat in range(3):
+            order = np.random.default_rng([7, number, repeat]).permutation(len(frame))
+            worse.append(error(model, frame.with_columns(frame[name].gather(order))) - error(model, frame))
+        expected[name] = (np.mean(worse), np.std(worse, ddof=1))
+    assert found["importance"].to_list() == sorted(found["importance"], reverse=True)
+    for name, *numbers in found.rows():
+        np.testing.assert_allclose(numbers, expected[name], rtol=1e-9, atol=1e-12)
+    assert dict(found.select("feature", "importance").rows())["one"] == 0.0
+    once = model.importance("permutation", frame, target, repeats=1, seed=7, **options)
+    assert once["deviation"].null_count() == len(FEATURES)
+
+
+@cases(("target", "options"), [("y", {}), ("label", {}), (["y", "grade"], {}), ("y", {"base_margin": "w"})])
+def test_shapley_values_are_summed_up(frame, target, options, monkeypatch):
+    model = fitted(frame, target, **options)
+    found = model.importance("shap", frame)
+    explained = model.explain(frame)
+    if model.ensemble.n_outputs > 1:
+        of_output = explained.filter(pl.col("feature") != "bias").group_by("feature").agg(pl.col("value").abs().sum())
+        expected = {name: value / len(frame) for name, value in of_output.rows()}
+    else:
+        expected = {name: explained[name].abs().mean() for name in FEATURES}
+    assert found.columns == ["feature", "importance"]
+    for name, value in found.rows():
+        assert value == pytest.approx(expected[name], rel=1e-12)
+    monkeypatch.setattr("frameboost.evaluation.importance._ROWS_AT_A_TIME", 100)
+    assert_frame_equal(model.importance("shap", frame), found, rel_tol=1e-12)
+
+
+def test_rows_of_a_database_have_the_importance_of_a_frame(frame, tmp_path):
+    model = fitted(frame, "y")
+    con, other = duckdb.connect(), sqlite3.connect(tmp_path / "t.db")
+    con.execute("CREATE TABLE t AS FROM frame")
+    frame.write_parquet(tmp_path / "t.parquet")
+    columns = [*FEATURES, "y"]
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+    other.execute(f"CREATE TABLE t ({names})")
+    other.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(columns))})", frame.select(columns).rows())
+    shap, permuted = model.importance("shap", frame), model.importance("permutation", frame, "y", repeats=2)
+    for data in (con.table("t"), tmp_path / "t.parquet", fb.table(other, "t")):
+        assert_frame_equal(model.importance("shap", data), shap, rel_tol=1e-12)
+        assert_frame_equal(model.importance("permutation", data, "y", repeats=2), permuted, rel_tol=1e-12)
+    other.close()
+
+
+def test_queries_are_ranked_anew(frame):
+    model = fitted(frame, "grade", objective="rank:ndcg", group="query")
+    found = dict(
+        model.importance("permutation", frame, "grade", group="query", eval_metric="ndcg").drop("deviation").rows()
+    )
+    assert found["x"] > found["kind"] and found["x"] > 0.02
+
+
+@cases(("arguments", "message"), [
+    (("split",), r"importance must be one of 'gain', .*'permutation', 'shap', not 'split'"),
+    (("permutation",), "importance of permutations needs data and target, the column of the labels"),
+    (("shap",), "importance of kind 'shap' needs data, the rows to explain"),
+    (("gain", "rows"), "data is for importance of kinds 'permutation' and 'shap', not of 'gain'"),
+    (("shap", "rows", "y"), "target is for importance of kind 'permutation', not of 'shap'"),
+    (("permutation", "rows", "nobody"), "target column 'nobody' is not in the data"),
+    (("permutation", "none", "y"), "no rows"), (("shap", "none"), "the data has no rows"),
+])  # fmt: skip
+def test_wrong_arguments_are_refused(frame, arguments, message):
+    model, rows = fitted(frame, "y"), {"rows": frame, "none": frame.clear()}
+    with pytest.raises(fb.FrameboostError, match=message):
+        model.importance(*(rows.get(value, value) for value in arguments))
+    with pytest.raises(fb.ParameterError, match="repeats must be an integer from 1 to 1000, not 0"):
+        model.importance("permutation", frame, "y", repeats=0)
+
+
+# --- two models -------------------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_has_metrics_and_what_differs(frame):
+    first = fitted(frame, "y")
+    second = fb.fit(frame, "y", features=["x", "w"], n_estimators=8, max_depth=3).conform(frame, "y")
+    found = fb.compare(first, second, frame, "y", eval_metric=["rmse", "mae"], resamples=100, seed=1)
+    errors = {"rmse": rmse, "mae": lambda model, rows: float((model.predict(rows) - rows["y"]).abs().mean())}
+    assert found.metrics.columns == ["metric", "first", "second", "difference", "low", "high"]
+    for name, one, other, difference, low, high in found.metrics.rows():
+        assert (one, other) == pytest.approx((errors[name](first, frame), errors[name](second, frame)))
+        assert difference == pytest.approx(other - one) and low < difference < high
+    differences = {(of, name): (a, b) for of, name, a, b in found.differences.rows()}
+    assert differences["model", "interval"] == ("none", "90 %")
+    assert differences["model", "trees"] == ("6", "8") == differences["parameter", "n_estimators"]
+    assert differences["feature", NAME] == ("float64", None) and differences["feature", "w"] == (None, "float64")
+    assert ("feature", "x") not in differences and ("parameter", "max_depth") not in differences
+    assert "rmse" in repr(found) and "n_estimators" in repr(found)
+    same = fb.compare(first, first, frame, "y", resamples=0)
+    assert same.differences.is_empty() and set(same.metrics["difference"]) == {0.0}
+    assert same.metrics["low"].is_nan().all()
+
+
+@cases(("arguments", "message"), [
+    ((None, "model", "y"), "first must be a Model, as fb.fit and fb.load return it, not None"),
+    (("model", "m.json", "y"), "second must be a Model, as fb.fit and fb.load return it, not 'm.json'"),
+    (("model", "model", ["y"]), "target must be a column name, not \\['y'\\]"),
+    (("model", "labels", "y"), "target 'y' has"),
+])  # fmt: skip
+def test_what_is_no_model_is_not_compared(frame, arguments, message):
+    known = {"model": fitted(frame, "y"), "labels": fitted(frame, "label")}
+    first, second, target = (known.get(value, value) if isinstance(value, str) else value for value in arguments)
+    with pytest.raises(fb.FrameboostError, match=message):
+        fb.compare(first, second, frame, target)
