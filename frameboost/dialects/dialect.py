@@ -426,6 +426,8 @@ class Statements:
     scratch_table
         A statement of ``{name}`` and ``{query}`` that makes a table which is gone with the session, at the latest; None
         where there is none.
+    reads_scratch_once
+        Whether a query may name such a table only once.
     histogram
         How rows are added up by many columns at once: a name of `frameboost.engines.sql.engine.SHAPES`.
     most_sets
@@ -484,6 +486,7 @@ class Statements:
     keeps_order: bool = False
     fenced_stage: str = PLAIN_STAGE
     scratch_table: str | None = "CREATE TEMPORARY TABLE {name} AS\n{query}"
+    reads_scratch_once: bool = False
     histogram: str = "union"
     most_sets: int | None = None
     set_of_row: str | None = None

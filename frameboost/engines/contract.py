@@ -208,11 +208,10 @@ class Engine(Rows, Protocol):
 
     def compute_gradients(
         self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
-    ) -> dict[str, float]:  # fmt: skip
+    ) -> dict[str, float] | None:  # fmt: skip
         """Store ``g_0``, ``h_0`` (of the first output) and so on of every row, and ``others`` by name.
 
-        Gradients are put on the grids on which their sums are exact (see `frameboost.expressions.grid.rounded`); the
-        largest magnitude of each is returned.
+        Gradients are put on the grids on which their sums are exact (see `frameboost.expressions.grid.rounded`).
         """
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
@@ -390,7 +389,10 @@ class ShardEngine(HistogramEngine, Protocol):
         self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
         offsets: Mapping[str, float] | None = None,
     ) -> dict[str, float]:  # fmt: skip
-        """Do what `Engine.compute_gradients` does; with ``offsets`` on these grids, which are those of all shards."""
+        """Do what `Engine.compute_gradients` does; return the largest magnitude of each gradient.
+
+        With ``offsets`` they are put on these grids, which are those of all shards.
+        """
 
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
         """Return ``node``, ``value`` and, if there are weights, ``weight``, float64, of every row with h > 0."""

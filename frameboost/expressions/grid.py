@@ -47,6 +47,7 @@ __all__ = [
     "exact_sum_in_two",
     "grid_offset",
     "grid_offsets",
+    "grid_range",
     "grid_step",
     "largest_magnitudes",
     "offset_step",
@@ -72,6 +73,17 @@ def grid_step(largest: float, count: int) -> float:
 def grid_offset(largest: float, count: int) -> float:
     """Return C such that ``(x + C) - C`` is x rounded to the nearest multiple of ``grid_step(largest, count)``."""
     return _OFFSET_STEPS * grid_step(largest, count)
+
+
+def grid_range(offset: float, count: int) -> tuple[float, float]:
+    """Return the largest magnitudes, above the first and up to the second number, of which ``offset`` is the offset.
+
+    >>> grid_range(grid_offset(0.3, 3), 3), grid_range(grid_offset(0.5, 3), 3), grid_range(grid_offset(0.0, 3), 3)[0]
+    ((0.25, 0.5), (0.25, 0.5), -1.0)
+    """
+    step = offset_step(offset)
+    high = step * 2.0 ** (52 - _ceil_log2(max(count, 4)))
+    return high / 2 if step > 2.0**_SMALLEST_EXPONENT else -1.0, high
 
 
 def offset_step(offset: float) -> float:

@@ -9,14 +9,18 @@ margins and gradients; within a tree a row's node is a CASE over its codes, from
 3. `histograms` adds up g and h of a level by node and code of each feature, in one query, whose shape is that which the
    database is best at (`SHAPES`).
 
-g and h are multiples of a step (`frameboost.expressions.grid`), so sums of DOUBLE are exact in every database, in any
-order, and the trees are those of the other engines.
+What is added up of g and h are multiples of a step (`frameboost.expressions.grid`), so sums of DOUBLE are exact in
+every database, in any order, and the trees are those of the other engines. Sums leave the database as whole numbers of
+steps, which no driver rounds. The step depends on the largest gradient, but only on its power of two, which seldom
+differs from the round before. So rows keep gradients as they are, and the query of the root takes the last step, and
+says whether it is still the right one.
 """
 
 from __future__ import annotations
 
 import itertools
 import secrets
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,23 +28,24 @@ from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.data.database_table import DatabaseTable
 from frameboost.dialects.columns import DatabaseColumn
 from frameboost.dialects.draws import draw_query
 from frameboost.engines.contract import Capabilities, Cumulative, EngineRequest, QueryWindow, Sample
-from frameboost.engines.fixed_terms import Term, terms_apart, used_terms
+from frameboost.engines.fixed_terms import Term, names_used, terms_apart, used_terms
 from frameboost.engines.sql.columns import TableColumns
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import (
     Aggregate,
     Aggregator,
+    Rounded,
     Scalar,
-    grid_offsets,
-    largest_magnitudes,
-    rounded_on,
+    grid_offset,
+    grid_range,
 )
 from frameboost.losses.loss import RankingPairs
 from frameboost.schema.types import Feature, FeatureType
@@ -49,6 +54,8 @@ from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 __all__ = ["SHAPES", "SqlEngine"]
 
 _INT64, _FLOAT64 = FeatureType("int64"), FeatureType("float64")
+# What sums on a grid are at most, in steps.
+_MOST_STEPS = 2.0**53
 # Features, keys of nodes and codes, and the sums of g and h of each output in each, (keys, 2 · outputs).
 _Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]
 
@@ -57,8 +64,8 @@ class SqlEngine:
     """`VectorEngine` over a table of a database."""
 
     layout: SlotLayout
-    summed: dict[str, str]  # what is summed by bin: names of columns, and their values over the state
-    _tree: list[str]  # the columns of g and h of each output of the tree
+    summed: list[tuple[str, float]]  # what is added up by bin: values over the state, and the steps of their grids
+    _tree: list[Rounded]  # g and h of each output of the tree, over columns of the state
     _root: _Sums  # of the tree
 
     def __init__(self, request: EngineRequest, source: DatabaseTable) -> None:
@@ -82,7 +89,10 @@ class SqlEngine:
                 "engine='sql': fb.table(..., scratch='my_schema')"
             )
         self._margins: list[str] = []
-        self._gradients: list[str] = []
+        self._gradients: list[str] = []  # and residuals
+        self._offsets: dict[str, float] = {}  # of the grids of gradients
+        self._unsettled: set[str] = set()  # gradients whose grids are those of the round before
+        self._checked: list[str] = []  # those of which the next query of sums says whether they are right
         self._added: dict[str, list[str]] = {}  # to each margin, since the state was written
         self._splits: dict[int, tuple[Split, int, int]] = {}  # of the tree
         self._state: str | None = None
@@ -123,13 +133,15 @@ class SqlEngine:
     def _from(self, query: str, alias: str) -> str:
         return f"FROM ({query}) {self.dialect.statements.alias}{self._quote(alias)}"
 
-    def _rows(self, expressions: Iterable[Scalar] = ()) -> tuple[str, dict[str, str]]:
-        """Return a query of the rows, and the names in it of what these expressions may name."""
+    def _rows(self, expressions: Iterable[Scalar] = (), more: Iterable[str] = ()) -> tuple[str, dict[str, str]]:
+        """Return a query of the rows, and the names in it of what these expressions may name; ``more`` are columns."""
+        expressions = list(expressions)
+        used = used_terms(self._terms, expressions)
         if self._state is None:
             aliased = {self.source.alias(f"frameboost_{role}"): sql for role, sql in self._roles.items()}
             query, names = self.source.select(aliased), dict(zip(self._roles, aliased, strict=True))
         else:
-            names = {name: self._quote(name) for name in (*self._roles, *self._gradients)}
+            names = {name: self._quote(name) for name in (*self._roles, *self._gradients, *more)}
             codes = [name for name in self._kept() if name not in map(self._quote, self._roles)]
             margins = []
             for name in self._margins:
@@ -139,8 +151,10 @@ class SqlEngine:
                 margins.append(f"{value} AS {self._quote(f'{name}_now')}")
                 names[name] = self._quote(f"{name}_now")
             query = f"SELECT {', '.join([*codes, *names_of(names, self._margins), *margins])} FROM {self._state}"
+            rounded = self._offsets.keys() & names_used(*expressions, *used.values())
+            self._settle(self._unsettled & rounded)
+            names |= {name: self._sql(self._on_grid(name)) for name in rounded}
         names.setdefault("weight", self.dialect.number(1.0))
-        used = used_terms(self._terms, expressions)
         columns = {name: self._quote(f"term_{number}") for number, name in enumerate(used)}
         for number, group in enumerate(terms_apart(used)):
             added = ", ".join(f"{self._value(used[name], names)} AS {columns[name]}" for name in group)
@@ -166,14 +180,30 @@ class SqlEngine:
         self, aggregates: Mapping[str, Aggregate], names: Mapping[str, str], rows: str
     ) -> dict[str, float | None]:  # fmt: skip
         """Return aggregates over what follows a SELECT."""
-        selected = [
-            f"{each.function.upper()}({each.expression.to_sql(names, self.dialect)}) AS {self._quote(f'a_{number}')}"
-            for number, each in enumerate(aggregates.values())
+        columns = [self._quote(f"a_{number}") for number in range(len(aggregates))]
+        values = [
+            f"{each.function.upper()}({each.expression.to_sql(names, self.dialect)}) AS {column}"
+            for column, each in zip(columns, aggregates.values(), strict=True)
         ]
-        read = self.connection.frame(f"SELECT {', '.join(selected)} {rows}", dict.fromkeys(aggregates, _FLOAT64))
-        values = dict(zip(aggregates, read.row(0), strict=True))
-        sums = {name for name, each in aggregates.items() if each.function == "sum"}
-        return {name: 0.0 if value is None and name in sums else value for name, value in values.items()}
+        query, kinds = f"SELECT {', '.join(values)} {rows}", dict.fromkeys(aggregates, _FLOAT64)
+        sums = {name: each.expression for name, each in aggregates.items() if each.function == "sum"}
+        steps = {name: each.step for name, each in sums.items() if isinstance(each, Rounded)}
+        exact = [
+            f"{self._in_steps(column, steps[name])} AS {column}" if name in steps else column
+            for column, name in zip(columns, aggregates, strict=True)
+        ]
+        exactly = f"SELECT {', '.join(exact)} {self._from(query, 'aggregated')}"
+        read = self.connection.frame(exactly, kinds | dict.fromkeys(steps, _INT64)).row(0, named=True)
+        if any(read[name] is None for name in steps):  # of no rows, or not finite
+            read = self.connection.frame(query, kinds).row(0, named=True)
+            steps = {}
+        read |= {name: read[name] * step for name, step in steps.items()}
+        return {name: 0.0 if value is None and name in sums else value for name, value in read.items()}
+
+    def _in_steps(self, total: str, step: float) -> str:
+        """Return a sum on a grid as a whole number of steps, which no driver rounds; NULL if it is not finite."""
+        most, scale = self.dialect.number(min(_MOST_STEPS * step, sys.float_info.max)), self.dialect.number(1 / step)
+        return f"CASE WHEN ABS({total}) <= {most} THEN {self.dialect.cast(f'{total} * {scale}', 'int64')} END"
 
     def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
         """See `Engine.add_columns`."""
@@ -289,11 +319,10 @@ class SqlEngine:
 
     def compute_gradients(
         self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
-    ) -> dict[str, float]:  # fmt: skip
-        """See `Engine.compute_gradients`."""
+    ) -> None:  # fmt: skip
+        """See `Engine.compute_gradients`; gradients are stored as they are."""
         self._gradients = []
-        largest = largest_magnitudes(self, gradients)
-        numbers = {**rounded_on(grid_offsets(largest, self.n_rows), gradients), **others}
+        numbers = {**gradients, **others}
         query, names = self._rows(numbers.values())
         margins = [f"{names[name]} AS {self._quote(name)}" for name in self._margins]
         values = [
@@ -302,7 +331,9 @@ class SqlEngine:
         ]
         self._write(f"SELECT {', '.join([*self._kept(), *margins, *values])} {self._from(query, 'rows')}")
         self._gradients, self._added = list(numbers), {}
-        return largest
+        of_ones = grid_offset(1.0, self.n_rows)
+        self._offsets = {name: self._offsets.get(name, of_ones) for name in gradients}
+        self._unsettled = set(gradients)
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -310,6 +341,51 @@ class SqlEngine:
         with self._open:
             for name in list(self._tables):
                 self._drop(name)
+
+    # --- grids --------------------------------------------------------------------------------------------------------
+
+    def _on_grid(self, name: str, offset: float | None = None) -> Rounded:
+        """Return a column of the state on its grid, that of the gradient of the name by default."""
+        return Rounded(Expression(name, (name,)), self._offsets[name] if offset is None else offset)
+
+    def _sql(self, rounded: Rounded) -> str:
+        """Return a column of the state on a grid as SQL."""
+        return rounded.to_sql({name: self._quote(name) for name in names_used(rounded)}, self.dialect)
+
+    def _grids(self, names: Sequence[str]) -> tuple[list[str], list[str], str]:
+        """Return how to tell whether gradients are on the right grids.
+
+        Each one's largest magnitude; what is 0 if its grid is the right one, 1 if the step must be larger, −1 if it
+        must be smaller; and what follows a SELECT of these.
+        """
+        largest, tests, values = [], [], []
+        for number, name in enumerate(names):
+            m, (low, high) = self._quote(f"m{number}"), grid_range(self._offsets[name], self.n_rows)
+            largest.append(m)
+            bounds = self.dialect.number(low), self.dialect.number(min(high, sys.float_info.max))
+            tests.append(f"CASE WHEN {m} <= {bounds[0]} THEN -1 WHEN {m} <= {bounds[1]} THEN 0 ELSE 1 END")
+            values.append(f"MAX(ABS({self._quote(name)})) AS {m}")
+        return largest, tests, self._from(f"SELECT {', '.join(values)} FROM {self._state}", "largest")
+
+    def _settle(self, gradients: Iterable[str]) -> None:
+        """Find the grids of some gradients of this round.
+
+        A driver may round a largest magnitude across a power of two, which the next query says. Where it is not finite
+        there is no grid, and no sum.
+        """
+        names = sorted(gradients)
+        for _ in range(3 if names else 0):
+            largest, tests, rows = self._grids(names)
+            named = [f"{test} AS {self._quote(f'e{number}')}" for number, test in enumerate(tests)]
+            kinds = dict.fromkeys(largest, _FLOAT64) | dict.fromkeys(named, _INT64)
+            row = self.connection.frame(f"SELECT {', '.join([*largest, *named])} {rows}", kinds).row(0)
+            if not any(row[len(names) :]):
+                break
+            for name, magnitude, error in zip(names, row[: len(names)], row[len(names) :], strict=True):
+                offset = grid_offset(magnitude or 0.0, self.n_rows) if error else self._offsets[name]
+                is_rounded = error and offset == self._offsets[name]
+                self._offsets[name] = offset * 2.0**error if is_rounded else offset
+        self._unsettled -= set(names)
 
     # --- trees --------------------------------------------------------------------------------------------------------
 
@@ -323,26 +399,49 @@ class SqlEngine:
 
     def _start(self, outputs: Iterable[int], sample: Sample | None) -> list[Stats]:
         """Put every row into the root of a tree for some outputs; return the sums of g and h of each."""
-        self._tree = [self._quote(f"{name}_{output}") for output in outputs for name in "gh"]
-        if sample is not None:
-            self._draw(sample)
-        self.summed = {name: name for name in self._tree}
+        names = [f"{name}_{output}" for output in outputs for name in "gh"]
         self.reset_nodes()
+        if sample is not None:
+            self._draw(sample, names)
+            self._add_up_tree()
+        self._root = self._sums_of_all(names) if sample is None else self._sums("0", 1)
         # The sums of all rows are those of the codes of any feature, and the root's histogram is needed next.
-        self._root = features, _, sums = self._sums("0", 1)
+        features, _, sums = self._root
         return [Stats(G, H) for G, H in sums[features == 0].sum(axis=0).reshape(-1, 2).tolist()]
 
-    def _draw(self, sample: Sample) -> None:
+    def _sums_of_all(self, names: Sequence[str]) -> _Sums:
+        """Return the sums of all rows, on the grids of the round before if they still are the right ones."""
+        if self.source.scratch is None and self.dialect.statements.reads_scratch_once:
+            self._settle(self._unsettled & set(names))
+        self._checked = [name for name in names if name in self._unsettled]
+        self._tree = [self._on_grid(name) for name in names]
+        self._add_up_tree()
+        features, keys, sums = self._sums("0", 1)
+        self._checked = []
+        if sums[features < 0].any():
+            self._settle(self._unsettled & set(names))
+            return self._sums_of_all(names)
+        self._unsettled -= set(names)
+        return features[features >= 0], keys[features >= 0], sums[features >= 0]
+
+    def _add_up_tree(self) -> None:
+        self.summed = [(self._sql(each), each.step) for each in self._tree]
+
+    def _draw(self, sample: Sample, names: Sequence[str]) -> None:
         """Write the gradients of a sample beside those of all rows; they are 0 in rows that are left out."""
+        self._settle(self._unsettled & set(names))
         drawn = draw_query(f"SELECT * FROM {self._state}", self._quote("position"), sample.key, "draw", self.dialect)
-        stored, values = self._tree, []
-        for first in range(0, len(stored), 2):
-            names = {"g": stored[first], "h": stored[first + 1], "draw": self._quote("draw")}
-            values += [number.to_sql(names, self.dialect) for number in (sample.g, sample.h)]
-        self._tree = [self._quote(f"drawn_{number}") for number in range(len(values))]
-        named = [f"{value} AS {name}" for value, name in zip(values, self._tree, strict=True)]
+        values, self._tree = [], []
+        for number, name in enumerate(names):
+            first = number - number % 2
+            pair = (self._sql(self._on_grid(each)) for each in names[first : first + 2])
+            value = (sample.g, sample.h)[number % 2]
+            known = {**dict(zip("gh", pair, strict=True)), "draw": self._quote("draw")}
+            values.append(f"{value.to_sql(known, self.dialect)} AS {self._quote(f'drawn_{number}')}")
+            offset = value.offset if isinstance(value, Rounded) else self._offsets[name]
+            self._tree.append(self._on_grid(f"drawn_{number}", offset))
         others = map(self._quote, (*self._margins, *self._gradients))
-        self._write(f"SELECT {', '.join([*self._kept(), *others, *named])} {self._from(drawn, 'drawn')}")
+        self._write(f"SELECT {', '.join([*self._kept(), *others, *values])} {self._from(drawn, 'drawn')}")
 
     def reset_nodes(self) -> None:
         """See `Engine.reset_nodes`."""
@@ -382,11 +481,12 @@ class SqlEngine:
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
         quote, number = self._quote, self.dialect.number
-        query, names = self._rows((value,) if weight is None else (value, weight))
+        used = names_used(*self._tree)  # those of a sample are no gradients that expressions know
+        query, names = self._rows((value,) if weight is None else (value, weight), used)
         node, v, w = map(quote, ("node", "v", "w"))
         weights = "" if weight is None else f", {weight.to_sql(names, self.dialect)} AS {w}"
         columns = f"{self._walk(str)} AS {node}, {value.to_sql(names, self.dialect)} AS {v}{weights}"
-        rows = f"SELECT {columns} {self._from(query, 'rows')} WHERE {self._tree[1]} > 0"
+        rows = f"SELECT {columns} {self._from(query, 'rows')} WHERE {self._sql(self._tree[1])} > 0"
         by_node, low, high, quantile = f"PARTITION BY {node}", quote("low"), quote("high"), quote("quantile")
         if weight is None:
             # At rank alpha (n + 1), between two neighbours, or the first or the last one.
@@ -431,16 +531,16 @@ class SqlEngine:
 
     def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `CountingEngine.row_counts`."""
-        has_gradient = " OR ".join(f"{name} <> 0" for name in self._tree)
+        has_gradient = " OR ".join(f"{self._sql(each)} <> 0" for each in self._tree)
         one, zero = self.dialect.number(1.0), self.dialect.number(0.0)
-        self.summed = {self._quote("n"): f"CASE WHEN {has_gradient} THEN {one} ELSE {zero} END"}
+        self.summed = [(f"CASE WHEN {has_gradient} THEN {one} ELSE {zero} END", 1.0)]
         features, keys, counts = self._sums_of_nodes(nodes)
-        self.summed = {name: name for name in self._tree}
+        self._add_up_tree()
         self._write_sums((features, keys, np.pad(counts, ((0, 0), (0, 1)))), out[:, np.newaxis], indices)
 
     def _sums_of_nodes(self, nodes: Sequence[int]) -> _Sums:
-        number_of = {node: number for number, node in enumerate(nodes)}
-        return self._sums(self._walk(lambda node: str(number_of.get(node, -1))), len(nodes))
+        first_keys = {node: number * self.stride for number, node in enumerate(nodes)}
+        return self._sums(self._walk(lambda node: str(first_keys.get(node, -1))), len(nodes))
 
     def _write_sums(self, sums_by_key: _Sums, out: FloatArray, indices: IntArray) -> None:
         """Write sums to the histograms of nodes, float64 (histograms, outputs or more, slots, 2)."""
@@ -451,12 +551,12 @@ class SqlEngine:
         out[indices[number], : of_outputs.shape[1], self.layout.offsets[features] + code] = of_outputs
 
     def _sums(self, place: str, n_nodes: int) -> _Sums:
-        """Return the sums of the rows in some nodes, given the SQL of a node's number, −1 for other rows."""
+        """Return the sums of the rows in some nodes, given the SQL of the first key of a node, −1 for other rows."""
         return SHAPES[self.dialect.statements.histogram](self, place, n_nodes)
 
     @property
     def stride(self) -> int:
-        """The factor of a node's number in the keys that rows are grouped by; a code is added to it."""
+        """The keys of a node, by which rows are grouped: to its first one a code is added."""
         return max(bins.count + 1 for bins in self.layout.bins)
 
     # --- shapes of the query of a level -------------------------------------------------------------------------------
@@ -464,14 +564,14 @@ class SqlEngine:
     def rows_of_level(self, place: str, n_nodes: int) -> str:
         """Return the query of the rows in the nodes of a level: the keys of all features, and what is added up."""
         codes = [self._quote(f"code_{number}") for number in range(len(self.features))]
-        summed = [value if value == name else f"{value} AS {name}" for name, value in self.summed.items()]
+        summed = [f"{value} AS {name}" for name, (value, _) in zip(self.values, self.summed, strict=True)]
         p, keys, rows = self._quote("p"), codes, f"FROM {self._state}"
         if self._splits:
             walked = f"SELECT {', '.join([f'{place} AS {p}', *codes, *summed])} {rows}"
-            rows, summed = f"{self._from(walked, 'walked')} WHERE {p} >= 0", list(self.summed)
+            rows, summed = f"{self._from(walked, 'walked')} WHERE {p} >= 0", self.values
         if n_nodes > 1:
             last = n_nodes * self.stride - 1
-            keys = [self.dialect.narrow(f"{p} * {self.stride} + {code}", last) for code in codes]
+            keys = [self.dialect.narrow(f"{p} + {code}", last) for code in codes]
         named = [f"{key} AS {self._quote(f'k{number}')}" for number, key in enumerate(keys)]
         return f"SELECT {', '.join([*named, *summed])} {rows}"
 
@@ -480,15 +580,32 @@ class SqlEngine:
         return self._from(self.rows_of_level(place, n_nodes), "level")
 
     @property
+    def values(self) -> list[str]:
+        """The columns of a level that are added up."""
+        return [self._quote(f"v{number}") for number in range(len(self.summed))]
+
+    @property
     def sums(self) -> str:
         """The sums of a level."""
-        return ", ".join(f"SUM({name}) AS {self._quote(f's{number}')}" for number, name in enumerate(self.summed))
+        return ", ".join(f"SUM({name}) AS {self._quote(f's{number}')}" for number, name in enumerate(self.values))
 
     def read(self, query: str, *integers: str) -> tuple[list[npt.NDArray[np.int64]], FloatArray]:
-        """Return what a query of sums returns: some columns of integers, and the sums beside each other."""
-        names = [f"s{number}" for number in range(len(self.summed))]
-        read = self.connection.frame(query, dict.fromkeys(integers, _INT64) | dict.fromkeys(names, _FLOAT64))
-        return [read[name].to_numpy() for name in integers], read.select(names).to_numpy()
+        """Return what a query of sums returns: some columns of integers, and the sums beside each other.
+
+        With gradients to be checked, there is one more row, of integers −1 and of what `_grids` says.
+        """
+        names, steps = [f"s{number}" for number in range(len(self.summed))], [step for _, step in self.summed]
+        # The same types in both rows of a union.
+        values = {name: self.dialect.cast(self._quote(name), "int64") for name in integers}
+        values |= {name: self._in_steps(self._quote(name), step) for name, step in zip(names, steps, strict=True)}
+        columns = [f"{value} AS {self._quote(name)}" for name, value in values.items()]
+        text = f"SELECT {', '.join(columns)} {self._from(query, 'summed')}"
+        if self._checked:
+            tests, rows = self._grids(self._checked)[1:]
+            tests += ["0"] * (len(names) - len(tests))
+            text += f"\nUNION ALL\nSELECT {', '.join([*(['-1'] * len(integers)), *tests])} {rows}"
+        read = self.connection.frame(text, dict.fromkeys([*integers, *names], _INT64))
+        return [read[name].to_numpy() for name in integers], read.select(names).cast(pl.Float64).to_numpy() * steps
 
     def grouped(self, source: str) -> str:
         """Return a query that adds up the rows of a level by each feature in turn."""
@@ -571,7 +688,7 @@ def _unnest(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     quote, width = engine.dialect.quote, engine.stride * n_nodes
     keys = ", ".join(f"{number * width} + {quote(f'k{number}')}" for number in range(len(engine.features)))
     unpivoted = (
-        f"SELECT {', '.join(engine.summed)}, EXPLODE(ARRAY({keys})) AS {quote('k')} {engine.level(place, n_nodes)}"
+        f"SELECT {', '.join(engine.values)}, EXPLODE(ARRAY({keys})) AS {quote('k')} {engine.level(place, n_nodes)}"
     )
     rows = f"({unpivoted}) {engine.dialect.statements.alias}{quote('unpivoted')}"
     (k,), sums = engine.read(f"SELECT {quote('k')}, {engine.sums} FROM {rows} GROUP BY {quote('k')}", "k")

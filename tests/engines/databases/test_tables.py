@@ -449,7 +449,8 @@ def of_sql(con, *args, key=None, scratch=None, **options):
 @pytest.mark.parametrize(
     "options",
     [{"objective": "reg:absoluteerror"}, {"objective": "reg:quantileerror", "quantile_alpha": 0.9},
-     {"objective": "reg:absoluteerror", "weight": "w"}, {"objective": "count:poisson", "target": "value_0"},
+     {"objective": "reg:absoluteerror", "weight": "w"}, {"objective": "reg:absoluteerror", "subsample": 0.6},
+     {"objective": "count:poisson", "target": "value_0"},
      {"objective": "multi:softprob", "target": "w"}, {"target": ["score", "value_0"]},
      {"objective": "binary:logistic", "target": "late", "eval_metric": ["logloss", "auc", "aucpr"], "valid": "day < 9",
       "min_child_samples": 30},
@@ -515,15 +516,100 @@ def test_nothing_is_left_after_an_error(sqlite, at):
         assert any("CREATE TEMPORARY TABLE" in statement for statement in recorded.statements)
 
 
-def test_a_tree_is_a_few_statements(sqlite):
-    con, _ = sqlite
+class Counted:
+    """A connection of ours that counts its statements."""
+
+    def __init__(self, connection):
+        self.connection, self.n = connection, 0
+
+    def __getattr__(self, name):
+        def call(*args):
+            self.n += 1
+            return getattr(self.connection, name)(*args)
+
+        return call if name in ("frame", "run") else getattr(self.connection, name)
+
+    def one_session(self):
+        return contextlib.nullcontext(self)
+
+
+def statements_of_a_tree(table, max_depth):
+    """Return the statements of each of three trees, behind the first two, in which the largest gradient doubles."""
     counts = []
-    for n_estimators in (1, 4):
-        recorded = Recorded(con)
-        of_sql(recorded, "score", **OPTIONS | {"n_estimators": n_estimators, "max_depth": 6})
-        counts.append(len(recorded.statements))
-    # The largest g, a new state, the old one dropped, six levels.
-    assert (counts[1] - counts[0]) / 3 <= 9
+    options = {"objective": "binary:logistic", "max_depth": max_depth, "min_child_weight": 0, "learning_rate": 0.1}
+    for n_estimators in (2, 5):
+        counted = replace(table, connection=Counted(table.connection))
+        model = fb.fit(counted, "late", engine="sql", n_estimators=n_estimators, verbose=False, **options)
+        assert model.trees.filter(tree=n_estimators - 1)["depth"].max() == max_depth
+        counts.append(counted.connection.n)
+    return (counts[1] - counts[0]) / 3
+
+
+def rows_of_two_outcomes():
+    rng = np.random.default_rng(3)
+    x = rng.permutation(200)
+    return pl.DataFrame({"x": x, "late": (np.sin(x / 3) + rng.normal(size=200) > 0).astype(int)})
+
+
+# A new state, the old one dropped, and each level; a level that is a table is made, read and dropped.
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("postgres", 8), ("sqlite", 8), ("clickhouse", 8), ("duckdb", 8), ("mariadb", 20), ("datafusion", 20)],
+)
+def test_a_tree_is_a_few_statements(name, most):
+    database = open_warehouse(name)
+    stored(database, "outcomes", rows_of_two_outcomes())
+    assert statements_of_a_tree(fb.table(connection_of(database), "outcomes"), 6) == most
+
+
+class Printing:
+    """A connection whose driver returns floats of 15 digits, as those that read the text of some databases do."""
+
+    def __init__(self, con):
+        self.con = con
+
+    def cursor(self):
+        cursor = self.con.cursor()
+
+        def printed(fetch):
+            def fetched(*args):
+                return [tuple(float(f"{v:.15g}") if isinstance(v, float) else v for v in row) for row in fetch(*args)]
+
+            return fetched
+
+        methods = {name: printed(getattr(cursor, name)) for name in ("fetchall", "fetchmany")}
+        return Cursor(cursor, methods | {name: getattr(cursor, name) for name in ("execute", "close")})
+
+
+Printing.__module__ = "sqlite3"
+
+
+# The largest gradient has many digits; it is the number behind a power of two, and printed as that power; it is a power
+# of two, and printed as a larger number.
+@pytest.mark.parametrize(
+    ("largest", "printed"),
+    [(2 / 3, 0.666666666666667), (1 + 2**-52, 1.0), (0.25 + 2**-54, 0.25), (2.0**-21, 4.76837158203125e-7)],
+)
+def test_no_driver_rounds_sums(largest, printed):
+    assert float(f"{largest:.15g}") == printed
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 40, 300)
+    y = np.round(np.sin(x) * largest / 3, 12)
+    y[7] = largest
+    frame = pl.DataFrame({"x": x, "y": y, "w": rng.integers(1, 4, 300)})
+    con = sqlite3.connect(":memory:")
+    con.execute("CREATE TABLE orders (x INTEGER, y REAL, w INTEGER)")
+    con.executemany("INSERT INTO orders VALUES (?, ?, ?)", frame.rows())
+    options = {"base_score": 0.0, "features": ["x"], **SHAPE}
+    assert_same(of_sql(Printing(con), "y", **options), frame, "y", **options)
+
+
+def test_gradients_whose_sums_are_not_finite_are_an_error():
+    con = sqlite3.connect(":memory:")
+    con.execute("CREATE TABLE orders (x, y, m)")
+    con.executemany("INSERT INTO orders VALUES (?, ?, ?)", [(i, i % 3, 900.0 if i == 7 else 0.0) for i in range(40)])
+    with pytest.raises(fb.DataError, match="the gradients of 'count:poisson' are not finite in round 1"):
+        of_sql(con, "y", base_margin="m", objective="count:poisson", base_score=1.0, **SHAPE)
 
 
 def test_tables_of_a_fit_are_in_the_schema_that_is_named():

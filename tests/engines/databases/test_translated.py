@@ -8,7 +8,7 @@ import pytest
 import sqlglot
 
 import frameboost as fb
-from tests.engines.databases.test_tables import SHAPE, in_types_of, model_in
+from tests.engines.databases.test_tables import SHAPE, in_types_of, model_in, rows_of_two_outcomes, statements_of_a_tree
 from tests.support.frames import every_type
 
 
@@ -31,6 +31,7 @@ class Cursor:
         statement = re.sub(r'("\w+") IS (NOT )?NAN', r"\2isnan(\1)", statement)
         if self.connection.dialect in ("tsql", "fabric"):
             statement = statement.replace(" AS FLOAT)", " AS DOUBLE PRECISION)")
+        statement = statement.replace("LIMIT 18446744073709551615", "")  # MySQL's, of 64 bits without a sign
         [text] = sqlglot.transpile(statement, read=self.connection.dialect, write="duckdb")
         self.result = self.connection.con.execute(text)
         described = [(name, str(kind)) for name, kind, *_ in self.result.description]
@@ -47,14 +48,16 @@ class Cursor:
         pass
 
 
-@pytest.mark.skipif(
+DIALECTS = [
+    "bigquery", "trino", "presto", "athena", "databricks", "snowflake", "redshift", "tsql", "fabric", "oracle", "mysql"
+]  # fmt: skip
+translated_rightly = pytest.mark.skipif(
     tuple(map(int, sqlglot.__version__.split(".")[:2])) < (30, 30), reason="sqlglot translates some types wrongly"
 )
-@pytest.mark.parametrize(
-    "name",
-    ["bigquery", "trino", "presto", "athena", "databricks", "snowflake", "redshift", "tsql", "fabric", "oracle",
-     "mysql"],
-)  # fmt: skip
+
+
+@translated_rightly
+@pytest.mark.parametrize("name", DIALECTS)
 def test_the_sql_of_a_database_trains_the_same_model(name):
     # Not all of them have NaN and microseconds, and the collations by which strings are compared are their own.
     kinds = ["int32", "float64", "decimal", "date", "boolean"]
@@ -77,6 +80,16 @@ def test_the_sql_of_a_database_trains_the_same_model(name):
         assert model_in(model) == model_in(expected)
         assert model.history.equals(expected.history)
     assert con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("orders",)]
+
+
+@translated_rightly
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_tree_is_a_few_statements(name):
+    con = duckdb.connect()
+    con.register("rows", rows_of_two_outcomes().to_arrow())
+    con.execute("CREATE SCHEMA s; CREATE TABLE outcomes AS FROM rows")
+    table = fb.table(Translated(con, name), "outcomes", dialect=name, scratch="s")
+    assert statements_of_a_tree(table, 2) == 4
 
 
 def test_a_database_without_temporary_tables_needs_a_schema():
