@@ -40,6 +40,7 @@ class _Parameters(TypedDict, total=False):
     base_score: float | None
     monotone_constraints: Mapping[str, int] | Mapping[int, int] | Iterable[int] | str | None
     interaction_constraints: Iterable[Iterable[str | int]] | str | None
+    categorical_features: Iterable[str | int | bool] | str | None
     max_cat_to_onehot: int
     max_cat_threshold: int
     cat_smooth: float
@@ -112,6 +113,12 @@ class _Parameters(TypedDict, total=False):
     max_tree_output: float | None
     max_leaf_output: float | None
     max_bins: int | None
+    categorical_feature: Iterable[str | int | bool] | str | None
+    cat_feature: Iterable[str | int | bool] | str | None
+    categorical_column: Iterable[str | int | bool] | str | None
+    cat_column: Iterable[str | int | bool] | str | None
+    cat_features: Iterable[str | int | bool] | str | None
+    feature_types: Iterable[str | int | bool] | str | None
     bagging_fraction: float | None
     sub_row: float | None
     bagging: float | None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.messages import counted, listed, shown
 from frameboost.data.database_table import DatabaseTable
+from frameboost.data.feature_columns import categorical_names
 from frameboost.data.held_out import HeldOut, held_out_sources
 from frameboost.data.opening import open_source
 from frameboost.data.sources import Source
@@ -34,6 +35,7 @@ from frameboost.runtime.workers import require_numba
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.training.data_checks import (
     TrainingTarget,
+    as_categories,
     find_roles,
     labelled_columns,
     pick_features,
@@ -195,6 +197,10 @@ def plan_fit(
     roles = find_roles(source, target, weight, added["base_margin"], label_upper_bound, added["exposure"])
     roles = with_group(source, roles | margins, group)
     chosen = pick_features(source, features, roles, folds if valid is None else valid, exclude)
+    names = categorical_names(settings.categorical_features, [each.name for each in chosen])
+    if initial is not None:
+        names += [each.name for each in initial.features if each.type.name.startswith("category(")]
+    chosen, settings = as_categories(chosen, names), replace(settings, categorical_features=list(dict.fromkeys(names)))
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     if cuts:
         bins_from_cuts(cuts, chosen, [0] * len(chosen))

@@ -1,11 +1,10 @@
--- Number the categories of one feature in their order. They come as one text, because 100,000 literals take
--- seconds and half a gigabyte to plan.
+-- Number the categories of one feature in their order. They come as one text that is split or cast to a list, because
+-- 100,000 literals take seconds and half a gigabyte to plan.
 --
--- in:  {values}      the categories, joined by the separator
---      {separator}   a character that none of them has
+-- in:  {values}      the list of the categories
 --      {type}        their type
 --      {count}       the number of categories
 -- out: {categories}  category, code
 
 CREATE TEMP TABLE {categories} AS
-SELECT CAST(unnest(string_split({values}, {separator})) AS {type}) AS category, unnest(range({count})) AS code
+SELECT CAST(unnest({values}) AS {type}) AS category, unnest(range({count})) AS code

@@ -21,7 +21,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.types import Feature, FeatureType
 
-__all__ = ["chosen_names", "example_of_text", "find_features", "find_numbers"]
+__all__ = ["categorical_names", "chosen_names", "example_of_text", "find_features", "find_numbers"]
 
 
 _NOT_FOUND = re.compile(r'"(.+)" not found', re.DOTALL)
@@ -59,6 +59,43 @@ def chosen_names(source: Source, features: Any, exclude: Any, other_roles: Colle
     if not remaining:
         raise ParameterError(f"exclude={_text(exclude)} leaves no feature of {listed(chosen)}")
     return remaining
+
+
+def categorical_names(
+    choice: Sequence[str | int | bool] | None, features: Sequence[str]
+) -> list[str]:  # fmt: skip
+    """Return the features that ``categorical_features`` chooses by name, by position, or by a Boolean for each.
+
+    >>> [categorical_names(choice, ["a", "b", "c"]) for choice in (None, ["b"], [0, -1], [False, True, True])]
+    [[], ['b'], ['a', 'c'], ['b', 'c']]
+
+    Raises
+    ------
+    ParameterError
+        If it chooses what is no feature, or has another number of Booleans.
+    """
+    chosen: list[str] = []
+    if choice and isinstance(choice[0], bool) and len(choice) != len(features):
+        raise ParameterError(
+            f"categorical_features has {len(choice):,} Booleans, for {len(features):,} features; give one for each"
+        )
+    for number, item in enumerate(choice or ()):
+        if isinstance(item, bool):
+            chosen += [features[number]] * item
+        elif isinstance(item, int):
+            if not -len(features) <= item < len(features):
+                raise ParameterError(
+                    f"categorical_features has the position {item}, but there are {len(features):,} features, from 0 on"
+                )
+            chosen.append(features[item])
+        elif item not in features:
+            raise ParameterError(
+                f"categorical_features names {shown(item)}, which is not a feature"
+                f"{did_you_mean(item, features) or f'; the features are {listed(features)}'}"
+            )
+        else:
+            chosen.append(item)
+    return chosen
 
 
 def _chosen(source: Source, argument: str, choice: Any, other_roles: Collection[str]) -> list[str]:

@@ -126,7 +126,7 @@ def _scorer(predictor: Predictor, types: Mapping[str, FeatureType]) -> Callable[
 
 def _refuse_types(features: Sequence[Feature]) -> None:
     for feature in features:
-        if feature.type.family == "duration" or feature.type.name == "uint128":
+        if feature.type.family == "duration" or feature.type.values.name == "uint128":
             raise ParameterError(
                 f"feature {shown(feature.name)} has type {feature.type}, which DuckDB can't hand to a udf; take "
                 "form='macro'"

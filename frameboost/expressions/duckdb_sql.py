@@ -102,7 +102,7 @@ def literal(kind: FeatureType, value: Physical) -> str:
     if kind.unit:
         return _time_literal(kind, kind.unit, number)
     # DuckDB compares a UHUGEINT with a HUGEINT as DOUBLE.
-    return f"CAST('{number}' AS UHUGEINT)" if kind.name == "uint128" else str(number)
+    return f"CAST('{number}' AS UHUGEINT)" if kind.values.name == "uint128" else str(number)
 
 
 def _date_literal(days: int) -> str:
@@ -121,7 +121,7 @@ def _time_literal(kind: FeatureType, unit: str, number: int) -> str:
         return f"to_microseconds({-(-number * times // parts)})"
     zone = "+00" if kind.family == "timestamptz" else ""
     if abs(number) == _ENDLESS:
-        return f"CAST('{'-' if number < 0 else ''}infinity' AS {DUCKDB_TYPES[kind.name]})"
+        return f"CAST('{'-' if number < 0 else ''}infinity' AS {DUCKDB_TYPES[kind.values.name]})"
     if unit == "ns":
         return f"(make_timestamp_ns({number}) AT TIME ZONE 'UTC')" if zone else f"make_timestamp_ns({number})"
     times, parts = _PER_MICROSECOND[unit]
@@ -131,7 +131,7 @@ def _time_literal(kind: FeatureType, unit: str, number: int) -> str:
     except OverflowError:
         made = f"make_timestamp({microseconds})"
         return f"({made} AT TIME ZONE 'UTC')" if zone else made
-    return f"{DUCKDB_TYPES[kind.name]} '{text}{zone}'"
+    return f"{DUCKDB_TYPES[kind.values.name]} '{text}{zone}'"
 
 
 def physical_sql(kind: FeatureType, value: str) -> str:

@@ -35,6 +35,7 @@ __all__ = [
     "ALIASES",
     "DIFFERENT",
     "Parameters",
+    "category_columns",
     "checked",
     "constraints_by_name",
     "declared",
@@ -298,6 +299,62 @@ def interaction_sets(value: object) -> list[list[str]] | None:
     return [list(names) for names in sorted(sets)]
 
 
+_BY_TYPE = ("from_dtype", "auto")  # scikit-learn's word, and LightGBM's, for what is the default here
+
+
+def category_columns(value: object) -> list[str] | list[int] | list[bool] | None:
+    """Return the columns of ``categorical_features``: names, positions or a Boolean for each feature; None for none.
+
+    Examples
+    --------
+    >>> category_columns(["day", "day"]), category_columns((2, 0)), category_columns([False, True])
+    (['day'], [2, 0], [False, True])
+    >>> category_columns("name:day,hour"), category_columns("0,2")  # LightGBM's
+    (['day', 'hour'], [0, 2])
+
+    Raises
+    ------
+    ParameterError
+        If ``value`` is nothing of these.
+    """
+    if value is None or (isinstance(value, str) and value in _BY_TYPE):
+        return None
+    if isinstance(value, str) and value.startswith("name:"):
+        value = value.removeprefix("name:").split(",")
+    elif isinstance(value, str) and re.fullmatch(r"\d+(,\d+)*", value):
+        value = [int(position) for position in value.split(",")]
+    if not isinstance(value, str | bytes | Mapping) and is_iterable(value):
+        items = list(value)
+        if all(isinstance(item, str) for item in items):
+            return list(dict.fromkeys(map(str, items))) or None
+        if all(isinstance(item, bool | np.bool_) for item in items):
+            return [bool(item) for item in items]
+        if all(isinstance(item, numbers.Integral) and not isinstance(item, bool | np.bool_) for item in items):
+            return list(dict.fromkeys(map(int, items)))
+    raise ParameterError(
+        "categorical_features must be a list of column names, of positions or of Booleans, such as ['day', 'hour'], "
+        f"not {shown(value)}"
+    )
+
+
+# XGBoost's names of the types of features: of categories, and of numbers.
+_CATEGORY, _NUMBERS = "c", ("q", "int", "float", "i")
+
+
+def _are_categories(types: object) -> object:
+    """Return XGBoost's ``feature_types``, such as ``["q", "c"]``, as a Boolean for each feature."""
+    if types is None or isinstance(types, str) or not is_iterable(types):
+        return types
+    names = list(types)
+    unknown = [name for name in names if name not in (_CATEGORY, *_NUMBERS)]
+    if unknown:
+        raise ParameterError(
+            f"feature_types must be a list of {listed((*_NUMBERS, _CATEGORY), None)}, one for each feature, not with "
+            f"{shown(unknown[0])}"
+        )
+    return [name == _CATEGORY for name in names]
+
+
 def quantiles(value: object) -> tuple[float, ...]:
     """Return the quantiles of ``quantile_alpha``, one or several."""
     values = list(value) if is_iterable(value) and not isinstance(value, str | bytes) else [value]
@@ -476,9 +533,17 @@ class Parameters:
         kind="list of lists of column names or positions, or None",
         read=interaction_sets,
     )
+    categorical_features: Sequence[str | int | bool] | None = declared(
+        None,
+        "Columns of numbers or times whose values are categories, by name, by position among the features, or as a "
+        "Boolean for each; strings, Enums and Categoricals always are. 3 and 3.0 are one category, NULL and NaN are "
+        "missing. None is scikit-learn's `'from_dtype'`.",
+        kind="list of column names, positions or Booleans, or None",
+        read=category_columns,
+    )
     max_cat_to_onehot: int = declared(
         4,
-        "A string column with fewer categories than this is split into one category and the rest.",
+        "A column of categories with fewer categories than this is split into one category and the rest.",
         low=1,
         high=_MAX_INTEGER,
     )
@@ -852,6 +917,9 @@ ALIASES: Mapping[str, str] = {
         "reg_alpha": ("alpha", "lambda_l1", "l1_regularization"),
         "max_delta_step": ("max_tree_output", "max_leaf_output"),
         "max_bin": ("max_bins",),
+        "categorical_features": (
+            "categorical_feature", "cat_feature", "categorical_column", "cat_column", "cat_features", "feature_types",
+        ),
         "subsample": ("bagging_fraction", "sub_row", "bagging"),
         "linear_tree": ("linear_trees",),
         "colsample_bytree": ("feature_fraction", "sub_feature"),
@@ -887,8 +955,8 @@ DIFFERENT: Mapping[str, str] = {
     **dict.fromkeys(("top_rate", "other_rate"), _GOSS),
     "drop_rate": _DROP,
     "is_unbalance": "weighs the classes by their numbers; scale_pos_weight is the factor itself",
-    "categorical_feature": "names the categories; here every string, Enum and Categorical column is one",
-    "enable_categorical": "is not needed: every string, Enum and Categorical column is a category",
+    "enable_categorical": "is not needed: every string, Enum and Categorical column is a category, and those of "
+    "categorical_features",
 }
 """What to do instead, of names that mean something else than any parameter here."""
 
@@ -942,6 +1010,8 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
         if name in DIFFERENT:
             raise ParameterError(f"unknown parameter {shown(name)}: it {DIFFERENT[name]}")
         ours = ALIASES.get(name, name)
+        if name == "feature_types":
+            value = _are_categories(value)
         if name == "max_leaf_nodes" and value is None:  # scikit-learn: no limit
             value = 0
         if value is None and (ours != name or _has_default(ours)):  # the default, as in both libraries' estimators

@@ -24,13 +24,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from frameboost.api import fit
 from frameboost.checks.messages import counted, listed, shown
+from frameboost.data.feature_columns import categorical_names
 from frameboost.data.sources import FrameSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import ParameterError
 from frameboost.loading import load
 from frameboost.losses.outputs import OutputName
 from frameboost.model.model import Model
-from frameboost.parameters.parameters import Parameters, constraints_by_name, parameter_table
+from frameboost.parameters.parameters import Parameters, category_columns, constraints_by_name, parameter_table
 from frameboost.schema.types import free_name, with_values
 from frameboost.sklearn.arguments import Callbacks, of_constructor, of_fit, of_predict
 from frameboost.sklearn.data import (
@@ -657,6 +658,8 @@ class Estimator(BaseEstimator):
         names = [name for name in _DEFAULTS if name not in _OF_ESTIMATORS and name != "random_state"]
         parameters = constraints_by_name({name: getattr(self, name) for name in names}, names_in(self))
         _leave_out(parameters, set(names_in(self)) - set(features))
+        categories = categorical_names(category_columns(parameters["categorical_features"]), names_in(self))
+        parameters["categorical_features"] = [name for name in categories if name in features] or None
         roles = {role: names[0] if len(names) == 1 else names for role, names in columns.items()}
         data: Any = with_roles(rows, columns)
         if self._categorical:

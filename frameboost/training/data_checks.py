@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ from frameboost.trees.tree import LEAF, Tree, TreeColumns, may_have_slope
 __all__ = [
     "TrainingTarget",
     "argument_of",
+    "as_categories",
     "check_evaluated",
     "check_heaviest",
     "check_held_out",
@@ -209,6 +210,14 @@ def pick_features(
         Feature(name, kind.as_category if name in source.categorical else kind)
         for name in chosen
         if (kind := types[name]) is not None
+    )
+
+
+def as_categories(features: Sequence[Feature], names: Collection[str]) -> tuple[Feature, ...]:
+    """Return the features, with the values of some as names of categories; Booleans stay, as they have but two."""
+    return tuple(
+        replace(each, type=each.type.as_category) if each.name in names and each.type.family != "boolean" else each
+        for each in features
     )
 
 

@@ -60,6 +60,22 @@ def test_all_column_types_give_one_model(objective):
 
 
 @pytest.mark.slow
+def test_values_of_all_types_are_categories():
+    frame = every_type(400, seed=1)
+    options = SHAPE | {"max_depth": 6, "min_child_weight": 0, "cat_smooth": 0.0, "features": IN_DUCKDB}
+    options |= {"categorical_features": IN_DUCKDB}
+    table = as_relation(frame)
+    data = [*((frame, engine) for engine in ENGINES), *((table, engine) for engine in ENGINES)]
+    first, *others = (fb.fit(rows, "amount", engine=engine, **options) for rows, engine in data)
+    assert first.trees["categories"].count() > 20
+    assert_same("reg:squarederror", first, *others)
+    approx = {"tree_method": "approx", "engine": "duckdb"}
+    assert fb.fit(table, "amount", **options | approx).trees["categories"].equals(first.trees["categories"])
+    scored = table.project(f"{first.database('duckdb').sql()} AS p").pl()["p"]
+    assert scored.to_list() == first.predict(frame).to_list()
+
+
+@pytest.mark.slow
 def test_a_relation_gives_the_frames_model():
     frame = every_type(400, seed=6)
     options = {"features": IN_DUCKDB, **SHAPE}

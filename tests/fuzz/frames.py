@@ -84,6 +84,7 @@ def _parameters(rng: np.random.Generator, features: list[Column]) -> dict:
         lambda: {"max_cat_to_onehot": pick(1, 20), "max_cat_threshold": pick(1, 3), "cat_smooth": pick(0.0, 5.0)},
         lambda: {"monotone_constraints": {name: pick(-1, 0, 1) for name in numeric}} if numeric else {},
         lambda: {"interaction_constraints": [names[:2], names[1:]]},
+        lambda: {"categorical_features": names[::2]},
         lambda: {"multi_strategy": "multi_output_tree"},
         lambda: {"linear_tree": True, "linear_lambda": pick(0.0, 10.0)},
         lambda: {"base_score": pick(0.5, 0.0, -3.0, 1e6)},

@@ -146,6 +146,8 @@ def _sentence(refusal: fb.FrameboostError) -> str:
 def _made(journey: _Journey, data: Any, engine: str) -> fb.Model:
     """Return the model that the meeting makes of the rows."""
     options = journey.options
+    if journey["columns"] == "integer categories" and journey["container"] not in ("pandas", "arrow"):
+        options["categorical_features"] = journey.features[-1:]  # those two have a type of such columns
     if journey["maker"] == "estimator":
         return _estimated(journey, data, options)
     options |= journey.roles | {"features": journey.features}

@@ -92,10 +92,8 @@ _REGRESSIONS = ("squared", "absolute", "quantiles", "own", "function", "logarith
 # Two factors, and whether two values of them do not go together.
 _APART: list[tuple[str, str, Callable[[str, str], bool]]] = [
     # what does not exist
-    ("columns", "container", lambda c, k: c == "integer categories" and k not in ("pandas", "arrow")),
-    ("columns", "engine", lambda c, e: c == "integer categories" and e == "duckdb"),
     ("loss", "extra", lambda loss, extra: extra == "exposure" and loss != "poisson"),
-    ("loss", "extra", lambda loss, extra: extra == "offset" and loss in (*_SEVERAL_MARGINS, "poisson")),
+    ("loss", "extra", lambda loss, extra: extra == "offset" and loss in (*_SEVERAL_MARGINS, "poisson", "logarithm")),
     ("loss", "extra", lambda loss, extra: extra == "weights" and loss == "ranks"),  # weights of queries
     ("engine", "container", lambda e, k: e == "duckdb" and k not in _IN_DUCKDB),
     ("engine", "container", lambda e, k: e == "shards" and "star" in k),

@@ -33,6 +33,7 @@ def test_a_lightgbm_alias_is_one_of_lightgbms():
         "reg_alpha": "lambda_l1", "subsample": "bagging_fraction", "colsample_bytree": "feature_fraction",
         "colsample_bynode": "feature_fraction_bynode", "early_stopping_rounds": "early_stopping_round",
         "min_child_weight": "min_sum_hessian_in_leaf", "min_child_samples": "min_data_in_leaf",
+        "categorical_features": "categorical_feature",
         "min_delta": "early_stopping_min_delta",
     }  # fmt: skip
     for alias, ours in ALIASES.items():

@@ -16,6 +16,7 @@ FILE = Path(fb.__file__).parent / "keywords.py"
 WIDER = {
     "monotone_constraints": "Mapping[str, int] | Mapping[int, int] | Iterable[int] | str | None",
     "interaction_constraints": "Iterable[Iterable[str | int]] | str | None",
+    "categorical_features": "Iterable[str | int | bool] | str | None",
     "quantile_alpha": "float | Iterable[float]",
 }
 HEAD = '''\

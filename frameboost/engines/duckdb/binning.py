@@ -559,22 +559,20 @@ def _search(rows: str, bins: Sequence[Bins], cells: Sequence[Cells | None], numb
 
 def _category_join(session: DuckDBSession, alias: str, bins: Bins, column: SqlColumn) -> str:
     """Return a join that numbers a feature's categories, by a table made for it."""
-    table, kind = session.table(alias), column.type
-    if kind.precision_and_scale:
-        categories = [f"{kind.decimal(int(value)):f}" for value in bins.feature.categories]
-    elif kind.family == "boolean":
-        categories = ["true" if value else "false" for value in bins.feature.categories]
+    table, kind, categories = session.table(alias), column.type.values, bins.feature.categories
+    if kind.name == "string":
+        texts = list(map(str, categories))
+        characters = set().union(*texts)
+        separator = next(c for c in map(chr, itertools.count(_FIRST_SEPARATOR)) if c not in characters)
+        # A text is parsed and planned in a tenth of the time that as many literals take.
+        values = f"string_split({string_literal(separator.join(texts))}, {string_literal(separator)})"
     else:
-        categories = list(map(str, bins.feature.categories))
-    characters = set().union(*categories)
-    separator = next(c for c in map(chr, itertools.count(_FIRST_SEPARATOR)) if c not in characters)
-    values = string_literal(separator.join(categories))
+        values = _list(kind, categories) if categories else "[]"
     session.run(
         render(
             "number_categories",
             categories=table,
             values=values,
-            separator=string_literal(separator),
             type=kind.duckdb_name,
             count=bins.count,
         )

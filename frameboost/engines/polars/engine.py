@@ -333,7 +333,7 @@ def _add_group_bys(
     if len(nodes) > 1:
         rows = rows.with_columns(_first_key(nodes, stride).alias(f"first_{stride}") for stride in set(strides))
         keys = [pl.col(f"first_{stride}") + key for stride, key in zip(strides, keys, strict=True)]
-    names = ["g", "h"] if out.ndim == 3 else [f"{x}_{k}" for k in range(out.shape[1]) for x in "gh"]
+    names = ["g", "h"] if out.ndim == 3 else [name for name in rows.columns if name.startswith(("g_", "h_"))]
     tables = pl.collect_all(
         [rows.lazy().group_by(key.alias("key")).agg(pl.col(names).sum()) for key in keys], engine="streaming"
     )
@@ -343,7 +343,8 @@ def _add_group_bys(
         if out.ndim == 3:
             out[indices[key // stride], offset + key % stride] += sums
         else:
-            out[indices[key // stride], :, offset + key % stride] += sums.reshape(len(key), -1, 2)
+            of_outputs = sums.reshape(len(key), -1, 2)
+            out[indices[key // stride], : of_outputs.shape[1], offset + key % stride] += of_outputs
 
 
 def _first_key(nodes: Sequence[int], stride: int) -> pl.Expr:

@@ -131,10 +131,21 @@ class TableColumns:
         """Return the bins of categories or of Booleans."""
         feature, kind = column.feature, column.feature.type
         if kind.is_categorical:
-            categories = tuple(self.source.distinct_texts(feature.name))
-            return Bins(Feature(feature.name, kind, categories), has_missing=has_missing)
+            texts = kind.family == "string"
+            categories = self.source.distinct_texts(feature.name) if texts else self._distinct(column)
+            return Bins(Feature(feature.name, kind, tuple(categories)), has_missing=has_missing)
         lowest, highest = self._sides(column)
         return Bins(feature, (1,) if lowest < highest else (), has_missing)
+
+    def _distinct(self, column: DatabaseColumn) -> list[Physical]:
+        """Return the distinct physical values of a column of numbers or times, ascending."""
+        kind, dialect, value = column.feature.type.values, self.source.dialect, self.source.alias("value")
+        unsigned = f"{column.value} + {dialect.number(0.0)}" if kind.is_float else column.value  # as in `_numbers`
+        rows = self.source.select({value: f"CASE WHEN {column.is_present()} THEN {unsigned} END"})
+        text = f"SELECT DISTINCT {value} FROM ({rows}) {dialect.statements.alias}{dialect.quote('rows')}"
+        read = self.source.connection.frame(f"{text} WHERE {value} IS NOT NULL", {"value": kind})
+        distinct: list[Physical] = physical_values(read["value"], kind).sort().to_list()
+        return distinct
 
     def _sides(self, column: DatabaseColumn) -> tuple[int, int]:
         """Return the lowest and the highest value of a column of Booleans; 0 if there is none."""
@@ -279,8 +290,11 @@ def _code(column: DatabaseColumn, bins: Bins) -> str:
     """Return the SQL of a value's code: the number of its bin."""
     if column.feature.type.is_categorical:
         literals = [column.dialect.literal(column.feature.type, category) for category in bins.feature.categories]
-        whens = [f"WHEN {text} THEN {i}" for i, text in enumerate(literals) if not isinstance(text, OutOfRange)]
-        return f"CASE {column.value} {' '.join(whens)} ELSE {bins.missing} END" if whens else str(bins.missing)
+        known = [(i, text) for i, text in enumerate(literals) if not isinstance(text, OutOfRange)]
+        # Some databases look up what CASE begins with, and tell 0.0 from -0.0.
+        value, test = ("", f"{column.value} = ") if column.feature.type.is_float else (column.value, "")
+        whens = [f"WHEN {test}{text} THEN {i}" for i, text in known]
+        return f"CASE {value} {' '.join(whens)} ELSE {bins.missing} END" if whens else str(bins.missing)
 
     def search(low: int, high: int) -> str:
         """Return the code of a value whose code is one of these."""
