@@ -114,6 +114,10 @@ def _check(ensemble: Ensemble) -> None:
         raise ParameterError(f"XGBoost has no objective {shown(ensemble.loss.name)}")
     if ensemble.loss.transform is not None:
         raise ParameterError(f"XGBoost has no target_transform={shown(ensemble.loss.transform.name)}")
+    if ensemble.loss.threshold != 0.5:
+        raise ParameterError(
+            f"XGBoost has no threshold={ensemble.loss.threshold:g} of the class; give model.with_threshold(0.5)"
+        )
     if ensemble.calibration is not None:
         raise ParameterError("the model is calibrated, which XGBoost has no place for")
     for feature in ensemble.features:

@@ -77,7 +77,7 @@ class FunctionMetric:
         arrays = cast("ArrayRows", rows).computed({name: Expression(name, (name,)) for name in names})
         label, prediction = side_by_side(arrays, loss.labels), side_by_side(arrays, read)
         if loss.classes and self.methods[:1] == ("predict",):
-            best = prediction.argmax(axis=1) if prediction.ndim == 2 else prediction > 0.5
+            best = prediction.argmax(axis=1) if prediction.ndim == 2 else prediction > loss.threshold
             prediction = best.astype(np.float64)
         return self._number(self.call(label, prediction, arrays["weight"]))
 

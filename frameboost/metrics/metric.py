@@ -310,7 +310,9 @@ _OF_ONE_PREDICTION = {
 def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
     row, of_mean = _OF_ONE_PREDICTION[name]
     alpha = parameters["expectile_alpha"]
-    row = row.format(at=0.5 if at is None else at, slope=parameters["huber_slope"], above=alpha, below=1 - alpha)
+    row = row.format(
+        at=loss.threshold if at is None else at, slope=parameters["huber_slope"], above=alpha, below=1 - alpha
+    )
     if len(loss.labels) > 1:  # the mean over all targets
         pairs = zip(loss.labels, prediction_names(len(loss.labels)), strict=True)
         row_metric = Expression(row, ("label", "prediction"))

@@ -89,6 +89,8 @@ def _why_not(ensemble: Ensemble) -> str | None:
         return "has trees weighted by dropout"
     if ensemble.is_linear:
         return "has slopes in its leaves (linear_tree=True)"
+    if ensemble.loss.name.startswith("python:"):
+        return "was trained with an objective that is a Python function, which the model does not have"
     if not ensemble.loss.is_trainable or "learning_rate" not in ensemble.parameters:
         return (
             "is an average of models or comes from another library, or was trained on with another learning rate or "

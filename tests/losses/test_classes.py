@@ -119,6 +119,10 @@ def test_the_class_is_that_of_the_threshold_everywhere(target):
         for predicted in names:
             n = sum(a == actual and e == predicted for a, e in zip(ROWS[target], expected, strict=True))
             assert confusion.get((actual, predicted), 0) == n
+    evaluated = dict(model.evaluate(ROWS, target, eval_metric=["error", "error@0.6", "accuracy"]).metrics.rows())
+    wrong = sum(a != e for a, e in zip(ROWS[target], expected, strict=True)) / N
+    assert evaluated["error"] == pytest.approx(wrong) == pytest.approx(1 - evaluated["accuracy"])
+    assert evaluated["error@0.6"] < wrong
     changed = plain.with_threshold(0.23)
     assert changed.predict(ROWS, output="class").to_list() == expected
     assert changed.to_json() == model.to_json()
@@ -219,6 +223,13 @@ def test_a_threshold_lies_between_two_probabilities_in_few_digits(scores, labels
 def test_what_is_no_weight_or_threshold_is_one_sentence(options, message):
     with pytest.raises(fb.ParameterError, match=re.escape(message)):
         fb.fit(ROWS, **{"target": "yes"} | OPTIONS | options)
+
+
+def test_what_has_no_threshold_says_so(tmp_path):
+    model = fb.fit(ROWS, "late", threshold=0.25, **OPTIONS)
+    with pytest.raises(fb.ParameterError, match=r"XGBoost has no threshold=0.25 of the class"):
+        model.to_xgboost(tmp_path / "m.json")
+    model.with_threshold(0.5).to_xgboost(tmp_path / "m.json")
 
 
 def test_a_rule_needs_rows():

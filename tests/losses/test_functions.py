@@ -267,6 +267,12 @@ def test_folds_and_continued_fits_take_functions():
         fb.fit(ROWS, "amount", init_model=mean, **OPTIONS)
 
 
+def test_a_model_of_a_function_is_not_refitted():
+    model = fb.fit(ROWS, "amount", objective=squared, **OPTIONS)
+    with pytest.raises(fb.ParameterError, match="was trained with an objective that is a Python function"):
+        model.refit(ROWS, "amount")
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 

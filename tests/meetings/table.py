@@ -34,7 +34,7 @@ LOSSES = {
     "function": Loss(fb.Objective(squared), "number", exact=True),
     "logarithm": Loss("reg:squarederror", "count", options={"target_transform": "log1p"}),
     "poisson": Loss("count:poisson", "count"),
-    "yes or no": Loss("binary:logistic", "two strings"),
+    "yes or no": Loss("binary:logistic", "two strings", options={"class_weight": "balanced", "threshold": 0.4}),
     "Boolean": Loss(None, "Boolean"),
     "three numbers": Loss("multi:softmax", "three numbers"),
     "two targets": Loss("reg:squarederror", "two numbers", exact=True),
