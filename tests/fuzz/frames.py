@@ -89,6 +89,9 @@ def _parameters(rng: np.random.Generator, features: list[Column]) -> dict:
         lambda: {"linear_tree": True, "linear_lambda": pick(0.0, 10.0)},
         lambda: {"base_score": pick(0.5, 0.0, -3.0, 1e6)},
         lambda: {"scale_pos_weight": pick(0.1, 7.0)},
+        lambda: {"target_transform": pick("log", "log1p", "sqrt", "asinh"), "smearing": pick(None, False)},
+        lambda: {"class_weight": pick("balanced", {0: 3.0})},
+        lambda: {"threshold": pick(0.2, 1e-6, "f1", {"share": 0.3}, {"false_negative": 9.0})},
         lambda: {"seed": pick(7, 2**63 - 1)},
     ]  # fmt: skip
     drawn: dict = {"n_estimators": pick(1, 2, 3, 4), "max_depth": pick(2, 3)}
