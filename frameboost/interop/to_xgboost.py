@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import advice, shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.interop.ensembles import as_float32, log32, logit32, nearest_float32, shortest
@@ -116,7 +116,8 @@ def _check(ensemble: Ensemble) -> None:
         raise ParameterError(f"XGBoost has no target_transform={shown(ensemble.loss.transform.name)}")
     if ensemble.loss.threshold != 0.5:
         raise ParameterError(
-            f"XGBoost has no threshold={ensemble.loss.threshold:g} of the class; give model.with_threshold(0.5)"
+            f"XGBoost decides at 0.5, and the model at {ensemble.loss.threshold:g}"
+            + advice("; give model.with_threshold(0.5)")
         )
     if ensemble.calibration is not None:
         raise ParameterError("the model is calibrated, which XGBoost has no place for")

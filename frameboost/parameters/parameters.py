@@ -828,6 +828,11 @@ _OTHER_NAMES = {
     "qid": "group",
     "query_id": "group",
     "loss": "objective",
+    "obj": "objective",
+    "fobj": "objective",
+    "feval": "eval_metric",
+    "custom_metric": "eval_metric",
+    "class_weights": "class_weight",
     "metric": "eval_metric",
     "metrics": "eval_metric",
     "evals": "valid",
@@ -954,7 +959,7 @@ DIFFERENT: Mapping[str, str] = {
     **dict.fromkeys(("boosting", "boosting_type", "boost"), _BOOSTING),
     **dict.fromkeys(("top_rate", "other_rate"), _GOSS),
     "drop_rate": _DROP,
-    "is_unbalance": "weighs the classes by their numbers; scale_pos_weight is the factor itself",
+    "is_unbalance": "weighs the classes by their numbers, as class_weight='balanced' does here",
     "enable_categorical": "is not needed: every string, Enum and Categorical column is a category, and those of "
     "categorical_features",
 }

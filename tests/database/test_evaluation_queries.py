@@ -433,7 +433,7 @@ def test_what_a_query_has_not_is_said(arguments, message):
 
 
 @cases("challenger, arguments, message", [
-    ("reg:squarederror", {"eval_metric": "r2"}, "eval_metric must be"),
+    ("reg:squarederror", {"eval_metric": "r2"}, "eval_metric 'r2' is a Python function"),
     ("binary:hinge", {}, "different kinds"),
     ("binary:logistic", {}, "can't be compared by"),
     ("survival:cox", {}, "can't be compared by"),

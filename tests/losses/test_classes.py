@@ -227,7 +227,7 @@ def test_what_is_no_weight_or_threshold_is_one_sentence(options, message):
 
 def test_what_has_no_threshold_says_so(tmp_path):
     model = fb.fit(ROWS, "late", threshold=0.25, **OPTIONS)
-    with pytest.raises(fb.ParameterError, match=r"XGBoost has no threshold=0.25 of the class"):
+    with pytest.raises(fb.ParameterError, match=r"XGBoost decides at 0.5, and the model at 0.25"):
         model.to_xgboost(tmp_path / "m.json")
     model.with_threshold(0.5).to_xgboost(tmp_path / "m.json")
 
