@@ -30,7 +30,7 @@ from frameboost.dialects.dialect import Dialect
 from frameboost.errors import DataError, ParameterError
 from frameboost.schema.types import FeatureType, Physical, typed_column
 
-__all__ = ["ColumnType", "Connection", "OpenedConnection", "connect", "dialect_called"]
+__all__ = ["ColumnType", "Connection", "OpenedConnection", "connect", "dialect_called", "values_of"]
 
 T = TypeVar("T")
 
@@ -51,6 +51,23 @@ class ColumnType:
     type: FeatureType | None
     name: str
     sql: str = "{x}"
+
+
+class _WrongValueError(DataError):
+    """A value that the type of its column does not have."""
+
+    def __init__(self, column: str, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"column {shown(column)} {problem}")
+
+
+@contextmanager
+def values_of(column: str) -> Iterator[None]:
+    """Name a column in errors of queries whose results are its values under other names."""
+    try:
+        yield
+    except _WrongValueError as error:
+        raise _WrongValueError(column, error.problem) from error
 
 
 class Connection(Protocol):
@@ -193,7 +210,7 @@ class _ArrowConnection(_OneSession):
         """Return the type of a column that has a type in polars; ADBC has PostgreSQL's numbers of any size as text."""
         name = str(dtype)
         if '"type_name":"numeric"' in name:
-            return ColumnType(FeatureType("float64"), "numeric", _AS_DOUBLE)
+            return ColumnType(FeatureType("float64"), "numeric", "CAST({x} AS DOUBLE PRECISION)")
         return ColumnType(FeatureType.from_polars(dtype), name)
 
     def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
@@ -247,7 +264,7 @@ class _CursorConnection(_OneSession):
         """See `Connection.frame`."""
         batches = []
         with self.cursor(query) as cursor:
-            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            while rows := _tuples(cursor.fetchmany(_ROWS_AT_ONCE)):
                 columns = zip(types.items(), zip(*rows, strict=True), strict=True)
                 batches.append(pl.DataFrame([_series(name, kind, values) for (name, kind), values in columns]))
         empty = pl.DataFrame(schema={name: kind.to_polars() for name, kind in types.items()})
@@ -275,7 +292,7 @@ class _PostgresConnection(_CursorConnection):
             return super().frame(query, types)
         names, sources = self.sources(query, len(types))
         selected = [
-            f"CAST(EXTRACT(EPOCH FROM {x}) AS TEXT)" if kind.family in _TIMES else x
+            f"CAST(EXTRACT(EPOCH FROM {x}) AS TEXT) AS {x}" if kind.family in _TIMES else x
             for x, kind in zip(names, types.values(), strict=True)
         ]
         return super().frame(f"SELECT {', '.join(selected)} FROM {sources}", types)
@@ -323,6 +340,11 @@ _COPIED = {
 _HEAD, _TAIL = 19, -2
 
 
+def _tuples(rows: Sequence[Any]) -> Sequence[Any]:
+    """Return rows without names, which those of cursors such as ``DictCursor`` have; the columns have other ones."""
+    return [tuple(row.values()) for row in rows] if rows and isinstance(rows[0], Mapping) else rows
+
+
 def _series(name: str, kind: FeatureType, values: Sequence[Any]) -> pl.Series:
     """Return the values of a column as a driver returns them, in the type that the column has."""
     if kind.is_integer or (kind.is_float and kind.name != "float32"):
@@ -333,13 +355,15 @@ def _series(name: str, kind: FeatureType, values: Sequence[Any]) -> pl.Series:
     try:
         return typed_column(name, kind, [None if value is None else _physical(kind, value) for value in values])
     except (TypeError, ValueError, ArithmeticError, OverflowError) as error:
-        raise DataError(f"column {shown(name)} of type {kind} has a value that is none ({reason(error)})") from error
+        raise _WrongValueError(name, f"has a value that is no {kind} ({reason(error)})") from error
 
 
 def _physical(kind: FeatureType, value: Any) -> Physical:
     """Return the physical value of what a driver returns."""
+    if isinstance(value, bytes):
+        value = value.decode()
     if kind.name == "string":
-        return value.decode() if isinstance(value, bytes) else str(value)
+        return str(value)
     if kind.is_float:
         return float(value)
     if kind.precision_and_scale:
@@ -375,22 +399,20 @@ _BY_NAME = {
     **dict.fromkeys(("text", "character varying", "varchar", "character", "bpchar", "char", "name", "citext", "string",
                      "nvarchar", "nchar"), "string"),
 }  # fmt: skip
-# Of numbers that are read as float64.
-_AS_DOUBLE = "CAST({x} AS DOUBLE PRECISION)"
 _DECIMALS = ("numeric", "decimal", "number")
 _MOST_DIGITS = 38
 
 
-def _named(name: str, precision: Any = None, scale: Any = None) -> ColumnType:
-    """Return the type of a name such as ``numeric(9, 2)``."""
+def _named(dialect: Dialect, name: str, precision: Any = None, scale: Any = None) -> ColumnType:
+    """Return the type of a name such as ``numeric(9, 2)``; numbers that no decimal type holds are read as float64."""
     bare, _, rest = name.lower().partition("(")
     bare = " ".join([bare.strip(), rest.partition(")")[2].strip()]).strip()
     if bare in _DECIMALS:
         digits = [int(text) for text in re.findall(r"\d+", rest)] or [precision, scale]
-        if not digits[0]:
-            return ColumnType(FeatureType("float64"), name, _AS_DOUBLE)
-        decimals = digits[1] if len(digits) > 1 and digits[1] else 0
-        return ColumnType(FeatureType(f"decimal({min(digits[0], _MOST_DIGITS)},{decimals})"), name)
+        n_digits, decimals = (*digits, 0)[:2]
+        if n_digits and 0 <= (decimals or 0) <= n_digits <= _MOST_DIGITS:
+            return ColumnType(FeatureType(f"decimal({n_digits},{decimals or 0})"), name)
+        return ColumnType(FeatureType("float64"), name, dialect.cast("{x}", "float64"))
     known = _BY_NAME.get(bare)
     return ColumnType(None if known is None else FeatureType(known), name)
 
@@ -400,11 +422,11 @@ def _of_postgres(connection: _CursorConnection, query: str, cursor: Any) -> list
     oids = sorted({int(column[1]) for column in cursor.description})
     catalog = f"SELECT oid, format_type(oid, NULL), typcategory FROM pg_type WHERE oid IN ({', '.join(map(str, oids))})"
     with connection.cursor(catalog) as of_catalog:
-        known = {int(oid): (str(name), str(category)) for oid, name, category in of_catalog.fetchall()}
+        known = {int(oid): (str(name), str(category)) for oid, name, category in _tuples(of_catalog.fetchall())}
     types = []
     for column in cursor.description:
         name, category = known[int(column[1])]
-        kind = _named(name, column[4], column[5])
+        kind = _named(connection.dialect, name, column[4], column[5])
         if kind.type is None and category in ("E", "S"):
             kind = ColumnType(FeatureType("string"), name)
         types.append(kind)
@@ -432,11 +454,14 @@ def _of_mysql(connection: _CursorConnection, query: str, cursor: Any) -> list[Co
     types = []
     for column, flag in zip(cursor.description, flags, strict=True):
         name = _OF_MYSQL.get(int(column[1]), f"type {column[1]}")
-        kind = _named(name, column[4], column[5])
+        precision, scale = column[4], column[5]
+        if precision and name == "decimal":  # which is the length of its text, with a point and a sign
+            precision -= (scale > 0) + (not flag & _UNSIGNED)
+        kind = _named(connection.dialect, name, precision, scale)
         if name == "bit":
             kind = ColumnType(FeatureType("uint64"), name, "CAST({x} AS UNSIGNED)")
         elif name == "float":  # which is sent with six digits
-            kind = ColumnType(FeatureType("float64"), name, "CAST({x} AS DOUBLE)")
+            kind = ColumnType(FeatureType("float64"), name, connection.dialect.cast("{x}", "float64"))
         elif kind.type is not None and kind.type.is_integer and flag & _UNSIGNED:
             kind = ColumnType(FeatureType(f"u{kind.type}"), f"{name} unsigned")
         types.append(kind)
@@ -456,7 +481,7 @@ def _of_sqlite(connection: _CursorConnection, query: str, cursor: Any) -> list[C
     names = [connection.dialect.quote(column[0]) for column in cursor.description]
     counts = [f"SUM({condition.format(x=name)})" for name in names for condition in _OF_SQLITE.values()]
     with connection.cursor(f"SELECT {', '.join(counts)} FROM ({query})") as counting:
-        [found] = counting.fetchall()
+        [found] = _tuples(counting.fetchall())
     types = []
     for number in range(len(names)):
         of_column = found[len(_OF_SQLITE) * number : len(_OF_SQLITE) * (number + 1)]
@@ -468,7 +493,8 @@ def _of_sqlite(connection: _CursorConnection, query: str, cursor: Any) -> list[C
         name = "int64" if n["integer"] and not n["real"] else "float64"
         if n["text"]:
             name = next((kind for kind in ("date", "timestamp[us]") if n[kind] == n["text"]), "string")
-        types.append(ColumnType(FeatureType(name), name, _AS_DOUBLE if n["integer"] and n["real"] else "{x}"))
+        is_mixed = n["integer"] > 0 and n["real"] > 0
+        types.append(ColumnType(FeatureType(name), name, "CAST({x} AS REAL)" if is_mixed else "{x}"))
     return types
 
 
@@ -489,7 +515,8 @@ def _of_names(connection: _CursorConnection, query: str, cursor: Any) -> list[Co
                 "give an engine of SQLAlchemy, or a driver that returns Arrow, such as ADBC's"
             )
         nullable = re.fullmatch(r"(?:Nullable|LowCardinality)\((.*)\)", name)
-        types.append(_named(nullable[1] if nullable else name.removeprefix("DB_TYPE_"), column[4], column[5]))
+        bare = nullable[1] if nullable else name.removeprefix("DB_TYPE_")
+        types.append(_named(connection.dialect, bare, column[4], column[5]))
     return types
 
 
@@ -548,14 +575,12 @@ def _arrow_of_sql(method: str, start: str) -> Callable[[Any, Dialect], Connectio
     )
 
 
-# Types of ClickHouse that Arrow has as others, or that queries can't store: by the name that they begin with.
+# Types of ClickHouse that Arrow has as others, or that queries can't store: by the name that they begin with, in
+# Nullable and LowCardinality or not.
 _OF_CLICKHOUSE = {
     "Enum": ("string", "CAST({x} AS Nullable(String))"), "FixedString": ("string", "CAST({x} AS Nullable(String))"),
-    "LowCardinality(String": ("string", "CAST({x} AS Nullable(String))"),
-    "LowCardinality(Nullable(String": ("string", "CAST({x} AS Nullable(String))"),
-    "LowCardinality(FixedString": ("string", "CAST({x} AS Nullable(String))"),
     "DateTime64": (None, "{x}"), "DateTime": ("timestamptz[ms]", "toDateTime64({x}, 3, 'UTC')"),
-    **dict.fromkeys(("IPv", "UUID", "Int128", "Int256", "UInt128", "UInt256", "LowCardinality"), ("", "{x}")),
+    **dict.fromkeys(("IPv", "UUID", "Int128", "Int256", "UInt128", "UInt256"), ("", "{x}")),
 }  # fmt: skip
 
 
@@ -568,8 +593,9 @@ class _ClickHouse(_ArrowConnection):
         with _reading(query):
             described = pl.DataFrame(self.read(f"DESCRIBE TABLE ({query})"))
         for name, kind in described.select(pl.first(), pl.nth(1)).iter_rows():
-            bare = kind.removeprefix("Nullable(")
-            known = next((each for begins, each in _OF_CLICKHOUSE.items() if bare.startswith(begins)), (None, "{x}"))
+            bare = kind.removeprefix("LowCardinality(").removeprefix("Nullable(")
+            as_it_is = "{x}" if bare == kind or kind.startswith("N") else f"CAST({{x}} AS Nullable({bare.rstrip(')')}))"
+            known = next((each for begins, each in _OF_CLICKHOUSE.items() if bare.startswith(begins)), (None, as_it_is))
             feature = types[name].type if known[0] is None else FeatureType(known[0]) if known[0] else None
             types[name] = ColumnType(feature, kind, known[1])
         return types
@@ -582,7 +608,8 @@ def _of_chdb(session: Any, _: Dialect) -> Connection:
 def _mysql_or_mariadb(connection: Any) -> str:
     with closing(connection.cursor()) as cursor:
         cursor.execute("SELECT VERSION()")
-        return "mariadb" if "mariadb" in str(cursor.fetchone()[0]).lower() else "mysql"
+        [[version]] = _tuples(cursor.fetchall())
+    return "mariadb" if "mariadb" in str(version).lower() else "mysql"
 
 
 def _dialect_of_adbc(connection: Any) -> str | None:

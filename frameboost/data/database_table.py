@@ -18,7 +18,7 @@ import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column
 from frameboost.checks.messages import did_you_mean, listed, reason, shown
-from frameboost.data.connections import ColumnType, Connection, connect
+from frameboost.data.connections import ColumnType, Connection, connect, values_of
 from frameboost.data.predicates import check_repeatable, unusable, words_of
 from frameboost.dialects.columns import DatabaseColumn
 from frameboost.dialects.dialect import Dialect
@@ -154,10 +154,11 @@ class DatabaseTable:
         first = f"MIN(CASE WHEN {counted} >= {least} THEN {value} END)"
         n = f"{self.dialect.statements.count[0]} AS {quote('n')}"
         selected = f"{n}, {first} AS {quote('first')}, MAX({value}) AS {quote('last')}"
-        read = self.connection.frame(
-            f"SELECT {selected} FROM ({ranked}) {alias}{quote('ranked')}",
-            {"n": FeatureType("int64"), "first": kind, "last": kind},
-        )
+        with values_of(name):
+            read = self.connection.frame(
+                f"SELECT {selected} FROM ({ranked}) {alias}{quote('ranked')}",
+                {"n": FeatureType("int64"), "first": kind, "last": kind},
+            )
         bounds = [physical_values(read[side], kind)[0] for side in ("first", "last")]
         return total - int(read["n"][0]), bounds[0], bounds[1]
 
@@ -260,7 +261,8 @@ class DatabaseTable:
         value = DatabaseColumn(Feature(name, kind), self.dialect, self.sql(name)).value
         # The form that compares exactly may have other characters than the column.
         distinct = value if self.dialect.expressions.text_is_value else f"MIN({self.sql(name)})"
-        read = self.rows({"value": distinct}, {"value": kind}, f" GROUP BY {value}")
+        with values_of(name):
+            read = self.rows({"value": distinct}, {"value": kind}, f" GROUP BY {value}")
         return sorted(read["value"].drop_nulls().to_list())
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:

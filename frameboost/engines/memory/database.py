@@ -173,9 +173,9 @@ def _packs(sizes: Sequence[int]) -> list[list[tuple[int, int]]]:
     [[(0, 1), (1, 256), (2, 65536)]]
     """
     packs: list[list[tuple[int, int]]] = []
-    factor = _MOST_PACKED
+    factor = 1
     for number, size in enumerate(sizes):
-        if factor * size > _MOST_PACKED:
+        if not packs or factor * size > _MOST_PACKED:
             packs.append([])
             factor = 1
         packs[-1].append((number, factor))

@@ -18,6 +18,7 @@ import numpy as np
 
 from frameboost.binning.bins import SAMPLE_LIMIT, Bins, sample_condition
 from frameboost.checks.messages import counted
+from frameboost.data.connections import values_of
 from frameboost.data.database_table import DatabaseTable
 from frameboost.dialects.columns import DatabaseColumn
 from frameboost.dialects.dialect import OutOfRange
@@ -120,7 +121,8 @@ class TableColumns:
             if i in given:
                 bins.append(given[i])
             elif i in numbers:
-                lowest, highest = self._parts(numbers[i], quantiles.get(i))
+                with values_of(column.feature.name):
+                    lowest, highest = self._parts(numbers[i], quantiles.get(i))
                 gaps = np.stack([np.array(highest[:-1]), np.array(lowest[1:])])
                 bins.append(Bins.of_gaps(column.feature, gaps, has_missing=self.n_missing[i] > 0))
             else:

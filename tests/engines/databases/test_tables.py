@@ -9,9 +9,11 @@ import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import frameboost as fb
 from frameboost.binning import bins as binning
@@ -89,6 +91,50 @@ def test_columns_of_all_types_give_the_model_of_the_rows_in_memory(name):
     assert {f.type.family for f in model.ensemble.features if f.name in split_on} >= families - {"boolean"}
 
 
+# Types by their names in a database, each with that of a feature.
+NATIVE = {
+    "postgres": {"numeric": "float64", "numeric(3,-2)": "float64", "numeric(50,40)": "float64",
+                 "numeric(9,2)": "decimal(9,2)", "smallint": "int16"},
+    "mariadb": {"decimal(9,2)": "decimal(9,2)", "decimal(9,2) unsigned": "decimal(9,2)", "decimal(20)": "decimal(20,0)",
+                "decimal(65,30)": "float64", "float": "float64", "bit(9)": "uint64", "tinyint(1)": "int8",
+                "bigint unsigned": "uint64", "smallint unsigned": "uint16"},
+    "clickhouse": {"LowCardinality(UInt32)": "uint32", "LowCardinality(Nullable(Int16))": "int16",
+                   "Nullable(Decimal(9,2))": "decimal(9,2)", "LowCardinality(String)": "string",
+                   "LowCardinality(Nullable(FixedString(1)))": "string", "UInt8": "uint8"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", databases(*NATIVE))
+def test_types_of_one_database(name):
+    database = open_warehouse(name)
+    types = NATIVE[name]
+    database.run("DROP TABLE IF EXISTS native")
+    defined = ", ".join(f"c{number} {kind}" for number, kind in enumerate(types))
+    if name == "clickhouse":
+        database.run("SET allow_suspicious_low_cardinality_types = 1")
+        defined += ") ENGINE = MergeTree ORDER BY (c0"
+    database.run(f"CREATE TABLE native ({defined})")
+    digits = [0, 1, 1, 2, 3, 5, 8, 9]
+    table = fb.table(connection_of(database), "native")
+    for digit in digits:
+        values = (100 if "-2" in kind else 1 for kind in types)
+        database.run(f"INSERT INTO native VALUES ({', '.join(str(digit * value) for value in values)})")
+    rows = pl.DataFrame(
+        [
+            (pl.Series(f"c{number}", digits) * (100 if "-2" in kind else 1)).cast(FeatureType(feature).to_polars())
+            for number, (kind, feature) in enumerate(types.items())
+        ]
+    )
+    options = {"features": rows.columns[:-1], **SHAPE}
+    for engine in ("auto", "sql"):
+        model = fb.fit(table, rows.columns[-1], engine=engine, **options)
+        assert [f.type.name for f in model.ensemble.features] == list(types.values())[:-1]
+        assert_same(model, rows, rows.columns[-1], **options)
+    for feature in rows.columns[:-1]:
+        one = SHAPE | {"features": [feature], "n_estimators": 1}
+        assert_same(fb.fit(table, rows.columns[-1], **one), rows, rows.columns[-1], **one)
+
+
 @pytest.fixture(scope="module")
 def orders():
     """Return rows with names and values that mean something in SQL."""
@@ -163,6 +209,7 @@ def test_rows_of_a_query_are_in_one_shard(sqlite, monkeypatch):
     marks = ", ".join("?" * rows.width)
     con.execute(f"CREATE TABLE sessions ({', '.join(map(SQLITE.quote, rows.columns))})")
     con.executemany(f"INSERT INTO sessions VALUES ({marks})", rows.rows())
+    con.commit()
     options = {"features": ["x", "value_0", "select"], "group": "session", "objective": "rank:ndcg", **SHAPE}
     of_shards = fb.fit(fb.table(con, "sessions", key="id"), "grade", shards=4, **options)
     assert_same(of_shards, rows, "grade", **options)
@@ -440,6 +487,73 @@ def test_connections_to_one_database(name, orders):
     assert expected == model_in(
         fb.fit(in_types_of(rows, fb.table(database.con, "orders")), "score", exclude=ROLES[:-1], **SHAPE)
     )
+
+
+def as_dictionary(cursor, row):
+    return dict(zip([column[0] for column in cursor.description], row, strict=True))
+
+
+@pytest.mark.parametrize("name", databases("postgres", "mariadb", "sqlite"))
+def test_rows_of_a_connection_may_be_dictionaries(name):
+    database = open_warehouse(name)
+    days = [datetime(2026, 3, 1).date() + timedelta(i % 5) for i in range(20)]
+    frame = pl.DataFrame(
+        {"day": days, "due": days[::-1], "kind": ["a", "b"] * 10, "y": [float(i % 3) for i in range(20)]}
+    )
+    stored(database, "dictionaries", frame)
+    with contextlib.ExitStack() as stack:
+        if name == "postgres":
+            import psycopg
+
+            uri = database.server.get_uri()
+            factories = (psycopg.rows.dict_row, psycopg.rows.namedtuple_row)
+            opened = [stack.enter_context(psycopg.connect(uri, row_factory=factory)) for factory in factories]
+        elif name == "mariadb":
+            import pymysql
+
+            options = {"unix_socket": f"{database.folder}/socket", "user": "root", "database": "d"}
+            cursors = (pymysql.cursors.DictCursor, pymysql.cursors.SSDictCursor)
+            opened = [stack.enter_context(pymysql.connect(cursorclass=cursor, **options)) for cursor in cursors]
+        else:
+            database.con.commit()
+            opened = [stack.enter_context(contextlib.closing(sqlite3.connect(":memory:"))) for _ in range(3)]
+            for con in opened:
+                database.con.backup(con)
+            opened[0].row_factory, opened[1].row_factory = as_dictionary, sqlite3.Row
+            opened[2].text_factory = bytes
+        for con in opened:
+            table = fb.table(con, "dictionaries")
+            read = table.to_frame(["day", "due", "kind", "y"]).collect()
+            assert_frame_equal(read, frame, check_row_order=False)
+            options = {"features": ["day", "due", "kind"], **SHAPE}
+            for engine in ("auto", "sql"):
+                assert_same(fb.fit(table, "y", engine=engine, **options), frame, "y", **options)
+
+
+@pytest.mark.parametrize("missing", [pl.String, pl.Float64, pl.Boolean])
+def test_a_feature_without_a_value(missing):
+    frame = pl.DataFrame({"x": pl.Series([None, None], dtype=missing), "y": [0.0, 1.0]})
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS FROM frame")
+    for engine in ("auto", "sql"):
+        with pytest.warns(fb.FrameboostWarning, match="no tree has a split"):
+            model = fb.fit(fb.table(con, "t"), "y", engine=engine, **SHAPE)
+        assert model.predict(frame).to_list() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("name", databases("postgres", "sqlite"))
+def test_values_that_the_type_of_their_column_does_not_have(name):
+    database = open_warehouse(name)
+    kind, bad = {"postgres": ("NUMERIC(9, 2)", "'NaN'"), "sqlite": ("DATE", "'2026-02-30'")}[name]
+    good = {"postgres": "1.25", "sqlite": "'2026-02-03'"}[name]
+    database.run("DROP TABLE IF EXISTS wrong")
+    database.run(f"CREATE TABLE wrong (x {kind}, y INTEGER)")
+    database.run(f"INSERT INTO wrong VALUES ({good}, 1), ({bad}, 2)")
+    for engine in ("auto", "sql"):
+        with pytest.raises(fb.DataError, match=r"column 'x' has a value that is no (date|decimal)"):
+            fb.fit(fb.table(connection_of(database), "wrong"), "y", engine=engine, **SHAPE)
+    with pytest.raises(fb.DataError, match=r"column 'x' has a value that is no (date|decimal)"):
+        fb.table(connection_of(database), "wrong").to_frame(["x"])
 
 
 def of_sql(con, *args, key=None, scratch=None, **options):
