@@ -32,6 +32,10 @@ def main() -> int:
         return 1
     shutil.rmtree(built, ignore_errors=True)
     shutil.move(staged / "site", built)
+    # What the search reads where the site is opened from a folder, in which scripts can't fetch files.
+    (built / "search.js").write_text(
+        f"var __index = {(built / 'search.json').read_text(encoding='utf-8')};\n", encoding="utf-8"
+    )
     lost = lost_links(built)
     for line in lost:
         print(line, file=sys.stderr)

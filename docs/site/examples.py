@@ -18,7 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-__all__ = ["charts_of", "draws_charts", "renamed", "store", "svg_of", "with_charts"]
+__all__ = ["charts_of", "draws_charts", "names_of", "renamed", "store", "svg_of", "with_charts"]
 
 _FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS  # those of the tests
 _CHART = re.compile(r"^chart = ", re.MULTILINE)
@@ -62,6 +62,11 @@ class _Runner(doctest.DocTestRunner):
             super().report_failure(out, test, example, got)
 
 
+def names_of(path: Path) -> dict[str, Any]:
+    """Run the examples of a page; return the names that they leave."""
+    return _run(path, draw=False)[0].globs
+
+
 def _run(path: Path, *, draw: bool) -> tuple[doctest.DocTest, _Runner]:
     text = path.read_text(encoding="utf-8")
     test = doctest.DocTestParser().get_doctest(text, {"__name__": "__main__"}, path.name, str(path), 0)
@@ -69,7 +74,6 @@ def _run(path: Path, *, draw: bool) -> tuple[doctest.DocTest, _Runner]:
     with tempfile.TemporaryDirectory() as folder, chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("error")
         runner.run(test, clear_globs=False)
-    test.globs.clear()
     return test, runner
 
 

@@ -20,8 +20,9 @@ from pathlib import Path
 from posixpath import relpath
 from types import MappingProxyType
 
-from docs.site.examples import charts_of, draws_charts, renamed, with_charts
+from docs.site.examples import charts_of, draws_charts, names_of, renamed, with_charts
 from docs.site.notebooks import page_of
+from docs.site.playground import SCRIPT, playground
 
 __all__ = ["site_pages", "stage"]
 
@@ -64,12 +65,17 @@ def stage(root: Path, folder: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         drawn = charts_of(root / source) if source.endswith(".md") and draws_charts(root / source) else {}
         charts[target] = list(drawn.values())
-        path.write_text(staged(root, source, pages, drawn), encoding="utf-8")
+        text = staged(root, source, pages, drawn)
+        if source == "docs/playground.md":
+            made = names_of(root / source)
+            text += f"\n{playground(made['model'], made['rows'])}\n"
+        path.write_text(text, encoding="utf-8")
         if source.endswith(".ipynb"):
             shutil.copy(root / source, path.parent)
     gallery = folder / "pages" / "gallery" / "index.md"
     gallery.write_text(_with_thumbnails(gallery.read_text(encoding="utf-8"), charts), encoding="utf-8")
-    shutil.copy(root / "docs" / "site" / "site.css", folder / "pages")
+    for file in (root / "docs" / "site" / "site.css", SCRIPT):
+        shutil.copy(file, folder / "pages")
     shutil.copy(root / "docs" / "site" / "zensical.toml", folder)
 
 

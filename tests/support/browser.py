@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import os
@@ -40,11 +41,14 @@ class Browser:
             "--remote-debugging-pipe", "--host-resolver-rules=MAP * ~NOTFOUND", "about:blank",
         ]  # fmt: skip
 
-        # The protocol is spoken over the descriptors 3 and 4.
+        def pipes() -> None:  # the protocol is spoken over the descriptors 3 and 4
+            copies = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_in, theirs_out)]
+            for copy, descriptor in zip(copies, (3, 4), strict=True):
+                os.dup2(copy, descriptor)
+
         self._process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", *command],
-            pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            command, close_fds=False, preexec_fn=pipes, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         os.close(theirs_in)
         os.close(theirs_out)
         self._buffer = b""
