@@ -64,6 +64,7 @@ class _Parameters(TypedDict, total=False):
     quantile_alpha: float | Iterable[float]
     expectile_alpha: float
     huber_slope: float
+    fair_c: float
     tweedie_variance_power: float
     aft_loss_distribution: Literal["normal", "logistic", "extreme"]
     aft_loss_distribution_scale: float

@@ -22,7 +22,7 @@ from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import ParameterError
-from frameboost.losses.built_in import LOSSES, get_loss
+from frameboost.losses.built_in import ALPHAS, LOSSES, OTHER_NAMES, get_loss
 from frameboost.losses.classes import adjusted, check_classes
 from frameboost.losses.custom import Objective, family_of, is_function, with_function
 from frameboost.losses.loss import Loss
@@ -174,7 +174,7 @@ def plan_fit(
     require_numba("fit")
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.train import choose_tree_method
-    objective = with_function(objective)
+    objective, parameters = _under_our_name(with_function(objective), parameters)
     parameters = constraints_by_name(under_our_names(parameters), _in_order(features, init_model))
     settings = _settings(objective, parameters, has_held_out=valid is not None or folds is not None)
     method = choose_tree_method(settings)
@@ -258,6 +258,14 @@ def _continued(model: object, features: Any, added: _Added) -> tuple[Ensemble | 
                 f"{name} does not go with an init_model that {recorded}: the new trees start from its margins"
             )
     return model.ensemble, model.features if features is None else features, own
+
+
+def _under_our_name(objective: Any, parameters: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+    """Return the objective of that name, if it is LightGBM's or scikit-learn's; ``alpha`` may be a parameter of it."""
+    if not isinstance(objective, str) or objective not in OTHER_NAMES:
+        return objective, parameters
+    names = {"alpha": ALPHAS[objective]} if objective in ALPHAS else {}
+    return OTHER_NAMES[objective], {names.get(name, name): value for name, value in parameters.items()}
 
 
 def _settings(objective: object, keywords: Mapping[str, Any], *, has_held_out: bool) -> Parameters:

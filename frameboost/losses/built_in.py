@@ -162,6 +162,26 @@ def _pseudo_huber_error(huber_slope: float) -> Loss:
     return Loss("reg:pseudohubererror", _derivatives(gradient, hessian), (_IDENTITY,), "mphe", start=Start("newton"))
 
 
+def _huber(huber_slope: float) -> Loss:
+    # l = ½(ŷ − y)² where |ŷ − y| ≤ δ, else δ(|ŷ − y| − ½δ) (Huber 1964), with LightGBM's hessian
+    gradient = f"GREATEST(LEAST(margin - label, {huber_slope!r}), {-huber_slope!r})"
+    return Loss("reg:huber", _derivatives(gradient, "1"), (_IDENTITY,), "huber", start=Start("mean"))
+
+
+def _fair(fair_c: float) -> Loss:
+    # l = c²(|ŷ − y|/c − ln(1 + |ŷ − y|/c))
+    size = f"(ABS(margin - label) + {fair_c!r})"
+    gradient, hessian = f"{fair_c!r} * (margin - label) / {size}", f"{fair_c * fair_c!r} / ({size} * {size})"
+    return Loss("reg:fair", _derivatives(gradient, hessian), (_IDENTITY,), "fair", start=Start("mean"))
+
+
+def _absolute_percentage_error() -> Loss:
+    # l = |ŷ − y| / max(1, |y|); its leaves are medians of the residuals, weighted by 1 / max(1, |y|), as LightGBM's
+    share = "1 / GREATEST(ABS(label), 1)"
+    return Loss("reg:mape", _derivatives(f"SIGN(margin - label) * ({share})", "1"), (_IDENTITY,), "mape",
+                start=Start("quantiles"), renewal=(0.5,), renewal_weight=Expression(share, ("label",)))  # fmt: skip
+
+
 def _absolute_error() -> Loss:
     # l = |ŷ − y|; its leaves are medians of the residuals
     return Loss("reg:absoluteerror", _derivatives("SIGN(margin - label)", "1"), (_IDENTITY,), "mae",
@@ -767,6 +787,9 @@ LOSSES: dict[str, Callable[..., Loss]] = {
     "reg:squaredlogerror": _squared_log_error,
     "reg:logistic": lambda scale_pos_weight: _logistic("reg:logistic", "rmse", scale_pos_weight),
     "reg:pseudohubererror": _pseudo_huber_error,
+    "reg:huber": _huber,
+    "reg:fair": _fair,
+    "reg:mape": _absolute_percentage_error,
     "reg:absoluteerror": _absolute_error,
     "reg:quantileerror": _quantile_error,
     "reg:expectileerror": _expectile_error,
@@ -787,3 +810,25 @@ LOSSES: dict[str, Callable[..., Loss]] = {
     "rank:ndcg": partial(ranking_loss, "ndcg"),
     "rank:map": partial(ranking_loss, "map"),
 }
+
+OTHER_NAMES: Mapping[str, str | None] = {
+    "log_loss": None,
+    **dict.fromkeys(("squared_error", "regression", "regression_l2", "l2", "mean_squared_error", "mse"),
+                    "reg:squarederror"),
+    **dict.fromkeys(("absolute_error", "regression_l1", "l1", "mean_absolute_error", "mae"), "reg:absoluteerror"),
+    **dict.fromkeys(("mape", "mean_absolute_percentage_error"), "reg:mape"),
+    "huber": "reg:huber",
+    "fair": "reg:fair",
+    "poisson": "count:poisson",
+    "gamma": "reg:gamma",
+    "tweedie": "reg:tweedie",
+    "quantile": "reg:quantileerror",
+    "binary": "binary:logistic",
+    **dict.fromkeys(("cross_entropy", "xentropy"), "reg:logistic"),
+    **dict.fromkeys(("multiclass", "softmax"), "multi:softprob"),
+    "lambdarank": "rank:ndcg",
+}  # fmt: skip
+"""The objective here of each of LightGBM's, and of scikit-learn's losses; None is the one that the target asks for."""
+
+ALPHAS: Mapping[str, str] = {"quantile": "quantile_alpha", "huber": "huber_slope"}
+"""What LightGBM's ``alpha`` is of these objectives, which of others is XGBoost's, the L1 penalty."""

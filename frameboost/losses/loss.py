@@ -280,6 +280,8 @@ class Loss:
         The first margins of a fit without ``base_score``.
     renewal
         For each output the quantile of the residuals that its leaves have as value, instead of −G/(H+λ).
+    renewal_weight
+        What a row counts in these quantiles, besides its weight; None for 1.
     label_condition, label_requirement
         A condition that every valid label meets, and its words in the error message.
     score_range
@@ -316,6 +318,7 @@ class Loss:
     margin_of: Callable[[float], float] = float
     start: Start = Start()
     renewal: tuple[float, ...] = ()
+    renewal_weight: Expression | None = None
     label_condition: Expression | None = None
     label_requirement: str = ""
     score_range: tuple[float, float] = (-math.inf, math.inf)
@@ -367,6 +370,13 @@ class Loss:
             label = self.label_of(output)
             named[f"residual_{output}"] = Expression(f"{label} - {margin}", (label, margin))
         return named
+
+    def weights_of_quantiles(self, output: int, *, is_weighted: bool) -> Expression | None:
+        """Return what the rows count in the quantiles of an output; None if each counts as much."""
+        weight = Expression("weight", ("weight",))
+        if self.renewal_weight is None:
+            return weight if is_weighted else None
+        return weighted(self.renewal_weight.renamed({"label": self.label_of(output)}))
 
     def label_of(self, output: int) -> str:
         """Return the name of the label that an output is fitted to, one of ``fitted`` where there are such."""

@@ -285,6 +285,12 @@ _OF_ONE_PREDICTION = {
         "{slope} * {slope} * (SQRT(1 + ((label - prediction) / {slope}) * ((label - prediction) / {slope})) - 1)",
         "{mean}",
     ),
+    "huber": (
+        "CASE WHEN ABS(label - prediction) <= {slope} THEN (label - prediction) * (label - prediction) / 2 "
+        "ELSE {slope} * (ABS(label - prediction) - {slope} / 2) END",
+        "{mean}",
+    ),
+    "fair": ("{c} * ABS(label - prediction) - {c} * {c} * LN(1 + ABS(label - prediction) / {c})", "{mean}"),
     "expectile": (
         "CASE WHEN prediction >= label THEN {below} ELSE {above} END * (label - prediction) * (label - prediction)",
         "{mean}",
@@ -310,9 +316,8 @@ _OF_ONE_PREDICTION = {
 def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
     row, of_mean = _OF_ONE_PREDICTION[name]
     alpha = parameters["expectile_alpha"]
-    row = row.format(
-        at=loss.threshold if at is None else at, slope=parameters["huber_slope"], above=alpha, below=1 - alpha
-    )
+    slope, c = parameters["huber_slope"], parameters.get("fair_c", 1.0)  # files of older releases have none
+    row = row.format(at=loss.threshold if at is None else at, slope=slope, c=c, above=alpha, below=1 - alpha)
     if len(loss.labels) > 1:  # the mean over all targets
         pairs = zip(loss.labels, prediction_names(len(loss.labels)), strict=True)
         row_metric = Expression(row, ("label", "prediction"))

@@ -630,8 +630,12 @@ class Parameters:
         below=1,
     )
     huber_slope: float = declared(
-        1.0, "δ of reg:pseudohubererror: the loss is quadratic well below it and linear well above.", above=0
+        1.0,
+        "δ of reg:pseudohubererror and reg:huber: the loss is quadratic below it and linear above, of the former well "
+        "below and well above.",
+        above=0,
     )
+    fair_c: float = declared(1.0, "c of reg:fair: the loss is quadratic well below it and linear well above.", above=0)
     tweedie_variance_power: float = declared(
         1.5, "ρ of reg:tweedie: the variance is proportional to mean^ρ (1 Poisson, 2 gamma).", above=1, below=2
     )

@@ -13,6 +13,7 @@ import numpy as np
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
+from frameboost.losses.built_in import OTHER_NAMES
 from frameboost.parameters.parameters import ALIASES, under_our_names
 
 __all__ = ["ARGUMENTS", "Callbacks", "of_constructor", "of_fit", "of_predict"]
@@ -32,23 +33,9 @@ _ELSEWHERE = {
     "device": "is always the CPU",
     "use_label_encoder": "is not needed: y may hold labels of any kind",
     "feature_weights": "is not there: columns are drawn alike",
-    "feature_types": "is not there: columns have the types that they have in a frame",
 }
 """Where to find what estimators of other libraries take in their constructors."""
 
-# Losses of scikit-learn's gradient boosting and objectives of LightGBM's estimators; None is the default.
-_OBJECTIVES: Mapping[str, str | None] = {
-    "log_loss": None,
-    **dict.fromkeys(("squared_error", "regression", "regression_l2", "l2", "mean_squared_error"), "reg:squarederror"),
-    **dict.fromkeys(("absolute_error", "regression_l1", "l1", "mean_absolute_error"), "reg:absoluteerror"),
-    "poisson": "count:poisson",
-    "gamma": "reg:gamma",
-    "tweedie": "reg:tweedie",
-    "quantile": "reg:quantileerror",
-    "binary": "binary:logistic",
-    **dict.fromkeys(("multiclass", "softmax"), "multi:softprob"),
-    "lambdarank": "rank:ndcg",
-}
 _METRICS: Mapping[str, str] = {
     **dict.fromkeys(("l1", "mean_absolute_error"), "mae"),
     **dict.fromkeys(("l2_root", "root_mean_squared_error"), "rmse"),
@@ -68,8 +55,6 @@ _NOTHING: Mapping[str, tuple[object, ...]] = {
     "verbose": (None, False, -1, 0),
     "callbacks": (None,),
     "quantile": (None,),
-    "feature_types": (None,),
-    "categorical_features": (None, "from_dtype"),
     "class_weight": (None,),  # of regressors and rankers, as LightGBM's have it
 }
 
@@ -122,8 +107,8 @@ def _rename(given: dict[str, Any], known: Collection[str]) -> None:
     if _is_word(objective, "quantile"):
         for level in {"quantile", "alpha"} & given.keys() - set(known):  # scikit-learn's and LightGBM's
             given["quantile_alpha"] = given.pop(level)
-    if isinstance(objective, str) and objective in _OBJECTIVES:
-        given["objective"] = _OBJECTIVES[objective]
+    if isinstance(objective, str) and objective in OTHER_NAMES:
+        given["objective"] = OTHER_NAMES[objective]
     if "num_class" not in known:
         given.pop("num_class", None)  # which is the number of labels in y, whatever is given, as in XGBoost
     if "eval_metric" in given:

@@ -14,7 +14,7 @@ from frameboost.engines.contract import Engine, Rows, Sample, VectorEngine, capa
 from frameboost.errors import DataError
 from frameboost.expressions.draws import draw_key
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import Aggregate, Rounded, rounded, rounded_on
+from frameboost.expressions.grid import Aggregate, Rounded, Scalar, rounded, rounded_on
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters, shrinkage_of
 from frameboost.splits.split import Stats
@@ -27,7 +27,9 @@ from frameboost.training.splitter import SplitSearch, SplitSettings
 from frameboost.training.vector_trees import VectorTreeGrower
 from frameboost.training.whole_trees import WholeTreeGrower
 
-__all__ = ["FitEngines", "choose_growth", "is_for_all_outputs", "renewals_of", "sample_rows"]
+__all__ = [
+    "FitEngines", "choose_growth", "is_for_all_outputs", "renewals_of", "sample_rows", "weights_of_quantiles",
+]  # fmt: skip
 
 _ROWS = 0  # first part of a draw's key; `FeatureSampler` has other numbers
 _PAIR = ("g", "h", "draw")
@@ -114,13 +116,21 @@ def _are_grown_whole(engine: Engine, settings: SplitSettings, parameters: Parame
 
 
 def renewals_of(rows: Rows, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:
-    """Return the renewal of each output; none unless the loss has quantile leaves (absolute and quantile error)."""
+    """Return the renewal of each output; none unless the loss has leaves of quantiles, as those of absolute errors."""
     if not loss.renewal:
         return {}
-    weight = rounded(rows, {"weight": Expression("weight", ("weight",))})["weight"] if is_weighted else None
+    weights = weights_of_quantiles(rows, loss, is_weighted=is_weighted)
     return {
-        output: Renewal(Expression(f"residual_{output}", (f"residual_{output}",)), weight, alpha)
+        output: Renewal(Expression(f"residual_{output}", (f"residual_{output}",)), weights.get(output), alpha)
         for output, alpha in enumerate(loss.renewal)
+    }
+
+
+def weights_of_quantiles(rows: Rows, loss: Loss, *, is_weighted: bool) -> dict[int, Scalar]:
+    """Return what the rows count in the quantiles of each output, on grids; none if each counts as much."""
+    weights = {k: loss.weights_of_quantiles(k, is_weighted=is_weighted) for k in range(len(loss.renewal))}
+    return {
+        output: rounded(rows, {"weight": weight})["weight"] for output, weight in weights.items() if weight is not None
     }
 
 

@@ -29,7 +29,7 @@ from frameboost.engines.contract import (
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import Aggregate, exact_sum, rounded, weighted
+from frameboost.expressions.grid import Aggregate, exact_sum, weighted
 from frameboost.losses.loss import Loss, RunningSum
 from frameboost.metrics.metric import define_predictions, define_terms
 from frameboost.parameters.parameters import Parameters
@@ -43,7 +43,7 @@ from frameboost.training.checkpoint import Checkpoint, SavedRound
 from frameboost.training.data_checks import check_result, numbers_of_leaves
 from frameboost.training.evaluation_log import EvaluationLog
 from frameboost.training.exact import ExactSplitter, GammaPruner
-from frameboost.training.growths import FitEngines, choose_growth
+from frameboost.training.growths import FitEngines, choose_growth, weights_of_quantiles
 from frameboost.training.open_nodes import Constraints, FeatureSampler
 from frameboost.training.splitter import HistogramSplitter, SplitSearch, SplitSettings
 from frameboost.training.symmetric_splitter import SymmetricSplitter
@@ -312,9 +312,9 @@ def _centred_frequencies(rows: Rows, loss: Loss) -> tuple[float, ...]:
 def _quantiles(rows: Engine, loss: Loss, offsets: Mapping[str, Expression], *, is_weighted: bool) -> tuple[float, ...]:
     rows.compute_gradients({"g_0": Expression("0", ()), "h_0": _ONE}, {})
     rows.start_tree(0)
-    weight = rounded(rows, {"weight": _WEIGHT})["weight"] if is_weighted else None
+    weights = weights_of_quantiles(rows, loss, is_weighted=is_weighted)
     return tuple(
-        rows.node_quantiles(_less(loss.label_of(output), offsets.get(margin)), weight, alpha)[0]
+        rows.node_quantiles(_less(loss.label_of(output), offsets.get(margin)), weights.get(output), alpha)[0]
         for output, (margin, alpha) in enumerate(zip(loss.margins, loss.renewal, strict=True))
     )
 

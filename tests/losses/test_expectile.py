@@ -50,7 +50,7 @@ def test_the_expectile_of_a_half_is_the_mean():
 
 
 def test_values_out_of_range_are_refused():
-    for alpha in (0, 1, -0.5, [0.1, 0.9], None):
+    for alpha in (0, 1, -0.5, [0.1, 0.9]):
         with pytest.raises(fb.ParameterError, match=r"^expectile_alpha must be"):
             fb.fit(ROWS, "y", objective="reg:expectileerror", expectile_alpha=alpha)
 
