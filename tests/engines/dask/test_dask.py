@@ -36,9 +36,10 @@ def frame() -> pl.DataFrame:
 
 @pytest.mark.slow
 @cases(("target", "engine", "more"), [
-    ("amount", {"shards": 5}, {"objective": "reg:absoluteerror", "subsample": 0.7}),
+    ("amount", {"shards": 5}, {"objective": "reg:absoluteerror", "subsample": 0.7, "target_transform": "asinh"}),
     ("late", {"engine": "polars"},
-     {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4", "min_child_samples": 30}),
+     {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4", "min_child_samples": 30,
+      "class_weight": "balanced", "threshold": 0.3}),
 ])  # fmt: skip
 def test_the_model_is_that_of_one_machine(client, frame, target, engine, more):
     options = {"features": FEATURES, **SHAPE, **more}

@@ -56,6 +56,7 @@ def opened(monkeypatch):
 @pytest.mark.slow
 @cases(("target", "shards", "more"), [
     ("amount", 3, {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 300, "min_child_weight": 0}),  # wide
+    ("amount", 3, {"target_transform": "log1p"}),
     ("amount", 1, {"objective": "reg:tweedie"}),  # by powers, which no program computes
     ("amount", 3, {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.7], "weight": "w"}),
     ("late", 1, {"objective": "binary:logistic", "num_parallel_tree": 3, "subsample": 0.7, "weight": "w"}),
@@ -63,7 +64,7 @@ def opened(monkeypatch):
     ("late", 1, {"objective": "binary:logistic", "booster": "dart", "rate_drop": 0.5}),
     ("late", 3, {"objective": "binary:logistic", "sampling_method": "gradient_based", "subsample": 0.5,
                  "min_child_samples": 20}),
-    ("grade", 1, {"valid": "w > 1.4"}),
+    ("grade", 1, {"valid": "w > 1.4", "class_weight": "balanced"}),
 ])  # fmt: skip
 def test_the_model_is_that_of_rows_in_memory(frame, path, opened, target, shards, more):
     options = {"features": FEATURES, "n_estimators": 2, "max_depth": 5, "learning_rate": 0.5, "verbose": False, **more}

@@ -43,8 +43,18 @@ def the_same_models(spark):
     labels = pl.when("late").then(pl.lit("late ☃")).otherwise(pl.lit("it's in time"))
     same = []
     for target, more in [
-        ("amount", {"objective": "reg:absoluteerror", "subsample": 0.7}),
-        ("label", {"weight": "w", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4", "min_child_samples": 30}),
+        ("amount", {"objective": "reg:absoluteerror", "subsample": 0.7, "target_transform": "asinh"}),
+        (
+            "label",
+            {
+                "weight": "w",
+                "eval_metric": ["logloss", "auc"],
+                "valid": "w > 1.4",
+                "min_child_samples": 30,
+                "class_weight": "balanced",
+                "threshold": 0.3,
+            },
+        ),
     ]:
         model = fb.fit(labelled, target, **OPTIONS, **more)
         whole = fb.fit(rows.with_columns(label=labels), target, **OPTIONS, **more)
