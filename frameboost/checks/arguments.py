@@ -261,6 +261,13 @@ def path(argument: str, value: object) -> None:
         raise ParameterError(f"{argument} must be a path, not {shown(text)}") from error
 
 
+def threads(argument: str, value: object) -> None:
+    """Require a number of threads, or -1 for one for each core, as scikit-learn has it."""
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_whole or (value < 1 and value != -1):  # type: ignore[operator]
+        raise ParameterError(f"{argument} must be an integer of at least 1, or -1 for all cores, not {shown(value)}")
+
+
 def instance_of(kind: type, what: str) -> Check:
     """Return a check that requires an object of a class."""
 
@@ -311,6 +318,7 @@ BY_NAME: Mapping[str, Check] = {
     "quality": whole(1, 5),
     "time_limit": number(0.001, 10**9),
     "seed": whole(0, 2**63 - 1),
+    "n_jobs": threads,
     "early_stopping_rounds": whole(1),
     "decay_rate": number(0, 1),
     "coverage": number(0, 1),

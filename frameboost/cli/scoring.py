@@ -50,7 +50,7 @@ def add_score(commands: Commands) -> None:
     parser = add_command(commands, "score", "Write a table with a model's predictions", _score, example)
     add_model_and_data(parser)
     add_table_out(parser, "a", required=True)
-    add_options(parser, Model.predict, "output", "base_margin")
+    add_options(parser, Model.predict, "output", "base_margin", "n_jobs")
     add_options(parser, Model.query, "name", keep=_KEEP)
 
 
@@ -58,7 +58,7 @@ def _score(options: argparse.Namespace) -> None:
     check_data(options)
     check_table_out(options)
     model = open_model(options.model)
-    stream = _PredictionStream(model, options.output, options.name, options.keep, options.base_margin)
+    stream = _PredictionStream(model, options.keep, options.name, arguments(options, Model.predict))
     write_table(stream.over(_frame(model, options)), options.out, replace=options.replace)
 
 
@@ -92,19 +92,18 @@ class _PredictionStream:
 
     Parameters
     ----------
-    model, output, base_margin
-        As in `Model.predict`.
-    name
-        The column of predictions; several are numbered from 0.
+    model
+        The model.
     keep
         The columns of the data to keep; None for all.
+    name
+        The column of predictions; several are numbered from 0.
+    how
+        The arguments of `Model.predict`.
     """
 
-    def __init__(
-        self, model: Model, output: str, name: str, keep: list[str] | None, base_margin: str | list[str] | None
-    ) -> None:
-        self._model, self._output, self._name = model, output, name
-        self._keep, self._base_margin = keep, base_margin
+    def __init__(self, model: Model, keep: list[str] | None, name: str, how: Mapping[str, Any]) -> None:
+        self._model, self._keep, self._name, self._how = model, keep, name, how
 
     def over(self, data: pl.LazyFrame) -> pl.LazyFrame:
         """Return the rows with predictions, as a lazy frame that scores a batch at a time."""
@@ -112,8 +111,8 @@ class _PredictionStream:
         check_keep(self._keep or [], schema.names())
         needed = schema.names()
         if self._keep is not None:
-            features = {feature.name for feature in _read(self._model, self._output)}
-            used = {*self._keep, *features, *_base_margins(self._base_margin)}
+            features = {feature.name for feature in _read(self._model, self._how["output"])}
+            used = {*self._keep, *features, *_base_margins(self._how.get("base_margin"))}
             needed = [name for name in needed if name in used]
         read = data.select(column(name) for name in needed)
 
@@ -129,7 +128,7 @@ class _PredictionStream:
         return register_io_source(batches, schema=self._scored_batch(read.collect_schema().to_frame()).schema)
 
     def _scored_batch(self, rows: pl.DataFrame) -> pl.DataFrame:
-        predicted = self._model.predict(rows, self._output, base_margin=self._base_margin)  # type: ignore[arg-type]
+        predicted = self._model.predict(rows, **self._how)
         columns = _as_columns(predicted.rename(self._name))
         kept_rows = rows if self._keep is None else rows.select(map(column, self._keep))
         for new in columns:

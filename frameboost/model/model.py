@@ -469,6 +469,7 @@ class Model:
         output: ScoreName = "mean",
         *,
         base_margin: str | Sequence[str] | None = None,
+        n_jobs: int | None = None,
     ) -> pl.Series:
         """Return a prediction for each row, computed by compiled kernels.
 
@@ -491,6 +492,10 @@ class Model:
             ``base_margin`` or ``exposure`` takes the columns from the data by itself (`offset`). Where one is NULL
             or NaN, or an exposure is not above 0, the prediction is NULL. Without them in training, as in models of
             other libraries, the columns replace `Model.base_margin`.
+        n_jobs
+            The number of threads of the kernels; None or -1 for one for each core that the process may use. A server
+            with a process for each core takes 1. The predictions are the same. What polars does beside them, such as
+            to read a file, has its own threads (the environment variable ``POLARS_MAX_THREADS``).
 
         Returns
         -------
@@ -523,7 +528,7 @@ class Model:
         >>> model.predict(df, output="probability").struct.field("no").round(2).to_list()
         [0.55, 0.55, 0.45, 0.45]
         """
-        return self._predictor.started_from(base_margin).predict(data, output)
+        return self._predictor.started_from(base_margin).predict(data, output, n_jobs)
 
     @checked()
     def expr(self, output: OutputName = "mean", *, base_margin: str | Sequence[str] | None = None) -> pl.Expr:

@@ -19,7 +19,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.losses.loss import EXPOSURE
 from frameboost.losses.outputs import OUTPUTS, Lookup, Output
 from frameboost.prediction.outputs import ArrayOutput, few_outputs
-from frameboost.runtime.workers import has_numba, kept_workers
+from frameboost.runtime.workers import at_most, has_numba, kept_workers
 from frameboost.schema.types import FeatureType, column
 from frameboost.trees.tree import MAX_STEPS
 
@@ -176,8 +176,12 @@ class Predictor:
 
     # --- by kernels ---------------------------------------------------------------------------------------------------
 
-    def predict(self, data: Any, output: str) -> pl.Series:
+    def predict(self, data: Any, output: str, n_jobs: int | None = None) -> pl.Series:
         """Return predictions, as `frameboost.Model.predict` describes them."""
+        with at_most(n_jobs):
+            return self._predicted(data, output)
+
+    def _predicted(self, data: Any, output: str) -> pl.Series:
         if output == "leaf":
             return self._leaves(data)
         if output not in OUTPUTS:

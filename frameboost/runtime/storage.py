@@ -7,7 +7,7 @@ import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -19,6 +19,7 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.errors import DataError
+from frameboost.runtime.control_groups import memory_groups
 
 __all__ = ["IN_MEMORY", "FileStorage", "MemoryBudget", "Storage", "available_memory", "returned"]
 
@@ -229,29 +230,10 @@ def available_memory(root: Path = Path("/")) -> int | None:
     """
     try:
         machine = _field((root / "proc/meminfo").read_text(), "MemAvailable:") * 1024
-        groups = list(_groups(root))
+        groups = list(memory_groups(root))
     except (OSError, ValueError):
         return None
     return max(0, min([machine, *(limit - used for limit, used in groups)]))
-
-
-def _groups(root: Path) -> Iterator[tuple[int, int]]:
-    """Yield limit and allocated bytes of the control groups of this process that have a limit."""
-    for line in (root / "proc/self/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            mount, limit_name, used_name = root / "sys/fs/cgroup", "memory.max", "anon"
-        elif "memory" in controllers.split(","):
-            mount, limit_name, used_name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes", "total_rss"
-        else:
-            continue
-        # Inside a container the path may be the host's: then only the mount itself is there, which is the container's.
-        own = mount / path.lstrip("/")
-        for folder in [own, *own.parents]:
-            if (folder / limit_name).is_file() and (limit := (folder / limit_name).read_text().strip()) != "max":
-                yield int(limit), _field((folder / "memory.stat").read_text(), f"{used_name} ")
-            if folder == mount:
-                break
 
 
 def _field(text: str, name: str) -> int:

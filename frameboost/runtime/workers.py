@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.errors import ParameterError
+from frameboost.runtime.control_groups import cpu_quota
 
 __all__ = [
     "ADDITIONS_PER_TASK",
@@ -28,6 +30,7 @@ __all__ = [
     "RowNumbers",
     "Shares",
     "Workers",
+    "at_most",
     "available_cores",
     "has_numba",
     "kept_workers",
@@ -151,8 +154,10 @@ class Workers:
                 pool.shutdown()
 
 
-# The threads of `kept_workers`. A forked process has none of its parent's.
-_kept: list[Workers] = []
+# The threads of `kept_workers`, by their number. A forked process has none of its parent's.
+_kept: dict[int, Workers] = {}
+# The number of threads of `at_most`, in this thread or asynchronous task.
+_at_most: ContextVar[int | None] = ContextVar("at_most", default=None)
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_kept.clear)
 
@@ -162,16 +167,31 @@ def kept_workers() -> Workers:
 
     Several callers may use them at once. They must not be closed.
     """
-    if not _kept or _kept[0].n_jobs != available_cores():
-        _kept[:] = [Workers()]
-    return _kept[0]
+    n_jobs = _at_most.get() or available_cores()
+    if n_jobs not in _kept:
+        _kept[n_jobs] = Workers(n_jobs)
+    return _kept[n_jobs]
+
+
+@contextmanager
+def at_most(n_jobs: int | None) -> Iterator[None]:
+    """Have `kept_workers` be so many threads, the caller's included; None, 0 or -1 for one for each core."""
+    before = _at_most.set(n_jobs if n_jobs is not None and n_jobs > 0 else None)
+    try:
+        yield
+    finally:
+        _at_most.reset(before)
 
 
 def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return the number of cores that this process may use: those that it is bound to, and no more than its quota.
+
+    Of a quota of 2.5 processors it is 2: a third thread would be stopped half of the time, and others wait for it.
+    """
+    # Some systems, such as macOS and Windows, do not say.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cpu_quota()
+    return cores if quota is None else max(1, min(cores, int(quota)))
 
 
 # --- the least work for another thread --------------------------------------------------------------------------------

@@ -422,7 +422,7 @@ class Estimator(BaseEstimator):
             predictor = model._predictor
             if output == "probability":  # else probabilities of classes with labels are a struct
                 predictor = predictor.of_numbers()
-            parts = [predictor.predict(frame, output) for frame in frames]
+            parts = [predictor.predict(frame, output, self.n_jobs) for frame in frames]
         arrays = [part.to_numpy(writable=True) for part in parts]
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
