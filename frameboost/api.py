@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked, when_call_returns
-from frameboost.checks.messages import advice, shown
+from frameboost.checks.messages import advice, counted, shown
 from frameboost.data.fingerprints import hash_of_query
 from frameboost.data.sources import FrameSource, RelationSource, Source
 from frameboost.database.sql_budget import SqlBudget
@@ -41,7 +41,7 @@ from frameboost.model.threshold import decided, is_rule
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.planning import FitPlan, plan_fit, read_once
 from frameboost.runtime.interrupts import closed_after, defer_in_callbacks, defer_signals, unwrap_handler_errors
-from frameboost.runtime.progress import announce_compilation, progress
+from frameboost.runtime.progress import LOG, announce_compilation, progress
 from frameboost.runtime.storage import MemoryBudget
 from frameboost.runtime.workers import Workers, require_numba
 from frameboost.schema.types import Feature
@@ -207,7 +207,7 @@ def fit(
     verbose : bool, optional
         Whether to show a progress bar for a long fit, and a message when kernels are compiled (once on a machine), both
         on standard error; by default in a terminal and in a notebook, and the message also in logs if it takes over a
-        second.
+        second. `logging` has both by the name ``frameboost``, at the level INFO.
     **parameters : all other parameters
         Those of trees, regularisation, sampling and the objective, by XGBoost's names and its aliases:
         ``docs/parameters.md``.
@@ -355,6 +355,8 @@ def train_planned(
             open_engines.enter_context(closed_after(checkpoint))
             facts = argument_facts(loss, settings, chosen, roles, log.columns, initial, planned.labels)
             checkpoint.check_arguments(facts, training.count_missing())
+        size = f"{counted(training.n_rows, 'row')}, {counted(len(chosen), 'feature')}"
+        LOG.info("fit: %s, %s, %s", loss.name, size, planned.engine.name)
         smearing = Smearing(loss, settings.as_dict(), [training, *others.values()][-1], log)
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             offsets = {} if offset is None else offset.in_training(loss.margins)

@@ -20,6 +20,7 @@ SETTINGS = tomllib.loads((ROOT / "docs" / "site" / "zensical.toml").read_text(en
 REFERENCE = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md"))
 # Blocks of Python that are no doctests, and why.
 NOT_DOCTESTS = {
+    "docs/how-to/deploying.md": "tests/test_deploying.py runs the service",
     "docs/engines.md": "tests/engines/test_registered.py makes a package of it and trains with it",
     "docs/scale.md": "of Spark: tests/engines/spark has sessions for such calls",
 }

@@ -247,8 +247,8 @@ class Model:
         """What `frameboost.auto` tried to make the model, those settings first that have the largest part in it.
 
         Columns: ``trial`` (the name of the settings), the metric (the mean over folds, on held-out rows), ``weight``
-        (the part in the model), ``fits``, ``rounds`` (the mean of the fits), ``seconds`` and ``settings``. It is
-        empty in a model of `frameboost.fit`.
+        (the part in the model), ``fits``, ``rounds`` (the mean of the fits), ``seconds`` by the clock, in which fits
+        run side by side, and ``settings``. It is empty in a model of `frameboost.fit`.
 
         Examples
         --------

@@ -1,7 +1,11 @@
-"""Messages of a fit on standard error: progress bars, and a line when kernels are compiled."""
+"""Messages of a fit: progress bars and a line when kernels are compiled on standard error, and a log.
+
+The log is that of Python's `logging`, by the name ``frameboost`` and at the level INFO, for whoever listens.
+"""
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import sys
@@ -13,11 +17,18 @@ from typing import Any
 
 from frameboost.checks.messages import shortened
 
-__all__ = ["announce_compilation", "is_watched", "progress", "steps"]
+__all__ = ["LOG", "announce_compilation", "is_watched", "progress", "steps"]
+
+LOG = logging.getLogger("frameboost")
 
 _PATIENCE_SECONDS = 1.0
+# From one line of a fit in the log to the next.
+_LOG_SECONDS = 10.0
 # If Ctrl-C takes effect within this time, no message is needed.
 _HEARD_SECONDS = 0.3
+
+
+_said_of_compiling: set[str] = set()  # where it has been said in this process: once is enough
 
 
 def is_watched() -> bool:
@@ -43,13 +54,13 @@ def _may_tell(verbose: bool | None) -> bool:
 
 @contextmanager
 def announce_compilation(verbose: bool | None) -> Iterator[None]:
-    """Print one line if kernels are compiled: on a machine's first fit, and after an update.
+    """Print one line in a session if kernels are compiled: on a machine's first fit, and after an update.
 
     Numba reports a compilation only if no cache has the kernel. LLVM can't be interrupted, so if Ctrl-C has to wait for
     a kernel, another line says so at once. ``verbose`` is as for `progress`, but None prints the line to a log, too,
     where compiling takes more than a second.
     """
-    if not _may_tell(verbose):
+    if not _may_tell(verbose) and not LOG.isEnabledFor(logging.INFO):
         yield
         return
     patience = 0.0 if _is_told(verbose) else _PATIENCE_SECONDS
@@ -58,7 +69,7 @@ def announce_compilation(verbose: bool | None) -> Iterator[None]:
     listening = ExitStack()
 
     class Compiling(event.Listener):
-        is_told = False
+        is_listening = False
         started = 0.0
         depth = 0
         is_idle = threading.Event()
@@ -67,12 +78,17 @@ def announce_compilation(verbose: bool | None) -> Iterator[None]:
             self.depth += 1
             self.is_idle.clear()
             kernel = about.data["dispatcher"].py_func
-            if self.is_told or not kernel.__module__.startswith("frameboost."):  # not those of other packages
+            if self.is_listening or not kernel.__module__.startswith("frameboost."):  # not those of other packages
                 return
+            if "log" not in _said_of_compiling and LOG.isEnabledFor(logging.INFO):
+                _said_of_compiling.add("log")
+                LOG.info("compiling kernels, once on this machine")
             self.started = self.started or time.monotonic()
-            if time.monotonic() - self.started >= patience:
-                self.is_told = True
-                _tell("compiling kernels, once on this machine ...")
+            if _may_tell(verbose) and time.monotonic() - self.started >= patience:
+                self.is_listening = True
+                if "stderr" not in _said_of_compiling:
+                    _said_of_compiling.add("stderr")
+                    _tell("compiling kernels, once on this machine ...")
                 listening.enter_context(_answering_ctrl_c(self.is_idle))
 
         def on_end(self, about: Any) -> None:
@@ -139,9 +155,47 @@ def progress(
     verbose
         True: always (after a second); False: never; None: only in a terminal or notebook.
     """
-    if not _is_told(verbose):
+    with _logged(total, evaluate) as log:
+        if not _is_told(verbose):
+            yield log
+            return
+        with _bar(total, evaluate) as update:
+
+            def both(n_trees: int) -> None:
+                log(n_trees)
+                update(n_trees)
+
+            yield both
+
+
+@contextmanager
+def _logged(total: int, evaluate: Callable[[], tuple[str, float]]) -> Iterator[Callable[[int], None]]:
+    """Yield a function like that of `progress`, by which a log has a line now and then, and one at the end."""
+    if not LOG.isEnabledFor(logging.INFO):
         yield lambda _: None
         return
+    begun = said = time.monotonic()
+    grown = 0
+
+    def update(n_trees: int) -> None:
+        nonlocal said, grown
+        grown, now = n_trees, time.monotonic()
+        if now - said >= _LOG_SECONDS:
+            said = now
+            LOG.info("fit: %s of %s trees, %s=%.6g", n_trees, total, *_metric(evaluate))
+
+    yield update
+    if grown:
+        LOG.info("fit: %s trees in %.1f seconds, %s=%.6g", grown, time.monotonic() - begun, *_metric(evaluate))
+
+
+def _metric(evaluate: Callable[[], tuple[str, float]]) -> tuple[str, float]:
+    name, value = evaluate()
+    return shortened(name), value
+
+
+@contextmanager
+def _bar(total: int, evaluate: Callable[[], tuple[str, float]]) -> Iterator[Callable[[int], None]]:
     from tqdm.auto import tqdm  # imported late: most fits show no bar
 
     with tqdm(total=total, unit="tree", desc="fit", delay=_PATIENCE_SECONDS, leave=False) as bar:
@@ -180,8 +234,12 @@ def steps(total: int, *, verbose: bool | None) -> Iterator[Callable[[str], None]
 
     ``total`` is the number of steps, and ``verbose`` as for `progress`.
     """
+
+    def log(what: str) -> None:
+        LOG.info("auto: %s", shortened(what))
+
     if not _is_told(verbose):
-        yield lambda _: None
+        yield log
         return
     from tqdm.auto import tqdm
 
@@ -192,6 +250,7 @@ def steps(total: int, *, verbose: bool | None) -> Iterator[Callable[[str], None]
             nonlocal begun
             bar.update(min(begun, total) - bar.n)
             begun += 1
+            log(what)
             bar.set_postfix_str(shortened(what))
 
         yield begin

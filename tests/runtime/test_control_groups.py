@@ -74,6 +74,4 @@ def test_a_wrong_number_of_threads_is_refused():
     frame = pl.DataFrame({"x": [1, 2], "y": [0.0, 1.0]})
     for n_jobs in (0, -2, 1.5, True, "2"):
         with pytest.raises(fb.ParameterError, match="n_jobs must be an integer of at least 1, or -1 for all cores"):
-            fb.ParameterError, match="n_jobs must be an integer of at least 1, or -1 for all cores, not"
-        ):
             fb.fit(frame, "y", n_estimators=1).predict(frame, n_jobs=n_jobs)

@@ -1,6 +1,7 @@
 """The progress bar: shown at a terminal or with ``verbose=True``, otherwise silent."""
 
 import io
+import logging
 import os
 import re
 import shutil
@@ -58,6 +59,7 @@ def test_a_log_file_says_what_a_long_compilation_is(monkeypatch, verbose, lines)
     now = [50.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(progress, "_said_of_compiling", set())
     with progress.announce_compilation(verbose):
         for _ in range(4):
             with event.trigger_event("numba:compile", data={"dispatcher": number_rows}):
@@ -65,6 +67,47 @@ def test_a_log_file_says_what_a_long_compilation_is(monkeypatch, verbose, lines)
             assert sys.stderr.getvalue() == "" or verbose or now[0] >= 51
             now[0] += 0.5
     assert sys.stderr.getvalue() == "frameboost: compiling kernels, once on this machine ...\n" * lines
+
+
+def test_a_session_says_once_that_it_compiles(monkeypatch, caplog):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(progress, "_said_of_compiling", set())
+    with caplog.at_level(logging.INFO, "frameboost"):
+        for verbose in (False, True, True):
+            with progress.announce_compilation(verbose):
+                for _ in range(2):
+                    with event.trigger_event("numba:compile", data={"dispatcher": number_rows}):
+                        pass
+    assert sys.stderr.getvalue().count("compiling kernels") == 1
+    assert [record.message for record in caplog.records] == ["compiling kernels, once on this machine"]
+
+
+def messages_of(caplog, **options):
+    caplog.clear()
+    with caplog.at_level(options.pop("level", logging.INFO), "frameboost"):
+        fb.fit(DATA, "y", n_estimators=3, **options)
+    return [record.getMessage() for record in caplog.records if record.name == "frameboost"]
+
+
+def test_a_log_has_the_beginning_and_the_end_of_a_fit(monkeypatch, caplog):
+    model = fb.fit(DATA, "y", n_estimators=3)
+    rmse = ((model.predict(DATA) - DATA["y"]) ** 2).mean() ** 0.5
+    start, end = messages_of(caplog)
+    assert start == "fit: reg:squarederror, 20 rows, 1 feature, numba"
+    assert re.fullmatch(rf"fit: 3 trees in \d+\.\d seconds, train_rmse={rmse:.6g}", end)
+    monkeypatch.setattr(progress, "_LOG_SECONDS", 0.0)
+    assert [text.partition(",")[0] for text in messages_of(caplog, verbose=False)][1:-1] == [
+        f"fit: {number} of 3 trees" for number in (1, 2, 3)
+    ]
+    assert len(messages_of(caplog, folds=2)) == 10
+    assert messages_of(caplog, level=logging.WARNING) == []
+
+
+def test_a_search_logs_its_steps(caplog):
+    with caplog.at_level(logging.INFO, "frameboost"):
+        fb.auto(pl.concat([DATA] * 3), "y", quality=1, n_estimators=2)
+    steps = [record.getMessage() for record in caplog.records if record.getMessage().startswith("auto: ")]
+    assert steps == ["auto: symmetric trees, fold 1 of 1", "auto: choosing by held-out rows"]
 
 
 def test_short_work_shows_nothing(monkeypatch):
