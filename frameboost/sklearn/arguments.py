@@ -7,16 +7,18 @@ a sentence otherwise. Where two libraries mean different things by one name, it 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
 
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
-from frameboost.losses.built_in import OTHER_NAMES
+from frameboost.losses.built_in import ALPHAS, OTHER_NAMES
+from frameboost.metrics.metric import Metric
 from frameboost.parameters.parameters import ALIASES, under_our_names
 
-__all__ = ["ARGUMENTS", "Callbacks", "of_constructor", "of_fit", "of_predict"]
+__all__ = ["Callbacks", "is_pairs", "of_classes", "of_constructor", "of_fit", "of_predict"]
 
 # --- constructors -----------------------------------------------------------------------------------------------------
 
@@ -27,7 +29,6 @@ _ELSEWHERE = {
     "group": "is an argument of the ranker's fit",
     "callbacks": "is an argument of fit",
     "verbosity": "is not needed: the estimators print nothing",
-    "verbose": "is an argument of fit, where True shows a progress bar",
     "silent": "is not needed: the estimators print nothing",
     "missing": "is NULL and NaN; replace another value by one of them",
     "device": "is always the CPU",
@@ -36,7 +37,9 @@ _ELSEWHERE = {
 }
 """Where to find what estimators of other libraries take in their constructors."""
 
-_METRICS: Mapping[str, str] = {
+_L2 = Metric("l2", "SUM(weight * (label - prediction) * (label - prediction)) / SUM(weight)")
+_METRICS: Mapping[str, str | Metric] = {
+    **dict.fromkeys(("l2", "mse", "mean_squared_error"), _L2),
     **dict.fromkeys(("l1", "mean_absolute_error"), "mae"),
     **dict.fromkeys(("l2_root", "root_mean_squared_error"), "rmse"),
     "binary_logloss": "logloss",
@@ -52,7 +55,7 @@ _OTHER_NAMES = {
 }
 # Values of names that are no parameters here, and change nothing.
 _NOTHING: Mapping[str, tuple[object, ...]] = {
-    "verbose": (None, False, -1, 0),
+    "predictor": (None, "auto", "cpu_predictor"),
     "callbacks": (None,),
     "quantile": (None,),
     "class_weight": (None,),  # of regressors and rankers, as LightGBM's have it
@@ -77,10 +80,10 @@ def of_constructor(
     {'objective': 'reg:quantileerror', 'quantile_alpha': 0.9}
     """
     known = set(names)
-    if known.issuperset(parameters) and not _has_rounds(parameters):
-        return dict(parameters)  # as clone gives them, who wants the same objects back
     given = {name: value for name, value in parameters.items() if name in known or not _is_nothing(name, value)}
     _rename(given, known)
+    if known.issuperset(given) and not _has_rounds(given):
+        return given  # as clone gives them, who wants the same objects back
     if _has_rounds(given) and "early_stopping" in known:
         given = {"early_stopping_round" if name == "early_stopping" else name: v for name, v in given.items()}
     # An estimator's own names, of which some are aliases in `frameboost.fit`, as `random_state` is.
@@ -104,21 +107,40 @@ def _rename(given: dict[str, Any], known: Collection[str]) -> None:
     if _is_word(given.get("eval_metric"), "loss"):  # scikit-learn's word for the objective's own
         given["eval_metric"] = None
     objective = given.get("objective")
-    if _is_word(objective, "quantile"):
-        for level in {"quantile", "alpha"} & given.keys() - set(known):  # scikit-learn's and LightGBM's
-            given["quantile_alpha"] = given.pop(level)
+    if isinstance(objective, str) and objective in ALPHAS:
+        for name in {"quantile", "alpha"} & given.keys() - set(known):  # scikit-learn's and LightGBM's
+            given[ALPHAS[objective]] = given.pop(name)
     if isinstance(objective, str) and objective in OTHER_NAMES:
         given["objective"] = OTHER_NAMES[objective]
-    if "num_class" not in known:
-        given.pop("num_class", None)  # which is the number of labels in y, whatever is given, as in XGBoost
+    for name in {"num_class", "num_classes"} - set(known):
+        given.pop(name, None)  # which is the number of labels in y, whatever is given, as in XGBoost
     if "eval_metric" in given:
         given["eval_metric"] = _metrics(given["eval_metric"])
+
+
+# Metrics of two classes, and of more.
+_OF_CLASSES = {"logloss": "mlogloss", "error": "merror"}
+
+
+def of_classes(metric: Any, *, several: bool) -> Any:
+    """Return metrics with those of two classes in place of those of several, or the other way round, as in LightGBM.
+
+    >>> of_classes(["logloss", "auc"], several=True), of_classes("merror", several=False)
+    (['mlogloss', 'auc'], 'error')
+    """
+    names = _OF_CLASSES if several else {many: two for two, many in _OF_CLASSES.items()}
+    if isinstance(metric, list | tuple):
+        return [of_classes(each, several=several) for each in metric]
+    return names.get(metric, metric) if isinstance(metric, str) else metric
 
 
 def _metrics(metric: Any) -> Any:
     if isinstance(metric, str):
         return _METRICS.get(metric, metric)
-    return [_metrics(each) for each in metric] if isinstance(metric, list | tuple) else metric
+    if isinstance(metric, list | tuple):
+        renamed = [_metrics(each) for each in metric]
+        return renamed if renamed != list(metric) else metric
+    return metric
 
 
 def _is_word(value: object, word: str) -> bool:
@@ -142,12 +164,6 @@ def _is_nothing(name: str, value: object) -> bool:
 
 # --- fit --------------------------------------------------------------------------------------------------------------
 
-ARGUMENTS: dict[str, Any] = dict.fromkeys(
-    ("sample_weight", "base_margin", "eval_set", "sample_weight_eval_set", "base_margin_eval_set", "eval_names",
-     "eval_metric", "callbacks", "init_model", "verbose")
-)  # fmt: skip
-"""What `fit` of every estimator takes besides X and y."""
-
 _FIT_NAMES = {
     "init_score": "base_margin",
     "eval_sample_weight": "sample_weight_eval_set",
@@ -166,7 +182,6 @@ _FIT_ELSEWHERE = {
     "feature_weights": "is not there: columns are drawn alike",
     "eval_class_weight": "is not there: give the weights of the rows, sample_weight_eval_set",
     "feature_name": "are the columns of a frame; give X as one",
-    "categorical_feature": "is not needed in fit: strings, Enum and Categorical columns are categories",
 }
 
 
@@ -188,7 +203,7 @@ def of_fit(estimator: Any, given: dict[str, Any], others: Mapping[str, Any]) -> 
         If an argument is a parameter of the constructor, is not known, or is given twice.
     """
     arguments, kind = dict(given), type(estimator).__name__
-    others = _validation_rows(dict(others))
+    others = _validation_rows(dict(others), arguments)
     for name, value in others.items():
         if isinstance(value, str | None) and value in _FIT_NOTHING.get(name, ()):
             continue
@@ -207,12 +222,25 @@ def of_fit(estimator: Any, given: dict[str, Any], others: Mapping[str, Any]) -> 
             raise ParameterError(
                 f"unknown argument of fit: {shown(name)}{did_you_mean(name, [*arguments, *_FIT_NAMES])}"
             )
-    if arguments["eval_metric"] is not None:
-        arguments["eval_metric"] = _metrics(arguments["eval_metric"])
+    metric = arguments["eval_metric"]
+    # LightGBM: of an empty list those of the objective.
+    arguments["eval_metric"] = None if isinstance(metric, list | tuple) and not metric else _metrics(metric)
+    pair = arguments["eval_set"]
+    if _is_pair(pair) and not _is_pair(pair[0]):
+        arguments["eval_set"] = [pair]  # as LightGBM takes a single one
     return arguments
 
 
-def _validation_rows(others: dict[str, Any]) -> dict[str, Any]:
+def is_pairs(eval_set: object) -> bool:
+    """Whether rows to validate on are a list of (X, y)."""
+    return isinstance(eval_set, list | tuple) and all(map(_is_pair, eval_set))
+
+
+def _is_pair(item: object) -> bool:
+    return isinstance(item, list | tuple) and len(item) == 2
+
+
+def _validation_rows(others: dict[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments with scikit-learn's ``X_val`` and ``y_val``, or LightGBM's ``eval_X`` and ``eval_y``, paired."""
     for names in (("X_val", "y_val"), ("eval_X", "eval_y")):
         X, y = (others.pop(name, None) for name in names)
@@ -220,6 +248,8 @@ def _validation_rows(others: dict[str, Any]) -> dict[str, Any]:
             continue
         if X is None or y is None:
             raise ParameterError(f"{names[0]} and {names[1]} are rows to validate on; give both")
+        if arguments["eval_set"] is not None or "eval_set" in others:
+            raise ParameterError(f"eval_set and {names[0]} are both rows to validate on; give one of them")
         several = isinstance(X, tuple), isinstance(y, tuple)
         if any(several) and (not all(several) or len(X) != len(y)):
             raise ParameterError(f"{names[0]} and {names[1]} must be tuples of the same length, or one of each")
@@ -254,7 +284,7 @@ class Callbacks:
         for callback in callbacks:
             kind, library = type(callback).__name__, type(callback).__module__.partition(".")[0]
             if library not in ("lightgbm", "xgboost"):
-                if not callable(callback):
+                if not callable(callback) or not _takes_two(callback):
                     raise ParameterError(
                         f"callbacks must be functions of a round and its metrics, not {shown(callback)}"
                     )
@@ -276,6 +306,16 @@ class Callbacks:
             recorder.update(metrics)
 
 
+def _takes_two(callback: Callable[..., Any]) -> bool:
+    try:
+        signature(callback).bind(1, {})
+    except TypeError:
+        return False
+    except ValueError:  # of a function in C whose arguments are not known
+        return True
+    return True
+
+
 def _early_stopping(callback: Any) -> dict[str, Any]:
     """Return the parameters of another library's object for early stopping."""
     rounds = getattr(callback, "stopping_rounds", None) or getattr(callback, "rounds", None)
@@ -291,7 +331,7 @@ def _early_stopping(callback: Any) -> dict[str, Any]:
 # --- predict ----------------------------------------------------------------------------------------------------------
 
 PredictOutput = Literal["mean", "margin", "leaf", "contributions"]
-_PREDICT_NOTHING = ("validate_features", "n_jobs", "pred_early_stop", "predict_disable_shape_check", "verbose")
+_PREDICT_NOTHING = ("validate_features", "n_jobs", "predict_disable_shape_check", "verbose", "strict_shape")
 
 
 def of_predict(
@@ -305,6 +345,8 @@ def of_predict(
         If an argument is not known or given twice, or rounds are no range.
     """
     others = {name: value for name, value in others.items() if name not in _PREDICT_NOTHING}
+    if others.get("pred_early_stop") is False:
+        del others["pred_early_stop"]
     outputs: dict[str, PredictOutput] = {
         "raw_score": "margin", "pred_leaf": "leaf", "pred_contrib": "contributions"
     }  # fmt: skip

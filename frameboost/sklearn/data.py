@@ -16,7 +16,7 @@ import polars as pl
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _num_samples, validate_data
 
 from frameboost.checks.messages import shown
 from frameboost.data.opening import open_source
@@ -59,7 +59,8 @@ def names_in(estimator: Any) -> list[str]:
     """Return the names that X's columns have in the model, as scikit-learn calls those without a name: x0, x1, ..."""
     if hasattr(estimator, "feature_names_in_"):
         return list(estimator.feature_names_in_)
-    return [f"x{i}" for i in range(estimator.n_features_in_)]
+    own: list[str] | None = getattr(estimator, "_columns_without_names", None)  # of a model that was loaded
+    return own or [f"x{i}" for i in range(estimator.n_features_in_)]
 
 
 def read(estimator: BaseEstimator, X: Any, *, reset: bool) -> pl.DataFrame | SparseFrame:
@@ -103,7 +104,7 @@ def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     if getattr(estimator, "_has_query_column", False) and has_queries(X):
         X = X.drop(columns=[_QUERIES]) if hasattr(X, "iloc") else pl.DataFrame(X).drop(_QUERIES)
     if reset:
-        estimator._categorical = frozenset()
+        estimator._categorical, estimator._columns_without_names = frozenset(), None
     if not _is_table(X):
         smallest = 2 if reset else 1
         return validate_data(
@@ -317,15 +318,17 @@ def check_queries(qid: Any, name: str = "qid") -> Array:
     return np.unique(queries, return_inverse=True)[1]
 
 
-def queries_of_sizes(sizes: Any, n_rows: int, name: str = "group") -> Array:
+def queries_of_sizes(sizes: Any, X: Any, name: str = "group") -> Array:
     """Return the number of each row's query, of queries that follow each other and have these numbers of rows."""
+    n_rows = X.select(pl.len()).collect().item() if isinstance(X, pl.LazyFrame) else _num_samples(X)
     counts: Array = column_or_1d(sizes)
-    if counts.dtype.kind not in "iu" or (counts < 0).any() or counts.sum() != n_rows:
+    is_numbers = counts.dtype.kind in "iuf" and (counts >= 0).all() and (counts % 1 == 0).all()
+    if not is_numbers or counts.sum() != n_rows:
         raise ValueError(
             f"{name} must have the number of rows of each query, {n_rows:,} together, not {shown(counts.tolist())}; "
             "the query of each row is qid"
         )
-    return np.repeat(np.arange(len(counts)), counts)
+    return np.repeat(np.arange(len(counts)), counts.astype(np.int64))
 
 
 def check_margins(margins: Any, n_rows: int, name: str = "base_margin") -> FloatArray:

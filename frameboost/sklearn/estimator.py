@@ -28,12 +28,13 @@ from frameboost.data.feature_columns import categorical_names
 from frameboost.data.sources import FrameSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import ParameterError
-from frameboost.loading import load
+from frameboost.loading import open_model
 from frameboost.losses.outputs import OutputName
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, category_columns, constraints_by_name, parameter_table
+from frameboost.runtime.workers import available_cores
 from frameboost.schema.types import free_name, with_values
-from frameboost.sklearn.arguments import Callbacks, of_constructor, of_fit, of_predict
+from frameboost.sklearn.arguments import Callbacks, is_pairs, of_constructor, of_fit, of_predict
 from frameboost.sklearn.data import (
     Array,
     FloatArray,
@@ -51,14 +52,16 @@ from frameboost.sklearn.data import (
     without_zeros,
 )
 
-__all__ = ["FROM_THE_DATA", "Estimator", "Initial", "documented", "is_pairs"]
+__all__ = ["FROM_THE_DATA", "Estimator", "Initial", "documented"]
 
 # Parameters of `frameboost.fit` that the estimators derive from the data; weights of classes are a classifier's own.
 FROM_THE_DATA = frozenset({"num_class", "class_weight"})
 
 # All others, and their defaults.
 _DEFAULTS: dict[str, Any] = {"objective": None, "engine": "auto", "eval_metric": None, "random_state": None}
-_OF_ESTIMATORS = {"early_stopping": None, "validation_fraction": 0.1, "warm_start": False, "importance_type": None}
+_OF_ESTIMATORS = {
+    "early_stopping": None, "validation_fraction": 0.1, "warm_start": False, "importance_type": None, "verbose": None,
+}  # fmt: skip
 _DEFAULTS |= {item.name: item.default for item in fields(Parameters) if item.name not in FROM_THE_DATA}
 _DEFAULTS |= _OF_ESTIMATORS
 
@@ -96,6 +99,8 @@ warm_start : bool, default False
     Whether another fit goes on from the model until there are ``n_estimators`` rounds.
 importance_type : {'gain', 'weight', 'cover', 'total_gain', 'total_cover', 'split'}, optional
     Of `feature_importances_`, as in XGBoost, by default ``'gain'``; ``'split'`` is LightGBM's word for ``'weight'``.
+verbose : bool or int, optional
+    Whether fit shows a progress bar: True, or above 0. By default it shows nothing.
 """
 _ATTRIBUTES = """\
 model_ : Model
@@ -154,7 +159,7 @@ class Estimator(BaseEstimator):
     model_: Model
 
     _categorical: frozenset[str]
-    _sets: tuple[str, ...]  # the names of the rows to validate on
+    _sets: dict[str, str]  # the names of the rows to validate on, by those in the history of the model
 
     # What the constructor names itself, where a subclass passes on all other parameters; None if it names all.
     _named: ClassVar[tuple[str, ...] | None] = None
@@ -187,13 +192,12 @@ class Estimator(BaseEstimator):
         **params : Any
             The parameters by name.
         """
-        if self._own_names().issuperset(params):
-            return super().set_params(**params)  # type: ignore[no-any-return]
-        # A depth that was chosen stays where num_leaves would lift the limit.
-        defaults = Parameters()
-        chosen = {name: getattr(self, name) for name in ("max_depth", "grow_policy")}
-        kept = {name: value for name, value in chosen.items() if value != getattr(defaults, name)}
-        return super().set_params(**of_constructor(self._own_names(), kept | params))  # type: ignore[no-any-return]
+        names, kept = self._own_names(), {}
+        if not names.issuperset(params):  # a depth that was chosen stays where num_leaves would lift the limit
+            defaults = Parameters()
+            chosen = {name: getattr(self, name) for name in ("max_depth", "grow_policy")}
+            kept = {name: value for name, value in chosen.items() if value != getattr(defaults, name)}
+        return super().set_params(**of_constructor(names, kept | params))  # type: ignore[no-any-return]
 
     def _own_names(self) -> set[str]:
         return set(self._get_param_names())
@@ -263,11 +267,10 @@ class Estimator(BaseEstimator):
         """The metrics of each round, by set of rows and metric."""
         check_is_fitted(self)
         found: dict[str, dict[str, list[float]]] = {}
-        names = sorted((*self._sets, "train"), key=len, reverse=True)  # of "a" and "a_b" the longer one
         for column in self.model_.history.drop("round"):
-            name = next(name for name in names if column.name.startswith(f"{name}_"))
-            found.setdefault(name, {})[column.name.removeprefix(f"{name}_")] = column.to_list()
-        return {name: found[name] for name in (*self._sets, "train") if name in found}
+            name, metric = _set_and_metric(column.name)
+            found.setdefault(self._sets.get(name, name), {})[metric] = column.to_list()
+        return found
 
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
         """Return `evals_result_`, as XGBoost's estimators do."""
@@ -277,6 +280,31 @@ class Estimator(BaseEstimator):
         """Return ``model_``, by XGBoost's name of it."""
         check_is_fitted(self)
         return self.model_
+
+    def get_num_boosting_rounds(self) -> int:
+        """Return the number of rounds that fit is to train, by XGBoost's name of it."""
+        return Parameters().n_estimators if self.n_estimators is None else self.n_estimators
+
+    @property
+    def booster_(self) -> Model:
+        """``model_``, by LightGBM's name of it."""
+        return self.get_booster()
+
+    @property
+    def n_estimators_(self) -> int:
+        """The number of rounds of the model, by LightGBM's name of it."""
+        return self.n_iter_
+
+    @property
+    def objective_(self) -> str:
+        """The name of the objective that the model was trained on, by LightGBM's name of it."""
+        return self.get_booster().objective
+
+    @property
+    def feature_name_(self) -> list[str]:
+        """The names of the features, by LightGBM's name of them."""
+        check_is_fitted(self)
+        return names_in(self)
 
     def save_model(self, path: Any) -> None:
         """Save the fitted model in a file that `load_model`, `frameboost.load` and the command line read.
@@ -296,6 +324,8 @@ class Estimator(BaseEstimator):
     def load_model(self, path: Any) -> Self:
         """Load the model of a file that `save_model` or `Model.save` has written; the estimator is then fitted.
 
+        Files of XGBoost, LightGBM and CatBoost are read too.
+
         Parameters
         ----------
         path : str or path
@@ -308,7 +338,7 @@ class Estimator(BaseEstimator):
         ParameterError
             If the model is not one of such an estimator.
         """
-        model = path if isinstance(path, Model) else load(path)
+        model = path if isinstance(path, Model) else open_model(path)
         self._take(model, json.loads(model.metadata.tags.get(_TAG, "{}")))
         return self
 
@@ -317,20 +347,28 @@ class Estimator(BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         columns = names_in(self)
         return {
+            "kind": self._kind,
             "columns": None if columns == self.model_.features else columns,
             "named": None if names is not None else False,
+            "sets": None if list(self._sets) == list(self._sets.values()) else self._sets,
         }
 
     def _take(self, model: Model, facts: Mapping[str, Any]) -> None:
         """Take a model, as fit would have left it."""
+        if (kind := facts.get("kind", self._kind)) != self._kind:
+            raise ParameterError(f"the model is that of a {kind}, not of a {self._kind}")
         columns = facts.get("columns") or model.features
-        if facts.get("named", True):
+        # XGBoost, LightGBM and this library number columns without names.
+        has_numbers = any(columns == [f"{word}{i}" for i in range(len(columns))] for word in ("f", "Column_", "x"))
+        is_named = facts.get("named", not has_numbers)
+        self._columns_without_names = None if is_named else columns
+        if is_named:
             self.feature_names_in_ = np.array(columns, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.n_features_in_ = len(columns)
         self._categorical = frozenset(f.name for f in model.ensemble.features if f.type.is_categorical)
-        self._sets = ()
+        self._sets = facts.get("sets", {})
         self.model_ = model
 
     def apply(self, X: Any, iteration_range: Any = None) -> Array:
@@ -416,7 +454,8 @@ class Estimator(BaseEstimator):
         check_is_fitted(self)
         model = self._rounds(rounds)
         if output == "leaf":  # which no base margin moves
-            parts = [model.predict(frame, "leaf") for frame in read_parts(self, X)]
+            without = Model(replace(model.ensemble, offset=None))
+            parts = [without.predict(frame, "leaf") for frame in read_parts(self, X)]
         else:
             model, frames = self._with_margins(model, read_parts(self, X), base_margin)
             predictor = model._predictor
@@ -481,10 +520,11 @@ class Estimator(BaseEstimator):
         "base_margin": ("base_margin", "base_margin_eval_set"),
     }
     _default_objective: ClassVar[str]
+    _kind: ClassVar[str]  # of estimator, in the words of scikit-learn
 
     def _fit(self, X: Any, y: Any, given: dict[str, Any], others: Mapping[str, Any]) -> Self:
         """Train on X and y; ``given`` are the arguments of `fit` by their names here, ``others`` by other names."""
-        arguments = of_fit(self, given, others)
+        arguments = self._arguments(X, given, others)
         initial = self._initial(arguments["init_model"])
         target = self._target(y, "y")
         frame = read(self, X, reset=True)
@@ -498,9 +538,12 @@ class Estimator(BaseEstimator):
         seed = _seed_of(self.random_state, self.seed)
         if stopping.get("early_stopping_rounds") is not None and not held_out:
             rows, held_out = self._split(rows, seed)
-        more |= {"seed": seed, "callbacks": callbacks.functions, "verbose": bool(arguments["verbose"]), **stopping}
-        if arguments["eval_metric"] is not None:
-            more["eval_metric"] = arguments["eval_metric"]
+        verbose = self.verbose if arguments["verbose"] is None else arguments["verbose"]
+        if not isinstance(verbose, bool | int | np.integer | None):
+            raise ParameterError(f"verbose must be True or False, or a number, not {shown(verbose)}")
+        more |= {"seed": seed, "callbacks": callbacks.functions, "verbose": (verbose or 0) > 0, **stopping}
+        more["eval_metric"] = self.eval_metric if arguments["eval_metric"] is None else arguments["eval_metric"]
+        more["eval_metric"] = self._metrics(more["eval_metric"], objective)
         n_rounds = self.n_estimators
         if initial.model is not None and arguments["init_model"] is None:
             n_rounds = self._rounds_to_add(initial.model)
@@ -511,12 +554,20 @@ class Estimator(BaseEstimator):
         callbacks.record(self.evals_result_)
         return self
 
+    def _arguments(self, X: Any, given: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `fit` under the names here."""
+        return of_fit(self, given, others)
+
     def _prepared(self, rows: Rows, initial: Initial) -> tuple[Rows, Any, dict[str, Any]]:
         """Return the rows as they are trained on, the objective, and further arguments of `frameboost.fit`."""
         return rows, self._objective(self._default_objective), {}
 
     def _target(self, y: Any, name: str) -> Array:
         raise NotImplementedError
+
+    def _metrics(self, metric: Any, objective: Any) -> Any:
+        """Return the metrics for an objective."""
+        return metric
 
     def _encoded(self, y: Any, name: str) -> Array:
         """Return a target to validate on, as numbers."""
@@ -539,10 +590,10 @@ class Estimator(BaseEstimator):
             check_is_fitted(init_model)
             classes = getattr(init_model, "classes_", None)
             return Initial(init_model.model_, classes if isinstance(classes, np.ndarray) else None)
-        return Initial(init_model if isinstance(init_model, Model | None) else load(init_model), None)
+        return Initial(init_model if isinstance(init_model, Model | None) else open_model(init_model), None)
 
     def _rounds_to_add(self, initial: Model) -> int:
-        n_estimators: int = Parameters().n_estimators if self.n_estimators is None else self.n_estimators
+        n_estimators = self.get_num_boosting_rounds()
         if n_estimators < initial.n_rounds:
             raise ParameterError(
                 f"n_estimators={n_estimators} is less than the {initial.n_rounds:,} rounds that there are; with "
@@ -600,8 +651,6 @@ class Estimator(BaseEstimator):
                 if values is not None:
                     raise ParameterError(f"{name} is for the rows of eval_set, which is not given")
             return []
-        if _is_pair(eval_set) and not _is_pair(eval_set[0]):
-            eval_set = [eval_set]  # as LightGBM takes a single pair
         if not is_pairs(eval_set):
             raise ParameterError("eval_set must be a list of pairs (X, y)")
         for name, values in others.values():
@@ -626,15 +675,15 @@ class Estimator(BaseEstimator):
             found.append(Rows(frame, roles))
         return found
 
-    def _names_of_sets(self, arguments: Mapping[str, Any], held_out: Sequence[Rows]) -> tuple[str, ...]:
-        names = arguments["eval_names"]
+    def _names_of_sets(self, arguments: Mapping[str, Any], held_out: Sequence[Rows]) -> dict[str, str]:
+        ours, names = [f"validation_{i}" for i in range(len(held_out))], arguments["eval_names"]
         if names is None or arguments["eval_set"] is None:
-            return tuple(f"validation_{i}" for i in range(len(held_out)))
+            names = ours
         if isinstance(names, str):
             names = [names]
-        if len(names) != len(held_out) or len(set(names)) != len(names):
+        if len(set(names)) != len(held_out) or not all(isinstance(name, str) for name in names):
             raise ParameterError(f"eval_names must be a name for each pair of eval_set, not {shown(names)}")
-        return tuple(names)
+        return dict(zip(ours, names, strict=True))
 
     def _objective(self, default: str) -> Any:
         """Return the objective, or the default; `frameboost.fit` checks it."""
@@ -657,6 +706,9 @@ class Estimator(BaseEstimator):
         # A subclass may have parameters of its own, and fix some of these.
         names = [name for name in _DEFAULTS if name not in _OF_ESTIMATORS and name != "random_state"]
         parameters = constraints_by_name({name: getattr(self, name) for name in names}, names_in(self))
+        n_jobs = parameters["n_jobs"]
+        if isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool) and n_jobs < -1:
+            parameters["n_jobs"] = max(1, available_cores() + 1 + int(n_jobs))  # scikit-learn: all but some
         _leave_out(parameters, set(names_in(self)) - set(features))
         categories = categorical_names(category_columns(parameters["categorical_features"]), names_in(self))
         parameters["categorical_features"] = [name for name in categories if name in features] or None
@@ -668,6 +720,16 @@ class Estimator(BaseEstimator):
             data, features=features, valid=valid or None, init_model=initial,
             **parameters | more | roles | {"objective": objective},
         )  # fmt: skip
+
+
+def _set_and_metric(column: str) -> tuple[str, str]:
+    """Return what a column of the history is of.
+
+    >>> _set_and_metric("validation_10_logloss"), _set_and_metric("train_my_metric")
+    (('validation_10', 'logloss'), ('train', 'my_metric'))
+    """
+    parts = column.split("_", 2 if column.startswith("validation_") else 1)
+    return "_".join(parts[:-1]), parts[-1]
 
 
 def _leave_out(parameters: dict[str, Any], columns: Collection[str]) -> None:
@@ -690,15 +752,6 @@ def _contributions(model: Model, frame: pl.DataFrame) -> FloatArray:
     if n_outputs == 1:
         return contributions.to_numpy(writable=True)
     return contributions["value"].to_numpy().reshape(len(frame), n_outputs, -1)
-
-
-def is_pairs(eval_set: object) -> bool:
-    """Whether rows to validate on are a list of (X, y)."""
-    return isinstance(eval_set, list | tuple) and all(map(_is_pair, eval_set))
-
-
-def _is_pair(item: object) -> bool:
-    return isinstance(item, list | tuple) and len(item) == 2
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------

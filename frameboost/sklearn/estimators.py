@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from frameboost.checks.arguments import not_negative
 from frameboost.checks.messages import listed, shown
@@ -22,7 +22,7 @@ from frameboost.interop.ensembles import class_labels
 from frameboost.losses.custom import family_of, with_function
 from frameboost.metrics.metric import evaluate, ranking_metric
 from frameboost.model.model import Model
-from frameboost.sklearn.arguments import of_predict
+from frameboost.sklearn.arguments import is_pairs, of_classes, of_predict
 from frameboost.sklearn.data import (
     Array,
     FloatArray,
@@ -40,7 +40,7 @@ from frameboost.sklearn.data import (
     role_columns,
     with_roles,
 )
-from frameboost.sklearn.estimator import Estimator, Initial, documented, is_pairs
+from frameboost.sklearn.estimator import Estimator, Initial, documented
 
 __all__ = ["FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor"]
 
@@ -76,7 +76,7 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
     1.0
     """
 
-    _default_objective = "reg:squarederror"
+    _default_objective, _kind = "reg:squarederror", "regressor"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -266,6 +266,8 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
     [[0.88, 0.12], [0.12, 0.88]]
     """
 
+    _kind = "classifier"
+
     def __init__(self, *, class_weight: Any = None, **parameters: Any) -> None:
         super().__init__(**parameters)
         self.class_weight = class_weight
@@ -340,6 +342,9 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         of_classes = {"num_class": len(self.classes_)} if family_of(objective) == "multi" else {}
         return Rows(rows.frame, roles), objective, of_classes
 
+    def _metrics(self, metric: Any, objective: Any) -> Any:
+        return of_classes(metric, several=family_of(objective) == "multi")
+
     def _classes_to_train_on(self, target: Array, initial: Initial) -> Array:
         """Return the classes of y, or those of what is trained on from, where some of them may be without rows.
 
@@ -384,15 +389,11 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
 
     def _take(self, model: Model, facts: Mapping[str, Any]) -> None:
         loss = model.ensemble.loss
-        if not loss.has_probabilities and loss.family not in ("binary", "multi"):
+        if "kind" not in facts and not loss.has_probabilities and loss.family not in ("binary", "multi"):
             raise ParameterError(f"the model has objective {shown(loss.name)}, which is not one of a classifier")
         super()._take(model, facts)
-        n_labels = facts.get("labels")
-        self.classes_ = (
-            [np.array([0, 1])] * n_labels
-            if n_labels
-            else np.array(facts.get("classes") or (list(model.classes) or [0, 1]))
-        )
+        n_labels, classes = facts.get("labels"), facts.get("classes") or model.classes or [0, 1]
+        self.classes_ = [np.array([0, 1])] * n_labels if n_labels else np.array(classes)
 
     def _objective_for(self, n_classes: int) -> Any:
         """Return the objective, which must be one for that many classes."""
@@ -595,7 +596,7 @@ class FrameBoostRanker(Estimator):
         tags.estimator_type = "ranker"
         return tags
 
-    _default_objective = "rank:ndcg"
+    _default_objective, _kind = "rank:ndcg", "ranker"
     _columns: ClassVar[Mapping[str, tuple[str, str]]] = {**Estimator._columns, "group": ("qid", "eval_qid")}
     _has_query_column = False  # whether the queries in fit were a column of X
 
@@ -629,8 +630,8 @@ class FrameBoostRanker(Estimator):
         sample_weight_eval_set, base_margin_eval_set : list of array-like, optional
             Weights and base margins of these rows, for each pair; by default 1 and none.
         eval_qid, eval_group : list of array-like, optional
-            The queries of these rows, for each pair, as ``qid`` or ``group``. Without them the column ``qid`` of X, or
-            one query.
+            The queries of these rows, for each pair, as ``qid`` or ``group``; if fit has queries they are needed, here
+            or as the column ``qid`` of X.
         eval_metric : str, Metric or list of them, optional
             In place of that of the constructor.
         callbacks : list of functions, optional
@@ -646,15 +647,30 @@ class FrameBoostRanker(Estimator):
         **others
             The same by the names of XGBoost, LightGBM and scikit-learn (``X_val``, ``y_val``).
         """
-        self._has_query_column = qid is None and group is None and has_queries(X)
         given = {
-            "qid": self._queries(X, qid, group), "eval_qid": self._queries_of_pairs(eval_set, eval_qid, eval_group),
+            "qid": qid, "group": group, "eval_qid": eval_qid, "eval_group": eval_group,
             "sample_weight": sample_weight, "base_margin": base_margin, "eval_set": eval_set,
             "sample_weight_eval_set": sample_weight_eval_set, "base_margin_eval_set": base_margin_eval_set,
             "eval_names": eval_names, "eval_metric": eval_metric, "callbacks": callbacks, "init_model": init_model,
             "verbose": verbose,
         }  # fmt: skip
         return self._fit(X, y, given, others)
+
+    def _arguments(self, X: Any, given: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `fit` with the queries of all rows, and with metrics at LightGBM's ``eval_at``."""
+        others = dict(others)
+        positions = others.pop("eval_at", None)
+        arguments = super()._arguments(X, given, others)
+        qid, group = arguments["qid"], arguments["group"]
+        self._has_query_column = qid is None and group is None and has_queries(X)
+        arguments["qid"] = self._queries(X, qid, group)
+        if arguments["eval_set"] is not None:
+            is_one = arguments["qid"] is None
+            arguments["eval_qid"] = self._queries_of_pairs(*map(arguments.get, _OF_PAIRS), is_one=is_one)
+        if positions is not None:
+            metric = "ndcg" if arguments["eval_metric"] is None else arguments["eval_metric"]
+            arguments["eval_metric"] = [f"{metric}@{number}" for number in positions]
+        return arguments
 
     def _target(self, y: Any, name: str) -> FloatArray:
         return check_numbers(y, self, name)
@@ -664,18 +680,27 @@ class FrameBoostRanker(Estimator):
         if group is not None and qid is not None:
             raise ParameterError(f"qid and group{of} both tell the queries; give one of them")
         if group is not None:
-            return queries_of_sizes(group, _num_samples(X), f"group{of}")
+            return queries_of_sizes(group, X, f"group{of}")
         return queries_in(X) if qid is None and self._has_query_column and has_queries(X) else qid
 
-    def _queries_of_pairs(self, eval_set: Any, eval_qid: Any, eval_group: Any) -> Any:
-        """Return the queries of rows to validate on, if something tells them; `_held_out` checks what is given."""
-        if not is_pairs(eval_set) or not (self._has_query_column or eval_group is not None):
-            return eval_qid
+    def _queries_of_pairs(self, eval_set: Any, eval_qid: Any, eval_group: Any, *, is_one: bool) -> Any:
+        """Return the queries of rows to validate on, by pair; ``is_one`` if those to train on are all of one.
+
+        Raises
+        ------
+        ParameterError
+            If some are missing, or there are not as many as pairs.
+        """
+        if not is_pairs(eval_set):
+            return eval_qid  # which will be refused
         qids, sizes = ([None] * len(eval_set) if each is None else each for each in (eval_qid, eval_group))
-        if len(qids) != len(eval_set) or len(sizes) != len(eval_set):
+        if any(not isinstance(each, list | tuple) or len(each) != len(eval_set) for each in (qids, sizes)):
             raise ParameterError("eval_qid and eval_group must be lists with an item for each pair of eval_set")
         pairs = zip(eval_set, qids, sizes, strict=True)
-        return [self._queries(X, qid, size, " of eval_set") for (X, _), qid, size in pairs]
+        queries = [self._queries(X, qid, size, " of eval_set") for (X, _), qid, size in pairs]
+        if not is_one and any(each is None for each in queries):
+            raise ParameterError("eval_set needs the queries of its rows, as fit has queries: eval_qid or eval_group")
+        return queries
 
     def _roles(self, given: Mapping[str, tuple[str, Any]], n_rows: int) -> dict[str, Array]:
         (name, qid), (of_weight, weight) = given["group"], given["weight"]
@@ -747,6 +772,10 @@ class FrameBoostRanker(Estimator):
         metric = ranking_metric("ndcg", self.model_.parameters)
         assert metric is not None
         return evaluate(metric.over(("label", "weight", "prediction", *metric.terms)), rows_of(table, table.columns))
+
+
+# The arguments of fit about rows to validate on.
+_OF_PAIRS = ("eval_set", "eval_qid", "eval_group")
 
 
 def _of_rows(weight: FloatArray, queries: Array) -> FloatArray:

@@ -99,6 +99,47 @@ def test_a_file_holds_a_fitted_estimator(kind, table, y, tmp_path):
             loaded.predict(table.rename({"x": "z"}))
 
 
+def test_what_was_measured_is_in_the_file(tmp_path):
+    options = {"n_estimators": 60, "max_depth": 2, "early_stopping_rounds": 2}
+    pairs = [(X[:150], Y[:150]), (X[150:], Y[150:])]
+    regressor = fb.FrameBoostRegressor(**options).fit(*pairs[0], eval_set=pairs, eval_names=["train", "a_b"])
+    regressor.save_model(tmp_path / "m.json")
+    loaded = fb.FrameBoostRegressor().load_model(tmp_path / "m.json")
+    assert loaded.evals_result_ == regressor.evals_result_
+    assert list(loaded.evals_result_) == ["train", "a_b"]
+    assert (loaded.best_iteration, loaded.best_score) == (regressor.best_iteration, regressor.best_score)
+    for other in (fb.FrameBoostClassifier, fb.FrameBoostRanker):
+        with pytest.raises(
+            fb.ParameterError, match=r"^the model is that of a regressor, not of a (classifier|ranker)$"
+        ):
+            other().load_model(tmp_path / "m.json")
+
+
+def test_files_of_other_libraries_are_loaded(tmp_path):
+    xgboost, lightgbm = pytest.importorskip("xgboost"), pytest.importorskip("lightgbm")
+    y = TARGETS[fb.FrameBoostRanker]
+    for kind, theirs, target in (
+        (fb.FrameBoostRegressor, xgboost.XGBRegressor(n_estimators=3), Y),
+        (fb.FrameBoostClassifier, xgboost.XGBClassifier(n_estimators=3), y),
+        (fb.FrameBoostClassifier, xgboost.XGBClassifier(n_estimators=3), y > 0),
+    ):
+        theirs.fit(X, target).save_model(tmp_path / "theirs.json")
+        loaded = kind().load_model(tmp_path / "theirs.json")
+        np.testing.assert_allclose(loaded.predict(X), theirs.predict(X), rtol=1e-5)
+        assert not hasattr(loaded, "feature_names_in_")
+    named = pd.DataFrame(X, columns=list("abcde"))
+    theirs = lightgbm.LGBMClassifier(n_estimators=3, verbosity=-1).fit(named, y)
+    theirs.booster_.save_model(tmp_path / "theirs.txt")
+    loaded = fb.FrameBoostClassifier().load_model(tmp_path / "theirs.txt")
+    np.testing.assert_allclose(loaded.predict_proba(named), theirs.predict_proba(named), rtol=1e-6)
+    assert loaded.feature_names_in_.tolist() == list("abcde")
+    assert (
+        fb.FrameBoostClassifier(**SHAPE).fit(X, y).feature_name_
+        == loaded.fit(X, y).feature_name_
+        == [f"x{i}" for i in range(5)]
+    )
+
+
 def test_models_of_other_kinds_are_loaded_or_refused(tmp_path):
     frame = pl.DataFrame({"x": X[:, 0], "y": np.where(Y > 0, "late", "early")})
     model = fb.fit(frame, "y", n_estimators=2)

@@ -45,6 +45,7 @@ def test_all_that_predicts_takes_them(as_table):
     expected = regressor.predict(table, base_margin=MARGIN)
     trees = regressor.predict(table, base_margin=0)
     np.testing.assert_allclose(expected, trees + MARGIN)
+    assert regressor.apply(table).shape == (200, SHAPE["n_estimators"])  # which no margin moves
     *_, last = regressor.staged_predict(table, MARGIN)
     np.testing.assert_array_equal(last, expected)
     np.testing.assert_allclose(regressor.explain(table, base_margin=MARGIN).sum_horizontal(), expected)

@@ -46,7 +46,9 @@ def test_the_parameters_of_an_estimator_give_a_model_as_good(peer):
     (lightgbm.LGBMRegressor, {"max_depth": -1, "n_jobs": -1}, {"max_depth": 0, "max_leaves": 31}),
     (lightgbm.LGBMRegressor, {"objective": "regression_l1"}, {"objective": "reg:absoluteerror"}),
     (lightgbm.LGBMRegressor, {"objective": "quantile", "alpha": 0.9}, {"quantile_alpha": 0.9, "reg_alpha": 0.0}),
+    (lightgbm.LGBMRegressor, {"objective": "huber", "alpha": 2.0}, {"objective": "reg:huber", "huber_slope": 2.0}),
     (lightgbm.LGBMClassifier, {"class_weight": "balanced"}, {"class_weight": "balanced"}),
+    (lightgbm.LGBMClassifier, {"num_classes": 3, "verbose": -1}, {"verbose": -1}),
     (lightgbm.LGBMClassifier, {"objective": "binary", "metric": "binary_logloss"}, {"eval_metric": "logloss"}),
     (lightgbm.LGBMRanker, {"subsample": 0.5, "subsample_freq": 1}, {"subsample": 0.5}),
     (HistGradientBoostingRegressor, {"loss": "quantile", "quantile": 0.2}, {"quantile_alpha": 0.2}),
@@ -62,7 +64,7 @@ def test_parameters_are_what_they_are_there(peer, parameters, expected):
 @cases(("parameters", "message"), [
     ({"missing": 0.0}, "^missing is no parameter of the estimators: it is NULL and NaN; replace another value"),
     ({"device": "cuda"}, "^device is no parameter of the estimators: it is always the CPU$"),
-    ({"verbose": 1}, "^verbose is no parameter of the estimators: it is an argument of fit, where True shows"),
+    ({"verbosity": 2}, "^verbosity is no parameter of the estimators: it is not needed"),
     ({"boosting_type": "goss"}, "^unknown parameter 'boosting_type': it names LightGBM's ways of boosting"),
     ({"callbacks": [print]}, "^callbacks is no parameter of the estimators: it is an argument of fit$"),
     ({"loss": "squared_error", "objective": "reg:squarederror"}, "^loss and objective are one parameter, objective"),
@@ -131,11 +133,51 @@ def test_what_a_callback_records_and_what_has_no_meaning():
     ({"init_model": 3, "xgb_model": 4}, "^init_model and xgb_model are one argument, init_model; give it once$"),
     ({"X_val": X}, "^X_val and y_val are rows to validate on; give both$"),
     ({"callbacks": [3]}, "^callbacks must be functions of a round and its metrics, not 3$"),
+    ({"callbacks": [lambda env: None]}, "^callbacks must be functions of a round and its metrics, not <function"),
+    ({"eval_X": X}, "^eval_X and eval_y are rows to validate on; give both$"),
+    ({"eval_X": (X, X), "eval_y": CLASS}, "^eval_X and eval_y must be tuples of the same length, or one of each$"),
+    ({"eval_X": X, "eval_y": CLASS, "eval_set": []}, "^eval_set and eval_X are both rows to validate on; give one of"),
+    ({"verbose": "yes"}, "^verbose must be True or False, or a number, not 'yes'$"),
     ({"eval_set": [(X, CLASS)], "eval_names": ["a", "b"]}, "^eval_names must be a name for each pair of eval_set"),
 ])  # fmt: skip
 def test_arguments_of_fit_are_taken_or_refused(arguments, message):
     with pytest.raises(fb.ParameterError, match=message):
         fb.FrameBoostClassifier().fit(X, CLASS, **arguments)
+
+
+def test_values_have_names_too():
+    for name in ("objective", "loss", "app"):
+        assert fb.FrameBoostRegressor(**{name: "regression_l1"}).objective == "reg:absoluteerror"
+        assert fb.FrameBoostRegressor().set_params(**{name: "poisson"}).objective == "count:poisson"
+    assert fb.FrameBoostRegressor(metric=["l1", "rmse"]).eval_metric == ["mae", "rmse"]
+    metrics = ["mae", "rmse"]
+    assert fb.FrameBoostRegressor(eval_metric=metrics).eval_metric is metrics  # which clone asks for
+    weight = np.arange(200) + 1.0
+    squares = fb.FrameBoostRegressor(n_estimators=2, metric="l2").fit(
+        X, Y, weight, eval_set=(X, Y), eval_sample_weight=[weight]
+    )
+    expected = np.average((squares.predict(X) - Y) ** 2, weights=weight)
+    assert squares.evals_result_["validation_0"]["l2"][-1] == pytest.approx(expected)
+    for y, metric in ((CLASS, "multi_logloss"), (CLASS, "binary_logloss"), (CLASS > 0, "multi_logloss")):
+        classifier = fb.FrameBoostClassifier(n_estimators=1).fit(X, y, eval_set=(X, y), eval_metric=metric)
+        assert list(classifier.evals_result_["validation_0"]) == ["mlogloss" if y is CLASS else "logloss"]
+    default = fb.FrameBoostClassifier(n_estimators=1).fit(X, CLASS, eval_set=(X, CLASS), eval_metric=[])
+    assert list(default.evals_result_["validation_0"]) == ["mlogloss"]
+    assert fb.FrameBoostRegressor(n_estimators=1, n_jobs=-2).fit(X, Y).n_iter_ == 1
+    two = fb.FrameBoostClassifier(objective="multiclass", num_classes=2, n_estimators=1).fit(X, CLASS > 0)
+    assert two.predict(X, raw_score=True).shape == (200, 2)
+
+
+def test_attributes_have_the_names_of_all_libraries():
+    ours = fb.FrameBoostClassifier(n_estimators=3).fit(X, CLASS)
+    theirs = lightgbm.LGBMClassifier(n_estimators=3, verbosity=-1).fit(X, CLASS)
+    assert ours.booster_ is ours.get_booster() is ours.model_
+    assert ours.n_classes_ == theirs.n_classes_ == 3
+    assert ours.n_estimators_ == theirs.n_estimators_ == ours.n_iter_ == theirs.n_iter_ == 3
+    assert len(ours.feature_name_) == len(theirs.feature_name_)
+    assert (ours.objective_, theirs.objective_) == ("multi:softprob", "multiclass")
+    assert ours.get_num_boosting_rounds() == xgboost.XGBClassifier(n_estimators=3).get_num_boosting_rounds() == 3
+    assert fb.FrameBoostRegressor(n_estimators=None).get_num_boosting_rounds() == 100
 
 
 def test_a_progress_bar_is_shown_where_it_is_asked_for(capsys):
@@ -171,10 +213,10 @@ def test_rounds_are_chosen_in_predict():
         ours.predict(X, iteration_range=3)
     with pytest.raises(fb.ParameterError, match=r"^iteration_range and num_iteration are one argument"):
         ours.predict(X, iteration_range=(0, 2), num_iteration=2)
-    with pytest.raises(
-        fb.ParameterError, match=r"^unknown argument of predict: 'raw_scores'; did you mean 'raw_score'"
-    ):
-        ours.predict(X, raw_scores=True)
+    for name in ("raw_scores", "pred_early_stop"):
+        with pytest.raises(fb.ParameterError, match=f"^unknown argument of predict: '{name}'"):
+            ours.predict(X, **{name: True})
+    np.testing.assert_array_equal(ours.predict(X, pred_early_stop=False, validate_features=True), ours.predict(X))
 
 
 def test_contributions_of_classes_have_xgboosts_shape():
@@ -236,6 +278,9 @@ def test_a_query_is_told_in_every_way():
         assert not np.allclose(weighted, by_qid)
     ours = fb.FrameBoostRanker(**made).fit(frame, y)
     assert ours.feature_names_in_.tolist() == list("abcde")
+    rows = {"group": np.array(SIZES) * 1.0, "eval_X": X, "eval_y": y, "eval_group": [SIZES]}
+    at = fb.FrameBoostRanker(**made).fit(X, y, eval_at=(1, 3), **rows).evals_result_["validation_0"]
+    assert list(at) == ["ndcg@1", "ndcg@3"]
     assert (
         ours.score(frame, y) == ours.score(frame.drop(columns="qid"), y, qid=QID) == ours.score(frame, y, group=SIZES)
     )
@@ -266,9 +311,10 @@ def test_weights_of_queries_come_in_their_order():
 
 @cases(("arguments", "message"), [
     ({"group": [150]}, r"^group must have the number of rows of each query, 200 together, not \[150\]; the query"),
-    ({"group": [100.0, 100.0]}, "^group must have the number of rows of each query"),
+    ({"group": [100.5, 99.5]}, "^group must have the number of rows of each query"),
     ({"group": SIZES, "qid": QID}, "^qid and group both tell the queries; give one of them$"),
     ({"eval_set": [(X, CLASS)], "eval_group": [SIZES, SIZES]}, "^eval_qid and eval_group must be lists with an item"),
+    ({"eval_set": [(X, CLASS)], "group": SIZES}, "^eval_set needs the queries of its rows, as fit has queries"),
 ])  # fmt: skip
 def test_queries_that_contradict_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
