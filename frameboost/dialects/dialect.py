@@ -432,6 +432,8 @@ class Statements:
         How rows are added up by many columns at once: a name of `frameboost.engines.sql.engine.SHAPES`.
     most_sets
         GROUPING SETS of a query, or columns in them; None for any number.
+    most_keys
+        Keys from 0 on by which rows are grouped faster than by more; None where there is no such number.
     set_of_row, key_of_row
         The number of the set of a row of GROUPING SETS, each of one of ``{n}`` columns ``{v}``, counted from
         ``{first}``, None to take GROUPING of each column; and the value of that column.
@@ -489,6 +491,7 @@ class Statements:
     reads_scratch_once: bool = False
     histogram: str = "union"
     most_sets: int | None = None
+    most_keys: int | None = None
     set_of_row: str | None = None
     key_of_row: str = "COALESCE({v}, 0)"
     catalog: Catalog | None = field(default_factory=Catalog)

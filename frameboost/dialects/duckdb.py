@@ -81,7 +81,8 @@ DUCKDB = _DuckDB(
         lambda_="list_transform({x}, lambda m: {value})[1]",
     ),
     statements=Statements(
-        histogram="grouping_sets",
+        # Up to 12 bits, by statistics: perfect_ht_threshold. https://duckdb.org/docs/stable/configuration/overview
+        histogram="grouping_sets", most_keys=2**12 - 3,
         # information_schema has the tables of all databases, and those of the schema main of another one are named by
         # the database. https://duckdb.org/docs/stable/sql/meta/duckdb_table_functions
         catalog=Catalog(

@@ -54,6 +54,8 @@ from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 __all__ = ["SHAPES", "SqlEngine"]
 
 _INT64, _FLOAT64 = FeatureType("int64"), FeatureType("float64")
+# The most queries of a level.
+_MAX_PARTS = 5
 # What sums on a grid are at most, in steps.
 _MOST_STEPS = 2.0**53
 # Features, keys of nodes and codes, and the sums of g and h of each output in each, (keys, 2 · outputs).
@@ -539,8 +541,21 @@ class SqlEngine:
         self._write_sums((features, keys, np.pad(counts, ((0, 0), (0, 1)))), out[:, np.newaxis], indices)
 
     def _sums_of_nodes(self, nodes: Sequence[int]) -> _Sums:
-        first_keys = {node: number * self.stride for number, node in enumerate(nodes)}
-        return self._sums(self._walk(lambda node: str(first_keys.get(node, -1))), len(nodes))
+        """Return the sums of some nodes, by several queries if these are faster."""
+        most, stride = self.dialect.statements.most_keys, self.stride
+        n_parts = 1 if most is None else -(-len(nodes) // max(1, most // stride))
+        size = -(-len(nodes) // (n_parts if n_parts <= _MAX_PARTS else 1))
+        parts = []
+        for first in range(0, len(nodes), size):
+            part = nodes[first : first + size]
+            features, keys, sums = self._sums(self._first_keys(part), len(part))
+            parts.append((features, keys + first * stride, sums))
+        return _together(parts)
+
+    def _first_keys(self, nodes: Sequence[int]) -> str:
+        """Return the SQL of the first key of a row's node, of these nodes; it is larger than all keys elsewhere."""
+        keys = {node: number * self.stride for number, node in enumerate(nodes)}
+        return self._walk(lambda node: str(keys.get(node, len(nodes) * self.stride)))
 
     def _write_sums(self, sums_by_key: _Sums, out: FloatArray, indices: IntArray) -> None:
         """Write sums to the histograms of nodes, float64 (histograms, outputs or more, slots, 2)."""
@@ -551,7 +566,7 @@ class SqlEngine:
         out[indices[number], : of_outputs.shape[1], self.layout.offsets[features] + code] = of_outputs
 
     def _sums(self, place: str, n_nodes: int) -> _Sums:
-        """Return the sums of the rows in some nodes, given the SQL of the first key of a node, −1 for other rows."""
+        """Return the sums of the rows in some nodes, given `_first_keys`."""
         return SHAPES[self.dialect.statements.histogram](self, place, n_nodes)
 
     @property
@@ -568,7 +583,7 @@ class SqlEngine:
         p, keys, rows = self._quote("p"), codes, f"FROM {self._state}"
         if self._splits:
             walked = f"SELECT {', '.join([f'{place} AS {p}', *codes, *summed])} {rows}"
-            rows, summed = f"{self._from(walked, 'walked')} WHERE {p} >= 0", self.values
+            rows, summed = f"{self._from(walked, 'walked')} WHERE {p} < {n_nodes * self.stride}", self.values
         if n_nodes > 1:
             last = n_nodes * self.stride - 1
             keys = [self.dialect.narrow(f"{p} + {code}", last) for code in codes]
@@ -648,6 +663,11 @@ def names_of(names: Mapping[str, str], without: Sequence[str]) -> list[str]:
     return [column for name, column in names.items() if name not in without]
 
 
+def _together(parts: Sequence[_Sums]) -> _Sums:
+    features, keys, sums = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return features, keys, sums
+
+
 def _by_feature(engine: SqlEngine, query: str) -> _Sums:
     (features, keys), sums = engine.read(query, "f", "k")
     return features, keys, sums
@@ -679,8 +699,7 @@ def _grouping_sets(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
             f"GROUP BY GROUPING SETS ({sets})"
         )
         parts.append(_by_feature(engine, query))
-    features, keys, sums = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return features, keys, sums
+    return _together(parts)
 
 
 def _unnest(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
