@@ -37,6 +37,8 @@ __all__ = ["TRANSFORMS", "NamedTransform", "is_smeared", "smearing_terms", "tran
 
 # The objective that predicts a mean; the others predict quantiles, of which T⁻¹ is the quantile, or something else.
 _OF_MEANS = "reg:squarederror"
+# What else is relative to the size of a label.
+_RELATIVE = {"reg:squaredlogerror": "logarithms", "reg:mape": "shares of the label"}
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,10 @@ def transformed(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
             f"target_transform={shown(name)} is for objectives that predict the margin, such as {shown(_OF_MEANS)} and "
             f"'reg:quantileerror', not for {shown(loss.name)}{', which' * bool(why)}{why}"
         )
-    if loss.name == "reg:squaredlogerror":
+    if loss.name in _RELATIVE:
         raise ParameterError(
-            f"target_transform={shown(name)} does not go with 'reg:squaredlogerror', which is of logarithms already"
+            f"target_transform={shown(name)} does not go with {shown(loss.name)}, which is of {_RELATIVE[loss.name]} "
+            "already"
         )
     if parameters.get("scale_pos_weight", 1.0) != 1.0:
         raise ParameterError("scale_pos_weight is for labels of 0 and 1, and does not go with target_transform")

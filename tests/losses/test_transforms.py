@@ -246,6 +246,7 @@ def test_auto_and_the_estimators_take_it():
     ({"objective": "rank:ndcg"}, "not for 'rank:ndcg'"),
     ({"objective": "dist:normal"}, "not for 'dist:normal'"),
     ({"objective": "reg:squaredlogerror"}, "does not go with 'reg:squaredlogerror', which is of logarithms already"),
+    ({"objective": "reg:mape"}, "does not go with 'reg:mape', which is of shares of the label already"),
     ({"objective": lambda label, margin: None}, "is a Python function, which may transform the label itself"),
     ({"objective": "reg:absoluteerror", "smearing": True}, "smearing=True is for 'reg:squarederror', which"),
     ({"smearing": [1.0, 2.0]}, "smearing of target_transform='log' takes 1 numbers, not 2"),
