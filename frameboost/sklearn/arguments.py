@@ -172,7 +172,6 @@ _FIT_NAMES = {
 }
 _FIT_NOTHING: Mapping[str, tuple[object, ...]] = {
     "feature_weights": (None,),
-    "eval_class_weight": (None,),
     "feature_name": (None, "auto"),
     "categorical_feature": (None, "auto"),
     "early_stopping_rounds": (None,),
@@ -180,7 +179,6 @@ _FIT_NOTHING: Mapping[str, tuple[object, ...]] = {
 }
 _FIT_ELSEWHERE = {
     "feature_weights": "is not there: columns are drawn alike",
-    "eval_class_weight": "is not there: give the weights of the rows, sample_weight_eval_set",
     "feature_name": "are the columns of a frame; give X as one",
 }
 

@@ -701,6 +701,8 @@ class Estimator(BaseEstimator):
             initial = Model(replace(initial.ensemble, labels=()))  # whose labels are numbers in the rows
             features = initial.features
         held_out = with_types_of(rows.frame, features, held_out)
+        if "weight" not in rows.roles and any("weight" in part.roles for part in held_out):
+            rows = Rows(frame, rows.roles | {"weight": np.ones(len(frame))})  # by which the others have a column
         columns = role_columns(rows)
         valid = {name: with_roles(part, columns) for name, part in zip(self._sets, held_out, strict=True)}
         # A subclass may have parameters of its own, and fix some of these.

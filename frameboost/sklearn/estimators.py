@@ -86,7 +86,8 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None, eval_set: Any = None,
         sample_weight_eval_set: Any = None, base_margin_eval_set: Any = None, eval_metric: Any = None,
-        callbacks: Any = None, init_model: Any = None, eval_names: Any = None, verbose: Any = None, **others: Any,
+        callbacks: Any = None, init_model: Any = None, eval_names: Any = None, verbose: Any = None, X_val: Any = None,
+        y_val: Any = None, sample_weight_val: Any = None, **others: Any,
     ) -> FrameBoostRegressor:  # fmt: skip
         """Train on X and y.
 
@@ -117,8 +118,11 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
             Names of the rows to validate on, in place of ``validation_0`` and so on.
         verbose : bool, optional
             Whether to show a progress bar.
+        X_val, y_val, sample_weight_val : optional
+            scikit-learn's names of a single pair of ``eval_set`` and its weights, which a pipeline can transform
+            (``transform_input=["X_val"]``).
         **others
-            The same by the names of XGBoost, LightGBM and scikit-learn (``X_val``, ``y_val``).
+            The same by the names of XGBoost and LightGBM (``xgb_model``, ``init_score``, ``eval_X``, ...).
         """
         given = {
             "sample_weight": sample_weight, "base_margin": base_margin, "eval_set": eval_set,
@@ -126,7 +130,8 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
             "eval_names": eval_names, "eval_metric": eval_metric, "callbacks": callbacks, "init_model": init_model,
             "verbose": verbose,
         }  # fmt: skip
-        return self._fit(X, y, given, others)
+        validation = {"X_val": X_val, "y_val": y_val, "sample_weight_val": sample_weight_val}
+        return self._fit(X, y, given, validation | others)
 
     def _target(self, y: Any, name: str) -> FloatArray:
         return check_numbers(y, self, name, several=True)
@@ -280,7 +285,8 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None, eval_set: Any = None,
         sample_weight_eval_set: Any = None, base_margin_eval_set: Any = None, eval_metric: Any = None,
-        callbacks: Any = None, init_model: Any = None, eval_names: Any = None, verbose: Any = None, **others: Any,
+        callbacks: Any = None, init_model: Any = None, eval_names: Any = None, verbose: Any = None, X_val: Any = None,
+        y_val: Any = None, sample_weight_val: Any = None, **others: Any,
     ) -> FrameBoostClassifier:  # fmt: skip
         """Train on X and y.
 
@@ -312,8 +318,11 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
             Names of the rows to validate on, in place of ``validation_0`` and so on.
         verbose : bool, optional
             Whether to show a progress bar.
+        X_val, y_val, sample_weight_val : optional
+            scikit-learn's names of a single pair of ``eval_set`` and its weights, which a pipeline can transform
+            (``transform_input=["X_val"]``).
         **others
-            The same by the names of XGBoost, LightGBM and scikit-learn (``X_val``, ``y_val``).
+            The same by the names of XGBoost and LightGBM (``xgb_model``, ``init_score``, ``eval_X``, ...).
         """
         given = {
             "sample_weight": sample_weight, "base_margin": base_margin, "eval_set": eval_set,
@@ -321,7 +330,8 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
             "eval_names": eval_names, "eval_metric": eval_metric, "callbacks": callbacks, "init_model": init_model,
             "verbose": verbose,
         }  # fmt: skip
-        return self._fit(X, y, given, others)
+        validation = {"X_val": X_val, "y_val": y_val, "sample_weight_val": sample_weight_val}
+        return self._fit(X, y, given, validation | others)
 
     def _target(self, y: Any, name: str) -> Array:
         return check_labels(y, self, name)
@@ -329,7 +339,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
     def _prepared(self, rows: Rows, initial: Initial) -> tuple[Rows, Any, dict[str, Any]]:
         target = rows.roles["target"]
         roles = dict(rows.roles)
-        self._weigh_classes(roles)
+        _weigh_classes(roles, self.class_weight, target, "class_weight")
         if target.ndim == 2:
             self.classes_: Any = [np.unique(column) for column in target.T]
             objective = with_function(self._objective("binary:logistic"), 2)
@@ -413,21 +423,24 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
             return "multi:softprob"  # of which the second class need not be known
         return objective
 
-    def _weigh_classes(self, roles: dict[str, Array]) -> None:
-        """Multiply the weights of rows by those of their classes."""
-        if self.class_weight is None:
-            return
-        if isinstance(self.class_weight, Mapping):
-            for label, factor in self.class_weight.items():
-                not_negative(f"class_weight of {shown(label)}", factor)
-        elif not isinstance(self.class_weight, str) or self.class_weight != "balanced":
+    def _arguments(self, X: Any, given: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `fit`, with LightGBM's weights of classes of rows to validate on."""
+        others = dict(others)
+        weights = others.pop("eval_class_weight", None)
+        return super()._arguments(X, given, others) | {"eval_class_weight": weights}
+
+    def _held_out(self, arguments: Mapping[str, Any], rows: Rows) -> list[Rows]:
+        held_out, weights = super()._held_out(arguments, rows), arguments["eval_class_weight"]
+        if weights is None:
+            return held_out
+        if not isinstance(weights, list | tuple) or len(weights) != len(held_out):
             raise ParameterError(
-                f"class_weight must be a dict of label to factor, 'balanced' or None, not {shown(self.class_weight)}"
+                f"eval_class_weight must be a list with an item for each pair of eval_set, not {shown(weights)}"
             )
-        factors = compute_sample_weight(self.class_weight, roles["target"])
-        if not factors.any():
-            raise ParameterError("class_weight is zero for every class of y; some class must count")
-        roles["weight"] = roles.get("weight", 1.0) * factors
+        for i, (part, weight) in enumerate(zip(held_out, weights, strict=True)):
+            labels = part.roles["target"] if self._is_multilabel else self.classes_[part.roles["target"]]
+            _weigh_classes(part.roles, weight, labels, f"eval_class_weight[{i}]")
+        return held_out
 
     def _encoded(self, y: Any, name: str) -> Array:
         """Return the class numbers of validation labels."""
@@ -553,6 +566,21 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         if scores.ndim == 2:
             return scores
         return scores[:, None] if len(self.classes_) == 1 else np.column_stack([1.0 - scores, scores])
+
+
+def _weigh_classes(roles: dict[str, Array], class_weight: Any, labels: Array, name: str) -> None:
+    """Multiply the weights of rows by those of their classes; ``name`` is that of the parameter."""
+    if class_weight is None:
+        return
+    if isinstance(class_weight, Mapping):
+        for label, factor in class_weight.items():
+            not_negative(f"{name} of {shown(label)}", factor)
+    elif not isinstance(class_weight, str) or class_weight != "balanced":
+        raise ParameterError(f"{name} must be a dict of label to factor, 'balanced' or None, not {shown(class_weight)}")
+    factors = compute_sample_weight(class_weight, labels)
+    if not factors.any():
+        raise ParameterError(f"{name} is zero for every class of y; some class must count")
+    roles["weight"] = roles.get("weight", 1.0) * factors
 
 
 def _of_second_class(margins: FloatArray) -> FloatArray:

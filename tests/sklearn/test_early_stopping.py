@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_regression
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import GridSearchCV, cross_validate
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import frameboost as fb
@@ -141,6 +142,22 @@ def test_searches_and_pipelines_stop(kind):
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
     assert search.best_estimator_[-1].n_iter_ < 200
     assert clone(search.best_estimator_[-1]).get_params() == search.best_estimator_[-1].get_params()
+
+
+def test_a_pipeline_transforms_rows_to_validate_on():
+    rows, rest = slice(0, 200), slice(200, None)
+    options = FAST | {"n_estimators": 100}
+    for kind in (fb.FrameBoostRegressor, HistGradientBoostingRegressor):
+        theirs = {"max_iter": 100, "learning_rate": 0.5, "early_stopping": True}
+        made = kind(**(options if kind is fb.FrameBoostRegressor else theirs))
+        with sklearn.config_context(enable_metadata_routing=True):
+            made.set_fit_request(X_val=True, y_val=True)
+            pipeline = Pipeline([("scaled", StandardScaler()), ("boosted", made)], transform_input=["X_val"])
+            pipeline.fit(X[rows], Y[rows], X_val=X[rest], y_val=Y[rest])
+        scaler = StandardScaler().fit(X[rows])
+        alone = clone(made).fit(scaler.transform(X[rows]), Y[rows], X_val=scaler.transform(X[rest]), y_val=Y[rest])
+        assert pipeline[-1].n_iter_ == alone.n_iter_ < 100
+        np.testing.assert_array_equal(pipeline.predict(X), alone.predict(scaler.transform(X)))
 
 
 @cases(("options", "message"), [

@@ -110,6 +110,20 @@ def test_metrics_of_each_round_are_known(frame, X):
     assert min(regressor.evals_result_["validation_1"]["rmse"]) == regressor.best_score_
 
 
+@cases("kind", ESTIMATORS)
+def test_rows_to_validate_on_have_weights_where_those_to_train_on_have_none(kind):
+    X, first = numbers()
+    y, qid = np.arange(200) % 2 if kind is not fb.FrameBoostRegressor else first, np.repeat([0, 1], 100)
+    queries = {"qid": qid, "eval_qid": [qid]} if kind is fb.FrameBoostRanker else {}
+    plain = kind(**SHAPE).fit(X, y, eval_set=[(X, y)], **queries)
+    weight = np.where(qid == 0, 1.0, 9.0)
+    weighted = kind(**SHAPE).fit(X, y, eval_set=[(X, y)], sample_weight_eval_set=[weight], **queries)
+    np.testing.assert_array_equal(weighted.predict(X), plain.predict(X))
+    both = kind(**SHAPE).fit(X, y, sample_weight=np.full(200, 1.0), eval_set=[(X, y)], sample_weight_eval_set=[weight],
+                             **queries)  # fmt: skip
+    assert weighted.evals_result_ == both.evals_result_ != plain.evals_result_
+
+
 def test_without_rows_to_validate_on_there_is_no_best_round(X, classifiers):
     assert classifiers[0].best_iteration_ is classifiers[0].best_score_ is None
     assert classifiers[0].evals_result_ == {}

@@ -145,6 +145,28 @@ def test_arguments_of_fit_are_taken_or_refused(arguments, message):
         fb.FrameBoostClassifier().fit(X, CLASS, **arguments)
 
 
+def test_classes_of_rows_to_validate_on_have_weights():
+    words = np.array(["a", "b", "c"])[CLASS]
+    own, factors = np.arange(200) % 3 + 1.0, {"a": 1.0, "b": 5.0, "c": 0.5}
+    balanced = (200 / 3 / np.bincount(CLASS))[CLASS]
+    ours = fb.FrameBoostClassifier(n_estimators=2).fit(
+        X, words, eval_set=[(X, words)] * 3, eval_class_weight=["balanced", None, factors],
+        eval_sample_weight=[None, None, own],
+    )  # fmt: skip
+    losses = -np.log(ours.predict_proba(X)[np.arange(200), CLASS])
+    for i, weight in enumerate((balanced, np.ones(200), own * [factors[word] for word in words])):
+        found = ours.evals_result_[f"validation_{i}"]["mlogloss"][-1]
+        assert found == pytest.approx(np.average(losses, weights=weight))
+    for wrong, message in (
+        ("balanced", " must be a list with an item for each"),
+        (["even"], r"\[0\] must be a dict of"),
+    ):
+        with pytest.raises(fb.ParameterError, match=f"^eval_class_weight{message}"):
+            ours.fit(X, words, eval_set=[(X, words)], eval_class_weight=wrong)
+    with pytest.raises(fb.ParameterError, match=r"^unknown argument of fit: 'eval_class_weight'"):
+        fb.FrameBoostRegressor().fit(X, Y, eval_class_weight=[None])
+
+
 def test_values_have_names_too():
     for name in ("objective", "loss", "app"):
         assert fb.FrameBoostRegressor(**{name: "regression_l1"}).objective == "reg:absoluteerror"
