@@ -333,9 +333,9 @@ class SqlEngine:
         ]
         self._write(f"SELECT {', '.join([*self._kept(), *margins, *values])} {self._from(query, 'rows')}")
         self._gradients, self._added = list(numbers), {}
-        of_ones = grid_offset(1.0, self.n_rows)
-        self._offsets = {name: self._offsets.get(name, of_ones) for name in gradients}
-        self._unsettled = set(gradients)
+        first, self._unsettled = gradients.keys() - self._offsets.keys(), set(gradients)
+        self._offsets |= dict.fromkeys(first, grid_offset(1.0, self.n_rows))
+        self._settle(first)
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -577,7 +577,10 @@ class SqlEngine:
     # --- shapes of the query of a level -------------------------------------------------------------------------------
 
     def rows_of_level(self, place: str, n_nodes: int) -> str:
-        """Return the query of the rows in the nodes of a level: the keys of all features, and what is added up."""
+        """Return the query of the rows in the nodes of a level: what is added up, and the keys of all features.
+
+        In this order, as databases that store rows read the columns up to the last one that a SELECT needs.
+        """
         codes = [self._quote(f"code_{number}") for number in range(len(self.features))]
         summed = [f"{value} AS {name}" for name, (value, _) in zip(self.values, self.summed, strict=True)]
         p, keys, rows = self._quote("p"), codes, f"FROM {self._state}"
@@ -588,7 +591,7 @@ class SqlEngine:
             last = n_nodes * self.stride - 1
             keys = [self.dialect.narrow(f"{p} + {code}", last) for code in codes]
         named = [f"{key} AS {self._quote(f'k{number}')}" for number, key in enumerate(keys)]
-        return f"SELECT {', '.join([*named, *summed])} {rows}"
+        return f"SELECT {', '.join([*summed, *named])} {rows}"
 
     def level(self, place: str, n_nodes: int) -> str:
         """Return `rows_of_level` behind FROM."""
@@ -702,6 +705,11 @@ def _grouping_sets(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     return _together(parts)
 
 
+def _sets_of_a_node(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
+    """Add up one node by GROUPING SETS, as it has few sums in all, and several nodes by a SELECT for each feature."""
+    return (_grouping_sets if n_nodes == 1 else _union)(engine, place, n_nodes)
+
+
 def _unnest(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
     """Add up by one GROUP BY over rows that are unpivoted: a row for each feature."""
     quote, width = engine.dialect.quote, engine.stride * n_nodes
@@ -720,5 +728,6 @@ SHAPES: dict[str, Callable[[SqlEngine, str, int], _Sums]] = {
     "union": _union,
     "level_table": _level_table,
     "grouping_sets": _grouping_sets,
+    "sets_of_a_node": _sets_of_a_node,
     "unnest": _unnest,
 }
