@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from docs.site.examples import charts_of, draws_charts, store
 from docs.site.figures import FIGURES, FOLDER
 from docs.site.notebooks import notebooks, page_of, run
 from docs.site.staging import site_pages, staged
+from frameboost.parameters.parameters import Parameters
 from tests.support.cases import cases
 
 ROOT = Path(__file__).parents[1]
@@ -57,7 +59,8 @@ def test_figures_are_as_drawn(name):
 
 
 def test_figures_are_those_of_the_pages():
-    shown = re.findall(r"\(figures/(\w+)\.svg\)", (ROOT / "docs" / "mathematics.md").read_text(encoding="utf-8"))
+    pages = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("mathematics.md", "index.md"))
+    shown = re.findall(r"\(figures/(\w+)\.svg\)", pages)
     assert sorted(shown) == sorted(FIGURES) == sorted(path.stem for path in FOLDER.iterdir())
 
 
@@ -163,3 +166,24 @@ def test_a_notebook_as_a_page():
     text = page_of(ROOT / "docs" / "notebooks" / "flights.ipynb")
     assert text.startswith("# Flights in DuckDB\n")
     assert "```text\n┌─────────┬──────────┬──────────────┐\n│ flights │ departed │ destinations │\n" in text
+
+
+def test_the_reference_has_each_parameter_in_a_group_with_its_names_elsewhere():
+    text = staged(ROOT, "docs/reference/parameters.md", site_pages(ROOT))
+    headings = re.findall(r"^(##+) (\w[^{\n]*?)(?: \{.*)?$", text, re.MULTILINE)
+    assert [name for level, name in headings if level == "###"] == [item.name for item in fields(Parameters)]
+    assert headings[0][0] == "##"
+    depth = text.partition("### learning_rate ")[2].partition("###")[0]
+    assert "also called `eta`, `shrinkage_rate`\n" in depth
+
+
+def test_the_reference_of_models_has_their_methods_by_purpose():
+    text = staged(ROOT, "docs/reference/model.md", site_pages(ROOT))
+    assert (
+        "\n| scoring in Python | [`predict`](#frameboost.Model.predict), [`expr`](#frameboost.Model.expr) |\n" in text
+    )
+
+
+def test_sections_between_marks_are_tabs(page):
+    shown = page("<!-- tabs -->\n### a\n\n```python\n>>> 1\n1\n\n```\n\n### b\n\nc\n<!-- /tabs -->\n\n### d\n")
+    assert shown == '=== "a"\n\n    ```pycon\n    >>> 1\n    1\n    ```\n\n=== "b"\n\n    c\n\n\n\n### d\n'

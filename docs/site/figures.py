@@ -1,4 +1,4 @@
-"""The figures of ``docs/mathematics.md``: ``python -m docs.site.figures`` draws them into ``docs/figures``.
+"""The figures of pages: ``python -m docs.site.figures`` draws them into ``docs/figures``.
 
 Colours can be told apart by people who are colour-blind, and are readable on light and on dark. Lines and letters have
 the colour of the site's text where the figure is part of a page.
@@ -7,6 +7,7 @@ the colour of the site's text where the figure is part of a page.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -218,9 +219,42 @@ def shapley() -> str:
     return drawing.svg()
 
 
+def times() -> str:
+    """Draw times of the run in ``benchmarks/README.md`` beside those of other libraries."""
+    run = (FOLDER.parents[1] / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    drawing = Drawing(x=(0, 100), y=(0, 15), height=430, margin=16)
+    high = 14.2
+    for title, workload, ways in (
+        ("train 100 trees on 1,000,000 rows × 28", "train",
+         {"frameboost": "frameboost numba", "LightGBM": "lightgbm", "XGBoost": "xgboost hist"}),
+        ("score 1,000,000 rows with them in Python", "predict",
+         {"frameboost": "frameboost predict", "XGBoost": "xgboost inplace_predict", "LightGBM": "lightgbm predict"}),
+        ("score in DuckDB, by trees as SQL", "sql-depth-6",
+         {"frameboost": "frameboost sql", "orbital": "orbital"}),
+        ("train a tree on 1,000,000 rows in DuckDB", "joinboost",
+         {"frameboost": "frameboost duckdb", "JoinBoost": "joinboost"}),
+    ):  # fmt: skip
+        found = {name: _seconds(run, workload, way) for name, way in ways.items()}
+        drawing.text(0, high, title, anchor="start", down=4, size=14)
+        for library, seconds in found.items():
+            high -= 0.95
+            end = 17 + 68 * seconds / max(found.values())
+            drawing.bar(17, end, high + 0.3, BLUE if library == "frameboost" else FAINT, high - 0.3)
+            drawing.text(16, high, library, anchor="end", down=4)
+            drawing.text(end + 1, high, f"{seconds:.2g} s", anchor="start", down=4)
+        high -= 1.35
+    return drawing.svg()
+
+
+def _seconds(run: str, workload: str, way: str) -> float:
+    """Return the last time of a way that a printed run has."""
+    found = re.findall(rf"^{re.escape(workload)} +{re.escape(way)} +([\d.]+) s ", run, re.MULTILINE)
+    return float(found[-1])
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "leaf": leaf, "missing": missing, "quantiles": quantiles,
-    "grid": grid, "categories": categories, "shapley": shapley,
+    "grid": grid, "categories": categories, "shapley": shapley, "times": times,
 }  # fmt: skip
 
 

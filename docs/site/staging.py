@@ -7,19 +7,23 @@ The pages are written for GitHub. On the site
 - figures are part of the page, so that their colours follow light and dark;
 - examples are marked as Python sessions, without the directives of doctest, and charts are shown where they are made;
 - the gallery shows a chart of each of its pages;
-- notebooks are pages.
+- notebooks are pages;
+- parameters have a section each, and a class its members by purpose.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from posixpath import relpath
+from textwrap import indent
 from types import MappingProxyType
 
+import frameboost as fb
 from docs.site.examples import charts_of, draws_charts, names_of, renamed, with_charts
 from docs.site.notebooks import page_of
 from docs.site.playground import SCRIPT, playground
@@ -31,11 +35,22 @@ _ELSEWHERE = {
     "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md",
     "sql/README.md": "sql.md", "benchmarks/README.md": "benchmarks.md",
 }  # fmt: skip
+_CLASSES = {"docs/reference/model.md": fb.Model, "docs/reference/database-model.md": fb.DatabaseModel}
+FILTER = Path(__file__).with_name("filter.js")
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 _FIGURE = re.compile(r"^!\[([^\]]*)\]\(([^)\s]+\.svg)\)$", re.MULTILINE)
 _FORMULAS = re.compile(
     r"^\$\$\n(.*?)\n\$\$$|(?<![\\$\w])\$(?![\s$])([^$\n]+?)(?<!\s)\$(?![\w$])", re.DOTALL | re.MULTILINE
 )
+_TABS = re.compile(r"^<!-- tabs -->\n(.*?)^<!-- /tabs -->$", re.DOTALL | re.MULTILINE)
+_PURPOSE = re.compile(r"^    # --- (.+?) -+$|^    def ([a-z]\w*)\(", re.MULTILINE)
+# The parameter that each group begins with, in the order of their declaration.
+_GROUPS = {
+    "n_estimators": "Rounds", "max_depth": "Trees and penalties", "max_bin": "Candidate splits",
+    "base_score": "Start and constraints", "categorical_features": "Categories", "linear_tree": "Leaves",
+    "subsample": "Sampling", "booster": "DART, forests, the seed", "scale_pos_weight": "Objectives",
+    "early_stopping_rounds": "Stopping and threads",
+}  # fmt: skip
 _CARD = re.compile(r"^- \[(.+?)\]\(([\w-]+)\.md\): (.*)$", re.MULTILINE)
 _BAR = re.compile(r"<mo[^>]*>(?:&#x0007C;|\|)</mo>")  # around a number; set without the space of an operator
 _CODE = re.compile(r"^(```.*?^```$)|(``[^`]+``|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
@@ -74,9 +89,10 @@ def stage(root: Path, folder: Path) -> None:
             shutil.copy(root / source, path.parent)
     gallery = folder / "pages" / "gallery" / "index.md"
     gallery.write_text(_with_thumbnails(gallery.read_text(encoding="utf-8"), charts), encoding="utf-8")
-    for file in (root / "docs" / "site" / "site.css", SCRIPT):
+    for file in (root / "docs" / "site" / "site.css", root / "docs" / "site" / "logo.svg", SCRIPT, FILTER):
         shutil.copy(file, folder / "pages")
-    shutil.copy(root / "docs" / "site" / "zensical.toml", folder)
+    settings = (root / "docs" / "site" / "zensical.toml").read_text(encoding="utf-8")
+    (folder / "zensical.toml").write_text(settings.replace("{version}", fb.__version__), encoding="utf-8")
 
 
 def staged(root: Path, source: str, pages: dict[str, str], charts: Mapping[int, str] = MappingProxyType({})) -> str:
@@ -88,9 +104,15 @@ def staged(root: Path, source: str, pages: dict[str, str], charts: Mapping[int, 
     text = page_of(path) if path.suffix == ".ipynb" else path.read_text(encoding="utf-8")
     if source == "docs/reference/parameters.md":
         text += _parameter_sections()
+    if source == "docs/parameters.md":
+        text = re.sub(r"^\| (`(\w+)`)", r"| [\1](reference/parameters.md#\2)", text, flags=re.MULTILINE)
+    if source in _CLASSES:
+        head, rest = text.split("\n\n", 1)
+        text = f"{head}\n\n{_by_purpose(_CLASSES[source])}\n\n{rest}"
     text = with_charts(text, dict.fromkeys(charts, "\1"))
     text = _FIGURE.sub(lambda found: _figure(path.parent / found[2], found[1]), text)
     text = _outside_code(text, lambda prose: _formulas(_links(prose, source, pages, root)))
+    text = _TABS.sub(_tabs, text)
     figures = iter([charts[line] for line in sorted(charts)])  # what is in them is no Markdown
     return re.sub("\1", lambda _: next(figures), text)
 
@@ -156,6 +178,30 @@ def _formulas(text: str) -> str:
     return _FORMULAS.sub(drawn, text)
 
 
+def _tabs(found: re.Match[str]) -> str:
+    r"""Return sections as tabs.
+
+    >>> _TABS.sub(_tabs, "<!-- tabs -->\n### a\n\n1\n\n### b\n2\n<!-- /tabs -->").splitlines()
+    ['=== "a"', '', '    1', '', '=== "b"', '', '    2', '']
+    """
+    sections = re.findall(r"^### ([^\n]+)\n\s*(.*?)\s*(?=^### |\Z)", found[1], re.DOTALL | re.MULTILINE)
+    return "".join(f'=== "{title}"\n\n{indent(body, "    ")}\n\n' for title, body in sections)
+
+
+def _by_purpose(kind: type) -> str:
+    """Return a table of a class's methods and properties, by the purposes that comments in its source name."""
+    lines, purpose = ["| for | members |", "|---|---|"], ""
+    by_purpose: dict[str, list[str]] = {}
+    for found in _PURPOSE.finditer(inspect.getsource(kind)):
+        purpose = found[1] or purpose
+        if found[2] and (name := found[2]) not in by_purpose.setdefault(purpose, []):
+            by_purpose[purpose].append(name)
+    for purpose, names in by_purpose.items():
+        links = ", ".join(f"[`{name}`](#frameboost.{kind.__name__}.{name})" for name in names)
+        lines.append(f"| {purpose} | {links} |")
+    return "\n".join(lines)
+
+
 def _with_thumbnails(text: str, charts: Mapping[str, Sequence[str]]) -> str:
     r"""Return the page of the gallery with its list as cards, each with the first chart of its page.
 
@@ -182,21 +228,26 @@ def _figure(path: Path, about: str) -> str:
 
 
 def _parameter_sections() -> str:
-    """Return a section for each training parameter, with a heading that can be linked."""
+    """Return a section for each training parameter, with a heading that can be linked, and what filters them."""
     from dataclasses import fields
     from typing import get_type_hints
 
-    from frameboost.parameters.parameters import Parameters, values_text
+    from frameboost.parameters.parameters import ALIASES, Parameters, values_text
 
-    hints, sections = get_type_hints(Parameters), []
+    filtered = f'<div class="filter"></div><script src="../{FILTER.name}" defer></script>\n'
+    hints, sections = get_type_hints(Parameters), ["\n", filtered]
     for field in fields(Parameters):
         about = field.metadata
         symbol = f"; in the paper {about['symbol']}" if about["symbol"] else ""
         engines = "" if about["engines"] == "all" else f"; engines: {about['engines']}"
         values = values_text(field, hints[field.name])
+        others = [f"`{alias}`" for alias, name in ALIASES.items() if name == field.name]
+        aliases = f"; also called {', '.join(others)}" if others else ""
+        if field.name in _GROUPS:
+            sections.append(f"\n## {_GROUPS[field.name]}\n")
         sections += [
-            f"\n## {field.name} {{ #{field.name} data-toc-label='{field.name}' }}\n",
-            f"{values}; default `{field.default!r}`{symbol}{engines}\n",
+            f"\n### {field.name} {{ #{field.name} data-toc-label='{field.name}' }}\n",
+            f"{values}; default `{field.default!r}`{symbol}{engines}{aliases}\n",
             f"{about['doc']}\n",
         ]
     return "\n".join(sections)
