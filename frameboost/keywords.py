@@ -23,8 +23,9 @@ class _Parameters(TypedDict, total=False):
     """Parameters that all of them take."""
 
     n_estimators: int
-    learning_rate: float
+    learning_rate: float | Iterable[float] | Callable[[int], float]
     max_learning_rate: float | None
+    learning_rates: Iterable[float] | Callable[[int], float] | None
     max_depth: int
     max_leaves: int
     grow_policy: Literal["depthwise", "lossguide", "symmetric"]
@@ -90,8 +91,8 @@ class _Parameters(TypedDict, total=False):
     num_tree: int | None
     num_trees: int | None
     max_iter: int | None
-    eta: float | None
-    shrinkage_rate: float | None
+    eta: float | Iterable[float] | Callable[[int], float] | None
+    shrinkage_rate: float | Iterable[float] | Callable[[int], float] | None
     num_leaves: int | None
     num_leaf: int | None
     max_leaf: int | None

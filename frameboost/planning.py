@@ -29,7 +29,7 @@ from frameboost.losses.loss import Loss
 from frameboost.losses.transforms import transformed
 from frameboost.model.continuation import with_margins
 from frameboost.model.model import Model
-from frameboost.parameters.parameters import Parameters, constraints_by_name, under_our_names
+from frameboost.parameters.parameters import Parameters, constraints_by_name, rate_of, under_our_names, with_rates
 from frameboost.runtime.interrupts import defer_signals
 from frameboost.runtime.workers import require_numba
 from frameboost.schema.types import Feature, FeatureType
@@ -175,12 +175,13 @@ def plan_fit(
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.train import choose_tree_method
     objective, parameters = _under_our_name(with_function(objective), parameters)
-    parameters = constraints_by_name(under_our_names(parameters), _in_order(features, init_model))
+    parameters = with_rates(constraints_by_name(under_our_names(parameters), _in_order(features, init_model)))
     settings = _settings(objective, parameters, has_held_out=valid is not None or folds is not None)
     method = choose_tree_method(settings)
     cuts = {name: read_once(values) for name, values in cuts.items()} if isinstance(cuts, Mapping) else cuts
     method.check_cuts(cuts)
     initial, features, added = _continued(init_model, features, {"base_margin": base_margin, "exposure": exposure})
+    settings = _with_earlier_rates(settings, initial)
     if folds is None:
         opened: Source = open_source(data, clusters=True, types=_known_types(initial, target))
     else:
@@ -258,6 +259,14 @@ def _continued(model: object, features: Any, added: _Added) -> tuple[Ensemble | 
                 f"{name} does not go with an init_model that {recorded}: the new trees start from its margins"
             )
     return model.ensemble, model.features if features is None else features, own
+
+
+def _with_earlier_rates(settings: Parameters, initial: Ensemble | None) -> Parameters:
+    """Return the parameters, whose ``learning_rates`` begin with those of the rounds of ``initial``."""
+    if initial is None or settings.learning_rates is None:
+        return settings
+    earlier = [rate_of(initial.parameters, round_) for round_ in range(initial.n_rounds)]
+    return replace(settings, learning_rates=(*earlier, *settings.learning_rates))
 
 
 def _under_our_name(objective: Any, parameters: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:

@@ -22,7 +22,7 @@ __all__ = ["average", "over_the_same_categories"]
 
 _DIGITS = 12  # of a mean of thresholds, which have few
 # What leaves were times, beside their weights in the mean.
-_OF_LEAVES = ("learning_rate", "max_learning_rate")
+_OF_LEAVES = ("learning_rate", "max_learning_rate", "learning_rates")
 # The parameters of a round's trees, and those by which metrics and margins are read.
 _KEPT = ("num_parallel_tree", "num_class")
 

@@ -23,11 +23,12 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.loss import Loss
 from frameboost.losses.transforms import with_smearing
-from frameboost.parameters.parameters import Parameters
+from frameboost.parameters.parameters import Parameters, rate_of
 from frameboost.schema.types import Feature, free_name
 
 # What the values of leaves were computed with.
-_OF_LEAVES = ("learning_rate", "max_learning_rate", "reg_lambda", "reg_alpha", "max_delta_step", "min_child_weight")
+_OF_LEAVES = ("reg_lambda", "reg_alpha", "max_delta_step", "min_child_weight", "min_child_samples")
+_RATES = ("learning_rate", "max_learning_rate", "learning_rates")
 
 __all__ = ["check_continues", "join_ensembles", "with_margins"]
 
@@ -98,15 +99,22 @@ def join_ensembles(initial: Ensemble, added: Ensemble) -> Ensemble:
     first, second = over_the_same_categories([initial, added])
     return replace(
         second, base_margins=initial.base_margins, trees=(*first.trees, *second.trees),
-        parameters=_of_both(initial.parameters, added.parameters),
+        parameters=_of_both(initial.parameters, added.parameters, initial.n_rounds),
     )  # fmt: skip
 
 
-def _of_both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of the second trees, without those of leaves and constraints that the first do not have."""
+def _of_both(first: Mapping[str, Any], second: Mapping[str, Any], n_first: int) -> dict[str, Any]:
+    """Return the parameters of the second trees, without those of leaves and constraints that the first do not have.
+
+    Of the first there are ``n_first`` rounds.
+    """
     both = dict(second)
-    if any(first.get(name) != second.get(name) for name in _OF_LEAVES):
-        both = {name: value for name, value in both.items() if name not in _OF_LEAVES}
+    if second.get("learning_rates") is None:
+        have_rates = all(first.get(name) == second.get(name) for name in _RATES)
+    else:
+        have_rates = all(rate_of(first, round_) == rate_of(second, round_) for round_ in range(n_first))
+    if not have_rates or any(first.get(name) != second.get(name) for name in _OF_LEAVES):
+        both = {name: value for name, value in both.items() if name not in (*_RATES, *_OF_LEAVES)}
     monotone = first.get("monotone_constraints") or {}
     monotone_in_both = {
         name: value for name, value in (second.get("monotone_constraints") or {}).items() if monotone.get(name) == value

@@ -44,9 +44,12 @@ __all__ = [
     "monotone_directions",
     "parameter_table",
     "quantiles",
+    "rate_of",
+    "rates_of_rounds",
     "shrinkage_of",
     "under_our_names",
     "values_text",
+    "with_rates",
 ]
 
 
@@ -355,6 +358,41 @@ def _are_categories(types: object) -> object:
     return [name == _CATEGORY for name in names]
 
 
+def rates_of_rounds(value: object) -> tuple[float, ...] | None:
+    """Return the rates of ``learning_rates``."""
+    if value is None:
+        return None
+    values = list(value) if is_iterable(value) and not isinstance(value, str | bytes | Mapping) else []
+    rates = [_as_number(rate, float) for rate in values]
+    inside = [float(rate) for rate in rates if rate is not None and 0 < rate <= 1]
+    if not values or len(inside) < len(values):
+        wrong = next((v for v, rate in zip(values, rates, strict=True) if rate is None or not 0 < rate <= 1), value)
+        raise ParameterError(
+            "learning_rates must be a number greater than 0 and at most 1 for each round, or a function of the round, "
+            f"not {shown(wrong)}"
+        )
+    return tuple(inside)
+
+
+def with_rates(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with the learning rates that a function or a list gives, as numbers.
+
+    >>> with_rates({"learning_rate": lambda round_: 0.5 ** (round_ + 1), "n_estimators": 3})
+    {'n_estimators': 3, 'learning_rates': [0.5, 0.25, 0.125]}
+    """
+    named = dict(parameters)
+    rate = named.get("learning_rate")
+    if callable(rate) or (is_iterable(rate) and not isinstance(rate, str | bytes)):
+        if named.get("learning_rates") is not None:
+            raise ParameterError("learning_rate and learning_rates both have a rate for each round; give it once")
+        named["learning_rates"] = named.pop("learning_rate")
+    if callable(rates := named.get("learning_rates")):
+        n_rounds = named.get("n_estimators", Parameters.__dataclass_fields__["n_estimators"].default)
+        known = isinstance(n_rounds, int | np.integer) and 0 < n_rounds <= _MAX_INTEGER  # otherwise an error says so
+        named["learning_rates"] = [rates(round_) for round_ in range(int(n_rounds) if known else 1)]
+    return named
+
+
 def quantiles(value: object) -> tuple[float, ...]:
     """Return the quantiles of ``quantile_alpha``, one or several."""
     values = list(value) if is_iterable(value) and not isinstance(value, str | bytes) else [value]
@@ -461,6 +499,13 @@ class Parameters:
         "few rounds get small steps, and those that need many are done sooner. XGBoost has none (not for dart).",
         above=0,
         high=1,
+    )
+    learning_rates: tuple[float, ...] | None = declared(
+        None,
+        "The learning rate of each round, in place of `learning_rate`: a list, or a function of the round, from 0 on, "
+        "as in LightGBM; XGBoost's scheduler begins with the second round. The model has the numbers (not for dart).",
+        kind="list of a float greater than 0 and at most 1 for each round, a function of the round, or None",
+        read=rates_of_rounds,
     )
     max_depth: int = declared(
         6, "Largest depth of a leaf; the root has depth 0. 0 means no limit (not for exact).", low=0, high=64
@@ -778,6 +823,18 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
         "max_learning_rate={p.max_learning_rate:g} is less than learning_rate={p.learning_rate:g}, from which it grows",
     ),
     (
+        lambda p: p.learning_rates is not None and len(p.learning_rates) < p.n_estimators,
+        "learning_rates has fewer numbers than n_estimators={p.n_estimators}; give one for each round",
+    ),
+    (
+        lambda p: p.learning_rates is not None and p.max_learning_rate is not None,
+        "learning_rates and max_learning_rate={p.max_learning_rate:g} do not go together; give one of them",
+    ),
+    (
+        lambda p: p.learning_rates is not None and p.booster == "dart",
+        "learning_rates do not go with booster='dart', which scales the trees of earlier rounds",
+    ),
+    (
         lambda p: p.max_learning_rate is not None and p.booster == "dart",
         "max_learning_rate does not go with booster='dart', which scales the trees of earlier rounds",
     ),
@@ -867,17 +924,26 @@ _GROWTH = 0.01
 
 
 def shrinkage_of(parameters: Mapping[str, Any], round_: int) -> float:
-    """Return the factor of the leaf values in a round, counted from 0; parallel trees share the learning rate.
+    """Return the factor of the leaf values in a round, counted from 0; parallel trees share the learning rate."""
+    return rate_of(parameters, round_) / int(parameters.get("num_parallel_tree", 1))
+
+
+def rate_of(parameters: Mapping[str, Any], round_: int) -> float:
+    """Return the learning rate of a round, counted from 0.
 
     With ``max_learning_rate`` it grows by 1 % of the first one a round, up to that.
 
-    >>> [shrinkage_of({"learning_rate": 0.1, "max_learning_rate": 0.2}, round_) for round_ in (0, 50, 150)]
+    >>> [rate_of({"learning_rate": 0.1, "max_learning_rate": 0.2}, round_) for round_ in (0, 50, 150)]
     [0.1, 0.15000000000000002, 0.2]
+    >>> [rate_of({"learning_rate": 0.1, "learning_rates": [0.5, 0.25]}, round_) for round_ in (0, 1)]
+    [0.5, 0.25]
     """
     rate, largest = parameters.get("learning_rate", 0.3), parameters.get("max_learning_rate")
-    if largest is not None:
+    if (by_round := parameters.get("learning_rates")) is not None:
+        rate = by_round[round_]
+    elif largest is not None:
         rate = min(rate * (1.0 + _GROWTH * round_), largest)
-    return float(rate / parameters.get("num_parallel_tree", 1))
+    return float(rate)
 
 
 def parameter_table(without: Collection[str] = ()) -> str:

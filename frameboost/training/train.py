@@ -100,7 +100,7 @@ def train(
         is_weighted=engines.is_weighted, continues=engines.continues,
     )  # fmt: skip
     least_gains, first = min_gains(training, loss), log.rounds_before
-    replay = None if checkpoint is None else checkpoint.resume(engines, loss, p, search.bins, base, log)
+    replay = None if checkpoint is None else checkpoint.resume(engines, loss, parameters, search.bins, base, log)
     is_finished = replay is not None and replay.is_finished
     moved = () if is_finished else engines.all()
     growth = choose_growth(engines, search, settings, p, loss, least_gains, moved)

@@ -17,6 +17,8 @@ WIDER = {
     "monotone_constraints": "Mapping[str, int] | Mapping[int, int] | Iterable[int] | str | None",
     "interaction_constraints": "Iterable[Iterable[str | int]] | str | None",
     "categorical_features": "Iterable[str | int | bool] | str | None",
+    "learning_rates": "Iterable[float] | Callable[[int], float] | None",
+    "learning_rate": "float | Iterable[float] | Callable[[int], float]",
     "quantile_alpha": "float | Iterable[float]",
 }
 HEAD = '''\

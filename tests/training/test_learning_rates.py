@@ -1,9 +1,12 @@
 """A learning rate that grows from round to round, `max_learning_rate`."""
 
+import numpy as np
 import polars as pl
 import pytest
+import xgboost
 
 import frameboost as fb
+from tests.support.cases import cases
 
 ROWS = pl.DataFrame({"x": [0, 1] * 8, "y": [0.0, 8.0] * 8})
 RATES = {"learning_rate": 0.5, "max_learning_rate": 0.513, "reg_lambda": 0.0, "base_score": 0.0}
@@ -66,3 +69,77 @@ def test_refit_repeats_the_rates():
 def test_what_will_not_do(how, message):
     with pytest.raises(fb.ParameterError, match=message):
         fb.fit(ROWS, "y", **how)
+
+
+# --- a rate for each round --------------------------------------------------------------------------------------------
+
+
+SCHEDULE = [0.5, 0.25, 0.125, 1.0]
+PLAIN = {"reg_lambda": 0.0, "base_score": 0.0, "n_estimators": 4}
+
+
+def halved(round_: int) -> float:
+    return SCHEDULE[round_]
+
+
+@cases("given", [
+    {"learning_rates": SCHEDULE}, {"learning_rates": halved}, {"learning_rate": SCHEDULE}, {"eta": halved},
+    {"learning_rates": np.array(SCHEDULE), "grow_policy": "symmetric"}, {"learning_rates": halved, "engine": "polars"},
+    {"learning_rates": halved, "engine": "duckdb"}, {"learning_rates": halved, "tree_method": "exact"},
+    {"learning_rates": halved, "monotone_constraints": {"x": 1}}, {"learning_rates": (*SCHEDULE, 0.1)},
+    {"learning_rates": halved, "objective": "reg:absoluteerror"},
+])  # fmt: skip
+def test_each_round_has_its_rate(given):
+    model = fb.fit(ROWS, "y", **PLAIN, **given)
+    left = 1.0
+    for n_rounds, rate in enumerate(SCHEDULE, 1):
+        left *= 1.0 - rate
+        assert model[:n_rounds].predict(ROWS[:2]).to_list() == pytest.approx([0.0, 8.0 * (1.0 - left)], abs=1e-12)
+    assert model.parameters["learning_rates"][:4] == SCHEDULE
+
+
+def test_a_schedule_is_xgboosts():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 30, (200, 2)).astype(float)
+    y = (X[:, 0] * 2 + X[:, 1] ** 2 / 9 + rng.normal(size=200)).round(2)
+    frame = pl.DataFrame(X, schema=["a", "b"]).with_columns(y=pl.Series(y))
+    schedule = [0.5, 0.3, 0.1, 0.05, 0.9]
+    booster = xgboost.train(
+        {"max_depth": 3, "tree_method": "exact", "nthread": 1, "eta": schedule[0]}, xgboost.DMatrix(X, y), 5,
+        # XGBoost sets the rate after a round, for the next one.
+        callbacks=[xgboost.callback.LearningRateScheduler([*schedule[1:], 1.0])],
+    )  # fmt: skip
+    ours = fb.fit(frame, "y", max_depth=3, tree_method="exact", n_estimators=5, learning_rates=schedule)
+    np.testing.assert_allclose(ours.predict(frame), booster.predict(xgboost.DMatrix(X)), rtol=1e-5)
+
+
+def test_models_remember_the_rates(tmp_path):
+    model = fb.fit(ROWS, "y", **PLAIN, learning_rates=halved)
+    model.save(tmp_path / "m.json")
+    assert fb.load(tmp_path / "m.json") == model
+    twice = ROWS.with_columns(pl.col("y") * 2.0)
+    assert model.refit(twice, "y").predict(ROWS).to_list() == pytest.approx((model.predict(ROWS) * 2.0).to_list())
+    first = fb.fit(ROWS, "y", **PLAIN | {"n_estimators": 2}, learning_rates=SCHEDULE[:2])
+    for start in (first, fb.fit(ROWS, "y", **PLAIN | {"n_estimators": 2}, learning_rate=0.4)):
+        later = fb.fit(ROWS, "y", **PLAIN | {"n_estimators": 2}, learning_rates=SCHEDULE[2:], init_model=start)
+        again = later.refit(twice, "y").predict(ROWS)
+        assert again.to_list() == pytest.approx((later.predict(ROWS) * 2.0).to_list(), abs=1e-12)
+        if start is first:
+            assert later.predict(ROWS).to_list() == pytest.approx(model.predict(ROWS).to_list(), abs=1e-12)
+    path = tmp_path / "rounds"
+    kept = fb.fit(ROWS, "y", **PLAIN, learning_rates=halved, checkpoint=path, checkpoint_every=1)
+    assert fb.fit(ROWS, "y", **PLAIN, learning_rates=SCHEDULE, checkpoint=path, checkpoint_every=1) == kept == model
+
+
+@cases(("how", "message"), [
+    ({"learning_rates": [0.5]}, "learning_rates has fewer numbers than n_estimators=4; give one for each round"),
+    ({"learning_rates": [0.5, 0.5, 2, 0.5]}, "learning_rates must be a number greater than 0 .*, not 2"),
+    ({"learning_rates": lambda round_: "x"}, "learning_rates must be a number greater than 0 .*, not 'x'"),
+    ({"learning_rates": 0.5}, "learning_rates must be a number greater than 0"),
+    ({"learning_rates": halved, "learning_rate": halved}, "both have a rate for each round; give it once"),
+    ({"learning_rates": halved, "max_learning_rate": 0.5}, "learning_rates and max_learning_rate=0.5 do not go"),
+    ({"learning_rates": halved, "booster": "dart"}, "learning_rates do not go with booster='dart'"),
+])  # fmt: skip
+def test_schedules_that_are_none_are_refused(how, message):
+    with pytest.raises(fb.ParameterError, match=message):
+        fb.fit(ROWS, "y", **PLAIN, **how)
