@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from frameboost.checks.arguments import anything, checked, column
+from frameboost.checks.arguments import anything, checked, column, name_of
 from frameboost.checks.messages import did_you_mean, listed, reason, shown
 from frameboost.data.connections import ColumnType, Connection, connect, values_of
 from frameboost.data.predicates import check_repeatable, unusable, words_of
@@ -300,7 +300,10 @@ class DatabaseTable:
         return [name for name, kind in self.columns.items() if kind.type is not None]
 
 
-@checked(connection=anything, source=column, dialect=anything, key=column, scratch=column)
+@checked(
+    connection=anything, source=name_of("the name of a table or a query"), dialect=anything, key=column,
+    scratch=name_of("the name of a schema"),
+)  # fmt: skip
 def table(
     connection: Any, source: str, *, dialect: str | None = None, key: str | None = None, scratch: str | None = None
 ) -> DatabaseTable:  # fmt: skip

@@ -107,10 +107,12 @@ def way_out(data: Any) -> str:
     if isinstance(data, Path):
         frame = f"pl.scan_csv({shown(str(data))})"
         return f", and the name of {data.name} tells no format; give a frame of it, such as {frame}"
+    if callable(getattr(data, "cursor", None)) or hasattr(data, "raw_connection"):
+        return ", not one of its tables; give fb.table(connection, 'flights')"
     return (
-        "; it must be a polars DataFrame or LazyFrame, a DuckDB relation (such as con.table('flights')), a pandas "
-        "DataFrame, a table that speaks the Arrow PyCapsule interface, the path of a Parquet, CSV, NDJSON, Arrow or "
-        "DuckDB file, or a list of frames or paths"
+        "; it must be a polars DataFrame or LazyFrame, a DuckDB relation (such as con.table('flights')), a table of "
+        "another database (fb.table(connection, 'flights')), a pandas DataFrame, a table that speaks the Arrow "
+        "PyCapsule interface, the path of a Parquet, CSV, NDJSON, Arrow or DuckDB file, or a list of frames or paths"
     )
 
 

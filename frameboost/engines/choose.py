@@ -153,9 +153,11 @@ def _in_memory_follower(request: EngineRequest) -> RefitEngine:
     return HeldOutEngine(request.frame(), request.features, request.roles, request.workers)
 
 
-def _sql(request: EngineRequest) -> SqlEngine:
-    assert isinstance(request.source, DatabaseTable)
-    return SqlEngine(request, request.source)
+def _sql(request: EngineRequest) -> HistogramEngine:
+    if isinstance(request.source, DatabaseTable):
+        return SqlEngine(request, request.source)
+    engine: HistogramEngine = BUILT_IN[0].openers[HistogramEngine](request)  # held-out rows that are here
+    return engine
 
 
 def _polars(request: EngineRequest) -> HistogramEngine:
@@ -289,7 +291,9 @@ def choose_engine(
             "frame": "frames", "relation": "DuckDB relations", "spark": "Spark DataFrames",
             "database": "tables of databases",
         }  # fmt: skip
-        raise ParameterError(f"engine {shown(engine.name)} trains on {takes[engine.data[0]]}, not on {takes[kind]}")
+        first = engine.data[0]
+        read = "; fb.cv, fb.auto and fb.join read the rows of tables into memory" if first == "database" else ""
+        raise ParameterError(f"engine {shown(engine.name)} trains on {takes[first]}, not on {takes[kind]}{read}")
     if n_jobs is not None and engine.threads_set_by:
         able = [each.name for each in BUILT_IN if not each.threads_set_by]
         raise ParameterError(

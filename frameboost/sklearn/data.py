@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _num_samples, validate_data
 
 from frameboost.checks.messages import shown
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, with_types_of_nulls
 from frameboost.data.sparse_matrix import SparseFrame
@@ -99,6 +100,10 @@ def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return X as a polars frame, an array or a sparse matrix by rows, whose columns are those of fit."""
     if isinstance(X, Star):
         raise DataError("X is a Star, whose rows scikit-learn can't count or choose; give its collect(), or take fit")
+    if isinstance(X, DatabaseTable):
+        raise DataError(
+            "X is a table of a database, whose rows have no order, so y can't tell them; use frameboost.fit"
+        )
     if isinstance(X, pl.LazyFrame):
         X = X.collect()
     if getattr(estimator, "_has_query_column", False) and has_queries(X):

@@ -339,6 +339,22 @@ def test_other_functions_read_the_rows(sqlite):
     assert_same(fb.fit(table, "score", valid=rows, **OPTIONS), rows, "score", valid=rows, **OPTIONS)
 
 
+def test_rows_to_validate_on_may_be_anywhere(sqlite):
+    con, rows = sqlite
+    table = fb.table(con, "orders")
+    relation = duckdb.from_arrow(rows.to_arrow())
+    half = fb.table(con, "SELECT * FROM orders WHERE id % 2 = 0")
+    here = rows.filter(pl.col("id") % 2 == 0)
+    expected = fb.fit(rows, "score", valid={"all": rows, "half": here}, eval_metric=["rmse", "mae"], **OPTIONS)
+    for engine in ("auto", "sql"):
+        for valid in ({"all": rows, "half": half}, {"all": relation, "half": here}, {"all": table, "half": half}):
+            model = fb.fit(table, "score", valid=valid, engine=engine, eval_metric=["rmse", "mae"], **OPTIONS)
+            assert model_in(model) == model_in(expected)
+            assert model.history.equals(expected.history)
+    with pytest.raises(fb.ParameterError, match=r"engine 'sql' trains on tables of databases, .* fb\.cv, fb\.auto"):
+        fb.cv(table, "score", engine="sql", **OPTIONS)
+
+
 def test_sql_of_the_user_may_end_in_comments_and_name_columns_as_functions_are(sqlite):
     con, rows = sqlite
     table = fb.table(con, "-- orders\nWITH o AS (SELECT *, x AS rand FROM orders) SELECT * FROM o -- all")
@@ -432,11 +448,16 @@ def test_bad_tables_are_one_sentence(sqlite):
         ((con, "orders"), {"key": "idd"}, "key column 'idd' is not in the table; did you mean 'id'"),
         ((con, "orders"), {"dialect": "sqlit"}, "dialect must be one of"),
         ((object(), "orders"), {}, "connection is a 'builtins.object'; it must be a connection of PEP 249"),
+        ((con, 3), {}, "source must be the name of a table or a query, not 3"),
     ):
         with pytest.raises(fb.FrameboostError) as error:
             fb.table(*arguments, **options)
         assert message in str(error.value)
         assert "\n" not in str(error.value)
+    with pytest.raises(fb.DataError, match=r"data is a Connection, not one of its tables; give fb\.table"):
+        fb.fit(con, "score", **OPTIONS)
+    with pytest.raises(fb.DataError, match="X is a table of a database, whose rows have no order"):
+        fb.FrameBoostRegressor().fit(fb.table(con, "orders"), [1.0] * 600)
     table = fb.table(con, "orders", key="day")
     with pytest.raises(fb.DataError, match="key column 'day' has 30 distinct values in 600 rows"):
         fb.fit(table, "score", **OPTIONS)
