@@ -16,6 +16,7 @@ from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import DataError, ParameterError
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.model.model import Model
+from frameboost.model.threshold import chosen_threshold, decided, is_rule, scores_of
 from frameboost.parameters.parameters import under_our_names
 from frameboost.planning import FitPlan, read_once
 from frameboost.schema.types import free_name
@@ -155,17 +156,25 @@ def mean_of_folds(train: Callable[[FitPlan], Model], plan: FitPlan) -> Model:
     """Return one model whose margins are the mean of those of the folds' models.
 
     Each stops early on the fold that it was not trained on, if the parameters say so. Queries of ranking stay together.
+    A threshold that is to be chosen is chosen on the predictions of all folds.
 
     Raises
     ------
     ParameterError, DataError
         As `fold_models`.
     """
-    out_of_fold, ensembles = OutOfFold(cast("LocalSource", plan.source)), []
+    out_of_fold, ensembles, rule = OutOfFold(cast("LocalSource", plan.source)), [], plan.settings.threshold
+    scored: list[pl.DataFrame] = []
+    if is_rule(rule):
+        plan = replace(plan, settings=replace(plan.settings, threshold=None))
     for fold in fold_models(train, replace(plan, source=out_of_fold.rows)):
         ensembles.append(fold.model.ensemble)
         out_of_fold.add(fold)
+        if is_rule(rule):
+            scored.append(scores_of(fold.model.ensemble, fold.held_out, plan.roles))
     ensemble = average(ensembles, [1.0] * len(ensembles))
+    if scored:
+        ensemble = decided(ensemble, chosen_threshold(rule, pl.concat(scored)))
     # The folds of a star are joined rows where its dimensions have the labels or the folds.
     metadata = Metadata.of_training(cast("LocalSource", plan.source).count_rows())
     joins = recorded_joins(plan.data, ensemble.read_names)

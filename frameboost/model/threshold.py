@@ -19,7 +19,7 @@ from frameboost.losses.classes import check_classes, with_threshold
 from frameboost.parameters.parameters import threshold_or_rule
 from frameboost.prediction.predictor import Predictor
 
-__all__ = ["chosen_threshold", "decided", "is_rule"]
+__all__ = ["chosen_threshold", "decided", "is_rule", "scores_of"]
 
 _MOST_DIGITS = 17
 
@@ -55,16 +55,16 @@ def decided(
     if is_rule(chosen):
         if source is None or roles is None:
             raise ParameterError(f"threshold={shown(threshold)} is chosen on rows with labels; give data and target")
-        chosen = chosen_threshold(chosen, _counts(Predictor(ensemble), source, roles))
+        chosen = chosen_threshold(chosen, scores_of(ensemble, source, roles))
     number = 0.5 if chosen is None else chosen
     assert isinstance(number, float)
     parameters = {**ensemble.parameters, "threshold": number}
     return replace(ensemble, loss=with_threshold(ensemble.loss, number), parameters=parameters)
 
 
-def _counts(predictor: Predictor, source: LocalSource, roles: Mapping[str, str]) -> pl.DataFrame:
+def scores_of(ensemble: Ensemble, source: LocalSource, roles: Mapping[str, str]) -> pl.DataFrame:
     """Return ``label``, ``score``, the probability of the second class, and ``weight``, of rows that count."""
-    counts = score_counts(predictor.of_numbers(), source, roles, [], "probability")
+    counts = score_counts(Predictor(ensemble).of_numbers(), source, roles, [], "probability")
     return counts.filter(pl.col("weight") > 0)
 
 

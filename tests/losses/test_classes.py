@@ -178,6 +178,20 @@ def test_a_threshold_by_share_takes_the_nearest_share_of_frames_and_relations():
         assert abs((trained.predict(ROWS) > trained.parameters["threshold"]).mean() - 0.2) == pytest.approx(expected)
 
 
+def test_a_threshold_of_folds_is_the_best_of_the_predictions_out_of_fold():
+    model = fb.fit(ROWS, "late", threshold="f1", folds=3, **OPTIONS)
+    p, y = model.out_of_fold["prediction"].to_numpy(), ROWS["late"].to_numpy()
+    best = max(f1_score(y, p > t) for t in [0.0, *np.unique(p)])
+    assert f1_score(y, p > model.parameters["threshold"]) == pytest.approx(best)
+    plain = fb.fit(ROWS, "late", folds=3, **OPTIONS)
+    assert model.trees.equals(plain.trees)
+    assert model.out_of_fold.equals(plain.out_of_fold)
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE rows AS SELECT * FROM ROWS")
+        of_table = fb.fit(con.table("rows"), "late", threshold="f1", folds=3, **OPTIONS)
+        assert of_table.parameters["threshold"] == model.parameters["threshold"]
+
+
 def test_auto_and_the_classifier_follow_a_threshold():
     rows = ROWS.select("x0", "x1", "yes")
     model = fb.auto(rows, "yes", threshold={"share": 0.3}, class_weight="balanced", quality=1)
