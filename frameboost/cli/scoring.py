@@ -35,7 +35,7 @@ from frameboost.loading import open_model
 from frameboost.model.model import Model
 from frameboost.schema.types import Feature, column
 
-__all__ = ["add_convert", "add_score", "add_sql"]
+__all__ = ["add_convert", "add_score", "add_sql", "as_columns"]
 
 _ROWS_AT_A_TIME = 250_000
 _KEEP = {"help": "columns to return beside the predictions, as id,day; by default all, of '' none"}
@@ -129,7 +129,7 @@ class _PredictionStream:
 
     def _scored_batch(self, rows: pl.DataFrame) -> pl.DataFrame:
         predicted = self._model.predict(rows, **self._how)
-        columns = _as_columns(predicted.rename(self._name))
+        columns = as_columns(predicted.rename(self._name))
         kept_rows = rows if self._keep is None else rows.select(map(column, self._keep))
         for new in columns:
             if new.name in kept_rows.columns:
@@ -140,7 +140,7 @@ class _PredictionStream:
         return kept_rows.with_columns(columns) if kept_rows.columns else pl.DataFrame(columns)
 
 
-def _as_columns(predicted: pl.Series) -> list[pl.Series]:
+def as_columns(predicted: pl.Series) -> list[pl.Series]:
     """Return predictions as columns, one for each output."""
     if isinstance(predicted.dtype, pl.Struct):
         return [part.rename(f"{predicted.name}_{part.name}") for part in predicted.struct.unnest().iter_columns()]

@@ -38,6 +38,7 @@ from frameboost.cli.options import (
     setting,
     value,
 )
+from frameboost.cli.scoring import as_columns
 from frameboost.cli.screen import print_facts, print_table
 from frameboost.cross_validation import cv
 from frameboost.data.sources import LocalSource
@@ -90,6 +91,7 @@ def add_train(commands: Commands) -> None:
         engine={"metavar": "{" + ",".join(ENGINES) + "}"},
     )  # fmt: skip
     parser.add_argument("--history", metavar="FILE", help="a table to write the metrics of each round to")
+    _add_out_of_fold(parser)
     _add_quiet_and_settings(parser, _ANY_PARAMETER)
     _add_parameters(parser)
 
@@ -107,6 +109,23 @@ def _add_rows(parser: Parser) -> None:
     """Add the rows to train on, and which of their columns are the target and the features."""
     add_data(parser)
     add_options(parser, fit, target={"metavar": "COLUMN"}, features=COLUMNS, exclude=COLUMNS)
+
+
+def _add_out_of_fold(parser: Parser) -> None:
+    parser.add_argument(
+        "--out-of-fold", metavar="FILE",
+        help="a table to write each row's fold to, and its prediction by a model that has not seen it, in their order",
+    )  # fmt: skip
+
+
+def _check_out_of_fold(options: argparse.Namespace) -> None:
+    if options.out_of_fold is not None:
+        check_writable(options.out_of_fold)
+        check_format(options.out_of_fold)
+
+
+def _write_out_of_fold(predictions: pl.DataFrame, path: str) -> None:
+    write_table(pl.DataFrame([predictions["fold"], *as_columns(predictions["prediction"])]).lazy(), path)
 
 
 def _add_quiet_and_settings(parser: Parser, help_: str) -> None:
@@ -151,7 +170,7 @@ def _parameters(options: argparse.Namespace) -> dict[str, Any]:
     known = [*(item.name for item in fields(Parameters)), *ALIASES]
     parameters = {name: getattr(options, name) for name in known if hasattr(options, name)}
     for name, its_value in options.settings:
-        if name in parameters or getattr(options, name, None) is not None:
+        if name in parameters or getattr(options, name, None) not in (None, False):  # False: a switch that is not used
             raise UsageError(f"the parameter {name} is given twice")
         parameters[name] = its_value
     return parameters
@@ -160,6 +179,9 @@ def _parameters(options: argparse.Namespace) -> dict[str, Any]:
 def _train(options: argparse.Namespace) -> None:
     parameters = _parameters(options)
     check_writable(options.out)
+    _check_out_of_fold(options)
+    if options.out_of_fold is not None and options.folds is None:
+        raise UsageError("--out-of-fold needs --folds, the number of models")
     if options.history is not None:
         check_writable(options.history)
         check_format(options.history)
@@ -174,6 +196,8 @@ def _train(options: argparse.Namespace) -> None:
     seconds = monotonic() - started
     if options.history is not None:
         write_table(model.history.lazy(), options.history)
+    if options.out_of_fold is not None:
+        _write_out_of_fold(model.out_of_fold, options.out_of_fold)
     write_model(model, options.out)
     if not options.quiet and options.out != STDOUT:
         planned, _ = plan_with(data, options.target, keywords)
@@ -257,6 +281,7 @@ def add_auto(commands: Commands) -> None:
         time_limit={"metavar": "SECONDS"}, fits=_BYTES_OR_DATABASE,
         checkpoint={"metavar": "FOLDER", "help": "a folder from which the same command goes on after a crash"},
     )  # fmt: skip
+    _add_out_of_fold(parser)
     _add_quiet_and_settings(
         parser, "any other argument of frameboost.auto by its name in Python: weight=w, max_depth=3"
     )
@@ -264,10 +289,13 @@ def add_auto(commands: Commands) -> None:
 
 def _auto(options: argparse.Namespace) -> None:
     check_writable(options.out)
+    _check_out_of_fold(options)
     started = monotonic()
     more = {name: getattr(options, name) for name in ("features", "exclude")}
     more["verbose"] = False if options.quiet else None
     model = auto(read_data(options), **arguments(options, auto) | more | dict(options.settings))
+    if options.out_of_fold is not None:
+        _write_out_of_fold(model.out_of_fold, options.out_of_fold)
     write_model(model, options.out)
     if not options.quiet and options.out != STDOUT:
         print_facts(
@@ -298,17 +326,27 @@ def add_cv(commands: Commands) -> None:
         engine={"metavar": "{" + ",".join(ENGINES) + "}"},
     )  # fmt: skip
     add_table_out(parser, "write the metrics of each round instead, to a", required=False)
+    _add_out_of_fold(parser)
     _add_quiet_and_settings(parser, _ANY_PARAMETER)
     _add_parameters(parser)
 
 
 def _cv(options: argparse.Namespace) -> None:
     check_table_out(options)
+    _check_out_of_fold(options)
     names = {**inspect.signature(fit).parameters, **inspect.signature(cv).parameters}
     chosen = {name: getattr(options, name) for name in names if getattr(options, name, None) is not None}
     parameters = {name: its_value for name, its_value in chosen.items() if name != "data"} | _parameters(options)
     parameters["verbose"] = False if options.quiet else None
-    rounds = cv(read_data(options), **parameters)
+    for name in ("return_models", "return_cvbooster", "return_estimator"):
+        if name in parameters:
+            raise UsageError(f"{name} is for Python; --out-of-fold writes the predictions of the models")
+    if options.out_of_fold is None:
+        rounds = cv(read_data(options), **parameters)
+    else:
+        validated = cv(read_data(options), **parameters, return_models=True)
+        rounds = validated.metrics
+        _write_out_of_fold(validated.out_of_fold, options.out_of_fold)
     if options.out is not None:
         write_table(rounds.lazy(), options.out, replace=options.replace)
         return

@@ -408,7 +408,8 @@ class Model:
             values (`explain`), summed over the outputs of a model of several.
         data
             For ``permutation`` and ``shap``, rows as for `predict`, of a database too; permutations are best of rows
-            that the model was not trained on. They are read into memory.
+            that the model was not trained on. They are read into memory; Shapley values of a large model take long, and
+            a sample of some thousand rows says the same.
         target, weight, group, label_upper_bound, eval_metric
             For ``permutation``, as for `evaluate`. The metric is by default the objective's own, and of several the
             last.

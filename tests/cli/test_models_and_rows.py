@@ -111,6 +111,23 @@ def test_cross_validation_prints_and_writes_the_metrics_of_python(here, capsys, 
     assert_frame_equal(pl.read_parquet("rounds.parquet"), expected, rel_tol=1e-12)
 
 
+@cases("data", DATA)
+def test_predictions_of_rows_that_were_held_out_are_written(here, data):
+    shared = ["--target", "kind", "--objective", "multi:softprob", "--features", "dep_delay", "--n-estimators", "3",
+              "--param", "stratified=true", "--quiet", "--out-of-fold", "o.parquet"]  # fmt: skip
+    options = {"features": ["dep_delay"], "n_estimators": 3, "objective": "multi:softprob", "stratified": True}
+    model = fb.fit(flights(), "kind", folds=3, **options)
+    validated = fb.cv(flights(), "kind", folds=3, **options, return_models=True)
+    for line, expected in (
+        (["train", data, "--folds", "3", "-o", "m.json"], model), (["cv", data, "--folds", "3"], validated)
+    ):  # fmt: skip
+        assert main([*line, *shared]) == 0
+        found = expected.out_of_fold.with_columns(
+            pl.col("prediction").arr.to_struct([f"prediction_{k}" for k in range(3)])
+        ).unnest("prediction")
+        assert_frame_equal(pl.read_parquet("o.parquet"), found, check_exact=True)
+
+
 # --- drift and reasons, here or by a query ----------------------------------------------------------------------------
 
 
@@ -153,6 +170,8 @@ def test_reasons_are_those_of_python_and_of_the_query(here, capsys):
 
 
 @cases(("line", "says"), [
+    ("cv flights.csv --target late --param return_models=true", "--out-of-fold writes the predictions"),
+    ("train flights.csv --target late -o m.json --out-of-fold o.csv", "--out-of-fold needs --folds"),
     ("drift delay.json", "give DATA, the rows, or --table"), ("reasons delay.json", "give DATA, the rows, or --table"),
     ("drift delay.json flights.csv", "give the rows of training as --baseline"),
     ("drift delay.json flights.csv --column-map x=y", "--column-map is for a query, without DATA"),
