@@ -62,14 +62,14 @@ def test_train_takes_every_argument_of_fit(here, capsys):
         "--eval-metric", "auc,logloss", "--engine", "polars", "--early-stopping-rounds", "3", "--learning-rate", ".5",
         "--reg-lambda", "1e-1", "--grow-policy", "symmetric", "--monotone-constraints", "dep_delay=1,day=-1",
         "--interaction-constraints", '[["carrier", "dep_delay"], ["day"]]', "--subsample", "0.8",
-        "--param", "max_depth=3", "--param", "reg-alpha=0.01", "--n-estimators", "6",
+        "--min-delta", "0.001", "--param", "max_depth=3", "--param", "reg-alpha=0.01", "--n-estimators", "6",
     ]  # fmt: skip
     assert main(words) == 0
     expected = fb.fit(
         flights(), "late", objective="binary:logistic", features=[*FEATURES, "day"], weight="id", valid="day >= 80",
         eval_metric=["auc", "logloss"], engine="polars", early_stopping_rounds=3, learning_rate=0.5, reg_lambda=0.1,
         grow_policy="symmetric", monotone_constraints={"dep_delay": 1, "day": -1}, max_depth=3, reg_alpha=0.01,
-        n_estimators=6, interaction_constraints=[["carrier", "dep_delay"], ["day"]], subsample=0.8,
+        n_estimators=6, min_delta=0.001, interaction_constraints=[["carrier", "dep_delay"], ["day"]], subsample=0.8,
     )  # fmt: skip
     assert fb.load("m.json") == expected
     said = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())

@@ -44,6 +44,7 @@ def generate(rng: np.random.Generator) -> Case:
         options["valid"] = "valid" if rng.random() < 0.7 or roles[0].type != "float64" else "target > 0"
         if rng.random() < 0.5:
             options["early_stopping_rounds"] = int(rng.integers(1, 4))
+            options["min_delta"] = float(rng.choice([0.0, 1e-3]))
     options |= _parameters(rng, features)
     relation = rng.random() < 0.3 and not any("duration[ms]" in c.type or "duration[ns]" in c.type for c in features)
     return Case((*features, *roles), options, relation and _has_same_types(features, roles))

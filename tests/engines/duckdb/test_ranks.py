@@ -19,7 +19,8 @@ SETTINGS = {
     "medians": {"objective": "reg:absoluteerror"},
     "dropout": {"booster": "dart", "rate_drop": 0.5, "n_estimators": 3},
     "ranking": {"target": "late", "objective": "rank:ndcg", "group": "query"},
-    "early stopping": {"valid": 0.3, "early_stopping_rounds": 2, "eval_metric": "mae", "n_estimators": 5},
+    "early stopping": {"valid": 0.3, "early_stopping_rounds": 2, "min_delta": 1e-3, "eval_metric": "mae",
+                       "n_estimators": 5},
 }  # fmt: skip
 
 

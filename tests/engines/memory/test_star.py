@@ -38,7 +38,7 @@ SETTINGS = [
     {"monotone_constraints": {"x": 1}, "subsample": 0.5, "sampling_method": "gradient_based"},
     {"objective": "multi:softprob", "target": "c3", "min_child_samples": 9},
     {"objective": "reg:absoluteerror", "max_cat_to_onehot": 1},
-    {"valid": 0.3, "early_stopping_rounds": 2},
+    {"valid": 0.3, "early_stopping_rounds": 2, "min_delta": 1e-3},
     {"valid": "x > 0.5", "num_parallel_tree": 2, "weight": "w", "min_child_samples": 9},
     {"objective": "rank:pairwise", "target": "c3", "group": "c", "valid": 0.3},
     {"cuts": {"x": [0, 0.5]}},

@@ -55,7 +55,8 @@ SHAPES = [
     {"objective": "reg:quantileerror", "quantile_alpha": 0.3, "weight": "w", "subsample": 0.6,
      "target_transform": "asinh"},
     {"objective": "binary:logistic", "eval_metric": ["auc", "aucpr", "logloss"], "valid": "w > 1.4",
-     "early_stopping_rounds": 2, "min_child_samples": 40, "class_weight": "balanced", "threshold": "f1"},
+     "early_stopping_rounds": 2, "min_delta": 1e-3, "min_child_samples": 40, "class_weight": "balanced",
+     "threshold": "f1"},
     {"subsample": 0.5, "sampling_method": "gradient_based", "min_child_samples": 15},
 ]  # fmt: skip
 
