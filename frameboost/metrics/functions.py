@@ -25,7 +25,7 @@ from frameboost.expressions.expression import Expression
 from frameboost.losses.functions import ArrayCall, name_of_function, side_by_side
 from frameboost.losses.loss import Loss, Term, prediction_names
 
-__all__ = ["FunctionMetric", "function_metric", "scorer_of"]
+__all__ = ["FunctionMetric", "function_metric", "is_score_of_sklearn", "scorer_of"]
 
 # Whether larger values are better, of functions that have said so when they were called.
 _SAID: MutableMapping[Callable[..., Any], bool] = WeakKeyDictionary()
@@ -128,3 +128,15 @@ def scorer_of(name: str) -> Any | None:
     except ImportError:
         return None
     return get_scorer(name) if name in get_scorer_names() else None
+
+
+def is_score_of_sklearn(name: str) -> bool:
+    """Whether scikit-learn has a scorer of that name, or a function whose larger values are better.
+
+    >>> # needs sklearn
+    >>> is_score_of_sklearn("neg_log_loss"), is_score_of_sklearn("r2_score"), is_score_of_sklearn("log_loss")
+    (True, True, False)
+    """
+    if scorer_of(name) is not None:
+        return True
+    return name.endswith("_score") and hasattr(sys.modules.get("sklearn.metrics"), name)

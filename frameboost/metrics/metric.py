@@ -27,7 +27,7 @@ from frameboost.losses.loss import (
     Term,
     prediction_names,
 )
-from frameboost.metrics.functions import FunctionMetric, function_metric, scorer_of
+from frameboost.metrics.functions import FunctionMetric, function_metric, is_score_of_sklearn, scorer_of
 from frameboost.parameters.parameters import Parameters
 
 __all__ = [
@@ -456,7 +456,9 @@ def larger_is_better(name: str, eval_metric: Any = None) -> bool:
         metric = as_function(item) or item
         if isinstance(metric, Metric | FunctionMetric) and metric.name == name:
             return metric.maximize
-    return re.split("[@-]", name)[0] in _MAXIMISED or name == "interval-regression-accuracy"
+    if name in ("interval-regression-accuracy", "r2") or re.split("[@-]", name)[0] in _MAXIMISED:
+        return True
+    return not _is_ours(name) and is_score_of_sklearn(name)
 
 
 def get_metrics(eval_metric: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[AnyMetric]:
@@ -543,11 +545,15 @@ def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     return metric.over((*of_row, *prediction_names(n_predictions), *metric.terms))
 
 
+def _is_ours(name: str) -> bool:
+    return name.partition("@")[0].removesuffix("-") in (*METRICS, *RANKING_METRICS)
+
+
 def as_function(item: Any) -> FunctionMetric | None:
     """Return one of the user's metrics if it is a function or a scorer, or scikit-learn's name of one; else None."""
     if isinstance(item, Metric):
         return function_metric(item.sql, item.name, maximize=item.maximize) if may_be_called(item.sql) else None
-    if isinstance(item, str) and item.partition("@")[0].removesuffix("-") not in (*METRICS, *RANKING_METRICS):
+    if isinstance(item, str) and not _is_ours(item):
         scorer = scorer_of(item)
         return None if scorer is None else function_metric(scorer, item)
     return function_metric(item) if may_be_called(item) else None

@@ -184,7 +184,7 @@ def _metrics(material: Material) -> Raw:
     without = material.values_without_trees
     rows = []
     for name, value in material.values.items():
-        better = "higher" if name == "r2" or larger_is_better(name) else "lower"
+        better = "higher" if larger_is_better(name) else "lower"
         words = _METRICS.get(name.partition("@")[0].removesuffix("-"), "")
         row = [name, number(value), interval(*material.intervals[name])]
         rows.append([*row, *([number(without[name])] if without else []), better, words])

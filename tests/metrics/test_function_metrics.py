@@ -12,6 +12,7 @@ from sklearn.metrics import make_scorer
 import frameboost as fb
 from frameboost.engines import query_costs
 from frameboost.metrics.functions import function_metric
+from frameboost.metrics.metric import larger_is_better
 from tests.support.cases import cases
 from tests.support.engines import ENGINES
 
@@ -104,6 +105,14 @@ def test_early_stopping_knows_which_way_is_better(metric, maximize):
                   n_estimators=10)  # fmt: skip
     means = table[f"valid_{model.history.columns[-1].removeprefix('valid_')}_mean"]
     assert means[-1] == (means.max() if maximize else means.min())
+
+
+@cases(("name", "is_larger"), [
+    ("neg_log_loss", True), ("accuracy", True), ("r2_score", True), ("r2", True), ("ndcg@5", True), ("auc", True),
+    ("rmse", False), ("mean_absolute_error", False), ("log_loss", False), ("of_a_user", False), ("my_score", False),
+])  # fmt: skip
+def test_charts_and_reports_know_it_by_the_name(name, is_larger):
+    assert larger_is_better(name) is is_larger
 
 
 def test_evaluate_takes_functions_of_frames_relations_and_groups():
