@@ -27,7 +27,7 @@ from frameboost.checks.messages import counted, listed, shown
 from frameboost.data.feature_columns import categorical_names
 from frameboost.data.sources import FrameSource
 from frameboost.data.sparse_matrix import SparseFrame
-from frameboost.errors import ParameterError
+from frameboost.errors import ModelFileError, ParameterError
 from frameboost.loading import open_model
 from frameboost.losses.outputs import OutputName
 from frameboost.model.model import Model
@@ -76,7 +76,8 @@ _IMPORTANCES = {
 _Class = TypeVar("_Class", bound=type)
 _Output = Literal["mean", "margin", "probability", "leaf"]
 _Rounds = tuple[int, int | None] | None
-_TAG = "estimator"  # the tag of a model file for what an estimator knows beyond its model
+# The tags of a model file for what an estimator knows beyond its model, and the most characters of each.
+_TAG, _LONGEST = "scikit-learn ", 1000
 
 _PARAMETERS = """\
 engine : {'auto', 'numba', 'polars', 'duckdb'}, default 'auto'
@@ -317,8 +318,10 @@ class Estimator(BaseEstimator):
             The file.
         """
         check_is_fitted(self)
-        facts = {name: value for name, value in self._facts().items() if value is not None}
-        tags = {**self.model_.metadata.tags, _TAG: json.dumps(facts)}
+        facts = json.dumps({name: value for name, value in self._facts().items() if value is not None})
+        lines = [facts[start : start + _LONGEST] for start in range(0, len(facts), _LONGEST)]
+        tags = {name: value for name, value in self.model_.metadata.tags.items() if not name.startswith(_TAG)}
+        tags |= {f"{_TAG}{number}": line for number, line in enumerate(lines)}
         self.model_.with_metadata(tags=tags).save(path)
 
     def load_model(self, path: Any) -> Self:
@@ -339,7 +342,13 @@ class Estimator(BaseEstimator):
             If the model is not one of such an estimator.
         """
         model = path if isinstance(path, Model) else open_model(path)
-        self._take(model, json.loads(model.metadata.tags.get(_TAG, "{}")))
+        tags = model.metadata.tags
+        lines = [tags[f"{_TAG}{number}"] for number in range(len(tags)) if f"{_TAG}{number}" in tags]
+        try:
+            facts = json.loads("".join(lines) or "{}")
+        except ValueError as error:
+            raise ModelFileError(f"the tags {_TAG}0, ... of the model are not those that save_model writes") from error
+        self._take(model, facts)
         return self
 
     def _facts(self) -> dict[str, Any]:
@@ -367,7 +376,6 @@ class Estimator(BaseEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.n_features_in_ = len(columns)
-        self._categorical = frozenset(f.name for f in model.ensemble.features if f.type.is_categorical)
         self._sets = facts.get("sets", {})
         self.model_ = model
 

@@ -99,6 +99,27 @@ def test_a_file_holds_a_fitted_estimator(kind, table, y, tmp_path):
             loaded.predict(table.rename({"x": "z"}))
 
 
+def test_a_file_holds_many_names_and_classes(tmp_path):
+    names = [f'a column\'s \n number "{i}" ü' for i in range(99)]
+    table = pl.DataFrame({name: np.arange(200) * 7 % (i + 2) for i, name in enumerate(names)})
+    table = table.with_columns(pl.lit(None).alias(names[5]))
+    for path, model in (("a.json", None), ("b.json", "a.json")):  # saved, and what was loaded saved again
+        if model is None:
+            classifier = fb.FrameBoostClassifier(n_estimators=1, max_depth=2).fit(table, np.arange(200) // 10 * 12_345)
+        classifier.save_model(tmp_path / path)
+        loaded = fb.FrameBoostClassifier().load_model(tmp_path / path)
+        assert loaded.classes_.tolist() == [i * 12_345 for i in range(20)]
+        assert loaded.feature_names_in_.tolist() == names
+        np.testing.assert_array_equal(loaded.predict(table), classifier.predict(table))
+        classifier = loaded
+    damaged = fb.load(tmp_path / "a.json")
+    damaged = damaged.with_metadata(tags={**damaged.metadata.tags, "scikit-learn 0": "{"})
+    with pytest.raises(
+        fb.ModelFileError, match=r"^the tags scikit-learn 0, \.\.\. of the model are not those that save_"
+    ):
+        fb.FrameBoostClassifier().load_model(damaged)
+
+
 def test_what_was_measured_is_in_the_file(tmp_path):
     options = {"n_estimators": 60, "max_depth": 2, "early_stopping_rounds": 2}
     pairs = [(X[:150], Y[:150]), (X[150:], Y[150:])]
