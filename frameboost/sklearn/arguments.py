@@ -260,15 +260,15 @@ def _validation_rows(others: dict[str, Any], arguments: Mapping[str, Any]) -> di
 class Callbacks:
     """What ``callbacks`` of `fit` asks for: functions of `frameboost.fit`, and objects of other libraries.
 
-    Early stopping by XGBoost's and LightGBM's objects becomes parameters, what they print is left out, and what
-    LightGBM's ``record_evaluation`` fills is filled. Others have no meaning here and are refused.
+    Early stopping and learning rates by XGBoost's and LightGBM's objects become parameters, what they print is left
+    out, and what LightGBM's ``record_evaluation`` fills is filled. Others have no meaning here and are refused.
 
     Attributes
     ----------
     functions
         Those for `frameboost.fit`.
-    parameters
-        Parameters of early stopping.
+    stopping, parameters
+        Parameters of early stopping, and others.
     """
 
     def __init__(self, callbacks: object) -> None:
@@ -277,6 +277,7 @@ class Callbacks:
         if not isinstance(callbacks, Iterable) or isinstance(callbacks, str | bytes):
             raise ParameterError(f"callbacks must be a list of functions, not {shown(callbacks)}")
         self.functions: list[Callable[..., Any]] = []
+        self.stopping: dict[str, Any] = {}
         self.parameters: dict[str, Any] = {}
         self._recorders: list[dict[str, Any]] = []
         for callback in callbacks:
@@ -288,7 +289,11 @@ class Callbacks:
                     )
                 self.functions.append(callback)
             elif kind in ("_EarlyStoppingCallback", "EarlyStopping"):
-                self.parameters = _early_stopping(callback)
+                self.stopping = _early_stopping(callback)
+            elif kind == "_ResetParameterCallback" and list(callback.kwargs) == ["learning_rate"]:
+                self.parameters["learning_rates"] = callback.kwargs["learning_rate"]
+            elif kind == "LearningRateScheduler":
+                self.parameters["learning_rates"] = callback.learning_rates
             elif kind == "_RecordEvaluationCallback":
                 self._recorders.append(callback.eval_result)
             elif kind not in ("_LogEvaluationCallback", "EvaluationMonitor"):
@@ -316,6 +321,12 @@ def _takes_two(callback: Callable[..., Any]) -> bool:
 
 def _early_stopping(callback: Any) -> dict[str, Any]:
     """Return the parameters of another library's object for early stopping."""
+    for name in ("metric_name", "data_name", "first_metric_only"):
+        if value := getattr(callback, name, None):
+            raise ParameterError(
+                f"early stopping watches the last metric on the last rows of eval_set, so {name}={shown(value)} has no "
+                "meaning here; give that metric and these rows last"
+            )
     rounds = getattr(callback, "stopping_rounds", None) or getattr(callback, "rounds", None)
     delta = getattr(callback, "min_delta", None)
     delta = getattr(callback, "_min_delta", 0.0) if delta is None else delta

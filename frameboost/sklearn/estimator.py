@@ -542,14 +542,15 @@ class Estimator(BaseEstimator):
         rows, objective, more = self._prepared(rows, initial)
         held_out = self._held_out(arguments, rows)
         callbacks = Callbacks(arguments["callbacks"])
-        stopping = self._stopping(callbacks.parameters, bool(held_out), len(rows.frame))
+        stopping = self._stopping(callbacks.stopping, bool(held_out), len(rows.frame))
         seed = _seed_of(self.random_state, self.seed)
         if stopping.get("early_stopping_rounds") is not None and not held_out:
             rows, held_out = self._split(rows, seed)
         verbose = self.verbose if arguments["verbose"] is None else arguments["verbose"]
         if not isinstance(verbose, bool | int | np.integer | None):
             raise ParameterError(f"verbose must be True or False, or a number, not {shown(verbose)}")
-        more |= {"seed": seed, "callbacks": callbacks.functions, "verbose": (verbose or 0) > 0, **stopping}
+        more |= {"seed": seed, "callbacks": callbacks.functions, "verbose": (verbose or 0) > 0}
+        more |= stopping | callbacks.parameters
         more["eval_metric"] = self.eval_metric if arguments["eval_metric"] is None else arguments["eval_metric"]
         more["eval_metric"] = self._metrics(more["eval_metric"], objective)
         n_rounds = self.n_estimators

@@ -115,13 +115,34 @@ def test_what_a_callback_records_and_what_has_no_meaning():
     assert recorded == ours.evals_result_
     assert list(recorded["rows"]) == ["mae", "rmse"]
     assert recorded["rows"]["rmse"][-1] == pytest.approx(np.sqrt(np.mean((ours.predict(X) - Y) ** 2)))
-    schedule = lightgbm.reset_parameter(learning_rate=[0.1, 0.2, 0.3])
-    with pytest.raises(
-        fb.ParameterError, match=r"^callbacks has a _ResetParameterCallback of lightgbm's, which has no"
-    ):
-        fb.FrameBoostRegressor().fit(X, Y, callbacks=[schedule])
+    other = lightgbm.reset_parameter(num_leaves=[4, 5, 6])
+    with pytest.raises(fb.ParameterError, match=r"^callbacks has a _ResetParameterCallback of lightgbm's, which"):
+        fb.FrameBoostRegressor().fit(X, Y, callbacks=[other])
+    first = lightgbm.early_stopping(3, first_metric_only=True)
+    for rule in (first, xgboost.callback.EarlyStopping(rounds=3, metric_name="mae")):
+        with pytest.raises(
+            fb.ParameterError, match=r"^early stopping watches the last metric on the last rows of eval"
+        ):
+            fb.FrameBoostRegressor().fit(X, Y, callbacks=[rule], eval_set=(X, Y))
     with pytest.raises(fb.ParameterError, match=r"^a callback that stops early needs rows to validate on"):
         fb.FrameBoostRegressor().fit(X, Y, callbacks=[xgboost.callback.EarlyStopping(rounds=3)])
+
+
+def test_learning_rates_of_callbacks_are_those_of_rounds():
+    rates, made = [0.5, 0.1, 0.3], {"n_estimators": 3, "max_depth": 2}
+    table = np.round(X)  # few values, so that the cuts are XGBoost's
+    # XGBoost 3.2 itself is a round late with them: its first round has the default.
+    as_xgboost = {"min_child_samples": 1, "reg_lambda": 1.0, "verbosity": -1}
+    theirs = lightgbm.LGBMRegressor(**as_xgboost, **made)
+    theirs.fit(table, Y, callbacks=[lightgbm.reset_parameter(learning_rate=rates)])
+    for schedule in (
+        xgboost.callback.LearningRateScheduler(rates),
+        xgboost.callback.LearningRateScheduler(lambda number: rates[number]),
+        lightgbm.reset_parameter(learning_rate=rates),
+        lightgbm.reset_parameter(learning_rate=lambda number: rates[number]),
+    ):
+        ours = fb.FrameBoostRegressor(**made).fit(table, Y, callbacks=[schedule])
+        np.testing.assert_allclose(ours.predict(table), theirs.predict(table), rtol=1e-6)
 
 
 @cases(("arguments", "message"), [
