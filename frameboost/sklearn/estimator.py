@@ -82,7 +82,7 @@ _TAG, _LONGEST = "scikit-learn ", 1000
 _PARAMETERS = """\
 engine : {'auto', 'numba', 'polars', 'duckdb'}, default 'auto'
     As for `frameboost.fit`.
-eval_metric : str, Metric or list of them, optional
+eval_metric : str, Metric, function or list of them, optional
     The metrics of `evals_result_`, of which early stopping watches the last; by default the objective's own.
 random_state : int, RandomState or Generator, optional
     The seed of all random draws, in place of ``seed``; of a generator of numpy's the next number, so that another fit

@@ -56,7 +56,7 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
 
     Parameters
     ----------
-    objective : str, optional
+    objective : str, Objective or function, optional
         As for `frameboost.fit`; by default ``'reg:squarederror'``.
     <parameters>
 
@@ -106,7 +106,7 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
             Rows to validate on, as ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
         sample_weight_eval_set, base_margin_eval_set : list of array-like, optional
             Weights and base margins of these rows, for each pair; by default 1 and none.
-        eval_metric : str, Metric or list of them, optional
+        eval_metric : str, Metric, function or list of them, optional
             In place of that of the constructor.
         callbacks : list of functions, optional
             Called after each round with its number and metrics, as those of `frameboost.fit`; one that returns True
@@ -243,7 +243,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
 
     Parameters
     ----------
-    objective : str, optional
+    objective : str, Objective or function, optional
         As for `frameboost.fit`; by default ``'binary:logistic'`` for two classes, ``'multi:softprob'`` for more, which
         also stands for ``'binary:logistic'`` there, as in XGBoost.
     class_weight : dict or 'balanced', optional
@@ -306,7 +306,7 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
             Rows to validate on, as ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
         sample_weight_eval_set, base_margin_eval_set : list of array-like, optional
             Weights and base margins of these rows, for each pair; by default 1 and none.
-        eval_metric : str, Metric or list of them, optional
+        eval_metric : str, Metric, function or list of them, optional
             In place of that of the constructor.
         callbacks : list of functions, optional
             Called after each round with its number and metrics, as those of `frameboost.fit`; one that returns True
@@ -602,7 +602,7 @@ class FrameBoostRanker(Estimator):
 
     Parameters
     ----------
-    objective : str, optional
+    objective : str, Objective or function, optional
         As for `frameboost.fit`; by default ``'rank:ndcg'``.
     <parameters>
 
@@ -660,7 +660,7 @@ class FrameBoostRanker(Estimator):
         eval_qid, eval_group : list of array-like, optional
             The queries of these rows, for each pair, as ``qid`` or ``group``; if fit has queries they are needed, here
             or as the column ``qid`` of X.
-        eval_metric : str, Metric or list of them, optional
+        eval_metric : str, Metric, function or list of them, optional
             In place of that of the constructor.
         callbacks : list of functions, optional
             Called after each round with its number and metrics, as those of `frameboost.fit`; one that returns True
