@@ -14,7 +14,7 @@ import datetime as dt
 import inspect
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
+from duckdb import ColumnExpression
 
 from frameboost.checks.messages import listed, reason, shown
 from frameboost.dialects.built_in import DIALECTS, get_dialect
@@ -104,6 +105,13 @@ def connect(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
 def _connected(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
     given = None if dialect is None else get_dialect(dialect)
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    for begins, unwrap in _WRAPPERS.items():
+        if kind.startswith(begins):
+            return _connected(unwrap(connection), dialect)
+    if any(inspect.iscoroutinefunction(getattr(connection, name, None)) for name in ("execute", "raw_connection")):
+        raise ParameterError(
+            f"connection is a {shown(kind)}, which is asynchronous; give one whose queries return rows"
+        )
     for driver in _DRIVERS:
         if driver.recognises(kind, connection):
             told = driver.dialect if isinstance(driver.dialect, str | None) else driver.dialect(connection)
@@ -119,6 +127,14 @@ def _connected(connection: Any, dialect: str | None) -> tuple[Connection, Dialec
         "an engine of SQLAlchemy, a backend of Ibis, a Spark session, a SessionContext of DataFusion, a session or "
         "client of ClickHouse, or a function that opens one of these"
     )
+
+
+# What only holds a connection of another kind, and how that is taken from it.
+_WRAPPERS: Mapping[str, Callable[[Any], Any]] = {
+    "sqlalchemy.orm.": lambda session: session.connection(),
+    "sqlalchemy.pool.": lambda pooled: pooled.driver_connection,
+    "snowflake.snowpark.": lambda session: session.connection,
+}
 
 
 class OpenedConnection:
@@ -192,6 +208,10 @@ def _reading(query: str) -> Iterator[None]:
 # --- results in Arrow -------------------------------------------------------------------------------------------------
 
 
+# Types of Arrow and of DuckDB that polars does not import, not even in a list.
+_UNREAD = re.compile("interval|union|run_end_encoded", re.IGNORECASE)
+
+
 @dataclass(frozen=True)
 class _ArrowConnection(_OneSession):
     """A database whose driver returns Arrow; ``read`` returns what polars makes a frame of, ``start`` nothing."""
@@ -202,8 +222,14 @@ class _ArrowConnection(_OneSession):
     def types(self, query: str) -> dict[str, ColumnType]:
         """See `Connection.types`."""
         with _reading(query):
-            schema = pl.DataFrame(self.read(f"SELECT * FROM ({query}) AS described WHERE 1 = 0")).schema
-        return {name: self.column_type(dtype) for name, dtype in schema.items()}
+            result = self.read(f"SELECT * FROM ({query}) AS described WHERE 1 = 0")
+            kinds = _type_names(result)
+            unread = {name for name, kind in kinds.items() if _UNREAD.search(re.sub("'[^']*'", "", kind))}
+            schema = pl.DataFrame(_without(result, unread) if unread else result).schema
+        return {
+            name: ColumnType(None, kinds[name]) if name in unread else self.column_type(schema[name])
+            for name in kinds or schema
+        }
 
     @staticmethod
     def column_type(dtype: pl.DataType) -> ColumnType:
@@ -228,6 +254,24 @@ class _ArrowConnection(_OneSession):
         """See `Connection.run`."""
         with _reading(statement):
             self.start(statement)
+
+
+def _type_names(result: Any) -> dict[str, str]:
+    """Return the types of the columns of a table of Arrow or a relation of DuckDB; nothing for a frame of polars."""
+    if isinstance(result, pl.DataFrame):
+        return {}
+    names, types = (
+        (result.schema.names, result.schema.types) if hasattr(result, "schema") else (result.columns, result.types)
+    )
+    return dict(zip(names, map(str, types), strict=True))
+
+
+def _without(result: Any, names: Collection[str]) -> Any:
+    """Return such a table or relation without some columns."""
+    if hasattr(result, "schema"):
+        return result.drop_columns(list(names))
+    kept = [ColumnExpression(name) for name in result.columns if name not in names]
+    return result.select(*kept) if kept else pl.DataFrame()
 
 
 # --- results in rows of Python ----------------------------------------------------------------------------------------
@@ -711,9 +755,7 @@ _DRIVERS: tuple[_Driver, ...] = (
     _Driver(_module("pymysql", "MySQLdb", "mysql", "mariadb"), _mysql_or_mariadb, _cursors(_of_mysql)),
     _Driver(
         _module("duckdb", "_duckdb"), "duckdb",
-        lambda connection, _: _ArrowConnection(
-            lambda query: pl.from_dataframe(connection.sql(query)), connection.execute
-        ),
+        lambda connection, _: _ArrowConnection(connection.sql, connection.execute),
     ),
     _Driver(lambda kind, _: kind.startswith("adbc_driver_"), _dialect_of_adbc, _of_adbc),
     _Driver(_module("snowflake"), "snowflake", _arrow_of_cursor("fetch_arrow_all")),
@@ -728,12 +770,15 @@ _DRIVERS: tuple[_Driver, ...] = (
         lambda client, _: _ClickHouse(client.query_arrow, client.command),
     ),
     _Driver(
-        _module("google.cloud.bigquery"), "bigquery",
+        lambda kind, client: kind.startswith("google.cloud.bigquery.") and hasattr(client, "query"), "bigquery",
         lambda client, _: _ArrowConnection(
             lambda query: client.query(query).to_arrow(), lambda query: client.query(query).result()
         ),
     ),
     _Driver(_module("sqlalchemy"), _dialect_of_sqlalchemy, _of_sqlalchemy),
-    _Driver(_module("ibis"), lambda backend: dialect_called(str(backend.name)), _of_ibis),
+    _Driver(
+        lambda kind, backend: kind.startswith("ibis.") and hasattr(type(backend), "raw_sql"),
+        lambda backend: dialect_called(str(backend.name)), _of_ibis,
+    ),
     _Driver(lambda _, connection: callable(getattr(connection, "cursor", None)), None, _cursors(_of_names)),
 )  # fmt: skip

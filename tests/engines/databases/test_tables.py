@@ -448,6 +448,7 @@ def test_bad_tables_are_one_sentence(sqlite):
         ((con, "orders"), {"key": "idd"}, "key column 'idd' is not in the table; did you mean 'id'"),
         ((con, "orders"), {"dialect": "sqlit"}, "dialect must be one of"),
         ((object(), "orders"), {}, "connection is a 'builtins.object'; it must be a connection of PEP 249"),
+        ((Asynchronous(), "orders"), {}, "Asynchronous', which is asynchronous; give one whose queries return rows"),
         ((con, 3), {}, "source must be the name of a table or a query, not 3"),
     ):
         with pytest.raises(fb.FrameboostError) as error:
@@ -481,7 +482,7 @@ def test_connections_to_one_database(name, orders):
     database = open_warehouse(name)
     import adbc_driver_postgresql.dbapi
     import psycopg
-    import sqlalchemy
+    import sqlalchemy.orm
 
     rows = stored(database, "orders", orders.rename({"100%": "p"}))
     uri = database.server.get_uri()
@@ -491,7 +492,10 @@ def test_connections_to_one_database(name, orders):
         stack.callback(engine.dispose)
         in_transaction = stack.enter_context(psycopg.connect(uri))
         arrow = stack.enter_context(adbc_driver_postgresql.dbapi.connect(uri))
-        for con in (database.con, in_transaction, engine, stack.enter_context(engine.connect()), arrow):
+        session = stack.enter_context(sqlalchemy.orm.Session(engine))
+        pooled = stack.enter_context(contextlib.closing(engine.raw_connection()))
+        others = (stack.enter_context(engine.connect()), session, pooled, arrow)
+        for con in (database.con, in_transaction, engine, *others):
             model = fb.fit(fb.table(con, "public.orders"), "score", exclude=ROLES, **SHAPE)
             expected = model_in(model) if expected is None else expected
             assert model_in(model) == expected
@@ -512,6 +516,33 @@ def test_connections_to_one_database(name, orders):
 
 def as_dictionary(cursor, row):
     return dict(zip([column[0] for column in cursor.description], row, strict=True))
+
+
+class Asynchronous:
+    async def execute(self, query):
+        raise NotImplementedError
+
+
+def test_columns_of_types_that_frames_do_not_have_are_only_named():
+    con = duckdb.connect()
+    con.execute(
+        'CREATE TABLE t AS SELECT i % 3 AS "a\'b", INTERVAL 1 DAY AS i, '
+        "[INTERVAL 1 DAY] AS l, union_value(n := i) AS u, "
+        "CAST(['interval', 'union'][1 + i % 2] AS ENUM('interval', 'union')) AS e, i / 2 AS y FROM range(20) r(i)"
+    )
+    table = fb.table(con, "t")
+    assert table.names() == ["a'b", "i", "l", "u", "e", "y"]
+    kinds = {name: kind.name for name, kind in table.types().items() if kind is not None}
+    assert kinds == {"a'b": "int64", "e": "string", "y": "float64"}
+    frame = pl.DataFrame({"a'b": range(20), "e": ["interval", "union"] * 10, "y": range(20)})
+    frame = frame.with_columns(pl.col("a'b") % 3, pl.col("y") / 2)
+    assert_same(fb.fit(table, "y", exclude=["i", "l", "u"], **SHAPE), frame, "y", **SHAPE)
+    with pytest.raises(fb.DataError, match="'l' has type INTERVAL\\[\\]"):
+        table.to_frame(["l"])
+    assert fb.table(con, "SELECT i, u FROM t").types() == {"i": None, "u": None}
+    datafusion = open_warehouse("datafusion")
+    in_arrow = fb.table(datafusion.con, "SELECT 1 AS x, INTERVAL '1' DAY AS i, 2 AS y")
+    assert [kind is not None for kind in in_arrow.types().values()] == [True, False, True]
 
 
 @pytest.mark.parametrize("name", databases("postgres", "mariadb", "sqlite"))
