@@ -286,6 +286,11 @@ class Estimator(BaseEstimator):
         """Return the number of rounds that fit is to train, by XGBoost's name of it."""
         return Parameters().n_estimators if self.n_estimators is None else self.n_estimators
 
+    def get_xgb_params(self) -> dict[str, Any]:
+        """Return the parameters of training alone, by XGBoost's name of them."""
+        names = Parameters.__dataclass_fields__.keys() - FROM_THE_DATA
+        return {name: value for name, value in self.get_params(deep=False).items() if name in names}
+
     @property
     def booster_(self) -> Model:
         """``model_``, by LightGBM's name of it."""

@@ -64,6 +64,8 @@ def test_parameters_are_what_they_are_there(peer, parameters, expected):
 @cases(("parameters", "message"), [
     ({"missing": 0.0}, "^missing is no parameter of the estimators: it is NULL and NaN; replace another value"),
     ({"device": "cuda"}, "^device is no parameter of the estimators: it is always the CPU$"),
+    ({"eval_at": [1]}, "^eval_at is no parameter of the estimators: it is an argument of the ranker's fit$"),
+    ({"first_metric_only": True}, "^first_metric_only is no parameter of the estimators: it is not needed: early"),
     ({"verbosity": 2}, "^verbosity is no parameter of the estimators: it is not needed"),
     ({"boosting_type": "goss"}, "^unknown parameter 'boosting_type': it names LightGBM's ways of boosting"),
     ({"callbacks": [print]}, "^callbacks is no parameter of the estimators: it is an argument of fit$"),
@@ -201,6 +203,12 @@ def test_values_have_names_too():
     )
     expected = np.average((squares.predict(X) - Y) ** 2, weights=weight)
     assert squares.evals_result_["validation_0"]["l2"][-1] == pytest.approx(expected)
+    positive = fb.FrameBoostRegressor(n_estimators=2, loss="gamma", metric="gamma")
+    amounts = np.abs(Y) + 1
+    positive.fit(X, amounts, eval_set=(X, amounts))
+    ratio = amounts / positive.predict(X)
+    metrics = positive.evals_result_["validation_0"]
+    assert metrics["gamma-nloglik"][-1] == pytest.approx(np.mean(ratio + np.log(positive.predict(X))))
     for y, metric in ((CLASS, "multi_logloss"), (CLASS, "binary_logloss"), (CLASS > 0, "multi_logloss")):
         classifier = fb.FrameBoostClassifier(n_estimators=1).fit(X, y, eval_set=(X, y), eval_metric=metric)
         assert list(classifier.evals_result_["validation_0"]) == ["mlogloss" if y is CLASS else "logloss"]
@@ -221,6 +229,12 @@ def test_attributes_have_the_names_of_all_libraries():
     assert (ours.objective_, theirs.objective_) == ("multi:softprob", "multiclass")
     assert ours.get_num_boosting_rounds() == xgboost.XGBClassifier(n_estimators=3).get_num_boosting_rounds() == 3
     assert fb.FrameBoostRegressor(n_estimators=None).get_num_boosting_rounds() == 100
+    given = {"max_depth": 3, "eta": 0.1}
+    both = fb.FrameBoostClassifier(warm_start=True, **given), xgboost.XGBClassifier(importance_type="gain", **given)
+    for made in both:
+        found = made.get_xgb_params()
+        assert found["max_depth"] == 3
+        assert {"warm_start", "importance_type"}.isdisjoint(found)
 
 
 def test_a_progress_bar_is_shown_where_it_is_asked_for(capsys):
