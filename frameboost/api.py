@@ -150,10 +150,10 @@ def fit(
     valid : float, str, data, or dict of name to data, optional
         Rows to validate on, which are then not trained on. ``0.2`` is that share of the rows, drawn by a hash of their
         positions and the ``seed``, the same in every engine; with ``group`` of the queries. ``"last 20%"`` and ``"last
-        4 weeks"`` are the last rows by the column ``time``. Else a Boolean column of the data or a SQL predicate over
-        its columns, true for the rows; or other data, as ``data`` is given. Of several, early stopping uses the last. A
-        predicate is inserted into queries unchanged, so do not take it from people who may not query the data. Volatile
-        functions such as ``random()`` are refused.
+        4 weeks"`` (hours, days, weeks, months, quarters, years) are the last rows by the column ``time``. Else a
+        Boolean column of the data or a SQL predicate over its columns, true for the rows; or other data, as ``data`` is
+        given. Of several, early stopping uses the last. A predicate is inserted into queries unchanged, so do not take
+        it from people who may not query the data. Volatile functions such as ``random()`` are refused.
     folds : int or str, optional
         Train a model for each of so many folds of the rows, on the other folds, with early stopping on this one, and
         return their mean as one model, with the trees of all: it has seen all rows, and is better than one fit, at so

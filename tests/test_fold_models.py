@@ -153,6 +153,22 @@ def test_cross_validation_and_search_refuse_two_ways_to_deal_rows(frame):
         fb.cv(frame, "y", time="x", groups="query")
 
 
+def test_names_of_the_result_are_names_of_columns(frame):
+    names = {"x": "position", "z": "fold", "who": "prediction", "kind": 'it\'s; "fold"'}
+    other, options = frame.rename(names), {"n_estimators": 2, "seed": 3}
+    for data, hostile in ((frame, other), (as_relation(frame), as_relation(other))):
+        expected = fb.fit(data, "y", folds=3, features=list(names), **options).out_of_fold
+        found = fb.fit(hostile, "y", folds=3, features=list(names.values()), **options).out_of_fold
+        assert_frame_equal(found, expected, check_exact=True)
+        validated = fb.cv(hostile, "y", folds=3, features=list(names.values()), **options, return_models=True)
+        assert_frame_equal(validated.out_of_fold, expected, check_exact=True)
+    searched, hostile = (
+        fb.auto(data, "y", quality=1, features=list(used), n_estimators=3)
+        for data, used in ((frame, names), (other, names.values()))
+    )
+    assert_frame_equal(hostile.out_of_fold, searched.out_of_fold, check_exact=True)
+
+
 def test_a_model_without_such_predictions_says_so(frame, tmp_path):
     model = fb.fit(frame, "y", folds=2, **OPTIONS)
     model.save(tmp_path / "m.json")

@@ -229,8 +229,9 @@ def _split_off(
 # the last 20% are those of day 6, and so are the last 40%: day 5 follows half of the rows, not 60% of them.
 
 TimedSource = LocalSource | DatabaseTable
-_TEXT = re.compile(r"last\s+(\d+(?:\.\d+)?)\s*(%|hours?|days?|weeks?)", re.IGNORECASE)
+_TEXT = re.compile(r"last\s+(\d+(?:\.\d+)?)\s*(%|hours?|days?|weeks?|months?|quarters?|years?)", re.IGNORECASE)
 _HOURS = {"hour": 1, "day": 24, "week": 168}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _PER_HOUR = {"ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_000}
 
 
@@ -245,7 +246,7 @@ class LastRows:
     amount
         How many, 20.
     unit
-        Of what: ``%``, ``hour``, ``day`` or ``week``.
+        Of what: ``%``, ``hour``, ``day``, ``week``, ``month``, ``quarter`` or ``year``.
     """
 
     text: str
@@ -276,8 +277,10 @@ class LastRows:
         kind = _kind_of(source, time)
         if self.unit == "%" and not 0 < self.amount < 100:
             raise ParameterError(f"valid={shown(self.text)} must name a share between 0% and 100%")
-        length = 0 if self.unit == "%" else self._span(source, time, kind)
-        times = _times(source, time, kind, 0 if length else 1 - self.amount / 100)
+        is_share = self.unit == "%"
+        if not is_share:
+            self._check_span(source, time, kind)
+        times = _times(source, time, kind, 1 - self.amount / 100 if is_share else 0)
         if times.n_missing:
             raise DataError(
                 f"time column {shown(time)} is NULL or NaN in {times.n_missing:,} rows; give every row its time"
@@ -287,7 +290,8 @@ class LastRows:
                 f"valid={shown(self.text)} holds out no row: the last value of time column {shown(time)} is in more "
                 "rows than that, and rows of one time stay together; give a larger share"
             )
-        parts = _split_at(source, time, kind, int(times.last) - length + 1 if length else times.first, group)
+        first = times.first if is_share else self._before(int(times.last), kind) + 1
+        parts = _split_at(source, time, kind, first, group)
         if group is not None and not parts[0].count_rows():
             raise DataError(
                 f"valid={shown(self.text)} holds out all rows: each query of group {shown(group)} has some of the last "
@@ -295,16 +299,29 @@ class LastRows:
             )
         return parts
 
-    def _span(self, source: TimedSource, time: str, kind: FeatureType) -> int:
-        """Return the number of physical units of hours, days or weeks."""
+    def _length(self, kind: FeatureType) -> Fraction:
+        """Return a span in physical units of the column, or in months."""
+        if self.unit in _MONTHS:
+            return self.amount * _MONTHS[self.unit]
         hours = self.amount * _HOURS[self.unit]
-        length = hours * _PER_HOUR[kind.unit] if kind.unit else hours / 24
-        if kind.family not in ("date", "timestamp", "timestamptz") or length.denominator > 1 or not length:
+        return hours * _PER_HOUR[kind.unit] if kind.unit else hours / 24
+
+    def _before(self, last: int, kind: FeatureType) -> int:
+        """Return the time that is earlier than the last one by the span; of months one of the same day, if there is."""
+        length = int(self._length(kind))
+        if self.unit not in _MONTHS:
+            return last - length
+        times = pl.Series([last]).cast(kind.physical_dtype).cast(kind.to_polars())
+        return int(times.dt.offset_by(f"-{length}mo").to_physical().item())
+
+    def _check_span(self, source: TimedSource, time: str, kind: FeatureType) -> None:
+        is_time = kind.family in ("date", "timestamp", "timestamptz")
+        length = self._length(kind) if is_time else Fraction(0)
+        if length.denominator > 1 or not length:
             raise ParameterError(
                 f"valid={shown(self.text)} does not go with time column {shown(time)} of type "
                 f"{source.type_names()[time]}; give a share, such as 'last 20%'"
             )
-        return int(length)
 
 
 class _Times(NamedTuple):

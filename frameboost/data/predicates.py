@@ -60,7 +60,7 @@ def unusable(predicate: str, error: Exception) -> UnusableError:
 def _way_out(predicate: str) -> str:
     """Return what a text that is no predicate seems to mean, and how to write that."""
     if predicate.lower().startswith("last "):
-        return "; the last rows are valid='last 20%' with time='day'"
+        return "; the last rows are valid='last 20%', or of hours, days, weeks, months or years, with time='day'"
     if re.fullmatch(r"\s*[\d.]+\s*%\s*", predicate):
         return "; a share of the rows is a number, valid=0.2"
     if os.path.isfile(predicate):  # noqa: PTH113, as Path.is_file raises for a text that is too long for a path

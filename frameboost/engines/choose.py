@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 import duckdb
 import polars as pl
 
-from frameboost.checks.messages import listed, reason, shown
+from frameboost.checks.messages import advice, listed, reason, shown
 from frameboost.data.database_table import DatabaseTable
 from frameboost.data.sources import RelationSource, Source
 from frameboost.data.sparse_matrix import SparseSource
@@ -292,7 +292,7 @@ def choose_engine(
             "database": "tables of databases",
         }  # fmt: skip
         first = engine.data[0]
-        read = "; fb.cv, fb.auto and fb.join read the rows of tables into memory" if first == "database" else ""
+        read = advice("; fb.cv, fb.auto and fb.join read the rows of tables into memory") if first == "database" else ""
         raise ParameterError(f"engine {shown(engine.name)} trains on {takes[first]}, not on {takes[kind]}{read}")
     if n_jobs is not None and engine.threads_set_by:
         able = [each.name for each in BUILT_IN if not each.threads_set_by]

@@ -85,6 +85,30 @@ def test_the_last_rows_are_those_of_the_last_times(tmp_path):
         assert held(data, "last 20%", time="day", group="query") == whole, name
 
 
+@cases(("text", "first"), [
+    ("last 1 month", dt.date(2013, 2, 2)), ("last 2 months", dt.date(2013, 1, 2)),
+    ("Last 1 Quarter", dt.date(2012, 12, 2)), ("last 1 year", dt.date(2012, 3, 2)),
+])  # fmt: skip
+def test_months_are_those_of_the_calendar(text, first):
+    newest = dt.date(2013, 3, 1)
+    assert FRAME["day"].max() == newest
+    older = pl.DataFrame({"row": [400, 401], "day": [first - dt.timedelta(1), first]})
+    frame = pl.concat([FRAME.select("row", "day"), older]).with_columns(
+        at=pl.col("day").cast(pl.Datetime("ns")) + pl.duration(hours=5),
+        zone=pl.col("day").cast(pl.Datetime("ms", "UTC")),
+    )
+    expected = sorted(frame.filter(pl.col("day") >= first)["row"])
+    assert 401 in expected and 400 not in expected
+    for data in (frame, as_relation(frame)):
+        for time in ("day", "at", "zone"):
+            assert held(data, text, time=time) == expected, time
+
+
+def test_a_month_has_the_same_day_or_the_last_one():
+    days = [dt.date(2026, 2, 28), dt.date(2026, 3, 1), dt.date(2026, 3, 31)]
+    assert held(pl.DataFrame({"row": range(3), "day": days}), "last 1 month", time="day") == [1, 2]
+
+
 def test_a_column_of_that_name_is_a_column():
     frame = FRAME.with_columns((pl.col("row") < 9).alias("last 20%"))
     assert held(frame, "last 20%") == list(range(9))
@@ -151,6 +175,9 @@ _REFUSED = {
     "text": ({"valid": "last 20%", "time": "query"}, "time column 'query' has type"),
     "hours of dates": ({"valid": "last 5 hours", "time": "day"}, "valid='last 5 hours' does not go with time"),
     "days of numbers": ({"valid": "last 5 days", "time": "x"}, "valid='last 5 days' does not go with time column 'x'"),
+    "part of a month": ({"valid": "last 1.5 months", "time": "day"}, "valid='last 1.5 months' does not go with time"),
+    "months of numbers": ({"valid": "last 2 months", "time": "x"}, "valid='last 2 months' does not go with time"),
+    "no unit": ({"valid": "last 3 moons", "time": "day"}, "time is for valid='last 20%' or 'last 4 weeks', not for"),
     "missing": ({"valid": "last 20%", "time": "gaps"}, "time column 'gaps' is NULL or NaN in 3 rows; "),
     "nan": ({"valid": "last 20%", "time": "nan"}, "time column 'nan' is NULL or NaN in 4 rows; "),
     "all queries": ({"valid": "last 40%", "time": "day", "group": "thirds"}, "holds out all rows: each query of group"),

@@ -88,6 +88,12 @@ def test_rows_are_predicted_by_the_models_that_have_not_seen_them(frame, model):
     assert_frame_equal(of_relation.out_of_fold, model.out_of_fold, rel_tol=1e-12)
 
 
+def test_the_leaderboard_has_seconds_of_the_clock(frame):
+    begun = time.monotonic()
+    board = fb.auto(frame, "y", quality=4, **FEATURES, **QUICK).leaderboard
+    assert 0 < board["seconds"].sum() <= time.monotonic() - begun  # though fits run side by side
+
+
 def test_few_rows_have_fewer_bins_unless_they_are_given(frame):
     assert [PLANS[3].max_bin_of(n_rows) for n_rows in (300, 2**15, 2**15 + 1)] == [128, 128, None]
     assert PLANS[4].max_bin_of(300) is None
