@@ -197,18 +197,24 @@ _MARKERS = {np.dtype(code): marker for marker, code in _NUMBERS.items()}
 _STRUCTS = {"i": ">b", "U": ">B", "I": ">h", "l": ">i", "L": ">q", "d": ">f", "D": ">d"}
 
 
-def to_ubjson(value: Mapping[str, Any] | str | npt.NDArray[Any]) -> bytes:
-    r"""Return an object as a UBJSON document; its fields are strings, arrays of numbers, and objects of these.
+def to_ubjson(value: Mapping[str, Any] | Sequence[Any] | str | float | npt.NDArray[Any] | None) -> bytes:
+    r"""Return what JSON may hold as a UBJSON document; arrays of numbers may be numpy's.
 
     >>> to_ubjson({"a": np.array([1, 2], dtype=np.uint8), "b": "x"})
     b'{L\x00\x00\x00\x00\x00\x00\x00\x01a[$U#L\x00\x00\x00\x00\x00\x00\x00\x02\x01\x02L\x00\x00\x00\x00\x00\x00\x00\x01bSL\x00\x00\x00\x00\x00\x00\x00\x01x}'
     """
     if isinstance(value, str):
         return b"S" + _counted(value)
+    if value is None or isinstance(value, bool):
+        return {None: b"Z", True: b"T", False: b"F"}[value]
+    if isinstance(value, int | float):
+        return struct.pack(">cq", b"L", value) if isinstance(value, int) else struct.pack(">cd", b"D", value)
     if isinstance(value, np.ndarray):
         big_endian = value.astype(value.dtype.newbyteorder(">"), copy=False)
         marker = _MARKERS[big_endian.dtype].encode()
         return b"[$" + marker + b"#" + _size(len(value)) + big_endian.tobytes()
+    if not isinstance(value, Mapping):
+        return b"[" + b"".join(map(to_ubjson, value)) + b"]"
     return b"{" + b"".join(_counted(key) + to_ubjson(item) for key, item in value.items()) + b"}"
 
 

@@ -258,7 +258,9 @@ def _convert(options: argparse.Namespace) -> None:
         return {name: data.to_frame([name]).unique().collect().to_series().sort().to_list() for name in names}
 
     model = open_model(options.model, None if options.categories is None else categories)
-    if options.to == "xgboost":
+    if options.to == "xgboost" and str(options.out).endswith(".ubj"):
+        model.to_xgboost(options.out)
+    elif options.to == "xgboost":
         write_output(options.out, to_xgboost(model.ensemble))
     else:
         write_model(model, options.out)

@@ -5,6 +5,7 @@ Its methods pass on to `frameboost.prediction` for Python and to `frameboost.dat
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -16,6 +17,7 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.arguments import anything, checked, column, columns, flag, name_of, slice_of_rounds, whole, word
+from frameboost.checks.json_files import to_ubjson
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.forms import QueryArguments, QueryOptions, with_options
 from frameboost.data.fingerprints import hash_of_rows
@@ -1423,7 +1425,7 @@ class Model:
 
     @checked()
     def to_xgboost(self, path: str | Path) -> None:
-        """Write the model as XGBoost's JSON, for XGBoost 3.
+        """Write the model as a file of XGBoost 3's: UBJSON if its name ends in ``.ubj``, otherwise JSON.
 
         XGBoost compares and adds float32 numbers; ``docs/interop.md`` describes the differences. An interval is left
         out.
@@ -1445,7 +1447,11 @@ class Model:
         >>> xgboost.Booster(model_file=path).inplace_predict(df.select("x").to_numpy()).tolist()
         [0.0, 0.0, 8.0, 8.0]
         """
-        write_text(path, to_xgboost(self._ensemble))
+        text = to_xgboost(self._ensemble)
+        if Path(path).suffix == ".ubj":
+            write_bytes(path, to_ubjson(json.loads(text)))
+        else:
+            write_text(path, text)
 
 
 def out_of_fold_frame(predictions: pl.DataFrame | str) -> pl.DataFrame:

@@ -283,3 +283,18 @@ def test_what_xgboost_has_no_place_for():
         with pytest.raises(fb.ParameterError, match=says) as caught:
             to_xgboost(model.ensemble)
         assert "\n" not in str(caught.value)
+
+
+@cases("case", ["string", "number"])
+def test_a_name_that_ends_in_ubj_gets_the_same_as_ubjson(tmp_path, case):
+    frame = pl.DataFrame(
+        {"x": [1.5, 2, 3, 4, None] * 9, "é": ["a", "b", "é", "b", None] * 9, "y": [0.0, 1, 8, 3, 4] * 9}
+    )
+    model = fb.fit(frame, "y", features=["x", "é"] if case == "string" else ["x"], n_estimators=3)
+    boosters = []
+    for name in ("m.ubj", "m.json"):
+        model.to_xgboost(tmp_path / name)
+        boosters.append(xgboost.Booster(model_file=tmp_path / name))
+    assert (tmp_path / "m.ubj").read_bytes()[:2] == b"{L"
+    assert boosters[0].save_raw("json") == boosters[1].save_raw("json")
+    assert fb.from_xgboost(tmp_path / "m.ubj").trees.equals(fb.from_xgboost(tmp_path / "m.json").trees)
