@@ -369,9 +369,11 @@ _PRECISION_RECALL = (
 
 def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> CurveMetric:
     names = prediction_names(loss.n_outputs)
+    # Labels of classes may be shares, as in XGBoost; of other labels the positive ones are one class, as in LightGBM.
+    of_label = "label" if loss.classes or loss.name == "reg:logistic" else "CASE WHEN label > 0 THEN 1 ELSE 0 END"
     scores = []
     for k, score in enumerate(names):
-        positive = "label" if len(names) == 1 else f"CASE WHEN label = {k} THEN 1 ELSE 0 END"
+        positive = of_label if len(names) == 1 else f"CASE WHEN label = {k} THEN 1 ELSE 0 END"
         row = (score, "label", "weight")
         scores.append(
             (Expression(score, row), Expression(f"weight * ({positive})", row),
@@ -584,8 +586,10 @@ def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> Metric | C
         raise ParameterError(
             f"eval_metric {shown(name)} is for one prediction a row; {shown(loss.name)} makes {n_predictions}"
         )
-    if name in ("auc", "aucpr") and not loss.classes and loss.name != "reg:logistic":
-        raise ParameterError(f"eval_metric {shown(name)} is for classes, not for {shown(loss.name)}")
+    if name in ("auc", "aucpr") and not loss.classes and (loss.n_outputs > 1 or loss.family == "survival"):
+        raise ParameterError(
+            f"eval_metric {shown(name)} is for classes, or for one prediction a row, not for {shown(loss.name)}"
+        )
     return METRICS[name](name, at, loss, parameters)
 
 

@@ -199,7 +199,8 @@ def test_what_is_no_metric_is_refused(sql, message):
     ("mlogloss", "binary:logistic", "eval_metric 'mlogloss' is for the multi:* objectives"),
     ("cox-nloglik", "reg:squarederror", "eval_metric 'cox-nloglik' is for objective 'survival:cox'"),
     ("rmse", "multi:softprob", "eval_metric 'rmse' is for one prediction a row; 'multi:softprob' makes 2"),
-    ("auc", "reg:squarederror", "eval_metric 'auc' is for classes, not for 'reg:squarederror'"),
+    ("auc", "survival:cox", "eval_metric 'auc' is for classes, or for one prediction a row, not for 'survival:cox'"),
+    ("aucpr", "dist:normal", "eval_metric 'aucpr' is for classes, or for one prediction a row, not for 'dist:normal'"),
     (fb.Metric("own", "SUM(other)"), "reg:squarederror", "uses 'other'; it may use label, weight, margin, prediction"),
     (fb.Metric("own", "SUM(SUM(label))"), "reg:squarederror", "which not every engine has"),
     (fb.Metric("own", "SUM(prediction)"), "multi:softprob", "it may use label, weight, margin_0, margin_1"),
@@ -230,3 +231,23 @@ def test_a_metric_that_yields_no_number_is_refused_or_not_a_number():
         with pytest.warns(fb.FrameboostWarning, match="'m' is nan on 'train' in round 1$"):
             history = fb.fit(frame, "y", eval_metric=never, n_estimators=1, engine=engine).history
         assert math.isnan(history["train_m"].item())
+
+
+@cases(("objective", "label"), [
+    ("reg:squarederror", "late"), ("reg:squarederror", "amount"), ("count:poisson", "count"), ("rank:ndcg", "kind"),
+    ("reg:absoluteerror", "amount"),
+])  # fmt: skip
+def test_areas_of_regressions_and_rankings_are_of_the_positive_labels(objective, label):
+    metrics = pytest.importorskip("sklearn.metrics")
+    rows = labelled_rows().with_columns(q=pl.int_range(pl.len()) // 10)
+    more = {"group": "q"} if objective.startswith("rank") else {"weight": "w"}
+    options = {"objective": objective, "features": FEATURES, "eval_metric": ["auc", "aucpr"], "n_estimators": 2} | more
+    for engine in ENGINES:
+        model = fb.fit(rows, label, train_metrics=True, engine=engine, **options)
+        margin, weight = (
+            model.predict(rows, "margin").to_numpy(),
+            None if "q" in more.values() else rows["w"].to_numpy(),
+        )
+        expected = metrics.roc_auc_score(rows[label].to_numpy() > 0, margin, sample_weight=weight)
+        assert model.history["train_auc"][-1] == pytest.approx(expected, rel=1e-9)
+        assert 0 < model.history["train_aucpr"][-1] <= 1
