@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -49,22 +50,62 @@ def in_clickhouse(scale: Scale) -> Comparison:
     if reason := lacking("chdb", "pandas", "pyarrow", "xgboost"):
         return Comparison([Way("clickhouse", lacking=reason)], "W in ClickHouse")
     import pyarrow as pa
-    from chdb import session
 
     rows = data.workload(scale.rows(1_000_000, 10_000), 28)
-    folder = Path(scale.folder) / "clickhouse"
-    folder.mkdir(exist_ok=True)
-    opened = session.Session(str(folder))
-    rows.frame.cast({pl.Float32: pl.Float64}).write_parquet(folder / "w.parquet")
-    opened.query("CREATE DATABASE d ENGINE = Atomic; USE d")
-    opened.query(
-        f"CREATE TABLE w ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{folder}/w.parquet', Parquet)"
-    )
+    opened, _ = _stored(scale.folder, len(rows.frame))
 
     def read() -> Any:
         return pa.ipc.open_stream(opened.query("SELECT * FROM w", "ArrowStream").bytes()).read_pandas()
 
     return _beside(scale, rows, lambda: fb.table(opened, "w"), read, "ClickHouse")
+
+
+@cache
+def _stored(folder: str, n_rows: int) -> tuple[Any, Any]:
+    """Return a session of ClickHouse, and a connection to DuckDB, that have W as a table."""
+    import duckdb
+    from chdb import session
+
+    files = Path(folder) / "clickhouse"
+    files.mkdir(exist_ok=True)
+    data.workload(n_rows, 28).frame.cast({pl.Float32: pl.Float64}).write_parquet(files / "w.parquet")
+    opened = session.Session(str(files))
+    opened.query("CREATE DATABASE d ENGINE = Atomic; USE d")
+    opened.query(
+        f"CREATE TABLE w ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{files}/w.parquet', Parquet)"
+    )
+    con = duckdb.connect(config={"threads": THREADS})
+    con.execute(f"CREATE TABLE w AS FROM '{files}/w.parquet'")
+    return opened, con
+
+
+def trees_by_queries(scale: Scale) -> Comparison:
+    """Grow trees by queries of ClickHouse and of DuckDB, next to DuckDB's engine."""
+    n_rows = scale.rows(1_000_000, 10_000)
+    if reason := lacking("chdb"):
+        return Comparison([Way("trees-by-queries", lacking=reason)], "trees by queries")
+    opened, con = _stored(scale.folder, n_rows)
+    few, more = 2, 12
+
+    def a_tree(rows: Callable[[], Any], **options: Any) -> float:
+        """Return the CPU seconds of a tree, of all threads."""
+        seconds = {}
+        for n_trees in (1, few, more):  # the first fit compiles
+            start = time.process_time()
+            settings = {"objective": data.BINARY, "max_depth": peers.DEPTH, "n_estimators": n_trees, "verbose": False}
+            fb.fit(rows(), data.LABEL, **settings, **options)
+            seconds[n_trees] = time.process_time() - start
+        return (seconds[more] - seconds[few]) / (more - few)
+
+    ours, by_queries = "frameboost duckdb", {"engine": "sql"}
+    ways = [
+        Way(ours, lambda: a_tree(lambda: con.table("w"))),
+        Way("engine='sql', ClickHouse", lambda: a_tree(lambda: fb.table(opened, "w"), **by_queries),
+            targets=[Target(3.0, ours)]),
+        Way("engine='sql', DuckDB", lambda: a_tree(lambda: fb.table(con, "w"), **by_queries)),
+    ]  # fmt: skip
+    title = f"{n_rows:,} rows × 28, CPU seconds of a tree of depth {peers.DEPTH}"
+    return Comparison(ways, title, unit="CPU s", timed=False)
 
 
 def _beside(scale: Scale, rows: data.Data, table: Callable[[], Any], read: Callable[[], Any], name: str) -> Comparison:
@@ -98,4 +139,4 @@ def _beside(scale: Scale, rows: data.Data, table: Callable[[], Any], read: Calla
     return Comparison(ways, f"{len(rows.frame):,} rows × 28 in {name}, {n_trees} trees", "logloss", rounds=1)
 
 
-WORKLOADS = {"postgres": in_postgres, "clickhouse": in_clickhouse}
+WORKLOADS = {"postgres": in_postgres, "clickhouse": in_clickhouse, "trees-by-queries": trees_by_queries}
