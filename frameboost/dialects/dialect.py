@@ -908,6 +908,11 @@ class Dialect:
         text = self.sum(terms)
         return text if self.expressions.longest_sum is None or len(terms) == 1 else text[1:-1]
 
+    def select_besides(self, query: str, added: str, alias: str) -> str:
+        """Return a query of all columns of another one, which gets an alias, and of added ones."""
+        name = self.quote(alias)
+        return f"SELECT {self.statements.star.format(table=name)}, {added} FROM ({query}) {self.statements.alias}{name}"
+
     # --- rows of literals ---------------------------------------------------------------------------------------------
 
     def constant_rows(self, rows: Sequence[Sequence[str]], names: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ def draw_query(query: str, position: str, key: int, name: str, dialect: Dialect)
 
     Each xor-shift uses its operand twice, so each is a query over the one before.
     """
-    mod, xor, alias = dialect.expressions.mod, dialect.expressions.xor, dialect.statements.alias
+    mod, xor = dialect.expressions.mod, dialect.expressions.xor
 
     def shifted(value: str, bits: int) -> str:
         rest = f"{value} - {mod.format(x=value, y=2**bits)}"
@@ -26,7 +26,7 @@ def draw_query(query: str, position: str, key: int, name: str, dialect: Dialect)
     steps = [dialect.quote(f"{name}_{number}") for number in range(3)]
     values = [first, product(shifted(steps[0], 16), SECOND), product(shifted(steps[1], 15), THIRD)]
     for number, (step, value) in enumerate(zip(steps, values, strict=True)):
-        query = f"SELECT *, {value} AS {step} FROM ({query}) {alias}{dialect.quote(f'hashed_{number}')}"
+        query = dialect.select_besides(query, f"{value} AS {step}", f"hashed_{number}")
     last = dialect.cast(shifted(steps[2], 16), "float64")
     draw = f"{last} / {dialect.number(2.0**32)} AS {dialect.quote(name)}"
-    return f"SELECT *, {draw} FROM ({query}) {alias}{dialect.quote('drawn')}"
+    return dialect.select_besides(query, draw, "drawn")

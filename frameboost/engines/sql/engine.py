@@ -160,7 +160,7 @@ class SqlEngine:
         columns = {name: self._quote(f"term_{number}") for number, name in enumerate(used)}
         for number, group in enumerate(terms_apart(used)):
             added = ", ".join(f"{self._value(used[name], names)} AS {columns[name]}" for name in group)
-            query = f"SELECT *, {added} {self._from(query, f'before_{number}')}"
+            query = self.dialect.select_besides(query, added, f"before_{number}")
             names |= {name: columns[name] for name in group}
         return query, names
 
