@@ -1,5 +1,7 @@
 """`fit(folds=...)`: the mean of a model for each fold, worked out here from the folds' own fits."""
 
+import sqlite3
+
 import duckdb
 import numpy as np
 import polars as pl
@@ -151,6 +153,27 @@ def test_cross_validation_and_search_refuse_two_ways_to_deal_rows(frame):
         fb.cv(frame, "y", folds="who", groups="query")
     with pytest.raises(fb.ParameterError, match="groups does not go with time"):
         fb.cv(frame, "y", time="x", groups="query")
+
+
+def test_rows_of_every_container_are_in_their_order(frame, tmp_path):
+    options = {"features": ["x", "z"], "n_estimators": 2}
+    expected = fb.fit(frame, "y", folds=3, **options).out_of_fold
+    rows = frame.select("x", "z", "y").with_row_index("id")
+    rows.write_parquet(tmp_path / "rows.parquet")
+    connection = sqlite3.connect(tmp_path / "rows.db")
+    connection.execute("CREATE TABLE rows (id INTEGER, x REAL, z REAL, y REAL)")
+    connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", rows.select("id", "x", "z", "y").rows()[::-1])
+    table = fb.table(connection, "rows", key="id")
+    for data in (frame.to_pandas(), [frame[:99], frame[99:]], tmp_path / "rows.parquet", rows.lazy(), table):
+        assert_frame_equal(fb.fit(data, "y", folds=3, **options).out_of_fold, expected, check_exact=True)
+    connection.close()
+    whos = pl.DataFrame({"who": range(4), "size": [1.0, 4.0, 2.0, 3.0]})
+    joined = frame.join(whos, on="who", how="left", maintain_order="left")
+    of_star, of_join = (
+        fb.fit(data, "y", folds=3, features=["x", "size"], n_estimators=2).out_of_fold
+        for data in (fb.join(frame, whos, on="who"), joined)
+    )
+    assert_frame_equal(of_star, of_join, check_exact=True)
 
 
 def test_names_of_the_result_are_names_of_columns(frame):
