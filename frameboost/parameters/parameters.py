@@ -190,7 +190,7 @@ def constraints_by_name(parameters: Mapping[str, Any], names: Sequence[str] | No
     named = dict(parameters)
     for parameter, resolved in (("monotone_constraints", _directions), ("interaction_constraints", _sets)):
         value = _from_text(named.get(parameter))
-        if (is_iterable(value) and not isinstance(value, str)) or value == "pairwise":
+        if value == "pairwise" if isinstance(value, str) else is_iterable(value):
             named[parameter] = resolved(value, partial(_ordered, parameter, names))
     return named
 

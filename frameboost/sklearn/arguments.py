@@ -18,7 +18,7 @@ from frameboost.losses.built_in import ALPHAS, OTHER_NAMES
 from frameboost.metrics.metric import Metric
 from frameboost.parameters.parameters import ALIASES, under_our_names
 
-__all__ = ["Callbacks", "is_pairs", "of_classes", "of_constructor", "of_fit", "of_predict"]
+__all__ = ["Callbacks", "is_pairs", "is_true", "of_classes", "of_constructor", "of_fit", "of_predict"]
 
 # --- constructors -----------------------------------------------------------------------------------------------------
 
@@ -148,6 +148,13 @@ def _metrics(metric: Any) -> Any:
 
 def _is_word(value: object, word: str) -> bool:
     return isinstance(value, str) and value == word  # of a frame == would not be True or False
+
+
+def is_true(name: str, value: object) -> bool:
+    """Return an argument that must be True or False, or a number that stands for one."""
+    if not isinstance(value, bool | int | np.bool_ | np.integer | None):
+        raise ParameterError(f"{name} must be True or False, not {shown(value)}")
+    return bool(value)
 
 
 def _is_integer(value: object) -> bool:
@@ -362,8 +369,8 @@ def of_predict(
     outputs: dict[str, PredictOutput] = {
         "raw_score": "margin", "pred_leaf": "leaf", "pred_contrib": "contributions"
     }  # fmt: skip
-    asked: list[PredictOutput] = ["margin"] if output_margin else []
-    asked += [output for name, output in outputs.items() if others.pop(name, False)]
+    asked: list[PredictOutput] = ["margin"] if is_true("output_margin", output_margin) else []
+    asked += [output for name, output in outputs.items() if is_true(name, others.pop(name, False))]
     if len(set(asked)) > 1:
         raise ParameterError(f"predict returns one of {listed(asked, None)} at a time")
     score = others.pop("init_score", None)

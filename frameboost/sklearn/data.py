@@ -341,7 +341,10 @@ def check_margins(margins: Any, n_rows: int, name: str = "base_margin") -> Float
 
     Margins of several classes may be given as LightGBM has them, those of one class after those of another.
     """
-    values: FloatArray = np.asarray(margins, dtype=np.float64)
+    try:
+        values: FloatArray = np.asarray(margins, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ParameterError(f"{name} must hold finite numbers, not {shown(margins)}") from error
     if values.ndim == 0:
         values = np.full(n_rows, values)
     if values.ndim == 1 and len(values) > n_rows > 0 and len(values) % n_rows == 0:

@@ -34,7 +34,7 @@ from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, category_columns, constraints_by_name, parameter_table
 from frameboost.runtime.workers import available_cores
 from frameboost.schema.types import free_name, with_values
-from frameboost.sklearn.arguments import Callbacks, is_pairs, of_constructor, of_fit, of_predict
+from frameboost.sklearn.arguments import Callbacks, is_pairs, is_true, of_constructor, of_fit, of_predict
 from frameboost.sklearn.data import (
     Array,
     FloatArray,
@@ -598,7 +598,7 @@ class Estimator(BaseEstimator):
 
     def _initial(self, init_model: Any) -> Initial:
         """Return what is trained on from: ``init_model``, or with ``warm_start`` the estimator itself."""
-        if init_model is None and self.warm_start and hasattr(self, "model_"):
+        if is_true("warm_start", self.warm_start) and init_model is None and hasattr(self, "model_"):
             init_model = self
         if isinstance(init_model, Estimator):
             check_is_fitted(init_model)

@@ -74,7 +74,8 @@ _INSTANCES = {
 _ESTIMATORS = ("FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor")
 # Methods of scikit-learn, and those of metrics and losses that engines call.
 _SKIPPED = ("loss", "over", "describe", "set_params", "get_params",
-           "get_metadata_routing", "set_fit_request", "set_predict_request", "set_score_request")  # fmt: skip
+           "get_metadata_routing", "set_fit_request", "set_predict_request", "set_score_request",
+           "set_predict_proba_request", "set_decision_function_request")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ def test_rounds_are_added(kind):
         assert warm.n_iter_ == n_estimators
     np.testing.assert_allclose(warm.predict(X, output_margin=True), whole.predict(X, output_margin=True), rtol=1e-6)
     assert warm.predict(X).dtype == whole.predict(X).dtype
+    with pytest.raises(fb.ParameterError, match=r"^warm_start must be True or False, not 'yes'$"):
+        clone(warm).set_params(warm_start="yes").fit(X, y)
     with pytest.raises(fb.ParameterError, match=r"^n_estimators=3 is less than the 6 rounds that there are"):
         warm.set_params(n_estimators=3).fit(X, y)
     # By init_model so many rounds are added, whatever they were before.

@@ -107,6 +107,10 @@ def test_routed_metadata_reaches_fit_predict_and_score():
     (MARGIN, {"base_margin": np.ones((200, 2))}, "^base_margin has 2 columns, and the model has 1 margin$"),
     (MARGIN, {"base_margin": MARGIN, "init_score": MARGIN}, "^base_margin and init_score are one argument"),
     (None, {"base_margin": np.full(200, np.nan)}, "^Input base_margin contains NaN"),
+    (None, {"base_margin": ["much"] * 200}, "^base_margin must hold finite numbers, not "),
+    (None, {"base_margin": 10**400}, "^base_margin must hold finite numbers, not "),
+    (None, {"output_margin": pd.Series([1, 2])}, "^output_margin must be True or False, not "),
+    (None, {"raw_score": "yes"}, "^raw_score must be True or False, not 'yes'$"),
 ])  # fmt: skip
 def test_missing_and_wrong_margins_are_refused(fitted_with, arguments, message):
     regressor = fb.FrameBoostRegressor(n_estimators=1).fit(X, Y, base_margin=fitted_with)

@@ -244,6 +244,8 @@ def test_columns_in_an_order_are_named_by_their_position():
     ("parameters", "text"),
     [
         ({"monotone_constraints": 1}, DIRECTIONS_NEEDED),
+        ({"monotone_constraints": pl.lit(1)}, DIRECTIONS_NEEDED),
+        ({"interaction_constraints": pl.LazyFrame({"x": [1]})}, SETS_NEEDED),
         ({"monotone_constraints": "up"}, DIRECTIONS_NEEDED),
         ({"monotone_constraints": (1, -1)}, f"^monotone{NO_ORDER}"),
         ({"monotone_constraints": "(1,-1)"}, f"^monotone{NO_ORDER}"),
