@@ -490,6 +490,7 @@ class SqlEngine:
         columns = f"{self._walk(str)} AS {node}, {value.to_sql(names, self.dialect)} AS {v}{weights}"
         rows = f"SELECT {columns} {self._from(query, 'rows')} WHERE {self._sql(self._tree[1])} > 0"
         by_node, low, high, quantile = f"PARTITION BY {node}", quote("low"), quote("high"), quote("quantile")
+        floor = quote("floor")
         if weight is None:
             # At rank alpha (n + 1), between two neighbours, or the first or the last one.
             place, n = f"ROW_NUMBER() OVER ({by_node} ORDER BY {v} ASC)", f"COUNT(*) OVER ({by_node})"
@@ -498,14 +499,16 @@ class SqlEngine:
             )
             count, at = self.dialect.cast(quote("n"), "float64"), self.dialect.cast(quote("place"), "float64")
             rank = f"({number(alpha)} * ({count} + {number(1.0)}))"
-            floor = f"FLOOR({rank})"
+            # Without FLOOR, which not every SQLite has: the place that the rank is at or behind, and before the next.
+            one = number(1.0)
+            is_low = f"{at} <= {rank} AND {rank} < {at} + {one}"
+            is_high = f"{at} - {one} <= {rank} AND {rank} < {at}"
             ends = (
                 f"SELECT {node}, {quote('n')}, MIN({v}) AS {quote('first')}, MAX({v}) AS {quote('last')}, "
-                f"MAX(CASE WHEN {at} = {floor} THEN {v} END) AS {low}, "
-                f"MAX(CASE WHEN {at} = {floor} + {number(1.0)} THEN {v} END) AS {high} "
+                f"MAX(CASE WHEN {is_low} THEN {v} END) AS {low}, MAX(CASE WHEN {is_high} THEN {v} END) AS {high}, "
+                f"MAX(CASE WHEN {is_low} THEN {at} END) AS {floor} "
                 f"{self._from(placed, 'placed')} GROUP BY {node}, {quote('n')}"
             )
-            one = number(1.0)
             text = (
                 f"SELECT {node}, CASE WHEN {number(alpha)} <= {one} / ({count} + {one}) THEN {quote('first')} "
                 f"WHEN {number(alpha)} >= {count} / ({count} + {one}) THEN {quote('last')} "
