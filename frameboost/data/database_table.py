@@ -129,8 +129,8 @@ class DatabaseTable:
         self.check_key()
         quote, where = self.dialect.quote, f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
         position, draw = (free_name(name, self.columns) for name in ("position", "draw"))
-        numbered = f"*, ROW_NUMBER() OVER ({self.in_order.strip()}) - 1 AS {quote(position)}"
-        rows = f"SELECT {numbered} FROM {self.relation}{where}"
+        numbered = f"ROW_NUMBER() OVER ({self.in_order.strip()}) - 1 AS {quote(position)}"
+        rows = self.dialect.select_besides(f"SELECT * FROM {self.relation}{where}", numbered, "chosen")
         drawn = draw_query(rows, quote(position), draw_key, draw, self.dialect)
         relation = f"({drawn}) {self.dialect.statements.alias}{quote('drawn_rows')}"
         table = replace(self, relation=relation, conditions=())
