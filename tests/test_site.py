@@ -169,12 +169,12 @@ def test_a_notebook_as_a_page():
 
 
 def test_the_reference_has_each_parameter_in_a_group_with_its_names_elsewhere():
-    text = staged(ROOT, "docs/reference/parameters.md", site_pages(ROOT))
-    headings = re.findall(r"^(##+) (\w[^{\n]*?)(?: \{.*)?$", text, re.MULTILINE)
-    assert [name for level, name in headings if level == "###"] == [item.name for item in fields(Parameters)]
-    assert headings[0][0] == "##"
-    depth = text.partition("### learning_rate ")[2].partition("###")[0]
-    assert "also called `eta`, `shrinkage_rate`\n" in depth
+    text = staged(ROOT, "docs/parameters.md", site_pages(ROOT))
+    headings = re.findall(r"^(##+) (.+?) \{ #.* \.(group|parameter) ", text, re.MULTILINE)
+    assert [name for level, name, _ in headings if level == "###"] == [item.name for item in fields(Parameters)]
+    assert headings[0] == ("##", "Rounds", "group")
+    rate = text.partition("### learning_rate ")[2].partition("###")[0]
+    assert "also called `eta`, `shrinkage_rate`\n" in rate
 
 
 def test_the_reference_of_models_has_their_methods_by_purpose():

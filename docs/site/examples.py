@@ -31,6 +31,7 @@ _THEME: dict[str, Any] = {
     "aria": False, "background": "transparent", "axis": _AXIS, "legend": {"labelColor": _INK, "titleColor": _INK},
     "header": {"labelColor": _INK, "titleColor": _INK}, "title": {"color": _INK}, "view": {"stroke": None},
 }  # fmt: skip
+_BEHIND = re.compile(r'<(?:rect|path)[^>]*>|<text[^>]* stroke="white"[^>]*>')
 _TEXT_COLOUR = re.compile(r'"(?:#010203|#000000|#000|black)"')
 
 
@@ -114,7 +115,10 @@ def svg_of(chart: Any) -> str:
     found["config"] = found.get("config", {}) | _THEME
     svg = vl_convert.vegalite_to_svg(found)
     faint = 'stroke="currentColor" stroke-opacity="0.2"'
-    return _TEXT_COLOUR.sub('"currentColor"', svg).replace(f'stroke="{_FAINT}"', faint).replace("\n", " ")
+    svg = _TEXT_COLOUR.sub('"currentColor"', svg).replace(f'stroke="{_FAINT}"', faint)
+    # White that is what lies behind: shapes, and halos of text, but not text on a coloured shape.
+    svg = _BEHIND.sub(lambda found: found[0].replace('"white"', '"var(--md-default-bg-color, white)"'), svg)
+    return svg.replace("\n", " ")
 
 
 def renamed(svg: str, prefix: str) -> str:

@@ -1,17 +1,18 @@
 "use strict";
-// A field that hides the sections (h3) of the page that do not have the words typed into it.
+// A field that hides the parameters of the page that do not have the words typed into it.
 (function () {
   const field = document.createElement("input");
   Object.assign(field, { type: "search", placeholder: "Filter: a name, another library's name, a word" });
   field.setAttribute("aria-label", "filter the parameters");
   document.querySelector("div.filter").append(field);
   const parts = []; // of each section its elements and text; a heading of a group has the parts below it
-  for (const heading of document.querySelectorAll("article h2, article h3")) {
+  for (const heading of document.querySelectorAll("h2.group, h3.parameter")) {
     const elements = [heading];
     for (let next = heading.nextElementSibling; next && !/^H[123]$/.test(next.tagName); next = next.nextElementSibling) {
       elements.push(next);
     }
-    parts.push({ elements, isGroup: heading.tagName === "H2", text: elements.map((each) => each.textContent).join(" ").toLowerCase() });
+    const text = elements.map((each) => each.textContent).join(" ").toLowerCase();
+    parts.push({ elements, isGroup: heading.tagName === "H2", text });
   }
   field.addEventListener("input", function () {
     const words = field.value.toLowerCase().split(/\s+/);

@@ -18,15 +18,18 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from posixpath import relpath
 from textwrap import indent
 from types import MappingProxyType
+from typing import get_type_hints
 
 import frameboost as fb
 from docs.site.examples import charts_of, draws_charts, names_of, renamed, with_charts
 from docs.site.notebooks import page_of
 from docs.site.playground import SCRIPT, playground
+from frameboost.parameters.parameters import ALIASES, Parameters, markdown_table, values_text
 
 __all__ = ["site_pages", "stage"]
 
@@ -102,10 +105,8 @@ def staged(root: Path, source: str, pages: dict[str, str], charts: Mapping[int, 
     """
     path = root / source
     text = page_of(path) if path.suffix == ".ipynb" else path.read_text(encoding="utf-8")
-    if source == "docs/reference/parameters.md":
-        text += _parameter_sections()
     if source == "docs/parameters.md":
-        text = re.sub(r"^\| (`(\w+)`)", r"| [\1](reference/parameters.md#\2)", text, flags=re.MULTILINE)
+        text = text.replace(markdown_table(), _parameter_sections())
     if source in _CLASSES:
         head, rest = text.split("\n\n", 1)
         text = f"{head}\n\n{_by_purpose(_CLASSES[source])}\n\n{rest}"
@@ -228,26 +229,21 @@ def _figure(path: Path, about: str) -> str:
 
 
 def _parameter_sections() -> str:
-    """Return a section for each training parameter, with a heading that can be linked, and what filters them."""
-    from dataclasses import fields
-    from typing import get_type_hints
-
-    from frameboost.parameters.parameters import ALIASES, Parameters, values_text
-
-    filtered = f'<div class="filter"></div><script src="../{FILTER.name}" defer></script>\n'
-    hints, sections = get_type_hints(Parameters), ["\n", filtered]
+    """Return a section for each training parameter, in groups, with headings that can be linked and a filter."""
+    sections = [f'<div class="filter"></div><script src="{FILTER.name}" defer></script>\n']
+    hints = get_type_hints(Parameters)
     for field in fields(Parameters):
-        about = field.metadata
-        symbol = f"; in the paper {about['symbol']}" if about["symbol"] else ""
-        engines = "" if about["engines"] == "all" else f"; engines: {about['engines']}"
-        values = values_text(field, hints[field.name])
-        others = [f"`{alias}`" for alias, name in ALIASES.items() if name == field.name]
-        aliases = f"; also called {', '.join(others)}" if others else ""
         if field.name in _GROUPS:
-            sections.append(f"\n## {_GROUPS[field.name]}\n")
-        sections += [
-            f"\n### {field.name} {{ #{field.name} data-toc-label='{field.name}' }}\n",
-            f"{values}; default `{field.default!r}`{symbol}{engines}{aliases}\n",
-            f"{about['doc']}\n",
-        ]
+            title = _GROUPS[field.name]
+            sections.append(f"## {title} {{ #group-{title.split()[0].lower()} .group }}\n")
+        about = field.metadata
+        facts = [values_text(field, hints[field.name]), f"default `{field.default!r}`"]
+        if about["symbol"]:
+            facts.append(f"in the paper {about['symbol']}")
+        if about["engines"] != "all":
+            facts.append(f"engines: {about['engines']}")
+        if others := [f"`{alias}`" for alias, name in ALIASES.items() if name == field.name]:
+            facts.append(f"also called {', '.join(others)}")
+        heading = f"### {field.name} {{ #{field.name} .parameter data-toc-label='{field.name}' }}"
+        sections += [heading, "", f"{about['doc']}\n", f"{'; '.join(facts)}\n{{ .facts }}\n"]
     return "\n".join(sections)
