@@ -49,6 +49,7 @@ class _Parameters(TypedDict, total=False):
     linear_lambda: float
     multi_strategy: Literal["one_output_per_tree", "multi_output_tree"]
     subsample: float
+    feature_weights: Mapping[str, float] | Iterable[float] | None
     sampling_method: Literal["uniform", "gradient_based"]
     colsample_bytree: float
     colsample_bylevel: float

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.messages import counted, listed, shown
 from frameboost.data.database_table import DatabaseTable
-from frameboost.data.feature_columns import categorical_names
+from frameboost.data.feature_columns import categorical_names, weights_by_name
 from frameboost.data.held_out import HeldOut, held_out_sources
 from frameboost.data.opening import open_source
 from frameboost.data.sources import Source
@@ -201,7 +201,9 @@ def plan_fit(
     names = categorical_names(settings.categorical_features, [each.name for each in chosen])
     if initial is not None:
         names += [each.name for each in initial.features if each.type.name.startswith("category(")]
-    chosen, settings = as_categories(chosen, names), replace(settings, categorical_features=list(dict.fromkeys(names)))
+    weights = weights_by_name(settings.feature_weights, [each.name for each in chosen])
+    chosen = as_categories(chosen, names)
+    settings = replace(settings, categorical_features=list(dict.fromkeys(names)), feature_weights=weights)
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     if cuts:
         bins_from_cuts(cuts, chosen, [0] * len(chosen))

@@ -7,7 +7,7 @@ score are checked against those of training.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 import polars as pl
@@ -21,7 +21,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.schema.types import Feature, FeatureType
 
-__all__ = ["categorical_names", "chosen_names", "example_of_text", "find_features", "find_numbers"]
+__all__ = ["categorical_names", "chosen_names", "example_of_text", "find_features", "find_numbers", "weights_by_name"]
 
 
 _NOT_FOUND = re.compile(r'"(.+)" not found', re.DOTALL)
@@ -96,6 +96,33 @@ def categorical_names(
         else:
             chosen.append(item)
     return chosen
+
+
+def weights_by_name(
+    weights: Mapping[str, float] | Sequence[float] | None, features: Sequence[str]
+) -> dict[str, float] | None:  # fmt: skip
+    """Return ``feature_weights`` by the names of features.
+
+    >>> weights_by_name([1.0, 0.0], ["a", "b"]), weights_by_name({"b": 2.0}, ["a", "b"])
+    ({'a': 1.0, 'b': 0.0}, {'b': 2.0})
+
+    Raises
+    ------
+    ParameterError
+        If there is not a weight for each feature, or one of what is no feature.
+    """
+    if weights is None or isinstance(weights, Mapping):
+        for name in weights or ():
+            if name not in features:
+                raise ParameterError(
+                    f"feature_weights names {shown(name)}, which is not a feature{did_you_mean(name, features)}"
+                )
+        return None if weights is None else dict(weights)
+    if len(weights) != len(features):
+        raise ParameterError(
+            f"feature_weights has {len(weights):,} numbers, for {len(features):,} features; give one for each"
+        )
+    return dict(zip(features, weights, strict=True))
 
 
 def _chosen(source: Source, argument: str, choice: Any, other_roles: Collection[str]) -> list[str]:

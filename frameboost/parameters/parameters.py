@@ -49,6 +49,7 @@ __all__ = [
     "shrinkage_of",
     "under_our_names",
     "values_text",
+    "weights_of_features",
     "with_rates",
 ]
 
@@ -374,6 +375,33 @@ def rates_of_rounds(value: object) -> tuple[float, ...] | None:
     return tuple(inside)
 
 
+def weights_of_features(value: object) -> dict[str, float] | list[float] | None:
+    """Return the weights of ``feature_weights``, by column name or one for each feature; None if there are none.
+
+    Raises
+    ------
+    ParameterError
+        If ``value`` is no such dict or list of numbers of at least 0, or none of them is positive.
+    """
+    if value is None:
+        return None
+    items = dict(value) if isinstance(value, Mapping) else value
+    weights: dict[Any, Any] = {}
+    if isinstance(items, dict):
+        weights = items
+    elif is_iterable(items) and not isinstance(items, str | bytes):
+        weights = dict(enumerate(items))
+    numbers_ = {key: _as_number(weight, float) for key, weight in weights.items()}
+    wrong = next((weights[key] for key, number in numbers_.items() if number is None or number < 0), None)
+    if not weights or wrong is not None or not any(numbers_.values()):
+        raise ParameterError(
+            "feature_weights must be a dict of column name to a number of at least 0, or a list with one for each "
+            f"feature, and one of them positive, not {shown(value if wrong is None else wrong)}"
+        )
+    found = {key: float(number) for key, number in numbers_.items() if number is not None}
+    return {str(key): number for key, number in found.items()} if isinstance(items, dict) else list(found.values())
+
+
 def with_rates(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters with the learning rates that a function or a list gives, as numbers.
 
@@ -623,6 +651,13 @@ class Parameters:
         engines="numba, polars, duckdb, sql",
     )
     subsample: float = declared(1.0, "Share of the rows that each tree is grown on.", above=0, high=1)
+    feature_weights: Mapping[str, float] | Sequence[float] | None = declared(
+        None,
+        "Weights by which `colsample_bytree`, `colsample_bylevel` and `colsample_bynode` draw columns, as "
+        "`{'distance': 5}`, of the others 1, or a list with one for each feature; those of weight 0 are never drawn.",
+        kind="dict of column name to a float of at least 0, a list of these, or None",
+        read=weights_of_features,
+    )
     sampling_method: Literal["uniform", "gradient_based"] = declared(
         "uniform",
         "Probabilities of `subsample`: the same for all rows, or in proportion to √(g² + λh²), with the gradients of a "
@@ -1048,7 +1083,6 @@ _CHANGES_NOTHING: Mapping[str, tuple[object, ...]] = {
     "validate_parameters": (None, True, False),
     "use_label_encoder": (None, False),
     "disable_default_eval_metric": (None, False),
-    "feature_weights": (None,),
     "subsample_for_bin": (None, 200_000),
     "bin_construct_sample_cnt": (None, 200_000),
     **dict.fromkeys(("force_col_wise", "force_row_wise", "deterministic", "feature_pre_filter"), (None, True, False)),

@@ -35,7 +35,6 @@ _ELSEWHERE = {
     "missing": "is NULL and NaN; replace another value by one of them",
     "device": "is always the CPU",
     "use_label_encoder": "is not needed: y may hold labels of any kind",
-    "feature_weights": "is not there: columns are drawn alike",
 }
 """Where to find what estimators of other libraries take in their constructors."""
 
@@ -188,7 +187,7 @@ _FIT_NOTHING: Mapping[str, tuple[object, ...]] = {
     "feature_types": (None,),
 }
 _FIT_ELSEWHERE = {
-    "feature_weights": "is not there: columns are drawn alike",
+    "feature_weights": "is a parameter of the constructor",
     "feature_name": "are the columns of a frame; give X as one",
 }
 

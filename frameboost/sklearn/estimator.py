@@ -24,14 +24,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from frameboost.api import fit
 from frameboost.checks.messages import counted, listed, shown
-from frameboost.data.feature_columns import categorical_names
+from frameboost.data.feature_columns import categorical_names, weights_by_name
 from frameboost.data.sources import FrameSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import ModelFileError, ParameterError
 from frameboost.loading import open_model
 from frameboost.losses.outputs import OutputName
 from frameboost.model.model import Model
-from frameboost.parameters.parameters import Parameters, category_columns, constraints_by_name, parameter_table
+from frameboost.parameters.parameters import (
+    Parameters,
+    category_columns,
+    constraints_by_name,
+    parameter_table,
+    weights_of_features,
+)
 from frameboost.runtime.workers import available_cores
 from frameboost.schema.types import free_name, with_values
 from frameboost.sklearn.arguments import Callbacks, is_pairs, is_true, of_constructor, of_fit, of_predict
@@ -728,6 +734,8 @@ class Estimator(BaseEstimator):
         _leave_out(parameters, set(names_in(self)) - set(features))
         categories = categorical_names(category_columns(parameters["categorical_features"]), names_in(self))
         parameters["categorical_features"] = [name for name in categories if name in features] or None
+        weights = weights_by_name(weights_of_features(parameters["feature_weights"]), names_in(self)) or {}
+        parameters["feature_weights"] = {name: each for name, each in weights.items() if name in features} or None
         roles = {role: names[0] if len(names) == 1 else names for role, names in columns.items()}
         data: Any = with_roles(rows, columns)
         if self._categorical:

@@ -107,11 +107,11 @@ def is_for_all_outputs(parameters: Parameters, loss: Loss) -> bool:
 
 
 def _are_grown_whole(engine: Engine, settings: SplitSettings, parameters: Parameters) -> bool:
-    """Whether an engine grows the trees of a fit: without constraints, and without counting rows."""
+    """Whether an engine grows the trees of a fit: without constraints, counted rows and weights of features."""
     n_trees = parameters.n_estimators * parameters.num_parallel_tree * settings.n_outputs
     constraints = settings.constraints
     is_free = parameters.tree_method == "hist" and not constraints.is_monotone and constraints.sets is None
-    is_free = is_free and settings.penalties.least_rows is None
+    is_free = is_free and settings.penalties.least_rows is None and settings.features.weights is None
     return is_free and capabilities_of(engine, n_trees).grows_trees
 
 

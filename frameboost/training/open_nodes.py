@@ -293,9 +293,14 @@ def _number(parameter: str, name: str, number_of: dict[str, int]) -> int:
 
 
 class FeatureSampler:
-    """Draws features: ``colsample_bytree`` of all, ``colsample_bylevel`` of those, ``colsample_bynode`` of those."""
+    """Draws features: ``colsample_bytree`` of all, ``colsample_bylevel`` of those, ``colsample_bynode`` of those.
 
-    def __init__(self, n_features: int, parameters: Parameters) -> None:
+    With ``weights``, one for each feature, the features with the least −ln(u) / weight are drawn, where u is uniform:
+    exponential variates (Efraimidis & Spirakis 2006, "Weighted random sampling with a reservoir").
+    """
+
+    def __init__(self, n_features: int, parameters: Parameters, weights: Sequence[float] | None = None) -> None:
+        self.weights = weights
         self._all = np.arange(n_features)
         self._parameters = parameters
         self._tree = 0
@@ -339,4 +344,7 @@ class FeatureSampler:
             return features
         key = draw_key(self._parameters.seed, path[0], self._tree, *path[1:])
         by_draw = sorted(features.tolist(), key=lambda feature: hash32(feature, key))
-        return np.array(sorted(by_draw[: max(1, math.floor(share * len(features)))]))
+        count = max(1, math.floor(share * len(features)))
+        if (weights := self.weights) is not None and (drawable := [each for each in by_draw if weights[each] > 0]):
+            by_draw = sorted(drawable, key=lambda each: -math.log((hash32(each, key) + 0.5) / 2**32) / weights[each])
+        return np.array(sorted(by_draw[:count]))

@@ -92,7 +92,10 @@ def train(
             f"min_child_samples needs an engine that counts rows, which {type(training).__name__} does not "
             "(frameboost.engines.contract.CountingEngine)"
         )
-    constraints, features = Constraints.of(p, training.features), FeatureSampler(len(training.features), p)
+    weights = None
+    if isinstance(p.feature_weights, Mapping):  # by names, once the features are known
+        weights = [p.feature_weights.get(each.name, 1.0) for each in training.features]
+    constraints, features = Constraints.of(p, training.features), FeatureSampler(len(training.features), p, weights)
     settings = SplitSettings(penalties, constraints, features, p.gamma, workers, loss.n_outputs, is_counted)
     search = method.prepare(training, engines.held_out, Binning(p.max_bin, given_bins), settings)
     base = start_margins(

@@ -151,7 +151,7 @@ def test_learning_rates_of_callbacks_are_those_of_rounds():
     ({"early_stopping_rounds": 3}, r"^early_stopping_rounds is no argument of fit, but a parameter of the constructor: "
                                    r"FrameBoostClassifier\(early_stopping_rounds=3\)$"),
     ({"eta": 0.1}, r"^eta is no argument of fit, .*: FrameBoostClassifier\(learning_rate=0.1\)$"),
-    ({"feature_weights": [1]}, "^feature_weights is no argument of fit: it is not there: columns are drawn alike$"),
+    ({"feature_weights": [1]}, "^feature_weights is no argument of fit: it is a parameter of the constructor$"),
     ({"evel_set": []}, "^unknown argument of fit: 'evel_set'; did you mean 'eval_set'"),
     ({"init_model": 3, "xgb_model": 4}, "^init_model and xgb_model are one argument, init_model; give it once$"),
     ({"X_val": X}, "^X_val and y_val are rows to validate on; give both$"),

@@ -18,6 +18,7 @@ WIDER = {
     "interaction_constraints": "Iterable[Iterable[str | int]] | str | None",
     "categorical_features": "Iterable[str | int | bool] | str | None",
     "learning_rates": "Iterable[float] | Callable[[int], float] | None",
+    "feature_weights": "Mapping[str, float] | Iterable[float] | None",
     "learning_rate": "float | Iterable[float] | Callable[[int], float]",
     "quantile_alpha": "float | Iterable[float]",
 }

@@ -19,6 +19,7 @@ from frameboost.expressions.draws import draws as in_numpy
 from frameboost.expressions.expression import Expression
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
+from frameboost.splits.split import Stats
 from frameboost.training.growths import _gradient_bound, sample_rows
 from frameboost.training.open_nodes import FeatureSampler, OpenNode
 from tests.support.cases import cases
@@ -337,3 +338,40 @@ def test_rows_that_are_joined_to_categories_keep_their_draws(tree_method):
     frame = frame.with_columns(y=(pl.col("x") * 0.01 + pl.col("s").str.len_chars() + pl.col("x") % 7).cast(pl.Float64))
     options = {"subsample": 0.3, "n_estimators": 1, "max_depth": 2, "tree_method": tree_method}
     assert fb.fit(frame, "y", engine="duckdb", **options) == fb.fit(frame, "y", **options)
+
+
+def test_features_are_drawn_by_their_weights():
+    weights, n_trees = [1.0, 2.0, 5.0, 0.0], 4000
+    sampler, drawn = FeatureSampler(4, Parameters(colsample_bytree=0.25), weights), np.zeros(4)
+    node = OpenNode(0, 0, Stats(0.0, 1.0))
+    for tree in range(n_trees):
+        sampler.start_tree(tree)
+        drawn += sampler.allowed([node])[0]
+    assert drawn.sum() == n_trees, "one of four features each"
+    expected = np.array(weights) / 8
+    # Within four standard deviations of the share.
+    assert (abs(drawn / n_trees - expected) <= 4 * np.sqrt(expected * (1 - expected) / n_trees)).all()
+
+
+def test_weights_of_features_by_name_by_position_and_in_all_engines():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(rng.normal(size=(200, 4)).round(2), schema=["a", "b", "c", "d"])
+    frame = frame.with_columns(y=pl.sum_horizontal("a", "b", "c", "d"))
+    options = {"n_estimators": 8, "max_depth": 3, "colsample_bynode": 0.5}
+    model = fb.fit(frame, "y", feature_weights={"b": 0, "d": 9}, **options)
+    assert set(model.trees["feature"].drop_nulls()) == {"a", "c", "d"}
+    assert model != fb.fit(frame, "y", **options)
+    for more in ({"engine": "polars"}, {"engine": "duckdb"}, {"shards": 2}):
+        assert fb.fit(frame, "y", feature_weights={"b": 0, "d": 9}, **options | more).trees.equals(model.trees)
+    assert fb.fit(frame, "y", feature_weights=[1, 0, 1, 9], **options).trees.equals(model.trees)
+    X = frame.drop("y").with_columns(e=pl.lit(None, pl.Float64)).select("e", "a", "b", "c", "d")
+    estimator = fb.FrameBoostRegressor(feature_weights=[5, 1, 0, 1, 9], **options).fit(X, frame["y"])
+    assert estimator.model_.trees.equals(model.trees)
+    for wrong, message in (
+        ([1, 2], "feature_weights has 2 numbers, for 4 features; give one for each"),
+        ({"z": 1}, "feature_weights names 'z', which is not a feature"),
+        ([1, -1, 0, 0], "must be a dict of column name to a number of at least 0, .*, not -1"),
+        ([0, 0, 0, 0], "one of them positive"),
+    ):
+        with pytest.raises(fb.ParameterError, match=message):
+            fb.fit(frame, "y", feature_weights=wrong)
