@@ -35,7 +35,7 @@ from frameboost.data.foreign_tables import (
     way_out,
 )
 from frameboost.data.plans import Step, is_repeatable, plan_of, plan_steps, scanned_formats
-from frameboost.data.predicates import UnusableError, changing_functions, check_repeatable, words_of
+from frameboost.data.predicates import changing_functions, check_repeatable, words_of
 from frameboost.data.sources import (
     FrameSource,
     LocalSource,
@@ -163,9 +163,12 @@ def _rows_where(source: LocalSource, where: str, options: _Options) -> LocalSour
     BY_NAME["where"]("where", where)
     try:
         rows = source.where(where, is_column=False, negated=False)
-    except UnusableError as error:
+    except ParameterError as error:
+        if error.__cause__ is None:
+            raise
+        says = reason(error.__cause__)
         raise ParameterError(
-            f"where={shown(where)} is no SQL condition over the columns of the data ({error.cause})"
+            f"where={shown(where)} is no SQL condition over the columns of the data ({says})"
         ) from error
     if isinstance(rows, RelationSource):
         return _of_relation(rows.relation, options)

@@ -22,7 +22,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import physical_sql, string_literal
 from frameboost.schema.types import FeatureType
 
-__all__ = ["UnusableError", "Words", "as_polars", "changing_functions", "check_repeatable", "unusable", "words_of"]
+__all__ = ["Words", "as_polars", "changing_functions", "check_repeatable", "unusable", "words_of"]
 
 # Functions that are called without parentheses; `duckdb_functions()` does not list them.
 _KEYWORDS = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
@@ -33,28 +33,15 @@ _RUN_TEXTS = {"json_execute_serialized_sql", "query", "query_table"}
 Run = Callable[[str], Sequence[Sequence[Any]]]
 
 
-class UnusableError(ParameterError):
-    """A text is no predicate.
-
-    Attributes
-    ----------
-    predicate
-        The text.
-    cause
-        What the database or polars says about it.
-    """
-
-    def __init__(self, predicate: str, cause: str) -> None:
-        self.predicate, self.cause = predicate, cause
-        super().__init__(
-            f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
-            f"({cause}){_way_out(predicate)}"
-        )
-
-
-def unusable(predicate: str, error: Exception) -> UnusableError:
+def unusable(predicate: str, error: Exception) -> ParameterError:
     """Return the error for a text that is no predicate, caused by the database's or polars' ``error``."""
-    return UnusableError(predicate, reason(error))
+    message = (
+        f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
+        f"({reason(error)}){_way_out(predicate)}"
+    )
+    unusable = ParameterError(message)
+    unusable.__cause__ = error
+    return unusable
 
 
 def _way_out(predicate: str) -> str:
