@@ -63,6 +63,7 @@ def out_of_fold_by_hand(frame: pl.DataFrame, folds, target: str = "y", **options
     return pl.concat(found).sort("position").drop("position")
 
 
+@pytest.mark.slow
 @cases(("folds", "options"), [
     (3, {}), ("who", {}), (3, {"target": "label"}), (3, {"target": "label", "stratified": True, "seed": 4}),
     (2, {"group": "query", "objective": "rank:pairwise", "target": "who"}),
@@ -155,6 +156,7 @@ def test_cross_validation_and_search_refuse_two_ways_to_deal_rows(frame):
         fb.cv(frame, "y", time="x", groups="query")
 
 
+@pytest.mark.slow
 def test_rows_of_every_container_are_in_their_order(frame, tmp_path):
     options = {"features": ["x", "z"], "n_estimators": 2}
     expected = fb.fit(frame, "y", folds=3, **options).out_of_fold

@@ -29,6 +29,7 @@ def printed(capsys, words):
 # --- rows that a condition chooses ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("data", DATA)
 @cases(("where", "rows"), [
     ("day > 60", pl.col("day") > 60), ("carrier IS NULL OR carrier = 'UA'", pl.col("carrier").fill_null("UA") == "UA"),
@@ -93,6 +94,7 @@ def test_models_that_cannot_be_made_are_refused(here, capsys, line, says):
     assert says in refused(capsys, line if line.startswith("cv") else f"{line} -o m.json")
 
 
+@pytest.mark.slow
 @cases("data", DATA)
 def test_cross_validation_prints_and_writes_the_metrics_of_python(here, capsys, data):
     line = f"cv {data} --target arr_delay --features carrier,dep_delay --folds 3 --n-estimators 4 --seed 5 --eta 0.5"
@@ -111,6 +113,7 @@ def test_cross_validation_prints_and_writes_the_metrics_of_python(here, capsys, 
     assert_frame_equal(pl.read_parquet("rounds.parquet"), expected, rel_tol=1e-12)
 
 
+@pytest.mark.slow
 @cases("data", DATA)
 def test_predictions_of_rows_that_were_held_out_are_written(here, data):
     shared = ["--target", "kind", "--objective", "multi:softprob", "--features", "dep_delay", "--n-estimators", "3",
