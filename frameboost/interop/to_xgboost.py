@@ -37,6 +37,8 @@ def to_xgboost(ensemble: Ensemble) -> str:
     - Other values and thresholds are rounded, so that a value next to a threshold may go to the other side; a value
       equal to the threshold never does.
     - Leaf values are rounded to float32, and XGBoost rounds the sum again after each tree.
+    - reg:huber, reg:fair and reg:mape, which XGBoost lacks, are written as reg:squarederror, whose prediction is the
+      margin, too.
 
     Parameters
     ----------
@@ -135,6 +137,9 @@ def _check(ensemble: Ensemble) -> None:
             )
 
 
+# Objectives that XGBoost lacks, each with one of the same prediction, the margin.
+_SCORED_ALIKE = dict.fromkeys(("reg:huber", "reg:fair", "reg:mape"), "reg:squarederror")
+
 # --- the head ---------------------------------------------------------------------------------------------------------
 
 
@@ -152,6 +157,7 @@ def _base_scores(name: str, margins: Sequence[float]) -> tuple[list[float], list
 
 
 def _objective(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    name = _SCORED_ALIKE.get(name, name)
     holder, names = OBJECTIVE_PARAMETERS.get(name, ("", ()))
     if not holder:
         return {"name": name}

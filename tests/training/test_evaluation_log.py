@@ -158,4 +158,4 @@ def test_the_command_line_says_it_in_one_line(tmp_path, capsys):
     assert main(command) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert len(lines) == 1
-    assert lines[0].startswith("frameboost: warning: eval_metric 'mape' is inf on 'valid' in round 1, as a label")
+    assert lines[0].startswith("frameboost: warning: --eval-metric 'mape' is inf on 'valid' in round 1, as a label")
