@@ -277,7 +277,6 @@ def test_codes_of_one_to_four_bytes_and_more_columns_than_a_query_has_sets(name,
 def sqlite(orders):
     """Return a table in SQLite with the rows in any order, and the same rows in the order of its key."""
     con = sqlite3.connect(":memory:")
-    con.create_function("floor", 1, lambda _: pytest.fail("not every SQLite has it"))
     late = (pl.col("score") > 2).cast(pl.Int64).alias("late")
     rows = orders.select("x", "value_0", "select", "100%", "w", "day", "score", late).with_row_index("id")
     con.execute("CREATE TABLE orders (id, x, value_0, `select`, `100%`, w, day, score, late)")
@@ -642,6 +641,13 @@ def test_an_engine_of_queries_grows_the_same_trees(sqlite, options):
     ]
     assert model_in(models[0]) == model_in(models[1])
     assert models[0].history.equals(models[1].history)
+
+
+def test_quantiles_need_no_function_that_not_every_sqlite_has(sqlite):
+    recorded = Recorded(sqlite[0])
+    fb.fit(fb.table(recorded, "orders"), "score", objective="reg:absoluteerror", engine="sql", **OPTIONS)
+    assert any(" AS `quantile`" in statement for statement in recorded.statements)
+    assert not [statement for statement in recorded.statements if "FLOOR(" in statement]
 
 
 def test_codes_that_are_too_much_for_one_query(sqlite, monkeypatch):
