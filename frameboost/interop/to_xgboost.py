@@ -137,10 +137,10 @@ def _check(ensemble: Ensemble) -> None:
             )
 
 
+# --- the head ---------------------------------------------------------------------------------------------------------
+
 # Objectives that XGBoost lacks, each with one of the same prediction, the margin.
 _SCORED_ALIKE = dict.fromkeys(("reg:huber", "reg:fair", "reg:mape"), "reg:squarederror")
-
-# --- the head ---------------------------------------------------------------------------------------------------------
 
 
 def _base_scores(name: str, margins: Sequence[float]) -> tuple[list[float], list[float]]:
