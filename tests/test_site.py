@@ -10,7 +10,7 @@ import pytest
 
 import frameboost as fb
 from docs.site.built_links import lost_links
-from docs.site.examples import charts_of, draws_charts, store
+from docs.site.examples import charts_of, draws_charts, store, svg_of
 from docs.site.figures import FIGURES, FOLDER
 from docs.site.notebooks import notebooks, page_of, run
 from docs.site.staging import site_pages, staged
@@ -137,6 +137,16 @@ def test_a_chart_is_shown_behind_the_example_that_makes_it(page, tmp_path):
     assert 'fill="currentColor"' in figure
     assert "#010203" not in figure
     assert after == "\n```pycon\n>>> 1 + 1\n2\n```\n"
+
+
+def test_text_follows_light_and_dark_unless_it_is_on_a_shape():
+    alt = pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    base = alt.Chart(alt.InlineData([{"x": 1}])).mark_text(text="word")
+    shade = alt.condition("datum.x > 2", alt.value("white"), alt.value("black"))
+    texts = [re.findall(r'<text[^>]*fill="([^"]*)">word', svg_of(chart))
+             for chart in (base, base.mark_text(text="word", color="black"), base.encode(color=shade))]  # fmt: skip
+    assert texts == [["currentColor"], ["currentColor"], ["#010101"]]
 
 
 def test_what_examples_print_is_compared_and_stored(page, tmp_path, capsys):

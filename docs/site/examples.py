@@ -7,6 +7,7 @@ writes into pages what their examples print now.
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
 import sys
@@ -111,7 +112,13 @@ def svg_of(chart: Any) -> str:
     """Return a chart as SVG that is part of a page: on any background, in the colour of the page's text."""
     import vl_convert
 
-    found = chart.to_dict()
+    # Text that is black or white by a condition is on a coloured shape, and stays as it is.
+    found = json.loads(
+        json.dumps(chart.to_dict()),
+        object_hook=lambda part: (
+            part | {"value": "#010101"} if part.get("value") == "black" and "condition" in part else part
+        ),
+    )
     found["config"] = found.get("config", {}) | _THEME
     svg = vl_convert.vegalite_to_svg(found)
     faint = 'stroke="currentColor" stroke-opacity="0.2"'
