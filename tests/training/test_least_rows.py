@@ -129,6 +129,23 @@ def test_trees_are_lightgbms(frame):
     np.testing.assert_allclose(model.predict(numbers), booster.predict(numbers.to_numpy()), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
+@cases(("load", "learning_rate", "most"), [("load_breast_cancer", 0.1, 0.12), ("load_digits", 0.18, 0.09)])
+def test_lightgbms_parameters_reach_its_losses(load, learning_rate, most):
+    # The rows that LightGBM's tests hold out. With 10 classes its hessians are 10/9 p(1 - p), XGBoost's and ours are
+    # 2 p(1 - p): its steps are 1.8 times as long.
+    chosen = pytest.importorskip("sklearn.model_selection").train_test_split
+    datasets, metrics = pytest.importorskip("sklearn.datasets"), pytest.importorskip("sklearn.metrics")
+    X, y = getattr(datasets, load)(return_X_y=True)
+    X, held_out, y, labels = chosen(X, y, test_size=0.1, random_state=42)
+    shape = {"num_leaves": 31, "reg_lambda": 0, "min_child_weight": 1e-3, "n_estimators": 50}
+    losses = []
+    for least in (0, 20):
+        model = fb.FrameBoostClassifier(min_child_samples=least, learning_rate=learning_rate, **shape)
+        losses.append(metrics.log_loss(labels, model.fit(X, y).predict_proba(held_out)))
+    assert losses[1] < min(most, losses[0])
+
+
 # --- what remembers it ------------------------------------------------------------------------------------------------
 
 
