@@ -214,6 +214,13 @@ class DatabaseTable:
         """Return the number of rows."""
         return int(self.rows({"n": self.dialect.statements.count[0]}, {"n": FeatureType("int64")})["n"][0])
 
+    def changed(self) -> DataError:
+        """Return the error for rows that are others when they are read again."""
+        return DataError(
+            f"the rows of {shown(self.name)} changed while they were read; train on a copy, or in a transaction that "
+            "sees one state of the table"
+        )
+
     def check_key(self) -> None:
         """Raise `DataError` if two rows have the same key, or one has none."""
         if self.key is None:

@@ -156,10 +156,7 @@ class DatabaseColumns:
             if first.drop("frameboost_row").equals(second.drop("frameboost_row")):
                 order = pl.DataFrame({"first": first["frameboost_row"], "second": second["frameboost_row"]})
                 return order.sort("first")["second"]
-        raise DataError(
-            f"the rows of {shown(self.source.name)} changed while they were read; train on a copy, or in a transaction "
-            "that sees one state of the table"
-        )
+        raise self.source.changed()
 
     def drop(self) -> None:
         """See `FeatureColumns.drop`."""

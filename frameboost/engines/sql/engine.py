@@ -263,13 +263,25 @@ class SqlEngine:
         # The names of the state are those of expressions, which columns of the table may have.
         inner = {self.source.alias(f"frameboost_{number}"): sql for number, sql in enumerate(columns.values())}
         named = ", ".join(f"{old} AS {new}" for old, new in zip(inner, columns, strict=True))
+        ends = self._ends(self._roles)
+        types = {name: _INT64 if name == "n" else _FLOAT64 for name in ends}
+        before = self.source.rows(ends, types)
         self._write(f"SELECT {named} {self._from(self.source.select(inner), 'coded')}")
+        kept = self._ends({role: self._quote(role) for role in self._roles})
+        selected = ", ".join(f"{sql} AS {self._quote(name)}" for name, sql in kept.items())
+        if self.connection.frame(f"SELECT {selected} FROM {self._state}", types).row(0) != before.row(0):
+            raise self.source.changed()
         for group in others:
             coded = {raw[n]: f"{self._code(n, raw[n])} AS {self._quote(f'code_{n}')}" for n in group}
             columns = {name: name for name in columns if name not in coded} | {
                 self._quote(f"code_{n}"): coded[raw[n]] for n in group
             }
             self._write(f"SELECT {', '.join(columns.values())} FROM {self._state}")
+
+    def _ends(self, roles: Mapping[str, str]) -> dict[str, str]:
+        """Return the number of rows, and the ends of their roles, which are exact in any order of rows."""
+        ends = {f"{role}_{end}": f"{end}({sql})" for role, sql in roles.items() for end in ("MIN", "MAX")}
+        return {"n": self.dialect.statements.count[0], **ends}
 
     def _code(self, number: int, name: str | None = None) -> str:
         """Return the SQL of the code of a feature's value, in few bytes; ``name`` is its column elsewhere."""

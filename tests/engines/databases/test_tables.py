@@ -430,6 +430,18 @@ def test_rows_that_change_while_they_are_read_are_an_error(sqlite):
         fb.fit(fb.table(Recorded(con, change), "t"), "y", **SHAPE)
 
 
+@pytest.mark.parametrize("changing", ["SELECT *, random() AS y FROM t", "SELECT *, x AS y FROM t WHERE random() > 0"])
+@pytest.mark.parametrize("engine", ["auto", "sql"])
+def test_a_view_of_other_rows_each_time_is_an_error(changing, engine):
+    con = sqlite3.connect(":memory:")
+    con.execute("CREATE TABLE t (x REAL, z REAL)")
+    con.executemany("INSERT INTO t VALUES (?, ?)", [(i, i % 7) for i in range(300)])
+    con.execute(f"CREATE VIEW changing AS {changing}")
+    with pytest.raises(fb.DataError, match="the rows of 'changing' changed while they were read"):
+        fb.fit(fb.table(con, "changing"), "y", features=["x", "z"], engine=engine, **SHAPE)
+    assert con.execute("SELECT name FROM sqlite_temp_master").fetchall() == []
+
+
 def test_values_stay_in_the_database(sqlite):
     con, _ = sqlite
     recorded = Recorded(con)
