@@ -41,7 +41,7 @@ from frameboost.joins.aggregates import COUNT, FUNCTIONS, Aggregation, Value
 from frameboost.joins.star_sources import KeyColumn, TableJoin
 from frameboost.losses.built_in import get_loss
 from frameboost.losses.classes import adjusted
-from frameboost.losses.custom import FOREIGN_FIELDS, Objective, read_foreign_loss
+from frameboost.losses.custom import FOREIGN_FIELDS, SOFTMAX, Objective, read_foreign_loss
 from frameboost.losses.loss import EXPOSURE, Loss, Offset, multi_target_loss, offset_of
 from frameboost.losses.outputs import DISTANCE, LOOKUP_TYPES, Interval, Lookup, kind_of
 from frameboost.parameters.parameters import Parameters
@@ -240,7 +240,8 @@ def _unadjusted(document: Mapping[str, Any], parameters: Parameters) -> Loss:
     if isinstance(item, dict):
         check_keys(item, FOREIGN_FIELDS if "links" in item else _OBJECTIVE_FIELDS, "damaged model, objective")
         if "links" in item:
-            n_outputs: Any = len(item["links"]) if isinstance(item["links"], list) else item.get("classes")
+            links, classes = item["links"], item.get("classes")
+            n_outputs: Any = len(links) if isinstance(links, list) else classes if links == SOFTMAX else 1
             _check_outputs(document, n_outputs if is_integer(n_outputs) else 1)
             return _of_targets(read_foreign_loss(item), document)
         return _of_targets(Objective(**{key: _string(item, key) for key in item}).loss(), document)

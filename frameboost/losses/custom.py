@@ -344,7 +344,7 @@ def read_foreign_loss(definition: Mapping[str, Any]) -> Loss:
     """Return the loss that a model file describes, or raise `ParameterError`."""
     name, links, classes = (definition.get(field) for field in FOREIGN_FIELDS)
     are_texts = isinstance(links, list) and all(isinstance(link, str) for link in links)
-    if not isinstance(name, str) or not (are_texts or isinstance(links, str)):
+    if not isinstance(name, str) or not (are_texts or links == SOFTMAX):
         raise ParameterError("an objective of another library has a name and a list of links")
     if not isinstance(classes, int) or isinstance(classes, bool):
         raise ParameterError("an objective of another library has a number of classes")

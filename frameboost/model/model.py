@@ -1236,14 +1236,14 @@ class Model:
         --------
         >>> import polars as pl, frameboost as fb
         >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 25, "late": [False, False, False, True] * 25})
-        >>> model = fb.fit(df, "late", n_estimators=2)
+        >>> model = fb.fit(df, "late", n_estimators=1)
         >>> model.predict(df[:4], output="class").to_list()
         [False, False, False, False]
         >>> costly = model.with_threshold({"false_positive": 1, "false_negative": 5}, df, "late")
         >>> costly.predict(df[:4], output="class").to_list()
         [False, False, False, True]
         >>> costly.parameters["threshold"]
-        0.4
+        0.3
         """
         if data is None or target is None:
             return Model(decided(self.ensemble, threshold))

@@ -186,7 +186,8 @@ def test_shards_are_ranges_of_a_key(name, orders, monkeypatch):
     keys = {"text": pl.Series(texts), "day": day, "whole": pl.int_range(len(orders)).shuffle(8) - 300}
     rows = orders.select("value_0", "w", "score", kind="select", number="x").with_columns(**keys)
     stored(database, "ranges", rows)
-    for key, more in zip(keys, ({"subsample": 0.5}, {"valid": 0.2}, {"objective": "reg:absoluteerror"}), strict=True):
+    ways = list(zip(keys, ({"subsample": 0.5}, {"valid": 0.2}, {"objective": "reg:absoluteerror"}), strict=True))
+    for key, more in ways[: 1 if name == "spark" else None]:  # where a statement takes half a second
         table = fb.table(connection_of(database), "ranges", key=key)
         options = {"features": ["value_0", "kind", "number"], "weight": "w", **more, **SHAPE}
         expected = model_in(fb.fit(in_types_of(rows, table).sort(key), "score", **options))
