@@ -135,6 +135,7 @@ class FitPlan:
             "roles": ", ".join(f"{role} {shown(name)}" for role, name in self.roles.items() if "label" not in role),
             "rows": data_kind(self.source) + (f", {listed(self.held_out)} held out" if self.held_out else ""),
             "leaves": self._leaves(),
+            "scans": self._scans(),
             "folds": "" if self.folds is None else shown(self.folds),
             "engine": ", ".join(filter(None, (self.engine.name, self.engine.summary))),
             "splits": f"{self.method.setting}: {self.method.summary}",
@@ -155,6 +156,21 @@ class FitPlan:
         what = "the numbers of its bins" if self.method.contract in (HistogramEngine, VectorEngine) else "its values"
         names = listed(dict.fromkeys(self.roles.values()))
         return f"{table}: of each row {what}, {names}; and the cuts"
+
+    def _scans(self) -> str:
+        """Return how much of a database's table this fit reads, with numbers of 8 bytes, as BigQuery counts them."""
+        if not isinstance(self.source, DatabaseTable):
+            return ""
+        types, roles = self.source.types(), list(dict.fromkeys(self.roles.values()))
+        are_binned = self.method.contract in (HistogramEngine, VectorEngine)
+        times = dict.fromkeys(roles, 2 if are_binned else 1)
+        times |= dict.fromkeys((f.name for f in self.features), 3 if are_binned else 1)
+        are_text = [name for name in times if (kind := types[name]) is not None and kind.is_categorical]
+        n_bytes = sum(8 * n for name, n in times.items() if name not in are_text)
+        how_often = "features three times, other columns twice" if are_binned else "each column once"
+        strings = f", and the characters of {listed(are_text)}" if are_text else ""
+        levels = "; for each level of a tree, the codes of all rows" if self.engine.name == "sql" else ""
+        return f"{how_often}: {n_bytes:,} bytes of a row{strings}{levels}"
 
 
 def plan_fit(

@@ -376,6 +376,16 @@ def test_a_plan_says_what_leaves_the_database(sqlite):
     assert bins == "'orders' of sqlite: of each row the numbers of its bins, 'score', 'w'; and the cuts"
     assert values == "'orders' of sqlite: of each row its values, 'score', 'w'; and the cuts"
     assert sums == "'orders' of sqlite: cuts, and sums by bin; temporary tables are made there, and dropped"
+    options = {"features": ["x", "select", "day"], "weight": "w"}
+    [of_bins, of_values, of_levels] = [
+        re.search(r"scans +(.*)", str(fb.plan(table, "score", **options, **more)))[1]
+        for more in ({}, {"tree_method": "exact"}, {"engine": "sql"})
+    ]
+    text = "and the characters of 'select'"
+    bins = f"features three times, other columns twice: {8 * (2 * 3 + 2 * 2)} bytes of a row, {text}"
+    assert of_bins == bins
+    assert of_values == f"each column once: {8 * (2 + 2)} bytes of a row, {text}"
+    assert of_levels == f"{bins}; for each level of a tree, the codes of all rows"
 
 
 def test_a_fit_in_a_database_goes_on_from_its_checkpoint(sqlite, tmp_path):
