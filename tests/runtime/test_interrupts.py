@@ -233,6 +233,7 @@ def test_ctrl_c_is_acknowledged_while_a_kernel_compiles(monkeypatch):
     stream = Answered()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr("frameboost.runtime.progress._HEARD_SECONDS", 0.0)
+    monkeypatch.setattr("frameboost.runtime.progress._said_of_compiling", set())
     signal.signal(signal.SIGINT, lambda *_: None)  # which has to wait for LLVM; the answer does not
 
     def source(x):
