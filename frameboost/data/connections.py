@@ -96,8 +96,7 @@ def connect(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
         If it is no connection of a kind that is known, or does not tell its dialect.
     """
     if inspect.isroutine(connection) or isinstance(connection, partial):
-        opened = connection()
-        known = _connected(opened, dialect)[1]
+        opened, known = _connected(connection(), dialect)
         return OpenedConnection(connection, known.name, opened), known
     return _connected(connection, dialect)
 
@@ -150,12 +149,12 @@ class OpenedConnection:
         The connection of this thread.
     """
 
-    def __init__(self, open_one: Callable[[], Any], dialect: str, first: Any = None) -> None:
+    def __init__(self, open_one: Callable[[], Any], dialect: str, first: Connection | None = None) -> None:
         self._open_one = open_one
         self._dialect = dialect
         self._of_threads = threading.local()
         if first is not None:
-            self._of_threads.connection = _connected(first, dialect)[0]
+            self._of_threads.connection = first
 
     def __reduce__(self) -> tuple[type[OpenedConnection], tuple[Callable[[], Any], str]]:
         """Be pickled by the function alone."""
