@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import polars as pl
 
@@ -47,17 +47,17 @@ class RowSize(NamedTuple):
     rewritten: int
 
 
-def storage_of(request: EngineRequest, parts: Sequence[FrameSource | DatabaseTable]) -> Storage:
-    """Return where to keep the arrays of shards over ``parts``.
+def storage_of(request: EngineRequest) -> Storage:
+    """Return where to keep the arrays of shards over the rows of a request.
 
     As long as memory suffices, columns and arrays are in memory. If only the arrays fit, columns are read one at a
     time. Otherwise arrays are in temporary files, too. Both need Parquet or Arrow files, or a table of a database: of
     other files a column can't be read by itself, and frames are in memory already.
     """
-    left = request.budget.left()
-    if left is None or not reads_columns(request.source):
+    left, source = request.budget.left(), request.source
+    if left is None or not reads_columns(source):
         return IN_MEMORY
-    n_rows = sum(part.count_rows() for part in parts)
+    n_rows = source.count_rows()
     columns, arrays, rewritten = (n_rows * size for size in row_size(request))
     if arrays <= left * _USED:
         request.budget.reserve(arrays)
@@ -68,7 +68,7 @@ def storage_of(request: EngineRequest, parts: Sequence[FrameSource | DatabaseTab
     return FileStorage(memory)
 
 
-def reads_columns(source: object) -> bool:
+def reads_columns(source: object) -> TypeGuard[FrameSource | DatabaseTable]:
     """Whether one column can be read without the others, so that there may be more rows than fit in memory."""
     return isinstance(source, DatabaseTable) or (isinstance(source, FrameSource) and source.are_columnar)
 
@@ -181,8 +181,7 @@ def row_size(request: EngineRequest) -> RowSize:
     is_sampled = parameters.subsample < 1
     arrays = codes + 8 * len(request.roles) + 4 * 2 + (8 + 16) * outputs + (16 + 4) * is_sampled
     # Codes of a database are read packed, about six in a number (see `frameboost.engines.memory.database`).
-    packed = 2 * len(features) if isinstance(request.source, DatabaseTable) else None
-    columns = sum(map(_width, features)) if packed is None else packed
+    columns = 2 * len(features) if isinstance(request.source, DatabaseTable) else sum(map(_width, features))
     return RowSize(columns, arrays, 1 + (8 + 16) * outputs + 16 * is_sampled)
 
 

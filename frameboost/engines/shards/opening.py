@@ -29,7 +29,7 @@ def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
 
     def open_shards(request: EngineRequest) -> ShardedEngine:
         parts, names = divided(request, n_shards)
-        storage = storage_of(request, parts) if engine.uses_storage else IN_MEMORY
+        storage = storage_of(request) if engine.uses_storage else IN_MEMORY
         # A connection is used by the thread that it is of.
         n_threads = 1 if isinstance(request.source, DatabaseTable) else min(len(parts), request.workers.n_jobs)
         shards = []

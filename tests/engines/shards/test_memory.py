@@ -105,7 +105,7 @@ def test_the_plan(frame, files, limit, tmp_path):
 
     def plan(data: object, left: int | None) -> Storage:
         limit(left)
-        return storage_of(request(data), [open_source(data)])
+        return storage_of(request(data))
 
     assert plan(files, None) is plan(files, columns + arrays) is IN_MEMORY
     assert plan(frame, 0) is plan(tmp_path / "rows.csv", 0) is IN_MEMORY
@@ -115,8 +115,8 @@ def test_the_plan(frame, files, limit, tmp_path):
     # Engines of one fit share the memory: the second finds less.
     limit(500 * size.arrays * 3 // 2)
     first = request(files)
-    assert not isinstance(storage_of(first, [first.source]), FileStorage)
-    assert isinstance(storage_of(first, [first.source]), FileStorage)
+    assert not isinstance(storage_of(first), FileStorage)
+    assert isinstance(storage_of(first), FileStorage)
 
 
 def test_temporary_files_in_memory_are_refused(monkeypatch, tmp_path):
