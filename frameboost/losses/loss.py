@@ -242,16 +242,32 @@ class Transform:
     ----------
     name
         Its name.
-    of_label, inverse
-        T over ``label``, and T⁻¹ over ``margin``.
     function
         T of a number.
+    of_label, inverse
+        T and T⁻¹ as SQL, over ``label`` and ``margin``.
+    smeared
+        The mean of T⁻¹ over the errors, over ``margin`` and the numbers ``{0}``, ``{1}``.
+    errors
+        What these numbers are the means of, over ``fitted`` and ``margin``.
+    neutral
+        The numbers where there are no errors.
+    condition, requirement
+        The labels that T is defined for, over ``label``, and in words.
+    lowest
+        The lower bound of these labels.
     """
 
     name: str
-    of_label: Expression
-    inverse: Expression
     function: Callable[[float], float]
+    of_label: str
+    inverse: str
+    smeared: str
+    errors: tuple[str, ...]
+    neutral: tuple[float, ...]
+    condition: str = ""
+    requirement: str = ""
+    lowest: float = -math.inf
 
 
 @dataclass(frozen=True)

@@ -226,7 +226,7 @@ def on_label_scale(loss: Loss, value: Expression) -> Expression:
     if loss.transform is None:
         return value
     margin, columns = f"({value.text})", tuple(dict.fromkeys((*value.columns, "margin")))
-    inverse = re.sub(r"\bmargin\b", lambda _: margin, loss.transform.inverse.text)
+    inverse = re.sub(r"\bmargin\b", lambda _: margin, loss.transform.inverse)
     return Expression(inverse, columns)
 
 
@@ -372,7 +372,7 @@ def score_of(loss: Loss, kind: Kind, quantiles: tuple[int, ...] = ()) -> Express
     """Return the score of a row, over ``label`` and the margins, or what they are called in `Loss.margins`."""
     label, centre = "label", loss.links[0].text
     if loss.transform is not None:
-        label, centre = f"({loss.transform.of_label.text})", loss.margins[0]
+        label, centre = f"({loss.transform.of_label})", loss.margins[0]
     if kind == "quantiles":
         low, high = _low_and_high(loss, quantiles)
         return Expression(f"GREATEST(({low}) - {label}, {label} - ({high}))", ("label", *loss.margins))

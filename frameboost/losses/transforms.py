@@ -24,8 +24,8 @@ in SQL but a table; there is neither.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from frameboost.checks.messages import shown
@@ -33,7 +33,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.loss import Derivatives, Loss, Transform
 
-__all__ = ["TRANSFORMS", "NamedTransform", "is_smeared", "smearing_terms", "transformed", "with_smearing"]
+__all__ = ["TRANSFORMS", "is_smeared", "smearing_terms", "transformed", "with_smearing"]
 
 # The objective that predicts a mean; the others predict quantiles, of which T⁻¹ is the quantile, or something else.
 _OF_MEANS = "reg:squarederror"
@@ -41,60 +41,31 @@ _OF_MEANS = "reg:squarederror"
 _RELATIVE = {"reg:squaredlogerror": "logarithms", "reg:mape": "shares of the label"}
 
 
-@dataclass(frozen=True)
-class NamedTransform:
-    """A function of labels that has a name.
-
-    Attributes
-    ----------
-    function
-        T of a number.
-    of_label, inverse
-        T and T⁻¹ as SQL, over ``label`` and ``margin``.
-    smeared
-        The mean of T⁻¹ over the errors, over ``margin`` and the numbers ``{0}``, ``{1}``.
-    errors
-        What these numbers are the means of, over ``fitted`` and ``margin``.
-    neutral
-        The numbers where there are no errors.
-    condition, requirement
-        The labels that T is defined for, over ``label``, and in words.
-    lowest
-        The lower bound of these labels.
-    """
-
-    function: Callable[[float], float]
-    of_label: str
-    inverse: str
-    smeared: str
-    errors: tuple[str, ...]
-    neutral: tuple[float, ...]
-    condition: str = ""
-    requirement: str = ""
-    lowest: float = -math.inf
-
-
 _POWER, _SQUARE = "EXP(fitted - margin)", "GREATEST(margin, 0) * GREATEST(margin, 0)"
-TRANSFORMS: Mapping[str, NamedTransform] = {
-    "log": NamedTransform(
-        math.log, "LN(label)", "EXP(margin)", "{0} * EXP(margin)", (_POWER,), (1.0,), "label > 0",
-        "numbers greater than 0", 0.0,
-    ),
-    "log1p": NamedTransform(
-        math.log1p, "LN(label + 1)", "EXP(margin) - 1", "{0} * EXP(margin) - 1", (_POWER,), (1.0,), "label > -1",
-        "numbers greater than -1", -1.0,
-    ),
-    "sqrt": NamedTransform(
-        math.sqrt, "SQRT(label)", _SQUARE, f"{_SQUARE} + {{0}}", ("(fitted - margin) * (fitted - margin)",), (0.0,),
-        "label >= 0", "numbers of 0 or more", 0.0,
-    ),
-    "asinh": NamedTransform(
-        math.asinh,
-        # of negative numbers by that of their magnitude, as the sum would lose all digits
-        "SIGN(label) * LN(ABS(label) + SQRT(label * label + 1))",
-        "(EXP(margin) - EXP(-margin)) / 2", "({0} * EXP(margin) - {1} * EXP(-margin)) / 2",
-        (_POWER, "EXP(margin - fitted)"), (1.0, 1.0),
-    ),
+TRANSFORMS: Mapping[str, Transform] = {
+    transform.name: transform
+    for transform in (
+        Transform(
+            "log", math.log, "LN(label)", "EXP(margin)", "{0} * EXP(margin)", (_POWER,), (1.0,), "label > 0",
+            "numbers greater than 0", 0.0,
+        ),
+        Transform(
+            "log1p", math.log1p, "LN(label + 1)", "EXP(margin) - 1", "{0} * EXP(margin) - 1", (_POWER,), (1.0,),
+            "label > -1", "numbers greater than -1", -1.0,
+        ),
+        Transform(
+            "sqrt", math.sqrt, "SQRT(label)", _SQUARE, f"{_SQUARE} + {{0}}", ("(fitted - margin) * (fitted - margin)",),
+            (0.0,), "label >= 0", "numbers of 0 or more", 0.0,
+        ),
+        Transform(
+            "asinh",
+            math.asinh,
+            # of negative numbers by that of their magnitude, as the sum would lose all digits
+            "SIGN(label) * LN(ABS(label) + SQRT(label * label + 1))",
+            "(EXP(margin) - EXP(-margin)) / 2", "({0} * EXP(margin) - {1} * EXP(-margin)) / 2",
+            (_POWER, "EXP(margin - fitted)"), (1.0, 1.0),
+        ),
+    )
 }  # fmt: skip
 
 
@@ -134,8 +105,7 @@ def transformed(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
     condition = Expression(transform.condition, ("label",)) if transform.condition else None
     loss = replace(
         loss,
-        transform=Transform(name, of_label, Expression(transform.inverse, ("margin",)), transform.function),
-        fitted=fitted, terms={**fitted, **loss.terms}, label_condition=condition,
+        transform=transform, fitted=fitted, terms={**fitted, **loss.terms}, label_condition=condition,
         label_requirement=transform.requirement and f"{transform.requirement}, for target_transform={shown(name)}",
         outputs=tuple(
             Derivatives(each.gradient.renamed(names), each.hessian.renamed(names), each.are_weighted)
@@ -156,12 +126,12 @@ def with_smearing(loss: Loss, numbers: Sequence[float] | None) -> Loss:
     ParameterError
         If they are not as many as it takes.
     """
-    assert loss.transform is not None
-    transform = TRANSFORMS[loss.transform.name]
+    transform = loss.transform
+    assert transform is not None
     n_each = len(transform.neutral)
     if numbers is not None and len(numbers) != n_each * len(loss.labels):
         raise ParameterError(
-            f"smearing of target_transform={shown(loss.transform.name)} takes {n_each * len(loss.labels)} numbers, not "
+            f"smearing of target_transform={shown(transform.name)} takes {n_each * len(loss.labels)} numbers, not "
             f"{len(numbers)}"
         )
     links = []
@@ -187,7 +157,7 @@ def smearing_terms(loss: Loss) -> list[Expression]:
     return [
         Expression(text, ("fitted", "margin")).renamed({"fitted": fitted, "margin": margin})
         for fitted, margin in zip(loss.fitted, loss.margins, strict=True)
-        for text in TRANSFORMS[loss.transform.name].errors
+        for text in loss.transform.errors
     ]
 
 

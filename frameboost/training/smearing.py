@@ -13,7 +13,7 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import exact_sum, weighted
 from frameboost.losses.loss import Loss
-from frameboost.losses.transforms import TRANSFORMS, is_smeared, smearing_terms, with_smearing
+from frameboost.losses.transforms import is_smeared, smearing_terms, with_smearing
 from frameboost.training.evaluation_log import EvaluationLog
 
 __all__ = ["Smearing"]
@@ -60,7 +60,8 @@ class Smearing:
         means = tuple(sums[name] / sums["weight"] for name in terms)
         if all(map(math.isfinite, means)):
             return means
-        assert self._loss.transform is not None
-        name = self._loss.transform.name
-        warn(f"the errors of target_transform={shown(name)} are too large for smearing; predictions are not smeared")
-        return TRANSFORMS[name].neutral * len(self._loss.labels)
+        transform = self._loss.transform
+        assert transform is not None
+        name = shown(transform.name)
+        warn(f"the errors of target_transform={name} are too large for smearing; predictions are not smeared")
+        return transform.neutral * len(self._loss.labels)
