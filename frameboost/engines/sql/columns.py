@@ -142,12 +142,20 @@ class TableColumns:
     def _distinct(self, column: DatabaseColumn) -> list[Physical]:
         """Return the distinct physical values of a column of numbers or times, ascending."""
         kind, dialect, value = column.feature.type.values, self.source.dialect, self.source.alias("value")
-        unsigned = f"{column.value} + {dialect.number(0.0)}" if kind.is_float else column.value  # as in `_numbers`
-        rows = self.source.select({value: f"CASE WHEN {column.is_present()} THEN {unsigned} END"})
+        rows = self.source.select({value: f"CASE WHEN {column.is_present()} THEN {self._unsigned(column)} END"})
         text = f"SELECT DISTINCT {value} FROM ({rows}) {dialect.statements.alias}{dialect.quote('rows')}"
         read = self.source.connection.frame(f"{text} WHERE {value} IS NOT NULL", {"value": kind})
         distinct: list[Physical] = physical_values(read["value"], kind).sort().to_list()
         return distinct
+
+    def _unsigned(self, column: DatabaseColumn) -> str:
+        """Return the value of a column, 0.0 instead of -0.0.
+
+        Sorted, distinct and in lists these are two values in some databases (ClickHouse, DataFusion). A sum is never
+        -0.0.
+        """
+        value = column.value
+        return f"{value} + {self.source.dialect.number(0.0)}" if column.feature.type.values.is_float else value
 
     def _sides(self, column: DatabaseColumn) -> tuple[int, int]:
         """Return the lowest and the highest value of a column of Booleans; 0 if there is none."""
@@ -163,9 +171,7 @@ class TableColumns:
         """Return the values that the cuts of a feature come from."""
         column, n_missing, source = self.columns[i], self.n_missing[i], self.source
         value, present, position = map(source.alias, ("value", "is_present", "position"))
-        # Sorted, distinct and in lists -0.0 is not 0.0 in some databases (ClickHouse, DataFusion); a sum is never -0.0.
-        unsigned = f"{column.value} + {source.dialect.number(0.0)}" if column.feature.type.is_float else column.value
-        selected = {value: unsigned, present: f"CASE WHEN {column.is_present()} THEN 1 ELSE 0 END"}
+        selected = {value: self._unsigned(column), present: f"CASE WHEN {column.is_present()} THEN 1 ELSE 0 END"}
         kept, total = f"{present} = 1", self.n_rows - n_missing
         if (sampled := self._sample(position)) is not None:
             selected[position] = f"ROW_NUMBER() OVER ({source.in_order.strip()}) - 1"
