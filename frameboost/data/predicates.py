@@ -35,13 +35,12 @@ Run = Callable[[str], Sequence[Sequence[Any]]]
 
 def unusable(predicate: str, error: Exception) -> ParameterError:
     """Return the error for a text that is no predicate, caused by the database's or polars' ``error``."""
-    message = (
+    problem = ParameterError(
         f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
         f"({reason(error)}){_way_out(predicate)}"
     )
-    unusable = ParameterError(message)
-    unusable.__cause__ = error
-    return unusable
+    problem.__cause__ = error
+    return problem
 
 
 def _way_out(predicate: str) -> str:

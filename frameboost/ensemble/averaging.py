@@ -62,7 +62,7 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float], *, is_short
     if loss.smearing is not None:
         numbers = np.dot(shares, [part.loss.smearing or () for part in same]).tolist()
         parameters["smearing"], loss = numbers, with_smearing(loss, numbers)
-    if "threshold" in first.parameters and first.parameters["threshold"] is not None:
+    if first.parameters.get("threshold") is not None:
         number = round(float(np.dot(shares, [part.loss.threshold for part in same])), _DIGITS)
         parameters["threshold"], loss = number, with_threshold(loss, number)
     if "class_weight" not in parameters:  # each has its own
