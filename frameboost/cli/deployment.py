@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 
 from frameboost.checks.messages import counted, listed, shown
-from frameboost.cli.files import add_database, add_model, add_text_out, open_database, write_model
+from frameboost.cli.files import add_database, add_model, add_model_out, add_text_out, open_database, write_model
 from frameboost.cli.options import (
     COLUMNS,
     Commands,
@@ -58,9 +58,7 @@ def add_tag(commands: Commands) -> None:
     parser.add_argument(
         "--baseline", metavar="DATA", help="the rows of training, whose shares in bins become part of the model"
     )
-    parser.add_argument(
-        "-o", "--out", required=True, metavar="MODEL", help="the model file to write ('-': standard output)"
-    )
+    add_model_out(parser)
 
 
 def _text(text: str) -> tuple[str, str]:

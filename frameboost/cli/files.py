@@ -20,8 +20,9 @@ from frameboost.loading import open_model
 from frameboost.model.model import Model
 
 __all__ = [
-    "add_data", "add_database", "add_model", "add_model_and_data", "add_table_out", "add_text_out", "check_data",
-    "check_keep", "check_table_out", "file_fact", "open_database", "other_table", "read_data", "write_model",
+    "add_data", "add_database", "add_model", "add_model_and_data", "add_model_out", "add_table_out", "add_text_out",
+    "check_data", "check_keep", "check_table_out", "file_fact", "open_database", "other_table", "read_data",
+    "write_model",
 ]  # fmt: skip
 
 _STDIN = STDOUT
@@ -71,6 +72,13 @@ def open_database(options: argparse.Namespace) -> DatabaseModel:
     """Return the model as the database runs it."""
     limits = None if options.limits is None else dict(options.limits)
     return open_model(options.model).database(**arguments(options, Model.database) | {"limits": limits})
+
+
+def add_model_out(parser: Parser) -> None:
+    """Add the argument that names the model file to write."""
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="MODEL", help="the model file to write ('-': standard output)"
+    )
 
 
 def add_text_out(parser: Parser) -> None:

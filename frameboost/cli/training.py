@@ -20,6 +20,7 @@ from frameboost.checks.messages import counted, listed, shortened, shown
 from frameboost.cli.files import (
     add_data,
     add_model_and_data,
+    add_model_out,
     add_table_out,
     check_table_out,
     file_fact,
@@ -370,7 +371,7 @@ def add_refit(commands: Commands) -> None:
     parser.usage = "frameboost refit MODEL DATA ... --target COLUMN -o MODEL [options]"
     add_model_and_data(parser)
     add_options(parser, Model.refit, "target", "weight", "label_upper_bound", "group", "decay_rate")
-    _add_out(parser)
+    add_model_out(parser)
 
 
 def _refit(options: argparse.Namespace) -> None:
@@ -387,19 +388,13 @@ def add_calibrate(commands: Commands) -> None:
     parser.usage = "frameboost calibrate MODEL DATA ... --target COLUMN -o MODEL [options]"
     add_model_and_data(parser)
     add_options(parser, Model.calibrate, "target", "method", "weight")
-    _add_out(parser)
+    add_model_out(parser)
 
 
 def _calibrate(options: argparse.Namespace) -> None:
     check_writable(options.out)
     model = open_model(options.model)
     write_model(model.calibrate(read_data(options), **arguments(options, Model.calibrate)), options.out)
-
-
-def _add_out(parser: Parser) -> None:
-    parser.add_argument(
-        "-o", "--out", required=True, metavar="MODEL", help="the model file to write ('-': standard output)"
-    )
 
 
 def add_conform(commands: Commands) -> None:
@@ -409,7 +404,7 @@ def add_conform(commands: Commands) -> None:
     parser.usage = "frameboost conform MODEL DATA ... --target COLUMN -o MODEL [options]"
     add_model_and_data(parser)
     add_options(parser, Model.conform, "target", "coverage", "groups", "base_margin")
-    _add_out(parser)
+    add_model_out(parser)
 
 
 def _conform(options: argparse.Namespace) -> None:
