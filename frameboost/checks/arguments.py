@@ -14,7 +14,7 @@ import inspect
 import numbers
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack
 from contextvars import ContextVar
 from functools import wraps
@@ -29,8 +29,8 @@ from frameboost.errors import ParameterError
 
 __all__ = [
     "BY_NAME", "EXPLAINERS", "Check", "anything", "checked", "column", "columns", "condition_on_rows", "finite_numbers",
-    "flag", "in_call", "instance_of", "is_iterable", "is_text", "name_of", "names", "not_negative", "number",
-    "once_in_call", "slice_of_rounds", "table", "until_call_returns", "when_call_returns", "whole", "word",
+    "flag", "in_call", "instance_of", "is_among", "is_iterable", "is_text", "name_of", "names", "not_negative",
+    "number", "once_in_call", "slice_of_rounds", "table", "until_call_returns", "when_call_returns", "whole", "word",
 ]  # fmt: skip
 
 # PATH_MAX of Linux. The operating system's error for a longer path would have all of it in its message.
@@ -84,6 +84,12 @@ def is_text(value: str) -> bool:
 def is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
     """Whether a value can be iterated over; a numpy array without dimensions can't, though its type is iterable."""
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
+
+
+def is_among(value: object, constants: Collection[object]) -> bool:
+    """Whether a value of any type is one of some constants; the == of an array or a frame is neither true nor false."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return isinstance(plain, str | bool | int | float | None) and plain in constants
 
 
 def _check_text(argument: str, value: str) -> None:

@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from frameboost.checks.arguments import is_iterable
+from frameboost.checks.arguments import is_among, is_iterable
 from frameboost.checks.messages import counted, did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 
@@ -1092,8 +1092,7 @@ _CHANGES_NOTHING: Mapping[str, tuple[object, ...]] = {
 def _changes_nothing(name: str, value: object) -> bool:
     if name == "missing":
         return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
-    plain = value.item() if isinstance(value, np.generic) else value
-    return isinstance(plain, str | bool | int | float | None) and plain in _CHANGES_NOTHING.get(name, ())
+    return is_among(value, _CHANGES_NOTHING.get(name, ()))
 
 
 def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from frameboost.checks.arguments import is_among
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.losses.built_in import ALPHAS, OTHER_NAMES
@@ -82,7 +83,11 @@ def of_constructor(
     {'objective': 'reg:quantileerror', 'quantile_alpha': 0.9}
     """
     known = set(names)
-    given = {name: value for name, value in parameters.items() if name in known or not _is_nothing(name, value)}
+    given = {
+        name: value
+        for name, value in parameters.items()
+        if name in known or not is_among(value, _NOTHING.get(name, ()))
+    }
     _rename(given, known)
     if known.issuperset(given) and not _has_rounds(given):
         return given  # as clone gives them, who wants the same objects back
@@ -166,11 +171,6 @@ def _has_rounds(parameters: Mapping[str, Any]) -> bool:
     return _is_integer(value) and value > 0 and "early_stopping_rounds" not in parameters
 
 
-def _is_nothing(name: str, value: object) -> bool:
-    plain = value.item() if isinstance(value, np.generic) else value
-    return isinstance(plain, str | bool | int | float | None) and plain in _NOTHING.get(name, ())
-
-
 # --- fit --------------------------------------------------------------------------------------------------------------
 
 _FIT_NAMES = {
@@ -212,7 +212,7 @@ def of_fit(estimator: Any, given: dict[str, Any], others: Mapping[str, Any]) -> 
     arguments, kind = dict(given), type(estimator).__name__
     others = _validation_rows(dict(others), arguments)
     for name, value in others.items():
-        if isinstance(value, str | None) and value in _FIT_NOTHING.get(name, ()):
+        if is_among(value, _FIT_NOTHING.get(name, ())):
             continue
         ours = _FIT_NAMES.get(name, name)
         if ours in arguments:
