@@ -444,6 +444,38 @@ class Estimator(BaseEstimator):
         how = {"interactions": interactions, "output": output, "form": form, "top": top, "sign": sign, "texts": texts}
         return explain(frame, approx=approx, **how)
 
+    def predict(
+        self,
+        X: Any,
+        *,
+        base_margin: Any = None,
+        output_margin: bool = False,
+        iteration_range: Any = None,
+        **others: Any,
+    ) -> Array:
+        """Return the predictions for X's rows.
+
+        These are of a regressor the means or quantiles, of a classifier the most probable classes (of a multilabel y
+        whether a row has each label), of a ranker scores: the higher, the earlier in its query.
+
+        Parameters
+        ----------
+        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
+            What is added to the margins of each row, needed if fit was given some. Without some in fit it is in place
+            of the model's base score.
+        output_margin : bool, default False
+            Whether to return margins, the sums of the trees (LightGBM's ``raw_score``).
+        iteration_range : (int, int), optional
+            The first round, from 0, and the one after the last, of those that count; by default all.
+        **others
+            The same by LightGBM's names: ``init_score``, ``raw_score``, ``num_iteration``, ``start_iteration``,
+            ``pred_leaf``, ``pred_contrib``.
+        """
+        found: Array = self._predicted(X, base_margin, output_margin, iteration_range, others)
+        return found
+
     def _predicted(
         self, X: Any, base_margin: Any, output_margin: bool, iteration_range: Any, others: Mapping[str, Any]
     ) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import polars as pl
@@ -45,58 +45,25 @@ from frameboost.sklearn.estimator import Estimator, Initial, documented
 __all__ = ["FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor"]
 
 
-@documented
-class FrameBoostRegressor(RegressorMixin, Estimator):
-    """A regressor for scikit-learn.
-
-    X may be a polars or pandas frame or an Arrow table, whose columns keep their types (strings are categories, dates
-    are dates), anything that scikit-learn takes for an array of numbers, or a sparse matrix of SciPy's, in which an
-    entry that is not stored is 0. NULL and NaN are missing values; a column without any value is not split on. A row of
-    weight 0 is as if it were not there. y may have several columns, which are predicted as an array.
-
-    Parameters
-    ----------
-    objective : str, Objective or function, optional
-        As for `frameboost.fit`; by default ``'reg:squarederror'``.
-    <parameters>
-
-    Attributes
-    ----------
-    <attributes>
-
-    Examples
-    --------
-    >>> import polars as pl, frameboost as fb
-    >>> X = pl.DataFrame({"carrier": ["AA", "UA", "B6", "UA"] * 25, "delay": range(100)})
-    >>> y = X["delay"] - 9 * (X["carrier"] == "UA").cast(int)
-    >>> regressor = fb.FrameBoostRegressor(n_estimators=20).fit(X, y)
-    >>> regressor.predict(X[:3]).round(1)
-    array([ 0.3, -6.6,  2.1])
-    >>> round(regressor.score(X, y), 3)
-    1.0
-    """
-
-    _default_objective, _kind = "reg:squarederror", "regressor"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+class _Pointwise(Estimator):
+    """The base class of those that predict each row by itself: all but a ranker."""
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None, eval_set: Any = None,
         sample_weight_eval_set: Any = None, base_margin_eval_set: Any = None, eval_metric: Any = None,
         callbacks: Any = None, init_model: Any = None, eval_names: Any = None, verbose: Any = None, X_val: Any = None,
         y_val: Any = None, sample_weight_val: Any = None, **others: Any,
-    ) -> FrameBoostRegressor:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Train on X and y.
 
         Parameters
         ----------
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
             The features.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            The target: finite numbers. Each of several targets has trees of its own.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Of a regressor the target: finite numbers. Of a classifier the labels; if all are one, a warning says so,
+            and it is predicted. Of several columns (targets, or whether a row has each label: multilabel) each has
+            trees of its own.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, 0 or more.
         base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
@@ -133,37 +100,47 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
         validation = {"X_val": X_val, "y_val": y_val, "sample_weight_val": sample_weight_val}
         return self._fit(X, y, given, validation | others)
 
+
+@documented
+class FrameBoostRegressor(RegressorMixin, _Pointwise):
+    """A regressor for scikit-learn.
+
+    X may be a polars or pandas frame or an Arrow table, whose columns keep their types (strings are categories, dates
+    are dates), anything that scikit-learn takes for an array of numbers, or a sparse matrix of SciPy's, in which an
+    entry that is not stored is 0. NULL and NaN are missing values; a column without any value is not split on. A row of
+    weight 0 is as if it were not there. y may have several columns, which are predicted as an array.
+
+    Parameters
+    ----------
+    objective : str, Objective or function, optional
+        As for `frameboost.fit`; by default ``'reg:squarederror'``.
+    <parameters>
+
+    Attributes
+    ----------
+    <attributes>
+
+    Examples
+    --------
+    >>> import polars as pl, frameboost as fb
+    >>> X = pl.DataFrame({"carrier": ["AA", "UA", "B6", "UA"] * 25, "delay": range(100)})
+    >>> y = X["delay"] - 9 * (X["carrier"] == "UA").cast(int)
+    >>> regressor = fb.FrameBoostRegressor(n_estimators=20).fit(X, y)
+    >>> regressor.predict(X[:3]).round(1)
+    array([ 0.3, -6.6,  2.1])
+    >>> round(regressor.score(X, y), 3)
+    1.0
+    """
+
+    _default_objective, _kind = "reg:squarederror", "regressor"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     def _target(self, y: Any, name: str) -> FloatArray:
         return check_numbers(y, self, name, several=True)
-
-    def predict(
-        self,
-        X: Any,
-        *,
-        base_margin: Any = None,
-        output_margin: bool = False,
-        iteration_range: Any = None,
-        **others: Any,
-    ) -> FloatArray:
-        """Return the predictions for X's rows.
-
-        Parameters
-        ----------
-        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
-        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
-            What is added to the margins of each row, needed if fit was given some. Without some in fit it is in place
-            of the model's base score.
-        output_margin : bool, default False
-            Whether to return margins, the sums of the trees (LightGBM's ``raw_score``).
-        iteration_range : (int, int), optional
-            The first round, from 0, and the one after the last, of those that count; by default all.
-        **others
-            The same by LightGBM's names: ``init_score``, ``raw_score``, ``num_iteration``, ``start_iteration``,
-            ``pred_leaf``, ``pred_contrib``.
-        """
-        found: Array = self._predicted(X, base_margin, output_margin, iteration_range, others)
-        return found
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None) -> float:
         """Return R², as scikit-learn's regressors do.
@@ -236,7 +213,7 @@ class FrameBoostRegressor(RegressorMixin, Estimator):
 
 
 @documented
-class FrameBoostClassifier(ClassifierMixin, Estimator):
+class FrameBoostClassifier(ClassifierMixin, _Pointwise):
     """A classifier for scikit-learn.
 
     X is as in `FrameBoostRegressor`; y may hold labels of any kind.
@@ -281,57 +258,6 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
-
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None, eval_set: Any = None,
-        sample_weight_eval_set: Any = None, base_margin_eval_set: Any = None, eval_metric: Any = None,
-        callbacks: Any = None, init_model: Any = None, eval_names: Any = None, verbose: Any = None, X_val: Any = None,
-        y_val: Any = None, sample_weight_val: Any = None, **others: Any,
-    ) -> FrameBoostClassifier:  # fmt: skip
-        """Train on X and y.
-
-        Parameters
-        ----------
-        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
-        y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            The labels. If all are one, a warning says so, and it is predicted. Of several columns, each of which says
-            whether a row has a label (multilabel), each has trees of its own.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows, 0 or more.
-        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
-            What is added to the margins of each row (an offset), and is then to be given to `predict` too. The base
-            score is estimated beside it. (LightGBM's ``init_score``.)
-        eval_set : list of (X, y), optional
-            Rows to validate on, as ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
-        sample_weight_eval_set, base_margin_eval_set : list of array-like, optional
-            Weights and base margins of these rows, for each pair; by default 1 and none.
-        eval_metric : str, Metric, function or list of them, optional
-            In place of that of the constructor.
-        callbacks : list of functions, optional
-            Called after each round with its number and metrics, as those of `frameboost.fit`; one that returns True
-            stops the fit. XGBoost's and LightGBM's objects for early stopping are taken as such.
-        init_model : Model, estimator or path, optional
-            A model, of the same objective and features, to train ``n_estimators`` more rounds on from (XGBoost's
-            ``xgb_model``).
-        eval_names : list of str, optional
-            Names of the rows to validate on, in place of ``validation_0`` and so on.
-        verbose : bool, optional
-            Whether to show a progress bar.
-        X_val, y_val, sample_weight_val : optional
-            scikit-learn's names of a single pair of ``eval_set`` and its weights, which a pipeline can transform
-            (``transform_input=["X_val"]``).
-        **others
-            The same by the names of XGBoost and LightGBM (``xgb_model``, ``init_score``, ``eval_X``, ...).
-        """
-        given = {
-            "sample_weight": sample_weight, "base_margin": base_margin, "eval_set": eval_set,
-            "sample_weight_eval_set": sample_weight_eval_set, "base_margin_eval_set": base_margin_eval_set,
-            "eval_names": eval_names, "eval_metric": eval_metric, "callbacks": callbacks, "init_model": init_model,
-            "verbose": verbose,
-        }  # fmt: skip
-        validation = {"X_val": X_val, "y_val": y_val, "sample_weight_val": sample_weight_val}
-        return self._fit(X, y, given, validation | others)
 
     def _target(self, y: Any, name: str) -> Array:
         return check_labels(y, self, name)
@@ -488,35 +414,6 @@ class FrameBoostClassifier(ClassifierMixin, Estimator):
         """Return the margins for X's rows: of the second of two classes, or a column for each class or label."""
         margins = self._output(X, "margin", base_margin)
         return margins if self._is_multilabel else _of_second_class(margins)
-
-    def predict(
-        self,
-        X: Any,
-        *,
-        base_margin: Any = None,
-        output_margin: bool = False,
-        iteration_range: Any = None,
-        **others: Any,
-    ) -> Array:
-        """Return the most probable class for X's rows; of a multilabel y whether they have each label.
-
-        Parameters
-        ----------
-        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
-        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
-            What is added to the margins of each row, needed if fit was given some. Without some in fit it is in place
-            of the model's base score.
-        output_margin : bool, default False
-            Whether to return margins, the sums of the trees (LightGBM's ``raw_score``).
-        iteration_range : (int, int), optional
-            The first round, from 0, and the one after the last, of those that count; by default all.
-        **others
-            The same by LightGBM's names: ``init_score``, ``raw_score``, ``num_iteration``, ``start_iteration``,
-            ``pred_leaf``, ``pred_contrib``.
-        """
-        found: Array = self._predicted(X, base_margin, output_margin, iteration_range, others)
-        return found
 
     def _of_mean(self, X: Any, base_margin: Any, rounds: Any) -> Array:
         return self._chosen(self._probabilities(X, base_margin, rounds))
@@ -738,35 +635,6 @@ class FrameBoostRanker(Estimator):
             weight = _of_rows(check_weights(weight, of_weight), queries)
         others = {role: each for role, each in given.items() if role != "group"}
         return {"group": queries} | super()._roles({**others, "weight": (of_weight, weight)}, n_rows)
-
-    def predict(
-        self,
-        X: Any,
-        *,
-        base_margin: Any = None,
-        output_margin: bool = False,
-        iteration_range: Any = None,
-        **others: Any,
-    ) -> FloatArray:
-        """Return scores for X's rows: the higher, the earlier in its query.
-
-        Parameters
-        ----------
-        X : frame, array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
-        base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
-            What is added to the margins of each row, needed if fit was given some. Without some in fit it is in place
-            of the model's base score.
-        output_margin : bool, default False
-            Whether to return margins, the sums of the trees (LightGBM's ``raw_score``).
-        iteration_range : (int, int), optional
-            The first round, from 0, and the one after the last, of those that count; by default all.
-        **others
-            The same by LightGBM's names: ``init_score``, ``raw_score``, ``num_iteration``, ``start_iteration``,
-            ``pred_leaf``, ``pred_contrib``.
-        """
-        found: Array = self._predicted(X, base_margin, output_margin, iteration_range, others)
-        return found
 
     def staged_predict(self, X: Any, base_margin: Any = None) -> Iterator[FloatArray]:
         """Yield the scores for X's rows after the first round, after two, and so on."""
