@@ -25,19 +25,18 @@ from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import Aggregate, exact_sum
+from frameboost.expressions.grid import Aggregate
 from frameboost.fold_models import mean_of_folds, refuse_with_folds
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.keywords import PlanOptions, TrainingParameters
-from frameboost.losses.built_in import get_loss
-from frameboost.losses.classes import adjusted, check_classes, class_factors
+from frameboost.losses.built_in import adjusted, get_loss
+from frameboost.losses.classes import counted_factors
 from frameboost.losses.custom import Objective, family_of, is_function, name_of_objective, scored_loss
 from frameboost.losses.loss import Loss, multi_target_loss, offset_of
-from frameboost.losses.transforms import is_smeared
-from frameboost.metrics.metric import AnyMetric, Metric, as_function, evaluate, get_metrics, metrics_of
+from frameboost.metrics.metric import AnyMetric, FunctionMetric, Metric, as_function, evaluate, get_metrics, metrics_of
 from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
-from frameboost.model.threshold import decided, is_rule
+from frameboost.model.threshold import decided
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.planning import FitPlan, plan_fit, read_once
 from frameboost.runtime.interrupts import closed_after, defer_in_callbacks, defer_signals, unwrap_handler_errors
@@ -299,26 +298,10 @@ def train_planned(
         from frameboost.training.growths import FitEngines
         from frameboost.training.train import train
     roles, chosen, method, initial = planned.roles, planned.features, planned.method, planned.initial
-    eval_metric, in_order = read_once(eval_metric), is_function(planned.objective)
-    for function in [] if eval_metric is None else filter(None, map(as_function, metrics_of(eval_metric))):
-        planned.engine.check_arrays(f"eval_metric {shown(function.name)}")
-        in_order = True
-    if checkpoint is not None and is_function(planned.objective):
-        raise ParameterError(
-            "checkpoint does not go with an objective that is a Python function, as nothing tells whether it is the "
-            "same when the fit goes on"
-        )
-    if is_rule(planned.settings.threshold) and not isinstance(planned.source, FrameSource | RelationSource):
-        raise ParameterError(
-            f"threshold={shown(planned.settings.threshold)} is chosen on rows of a frame or a relation; give a "
-            "number, or choose it afterwards: model.with_threshold(...)"
-        )
-    if checkpoint is not None and is_smeared(planned.objective, planned.settings.as_dict()):
-        known = advice("model.parameters['smearing']", "which show prints")
-        raise ParameterError(
-            "checkpoint does not go with smearing, which needs the errors of the best round; give smearing=False, or "
-            f"the numbers that a fit like it has found, {known}"
-        )
+    eval_metric = read_once(eval_metric)
+    functions = [] if eval_metric is None else list(filter(None, map(as_function, metrics_of(eval_metric))))
+    _check_together(planned, functions, checkpoint)
+    in_order = bool(functions) or is_function(planned.objective)
     with unwrap_handler_errors(), defer_in_callbacks(), ExitStack() as open_engines, announce_compilation(verbose):
         when_call_returns(open_engines.close)
         workers, budget = open_engines.enter_context(closing(Workers(planned.settings.n_jobs))), MemoryBudget()
@@ -357,33 +340,49 @@ def train_planned(
             checkpoint.check_arguments(facts, training.count_missing())
         size = f"{counted(training.n_rows, 'row')}, {counted(len(chosen), 'feature')}"
         LOG.info("fit: %s, %s, %s", loss.name, size, planned.engine.name)
-        smearing = Smearing(loss, settings.as_dict(), [training, *others.values()][-1], log)
+        smearing = Smearing(loss, [training, *others.values()][-1], log) if planned.is_smeared else None
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             offsets = {} if offset is None else offset.in_training(loss.margins)
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, offsets, initial is not None)
-
-            def end_round(number: int) -> None:
-                on_round(number)
-                smearing.end_round()
-
-            ensemble = train(engines, method, loss, settings, given, log, workers, end_round, checkpoint)
-        ensemble = smearing.of(ensemble)
+            after_round = [on_round] if smearing is None else [on_round, smearing.end_round]
+            ensemble = train(engines, method, loss, settings, given, log, workers, after_round, checkpoint)
+        ensemble = ensemble if smearing is None else smearing.of(ensemble)
         n_rows = training.n_rows
     ensemble = replace(ensemble, offset=offset, loss=scored_loss(ensemble.loss))
     joins = recorded_joins(planned.data, ensemble.read_names)
     ensemble = replace(ensemble, joins=joins, metadata=Metadata.of_training(n_rows))
     model = _model(ensemble if initial is None else join_ensembles(initial, ensemble), planned.labels, log, hint)
-    return _decided(model, planned)
+    return _decided(model, planned) if planned.chooses_threshold else model
 
 
 def _decided(model: Model, planned: FitPlan) -> Model:
     """Return the model with the threshold that is to be chosen: on the last held-out rows, or those of training."""
-    if not is_rule(planned.settings.threshold):
-        return model
     source = [planned.source, *planned.held_out.values()][-1]
     assert isinstance(source, FrameSource | RelationSource)
     ensemble = decided(model.ensemble, planned.settings.threshold, source, planned.roles)
     return Model(ensemble)
+
+
+def _check_together(planned: FitPlan, functions: Sequence[FunctionMetric], checkpoint: Checkpoint | None) -> None:
+    """Raise `ParameterError` if arguments that are right alone do not go together."""
+    for function in functions:
+        planned.engine.check_arrays(f"eval_metric {shown(function.name)}")
+    if checkpoint is not None and is_function(planned.objective):
+        raise ParameterError(
+            "checkpoint does not go with an objective that is a Python function, as nothing tells whether it is the "
+            "same when the fit goes on"
+        )
+    if planned.chooses_threshold and not isinstance(planned.source, FrameSource | RelationSource):
+        raise ParameterError(
+            f"threshold={shown(planned.settings.threshold)} is chosen on rows of a frame or a relation; give a "
+            "number, or choose it afterwards: model.with_threshold(...)"
+        )
+    if checkpoint is not None and planned.is_smeared:
+        known = advice("model.parameters['smearing']", "which show prints")
+        raise ParameterError(
+            "checkpoint does not go with smearing, which needs the errors of the best round; give smearing=False, or "
+            f"the numbers that a fit like it has found, {known}"
+        )
 
 
 def _progress(log: EvaluationLog, metric: AnyMetric, training: Rows) -> tuple[str, float]:
@@ -408,15 +407,8 @@ def _loss(
 ) -> tuple[Loss, Parameters]:
     """Return the loss, and the parameters with the number of classes filled in."""
     loss, settings = _unadjusted(objective, settings, rows, roles)
-    check_classes(loss, settings.as_dict())
     if settings.class_weight is not None:
-        counted = {
-            str(k): Expression(f"CASE WHEN label = {k} AND weight > 0 THEN 1 ELSE 0 END", ("label", "weight"))
-            for k in range(loss.classes)
-        }
-        counts = exact_sum(rows, counted)
-        factors = class_factors(settings.class_weight, labels, [counts[str(k)] for k in range(loss.classes)])
-        settings = replace(settings, class_weight=factors)
+        settings = replace(settings, class_weight=counted_factors(settings.class_weight, loss, rows, labels))
     return adjusted(loss, settings.as_dict()), settings
 
 

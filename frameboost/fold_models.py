@@ -16,7 +16,7 @@ from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import DataError, ParameterError
 from frameboost.joins.star_sources import recorded_joins
 from frameboost.model.model import Model
-from frameboost.model.threshold import chosen_threshold, decided, is_rule, scores_of
+from frameboost.model.threshold import chosen_threshold, decided, scores_of
 from frameboost.parameters.parameters import under_our_names
 from frameboost.planning import FitPlan, read_once
 from frameboost.schema.types import free_name
@@ -165,12 +165,12 @@ def mean_of_folds(train: Callable[[FitPlan], Model], plan: FitPlan) -> Model:
     """
     out_of_fold, ensembles, rule = OutOfFold(cast("LocalSource", plan.source)), [], plan.settings.threshold
     scored: list[pl.DataFrame] = []
-    if is_rule(rule):
+    if chooses := plan.chooses_threshold:
         plan = replace(plan, settings=replace(plan.settings, threshold=None))
     for fold in fold_models(train, replace(plan, source=out_of_fold.rows)):
         ensembles.append(fold.model.ensemble)
         out_of_fold.add(fold)
-        if is_rule(rule):
+        if chooses:
             scored.append(scores_of(fold.model.ensemble, fold.held_out, plan.roles))
     ensemble = average(ensembles, [1.0] * len(ensembles))
     if scored:

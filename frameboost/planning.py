@@ -22,11 +22,10 @@ from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import ParameterError
-from frameboost.losses.built_in import ALPHAS, LOSSES, OTHER_NAMES, get_loss
-from frameboost.losses.classes import adjusted, check_classes
+from frameboost.losses.built_in import ALPHAS, LOSSES, OTHER_NAMES, adjusted, get_loss
 from frameboost.losses.custom import Objective, family_of, is_function, with_function
 from frameboost.losses.loss import Loss
-from frameboost.losses.transforms import transformed
+from frameboost.losses.transforms import is_smeared
 from frameboost.model.continuation import with_margins
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, constraints_by_name, rate_of, under_our_names, with_rates
@@ -122,6 +121,16 @@ class FitPlan:
             self, source=open_source(training), held_out=others, settings=parameters,
             method=choose_tree_method(parameters), folds=None, may_be_classes=False,
         )  # fmt: skip
+
+    @property
+    def is_smeared(self) -> bool:
+        """Whether predictions are to be smeared by the errors of the fit (see `frameboost.losses.transforms`)."""
+        return self.settings.target_transform is not None and is_smeared(self.objective, self.settings.smearing)
+
+    @property
+    def chooses_threshold(self) -> bool:
+        """Whether the threshold of the second of two classes is chosen on rows after training."""
+        return not isinstance(self.settings.threshold, float | None)
 
     def __str__(self) -> str:
         settings, defaults = self.settings.as_dict(), _for_objective(self.objective, Parameters()).as_dict()
@@ -319,8 +328,7 @@ def _for_objective(objective: str | Objective, settings: Parameters) -> Paramete
         raise ParameterError("num_class is for objectives 'multi:softmax' and 'multi:softprob'")
     if family_of(objective) == "multi":
         like = get_loss("multi:softprob", {"num_class": 2})
-        check_classes(like, settings.as_dict())
-        transformed(like, settings.as_dict())  # which has none
+        adjusted(like, settings.as_dict() | {"class_weight": None})  # factors are those of all classes
         return settings
     loss = objective.loss() if isinstance(objective, Objective) else get_loss(objective, settings.as_dict())
     loss = adjusted(loss, settings.as_dict())

@@ -39,8 +39,7 @@ from frameboost.errors import FrameboostError, ModelFileError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.joins.aggregates import COUNT, FUNCTIONS, Aggregation, Value
 from frameboost.joins.star_sources import KeyColumn, TableJoin
-from frameboost.losses.built_in import get_loss
-from frameboost.losses.classes import adjusted
+from frameboost.losses.built_in import adjusted, get_loss
 from frameboost.losses.custom import FOREIGN_FIELDS, SOFTMAX, Objective, read_foreign_loss
 from frameboost.losses.loss import EXPOSURE, Loss, Offset, multi_target_loss, offset_of
 from frameboost.losses.outputs import DISTANCE, LOOKUP_TYPES, Interval, Lookup, kind_of

@@ -1,4 +1,4 @@
-"""The losses by XGBoost's names, each a few SQL expressions: `LOSSES`, the table at the end of this file.
+"""The losses by XGBoost's names, each a few SQL expressions: `LOSSES`, the table near the end of this file.
 
 To add a loss, write a function that returns a `Loss`, and enter it in `LOSSES`. The function's arguments are those
 training parameters that the loss reads. The tests of losses take their rows from ``tests/support/objectives.py``: add a
@@ -25,6 +25,7 @@ from typing import Any, Literal
 from frameboost.checks.messages import advice, did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
+from frameboost.losses.classes import class_weighted, decided_by
 from frameboost.losses.loss import (
     Change,
     Derivatives,
@@ -39,12 +40,14 @@ from frameboost.losses.loss import (
     largest_margin,
     margin_names,
 )
+from frameboost.losses.transforms import smeared, transformed
 
 __all__ = [
     "DEFAULT_TRUNCATION",
     "DISTRIBUTIONS",
     "FURTHEST",
     "LOSSES",
+    "adjusted",
     "aft_terms",
     "discount",
     "get_loss",
@@ -832,3 +835,28 @@ OTHER_NAMES: Mapping[str, str | None] = {
 
 ALPHAS: Mapping[str, str] = {"quantile": "quantile_alpha", "huber": "huber_slope"}
 """What LightGBM's ``alpha`` is of these objectives, which of others is XGBoost's, the L1 penalty."""
+
+
+# --- what parameters make of any loss ---------------------------------------------------------------------------------
+
+# In the order in which they are applied.
+_ADJUSTMENTS: Mapping[str, Callable[[Loss, Mapping[str, Any]], Loss]] = {
+    "target_transform": transformed,
+    "smearing": smeared,
+    "class_weight": class_weighted,
+    "threshold": decided_by,
+}
+
+
+def adjusted(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
+    """Return the loss as those parameters adjust it that are not None.
+
+    Raises
+    ------
+    ParameterError
+        If one of them does not go with the loss.
+    """
+    for name, adjust in _ADJUSTMENTS.items():
+        if parameters.get(name) is not None:
+            loss = adjust(loss, parameters)
+    return loss

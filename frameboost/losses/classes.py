@@ -13,42 +13,54 @@ from typing import Any
 
 from frameboost.checks.messages import listed, shown
 from frameboost.errors import ParameterError
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import Aggregator, exact_sum
 from frameboost.losses.loss import CLASS_WEIGHT, Loss
-from frameboost.losses.transforms import transformed
 
-__all__ = ["adjusted", "check_classes", "class_factors", "with_class_weights", "with_threshold"]
+__all__ = [
+    "check_decides", "class_factors", "class_weighted", "counted_factors", "decided_by", "with_class_weights",
+    "with_threshold",
+]  # fmt: skip
 
 
-def adjusted(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
-    """Return the loss with the transform, the factors of classes and the threshold of parameters.
+# --- weights of classes -----------------------------------------------------------------------------------------------
+
+
+def class_weighted(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
+    """Return the loss with the factors of ``class_weight``, once they are known (`counted_factors`).
 
     Raises
     ------
     ParameterError
-        If one of them does not go with the loss.
+        If the loss has no classes, or another number of them.
     """
-    loss = transformed(loss, parameters)
-    check_classes(loss, parameters)
-    factors, threshold = parameters.get("class_weight"), parameters.get("threshold")
-    if isinstance(factors, tuple | list):
-        loss = with_class_weights(loss, factors)
-    return with_threshold(loss, threshold) if isinstance(threshold, float) else loss
+    _check_weighs_classes(loss)
+    factors = parameters["class_weight"]
+    return with_class_weights(loss, factors) if isinstance(factors, tuple | list) else loss
 
 
-def check_classes(loss: Loss, parameters: Mapping[str, Any]) -> None:
-    """Raise `ParameterError` if parameters of classes are for none that the loss has."""
-    if parameters.get("class_weight") is not None and (not loss.classes or len(loss.labels) > 1):
+def _check_weighs_classes(loss: Loss) -> None:
+    if not loss.classes or len(loss.labels) > 1:
         raise ParameterError(
             f"class_weight is for one target of classes, such as 'binary:logistic' and 'multi:softprob' have, not for "
             f"{shown(loss.name)}" + f" of {len(loss.labels)} targets" * (len(loss.labels) > 1)
         )
-    if parameters.get("threshold") is not None and not (
-        loss.classes == 2 and loss.has_probabilities and not loss.has_margin_of_each_class
-    ):
-        raise ParameterError(
-            "threshold is for objectives with the probability of the second of two classes, such as 'binary:logistic', "
-            f"not for {shown(loss.name)}"
-        )
+
+
+def counted_factors(
+    class_weight: object, loss: Loss, rows: Aggregator, labels: Sequence[str | bool]
+) -> tuple[float, ...]:
+    """Return the factor of each class, by number, where ``rows`` are those that count.
+
+    The other arguments, and the errors, are those of `class_factors` and of `class_weighted`.
+    """
+    _check_weighs_classes(loss)
+    counted = {
+        str(k): Expression(f"CASE WHEN label = {k} AND weight > 0 THEN 1 ELSE 0 END", ("label", "weight"))
+        for k in range(loss.classes)
+    }
+    counts = exact_sum(rows, counted)
+    return class_factors(class_weight, labels, [counts[str(k)] for k in range(loss.classes)])
 
 
 def class_factors(class_weight: object, labels: Sequence[str | bool], counts: Sequence[float]) -> tuple[float, ...]:
@@ -117,7 +129,32 @@ def with_class_weights(loss: Loss, factors: Sequence[float]) -> Loss:
     return replace(loss, terms={**loss.class_factor, **terms})
 
 
+# --- the threshold ----------------------------------------------------------------------------------------------------
+
+
+def decided_by(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
+    """Return the loss with its ``threshold``, unless that is a rule by which one is chosen after training.
+
+    Raises
+    ------
+    ParameterError
+        If the loss has no probability of the second of two classes.
+    """
+    check_decides(loss)
+    threshold = parameters["threshold"]
+    return with_threshold(loss, threshold) if isinstance(threshold, float) else loss
+
+
+def check_decides(loss: Loss) -> None:
+    """Raise `ParameterError` if a loss has no probability of the second of two classes."""
+    if loss.classes != 2 or not loss.has_probabilities or loss.has_margin_of_each_class:
+        raise ParameterError(
+            "threshold is for objectives with the probability of the second of two classes, such as 'binary:logistic', "
+            f"not for {shown(loss.name)}"
+        )
+
+
 def with_threshold(loss: Loss, threshold: float) -> Loss:
     """Return a loss whose rows are of the second class where its probability is above the threshold."""
-    check_classes(loss, {"threshold": threshold})
+    check_decides(loss)
     return replace(loss, threshold=threshold)

@@ -33,7 +33,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.loss import Derivatives, Loss, Transform
 
-__all__ = ["TRANSFORMS", "is_smeared", "smearing_terms", "transformed", "with_smearing"]
+__all__ = ["TRANSFORMS", "is_smeared", "smeared", "smearing_terms", "transformed", "with_smearing"]
 
 # The objective that predicts a mean; the others predict quantiles, of which T⁻¹ is the quantile, or something else.
 _OF_MEANS = "reg:squarederror"
@@ -70,18 +70,14 @@ TRANSFORMS: Mapping[str, Transform] = {
 
 
 def transformed(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
-    """Return a loss that is fitted to ``target_transform`` of the labels; the loss itself if there is none.
+    """Return a loss that is fitted to ``target_transform`` of the labels.
 
     Raises
     ------
     ParameterError
         If its prediction is not the margin, or it has factors of labels.
     """
-    name = parameters.get("target_transform")
-    if name is None:
-        if parameters.get("smearing") is not None:
-            raise ParameterError("smearing is for target_transform, which is None")
-        return loss
+    name = parameters["target_transform"]
     if [link.text for link in loss.links] != list(loss.margins) or loss.classes or loss.roles or loss.is_of_arrays:
         why = " has a link of its own" if loss.n_outputs == 1 and loss.links[0].text != "margin" else ""
         why = " is a Python function, which may transform the label itself" if loss.is_of_arrays else why
@@ -100,8 +96,6 @@ def transformed(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
     of_label = Expression(transform.of_label, ("label",))
     fitted = {f"fitted_{label}": of_label.renamed({"label": label}) for label in loss.labels}
     names = dict(zip(loss.labels, fitted, strict=True))
-    smearing = parameters.get("smearing")
-    numbers = smearing if isinstance(smearing, Sequence) else None
     condition = Expression(transform.condition, ("label",)) if transform.condition else None
     loss = replace(
         loss,
@@ -113,9 +107,25 @@ def transformed(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
         ),
         score_range=(transform.lowest, math.inf), spread=None,
     )  # fmt: skip
-    if numbers is None and smearing and loss.name != _OF_MEANS:
+    return with_smearing(loss, None)
+
+
+def smeared(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
+    """Return the loss smeared by the numbers of ``smearing``, unless these are taken after training (`is_smeared`).
+
+    Raises
+    ------
+    ParameterError
+        If it is not transformed, or there are no such numbers for it.
+    """
+    smearing = parameters["smearing"]
+    if loss.transform is None:
+        raise ParameterError("smearing is for target_transform, which is None")
+    if isinstance(smearing, Sequence):
+        return with_smearing(loss, smearing)
+    if smearing and loss.name != _OF_MEANS:
         raise ParameterError(f"smearing=True is for {shown(_OF_MEANS)}, which fits a mean, not for {shown(loss.name)}")
-    return with_smearing(loss, numbers)
+    return loss
 
 
 def with_smearing(loss: Loss, numbers: Sequence[float] | None) -> Loss:
@@ -144,11 +154,9 @@ def with_smearing(loss: Loss, numbers: Sequence[float] | None) -> Loss:
     return replace(loss, links=tuple(links), smearing=None if numbers is None else tuple(numbers))
 
 
-def is_smeared(objective: object, parameters: Mapping[str, Any]) -> bool:
-    """Whether a fit takes the means over its errors, given the objective's name."""
-    smearing = parameters.get("smearing")
-    by_default = smearing is None and objective == _OF_MEANS
-    return parameters.get("target_transform") is not None and (smearing is True or by_default)
+def is_smeared(objective: object, smearing: object) -> bool:
+    """Whether a fit to a transformed target takes the means over its errors, by its parameters."""
+    return smearing is True or (smearing is None and objective == _OF_MEANS)
 
 
 def smearing_terms(loss: Loss) -> list[Expression]:

@@ -35,6 +35,7 @@ __all__ = [
     "RANKING_METRICS",
     "AnyMetric",
     "CurveMetric",
+    "FunctionMetric",
     "Metric",
     "as_function",
     "base_name",

@@ -15,18 +15,13 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.evaluation.evaluation import score_counts
 from frameboost.evaluation.threshold_curves import gains_curve, precision_recall_curve, threshold_costs
-from frameboost.losses.classes import check_classes, with_threshold
+from frameboost.losses.classes import check_decides, with_threshold
 from frameboost.parameters.parameters import threshold_or_rule
 from frameboost.prediction.predictor import Predictor
 
-__all__ = ["chosen_threshold", "decided", "is_rule", "scores_of"]
+__all__ = ["chosen_threshold", "decided", "scores_of"]
 
 _MOST_DIGITS = 17
-
-
-def is_rule(threshold: object) -> bool:
-    """Whether a threshold is still to be chosen."""
-    return threshold is not None and not isinstance(threshold, float)
 
 
 def decided(
@@ -51,13 +46,13 @@ def decided(
         If no row is of one of the classes.
     """
     chosen = threshold_or_rule(threshold)
-    check_classes(ensemble.loss, {"threshold": 0.5 if chosen is None else chosen})
-    if is_rule(chosen):
-        if source is None or roles is None:
-            raise ParameterError(f"threshold={shown(threshold)} is chosen on rows with labels; give data and target")
-        chosen = chosen_threshold(chosen, scores_of(ensemble, source, roles))
-    number = 0.5 if chosen is None else chosen
-    assert isinstance(number, float)
+    check_decides(ensemble.loss)
+    if isinstance(chosen, float | None):
+        number = 0.5 if chosen is None else chosen
+    elif source is None or roles is None:
+        raise ParameterError(f"threshold={shown(threshold)} is chosen on rows with labels; give data and target")
+    else:
+        number = chosen_threshold(chosen, scores_of(ensemble, source, roles))
     parameters = {**ensemble.parameters, "threshold": number}
     return replace(ensemble, loss=with_threshold(ensemble.loss, number), parameters=parameters)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from frameboost.checks.messages import shown, warn
 from frameboost.engines.contract import Rows
@@ -13,7 +11,7 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import exact_sum, weighted
 from frameboost.losses.loss import Loss
-from frameboost.losses.transforms import is_smeared, smearing_terms, with_smearing
+from frameboost.losses.transforms import smearing_terms, with_smearing
 from frameboost.training.evaluation_log import EvaluationLog
 
 __all__ = ["Smearing"]
@@ -22,12 +20,12 @@ _WEIGHT = Expression("weight", ("weight",))
 
 
 class Smearing:
-    """Takes the means over errors at the round whose trees are the model, if the fit is to be smeared.
+    """Takes the means over errors at the round whose trees are the model.
 
     Parameters
     ----------
-    loss, parameters
-        The loss, and the parameters, which say whether.
+    loss
+        The loss, which is transformed.
     rows
         The rows whose errors these are: those that are validated on, as the trees have not seen them, or else those
         that are trained on.
@@ -35,20 +33,17 @@ class Smearing:
         Says which round is the best.
     """
 
-    def __init__(self, loss: Loss, parameters: Mapping[str, Any], rows: Rows, log: EvaluationLog) -> None:
+    def __init__(self, loss: Loss, rows: Rows, log: EvaluationLog) -> None:
         self._loss, self._rows, self._log = loss, rows, log
-        self._is_smeared = is_smeared(loss.name, parameters)
         self._best: tuple[float, ...] | None = None
 
-    def end_round(self) -> None:
+    def end_round(self, _: int) -> None:
         """Take the means if the round is the best so far."""
-        if self._is_smeared and self._log.kept_round == self._log.n_rounds:
+        if self._log.kept_round == self._log.n_rounds:
             self._best = self._means()
 
     def of(self, ensemble: Ensemble) -> Ensemble:
         """Return the ensemble that was trained with its link smeared, after the last round."""
-        if not self._is_smeared:
-            return ensemble
         numbers = self._best or self._means()
         parameters = {**ensemble.parameters, "smearing": list(numbers)}
         return replace(ensemble, loss=with_smearing(ensemble.loss, numbers), parameters=parameters)

@@ -57,7 +57,8 @@ __all__ = [
 
 def train(
     engines: FitEngines, method: TreeMethod, loss: Loss, parameters: Parameters, given_bins: Mapping[int, Bins],
-    log: EvaluationLog, workers: Workers, on_round: Callable[[int], None], checkpoint: Checkpoint | None = None,
+    log: EvaluationLog, workers: Workers, after_round: Sequence[Callable[[int], None]],
+    checkpoint: Checkpoint | None = None,
 ) -> Ensemble:  # fmt: skip
     """Fit an ensemble; its leaf values are not yet on the grid of `frameboost.trees.tree`.
 
@@ -75,7 +76,7 @@ def train(
         Evaluates metrics after each round, and stops early.
     workers
         Threads of the split search.
-    on_round
+    after_round
         Called with the number of rounds after each one.
     checkpoint
         Where rounds are saved, and those that are there are taken from.
@@ -118,12 +119,17 @@ def train(
             checkpoint.end_round(SavedRound(progress.last_round(), log.last, stopped_at), loss.n_outputs, is_last)
 
         observers.append(save)
-    observers.append(lambda round_, _: on_round(round_ + 1 - first))
+    observers += [_numbered_from(first, call) for call in after_round]
     boost(training, growth, loss, log, last_round, progress, observers)
     trees = progress.model_trees(growth.weights())
     if not engines.continues:
         check_result(training, loss, parameters, trees, search.bins, least_gains)
     return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in search.bins), base, trees)
+
+
+def _numbered_from(first: int, call: Callable[[int], None]) -> Observer:
+    """Return what calls a function with the number of rounds of this fit."""
+    return lambda round_, _: call(round_ + 1 - first)
 
 
 def h_counts_rows(parameters: Parameters, loss: Loss, *, is_weighted: bool) -> bool:
