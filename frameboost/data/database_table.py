@@ -221,6 +221,11 @@ class DatabaseTable:
             "sees one state of the table"
         )
 
+    def check_positions(self, use: str) -> None:
+        """Raise `ParameterError` if the rows have no positions; ``use`` begins its sentence: what is done by these."""
+        if self.key is None:
+            raise ParameterError(f"{use}, which those of a database have by a key: fb.table(..., key='id')")
+
     def check_key(self) -> None:
         """Raise `DataError` if two rows have the same key, or one has none."""
         if self.key is None:

@@ -98,10 +98,8 @@ def _rows_in_memory(request: EngineRequest) -> tuple[pl.LazyFrame, FeatureColumn
         in_order = f"subsample={p.subsample} draws rows" if p.subsample < 1 else ""
         if "qid" in request.roles:
             in_order = "a ranking objective puts rows of equal margins in order"
-        if in_order and source.key is None:
-            raise ParameterError(
-                f"{in_order} by their positions, which those of a database have by a key: fb.table(..., key='id')"
-            )
+        if in_order:
+            source.check_positions(f"{in_order} by their positions")
         of_table = DatabaseColumns(source, features, workers, list(request.roles.values()))
         return of_table.roles.lazy(), of_table
     if isinstance(source, SparseSource):

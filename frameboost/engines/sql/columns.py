@@ -22,7 +22,6 @@ from frameboost.data.connections import values_of
 from frameboost.data.database_table import DatabaseTable
 from frameboost.dialects.columns import DatabaseColumn
 from frameboost.dialects.dialect import OutOfRange
-from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType, Physical, physical_values
 
 __all__ = ["TableColumns"]
@@ -284,11 +283,10 @@ class TableColumns:
         sample = sample_condition(self.n_rows)
         if sample is None:
             return None
-        if self.source.key is None:
-            raise ParameterError(
-                f"the table has {counted(self.n_rows, 'row')}; cuts of more than {SAMPLE_LIMIT:,} come from a "
-                "sample by the rows' positions, which those of a database have by a key: fb.table(..., key='id')"
-            )
+        self.source.check_positions(
+            f"the table has {counted(self.n_rows, 'row')}; cuts of more than {SAMPLE_LIMIT:,} come from a sample by "
+            "the rows' positions"
+        )
         modulus, multiplier, bound = sample
         mod = self.source.dialect.expressions.mod
         return f"{mod.format(x=f'({mod.format(x=position, y=modulus)} * {multiplier})', y=2**32)} < {bound}"

@@ -80,11 +80,8 @@ class SqlEngine:
         self._roles = {role: self._number(source, name) for role, name in request.roles.items()}
         self._terms: dict[str, Term] = {}
         self._draws_rows = request.parameters.subsample < 1
-        if self._draws_rows and source.key is None:
-            raise ParameterError(
-                "subsample draws rows by their positions, which those of a database have by a key: "
-                "fb.table(..., key='id')"
-            )
+        if self._draws_rows:
+            source.check_positions("subsample draws rows by their positions")
         if source.scratch is None and source.dialect.statements.scratch_table is None:
             raise ParameterError(
                 f"{source.dialect.name} has no temporary tables of queries; name a schema for the tables of "
