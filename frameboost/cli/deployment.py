@@ -89,11 +89,11 @@ def add_prove(commands: Commands) -> None:
     """Add the command ``prove``."""
     example = "frameboost prove model.json --dialect postgres --table flights | psql -v ON_ERROR_STOP=1"
     help_ = "Write the query by which a database proves that it scores as Python does"
-    parser = add_command(commands, "prove", help_, _prove, example)
-    parser.epilog = (
+    notes = (
         "The query returns the rows that score otherwise than expected, and none is the proof. With --run it is run,\n"
-        f"and the exit code is 1 where there are some.\n\n{parser.epilog}"
+        "and the exit code is 1 where there are some."
     )
+    parser = add_command(commands, "prove", help_, _prove, example, notes)
     add_model(parser)
     add_database(parser)
     add_options(parser, DatabaseModel.self_test_query, "table", "output", "form", "trees", "rows")
@@ -231,11 +231,11 @@ def add_register(commands: Commands) -> None:
     """Add the command ``register``."""
     example = "frameboost register model.json --in flights.duckdb --name delay"
     help_ = "Make a function of a model, in a DuckDB file or by a statement for another database"
-    parser = add_command(commands, "register", help_, _register, example)
-    parser.epilog = (
+    notes = (
         "The function's parameters are the columns that the model reads, in the order that is printed.\n"
-        f"Without --in the statement is written, for any database.\n\n{parser.epilog}"
+        "Without --in the statement is written, for any database."
     )
+    parser = add_command(commands, "register", help_, _register, example, notes)
     add_model(parser)
     parser.add_argument("--in", dest="run_in", metavar="FILE", help="the DuckDB file to store the function in")
     add_options(parser, DatabaseModel.create_function_sql, "name", "output", "replace")

@@ -403,11 +403,11 @@ def add_drift(commands: Commands) -> None:
     """Add the command ``drift``."""
     example = "frameboost drift named.json flights.parquet"
     help_ = "Measure how rows differ from those of training, or write the query that does so"
-    parser = add_command(commands, "drift", help_, _drift, example)
-    parser.epilog = (
+    notes = (
         "psi is the population stability index: below 0.1 a feature has changed little, above 0.25 much. With\n"
-        f"--fail-above the exit code is 1 where a feature is above that.\n\n{parser.epilog}"
+        "--fail-above the exit code is 1 where a feature is above that."
     )
+    parser = add_command(commands, "drift", help_, _drift, example, notes)
     _add_here_or_there(parser)
     add = parser.add_argument
     add("--baseline", metavar="DATA", help="the rows of training; by default what tag --baseline put into the model")

@@ -50,12 +50,11 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 def add_command(
-    commands: Commands, name: str, help_: str, run: Callable[[argparse.Namespace], None], example: str
+    commands: Commands, name: str, help_: str, run: Callable[[argparse.Namespace], None], example: str, notes: str = ""
 ) -> Parser:
-    """Return the parser of a new command, whose help ends with the example."""
-    parser = commands.add_parser(
-        name, prog=f"frameboost {name}", help=help_, description=f"{help_}.", epilog=f"example:\n  {example}"
-    )
+    """Return the parser of a new command, whose help ends with notes, in lines that stay, and the example."""
+    epilog = f"{notes}\n\nexample:\n  {example}" if notes else f"example:\n  {example}"
+    parser = commands.add_parser(name, prog=f"frameboost {name}", help=help_, description=f"{help_}.", epilog=epilog)
     parser.set_defaults(run=run, parser=parser)
     return parser
 

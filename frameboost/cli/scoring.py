@@ -161,11 +161,11 @@ _CONFLICTS = {"update": ("keep", "name", "form", "trees", "rows"), "create_table
 def add_sql(commands: Commands) -> None:
     """Add the command ``sql``."""
     example = "frameboost sql model.json --dialect postgres --table flights --view scored -o view.sql"
-    parser = add_command(commands, "sql", "Write a model as SQL", _sql, example)
-    parser.epilog = (
+    notes = (
         "Without --table it is one expression over the columns. Expressions and queries end without a semicolon,\n"
-        f"statements with one.\n\n{parser.epilog}"
+        "statements with one."
     )
+    parser = add_command(commands, "sql", "Write a model as SQL", _sql, example, notes)
     add_model(parser)
     add_text_out(parser)
     add_database(parser)
