@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import inspect
 import typing
+from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
+from functools import partial
 from time import monotonic
 from typing import Any, Literal, cast
 
@@ -367,47 +369,37 @@ def _cv(options: argparse.Namespace) -> None:
 def add_refit(commands: Commands) -> None:
     """Add the command ``refit``."""
     example = "frameboost refit model.json flights.parquet --target arr_delay --decay-rate 0.5 -o newer.json"
-    parser = add_command(commands, "refit", "Fit a model's leaves to other rows; the splits stay", _refit, example)
-    parser.usage = "frameboost refit MODEL DATA ... --target COLUMN -o MODEL [options]"
-    add_model_and_data(parser)
-    add_options(parser, Model.refit, "target", "weight", "label_upper_bound", "group", "decay_rate")
-    add_model_out(parser)
-
-
-def _refit(options: argparse.Namespace) -> None:
-    check_writable(options.out)
-    model = open_model(options.model)
-    write_model(model.refit(read_data(options), **arguments(options, Model.refit)), options.out)
+    help_ = "Fit a model's leaves to other rows; the splits stay"
+    names = ("target", "weight", "label_upper_bound", "group", "decay_rate")
+    _add_change(commands, Model.refit, names, help_, example)
 
 
 def add_calibrate(commands: Commands) -> None:
     """Add the command ``calibrate``."""
     example = "frameboost calibrate late.json flights.parquet --target late --method isotonic -o sure.json"
     help_ = "Calibrate a model's probabilities on rows that it was not trained on"
-    parser = add_command(commands, "calibrate", help_, _calibrate, example)
-    parser.usage = "frameboost calibrate MODEL DATA ... --target COLUMN -o MODEL [options]"
-    add_model_and_data(parser)
-    add_options(parser, Model.calibrate, "target", "method", "weight")
-    add_model_out(parser)
-
-
-def _calibrate(options: argparse.Namespace) -> None:
-    check_writable(options.out)
-    model = open_model(options.model)
-    write_model(model.calibrate(read_data(options), **arguments(options, Model.calibrate)), options.out)
+    _add_change(commands, Model.calibrate, ("target", "method", "weight"), help_, example)
 
 
 def add_conform(commands: Commands) -> None:
     """Add the command ``conform``."""
     example = "frameboost conform model.json flights.parquet --target arr_delay --coverage 0.9 -o sure.json"
-    parser = add_command(commands, "conform", "Give a model prediction intervals", _conform, example)
-    parser.usage = "frameboost conform MODEL DATA ... --target COLUMN -o MODEL [options]"
+    names = ("target", "coverage", "groups", "base_margin")
+    _add_change(commands, Model.conform, names, "Give a model prediction intervals", example)
+
+
+def _add_change(
+    commands: Commands, change: Callable[..., Model], names: Sequence[str], help_: str, example: str
+) -> None:
+    """Add the command of a method of `Model` that returns another model for rows, and of its parameters ``names``."""
+    parser = add_command(commands, change.__name__, help_, partial(_write_changed, change), example)
+    parser.usage = f"frameboost {change.__name__} MODEL DATA ... --target COLUMN -o MODEL [options]"
     add_model_and_data(parser)
-    add_options(parser, Model.conform, "target", "coverage", "groups", "base_margin")
+    add_options(parser, change, *names)
     add_model_out(parser)
 
 
-def _conform(options: argparse.Namespace) -> None:
+def _write_changed(change: Callable[..., Model], options: argparse.Namespace) -> None:
     check_writable(options.out)
     model = open_model(options.model)
-    write_model(model.conform(read_data(options), **arguments(options, Model.conform)), options.out)
+    write_model(change(model, read_data(options), **arguments(options, change)), options.out)
