@@ -15,6 +15,7 @@ from frameboost.ensemble.averaging import average
 from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import DataError, ParameterError
 from frameboost.joins.star_sources import recorded_joins
+from frameboost.metrics.metric import as_function, metrics_of
 from frameboost.model.model import Model
 from frameboost.model.threshold import chosen_threshold, decided, scores_of
 from frameboost.parameters.parameters import under_our_names
@@ -140,8 +141,14 @@ def fold_models(
 
 
 def for_several_fits(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of `fit` under the names here, which are read several times (see `read_once`)."""
-    return {name: read_once(value) for name, value in under_our_names(options).items()}
+    """Return arguments of `fit` under the names here, which are read several times (see `read_once`).
+
+    Metrics that are functions are the same objects in all fits, so that what one learns of them is known afterwards.
+    """
+    arguments = {name: read_once(value) for name, value in under_our_names(options).items()}
+    if (metrics := arguments.get("eval_metric")) is not None:
+        arguments["eval_metric"] = [as_function(item) or item for item in metrics_of(metrics)]
+    return arguments
 
 
 def refuse_with_folds(options: Mapping[str, Any]) -> None:

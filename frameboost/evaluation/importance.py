@@ -19,7 +19,7 @@ from frameboost.data.sources import FrameSource
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
 from frameboost.evaluation.metrics_by_group import evaluated_metrics
-from frameboost.metrics.metric import evaluation_metrics, larger_is_better
+from frameboost.metrics.metric import evaluation_metrics
 from frameboost.prediction.contributions import contribution_values
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import column
@@ -42,13 +42,13 @@ def permutation_importance(
     source, roles = open_labelled(ensemble, data, target, weight, label_upper_bound, group)
     metrics = evaluation_metrics(ensemble.loss, ensemble.parameters, eval_metric)
     metric = metrics[0] if eval_metric is None else metrics[-1]
-    sign = -1.0 if larger_is_better(metric.name, eval_metric) else 1.0
     read = dict.fromkeys([*ensemble.read_names, *roles.values()])
     frame = source.to_frame(list(read)).collect()  # once, so that the rows have one order
 
     def error(rows: pl.DataFrame) -> float:
         found = evaluated_metrics(numbers, FrameSource(rows.lazy()), roles, [], [metric], r2=False)
-        return sign * float(found["value"].item())
+        value = float(found["value"].item())
+        return -value if metric.maximize else value  # in this order, as a function says so when it is called
 
     whole, worse = error(frame), np.zeros((len(ensemble.features), repeats))
     for number in _used(ensemble):

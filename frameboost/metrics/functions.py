@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -26,9 +25,6 @@ from frameboost.losses.functions import ArrayCall, name_of_function, side_by_sid
 from frameboost.losses.loss import Loss, Term, prediction_names
 
 __all__ = ["FunctionMetric", "function_metric", "is_score_of_sklearn", "scorer_of"]
-
-# Whether larger values are better, of functions that have said so when they were called.
-_SAID: MutableMapping[Callable[..., Any], bool] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -51,6 +47,8 @@ class FunctionMetric:
         What a scorer takes, as the methods of an estimator that return it; none of a function, which takes predictions.
     loss
         The loss whose labels and predictions it reads.
+    said
+        What the function has returned as is_higher_better, once it was called; copies share it.
     """
 
     name: str
@@ -61,11 +59,12 @@ class FunctionMetric:
     methods: tuple[str, ...] = ()
     loss: Loss | None = None
     terms: Mapping[str, Term] = field(default_factory=dict)
+    said: list[bool] = field(default_factory=list, compare=False)
 
     @property
     def maximize(self) -> bool:
-        """Whether larger values are better."""
-        return _SAID.get(self.function, self.is_maximized)
+        """Whether larger values are better, which is known for sure once the function was called."""
+        return self.said[0] if self.said else self.is_maximized
 
     def evaluate(self, rows: Rows) -> float:
         """Return the metric over the rows at their current margins."""
@@ -86,7 +85,7 @@ class FunctionMetric:
         if isinstance(returned, tuple) and len(returned) in (2, 3) and isinstance(returned[0], str):
             value = returned[1]
             if len(returned) == 3:
-                _SAID[self.function] = bool(returned[2])
+                self.said[:] = [bool(returned[2])]
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value.item()
         if not isinstance(value, numbers.Real):

@@ -554,6 +554,8 @@ def _is_ours(name: str) -> bool:
 
 def as_function(item: Any) -> FunctionMetric | None:
     """Return one of the user's metrics if it is a function or a scorer, or scikit-learn's name of one; else None."""
+    if isinstance(item, FunctionMetric):
+        return item
     if isinstance(item, Metric):
         return function_metric(item.sql, item.name, maximize=item.maximize) if may_be_called(item.sql) else None
     if isinstance(item, str) and not _is_ours(item):

@@ -170,6 +170,8 @@ class Checkpoint:
         more += dict.fromkeys(role for offset in engines.offsets.values() for role in offset.columns)
         self._compare("data", _data_facts(rows, loss, more, bins, base), _check_data)
         saved, n_rounds = self._saved_rounds([b.feature for b in bins], loss, p, [*log.columns]), p.n_estimators
+        if saved:
+            log.evaluate()  # by which functions say whether larger values are better
         for number, each in enumerate(saved, 1):
             stop = log.restore_round(each.metrics)
             if log.kept_round == log.n_rounds:

@@ -92,8 +92,7 @@ class EvaluationLog:
         _refuse_same_columns(rows, metrics)
         self._rows = dict(rows)
         self._metrics = list(metrics)
-        maximize = bool(self._metrics) and self._metrics[-1].maximize
-        self._stopping = EarlyStopping(patience, min_delta, maximize)
+        self._stopping = EarlyStopping(patience, min_delta)
         self._callbacks = list(callbacks)
         self.rounds_before = rounds_before
         self._history: list[dict[str, float]] = []
@@ -147,6 +146,7 @@ class EvaluationLog:
         self._warn(values)
         if set(self._rows) <= {"train"}:
             return False
+        self._stopping.maximize = self._metrics[-1].maximize  # a function says so when it is called
         return self._stopping.is_over(self.n_rounds, list(values.values())[-1])
 
     def _warn(self, values: Mapping[str, float]) -> None:

@@ -1,6 +1,7 @@
 """Metrics that are Python functions or scorers of scikit-learn's: their values on the model's own predictions."""
 
 import re
+from dataclasses import dataclass
 
 import duckdb
 import numpy as np
@@ -105,6 +106,56 @@ def test_early_stopping_knows_which_way_is_better(metric, maximize):
                   n_estimators=10)  # fmt: skip
     means = table[f"valid_{model.history.columns[-1].removeprefix('valid_')}_mean"]
     assert means[-1] == (means.max() if maximize else means.min())
+
+
+def gained(*, says_so):
+    """Return a function that was never called, whose larger values are better, in LightGBM's form or plain."""
+
+    def r2(label, prediction):
+        value = 1 - float(np.mean((label - prediction) ** 2))
+        return ("r2", value, True) if says_so else value
+
+    return r2
+
+
+@dataclass
+class Gained:  # which can't be hashed
+    scale: float
+
+    def __call__(self, label, prediction):
+        return "Gained", 1 - self.scale * float(np.mean((label - prediction) ** 2)), True
+
+
+KNOWN = fb.Metric("r2", gained(says_so=False), maximize=True)
+STOPS = OPTIONS | {"n_estimators": 30, "early_stopping_rounds": 3}
+
+
+@cases("metric", [gained(says_so=True), fb.Metric("r2", gained(says_so=True)), Gained(1.0)])
+def test_early_stopping_knows_it_from_the_first_call(metric):
+    expected = fb.fit(ROWS, "amount", eval_metric=KNOWN, **STOPS)
+    assert expected.n_rounds > 3
+    assert fb.fit(ROWS, "amount", eval_metric=metric, **STOPS).best_score == expected.best_score
+
+
+def test_a_checkpoint_is_read_before_any_call(tmp_path):
+    rounds = {"checkpoint": tmp_path / "rounds", "checkpoint_every": 1}
+    expected = fb.fit(ROWS, "amount", eval_metric=KNOWN, **STOPS)
+    for _ in range(2):
+        model = fb.fit(ROWS, "amount", eval_metric=gained(says_so=True), **rounds, **STOPS)
+        assert (model.best_score, model.sha256) == (expected.best_score, expected.sha256)
+
+
+def test_what_several_calls_have_said_is_known_after_all_of_them():
+    model, both = fb.fit(ROWS, "amount", **OPTIONS), (KNOWN, gained(says_so=True))
+    importances = [model.importance("permutation", ROWS, "amount", eval_metric=each) for each in both]
+    assert importances[0].equals(importances[1])
+    assert importances[0]["importance"].min() > 0
+    columns = {"features": ["x", "z"], "early_stopping_rounds": 3}
+    tables = [fb.cv(ROWS, "amount", folds=2, n_estimators=20, eval_metric=each, **columns) for each in both]
+    assert tables[0].equals(tables[1])
+    assert len(tables[0]) > 3
+    models = [fb.auto(ROWS, "amount", features=["x", "z"], quality=1, eval_metric=each, verbose=False) for each in both]
+    assert models[0].sha256 == models[1].sha256
 
 
 @cases(("name", "is_larger"), [
