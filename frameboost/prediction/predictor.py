@@ -12,6 +12,7 @@ import polars as pl
 
 from frameboost.checks.messages import counted, listed, shown, warn
 from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_column, output_expr
+from frameboost.data.foreign_tables import is_frame_of, numbers_of_pandas
 from frameboost.data.opening import open_rows
 from frameboost.data.sources import Source
 from frameboost.ensemble.ensemble import Ensemble
@@ -247,6 +248,8 @@ class Predictor:
 
     def _margins(self, data: Any) -> list[Any]:
         """Return the margins of each output."""
+        if is_frame_of("pandas", data) and (numbers := numbers_of_pandas(data)) is not None:
+            data = numbers
         if self._fine_features and isinstance(data, pl.DataFrame):
             self._types(open_rows(data, self.ensemble.read_features))
         has_offset, bases = self.ensemble.offset is not None, self.ensemble.base_margins

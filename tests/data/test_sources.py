@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import frameboost as fb
+from frameboost.data.opening import open_source
 from tests.support.cases import cases
 from tests.support.frames import every_type
 
@@ -146,6 +147,19 @@ def test_the_index_and_the_class_of_a_pandas_frame_do_not_matter():
     for pandas in (by_text, by_text.set_index(pd.MultiIndex.from_arrays([LABELS, LABELS])), Flights(by_text)):
         assert fb.fit(pandas, "y", **SHAPE) == expected
         assert expected.predict(pandas).equals(expected.predict(pl.DataFrame(columns)))
+
+
+def test_numbers_of_pandas_are_what_polars_reads_of_them():
+    numbers = np.arange(15, dtype=float).reshape(5, 3)
+    numbers[0, 0] = np.nan
+    floats = pd.DataFrame(numbers, columns=["a", 1, ("x", "y")])
+    by_kind = {kind: np.arange(5).astype(kind) for kind in ("?", "i1", "u2", "i4", "u8", "i8", "f4")}
+    mixed = pd.concat([floats, pd.DataFrame(by_kind)], axis=1)[["f4", "a", "?", 1, "i1", "u2", "i4", "u8", "i8"]]
+    for pandas in (floats, floats.iloc[:, :1], floats.T.T, mixed, mixed.iloc[::2], mixed[:0]):
+        read = open_source(pandas).frame.collect()
+        expected = pl.from_pandas(pandas)
+        assert read.schema == expected.schema
+        assert read.equals(expected)
 
 
 def test_columns_of_pandas_that_are_numbered_are_called_by_their_numbers():
