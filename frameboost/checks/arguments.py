@@ -28,9 +28,10 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 
 __all__ = [
-    "BY_NAME", "EXPLAINERS", "Check", "anything", "checked", "column", "columns", "condition_on_rows", "finite_numbers",
-    "flag", "in_call", "instance_of", "is_among", "is_iterable", "is_text", "name_of", "names", "not_negative",
-    "number", "once_in_call", "slice_of_rounds", "table", "until_call_returns", "when_call_returns", "whole", "word",
+    "BY_NAME", "EXPLAINERS", "Check", "anything", "checked", "column", "columns", "condition_on_rows", "costs",
+    "finite_numbers", "flag", "in_call", "instance_of", "is_among", "is_iterable", "is_text", "name_of", "names",
+    "not_negative", "number", "once_in_call", "slice_of_rounds", "table", "until_call_returns", "when_call_returns",
+    "whole", "word",
 ]  # fmt: skip
 
 # PATH_MAX of Linux. The operating system's error for a longer path would have all of it in its message.
@@ -57,6 +58,15 @@ def flag(argument: str, value: object) -> None:
     """Require True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ParameterError(f"{argument} must be True or False, not {shown(value)}")
+
+
+def costs(argument: str, value: object) -> None:
+    """Require costs of wrong decisions, as numbers of 0 or more by name."""
+    names = ("false_positive", "false_negative")
+    if not isinstance(value, Mapping) or not value or not set(value) <= set(names):
+        raise ParameterError(f"{argument} must be a dict with costs {' and '.join(names)}, not {shown(value)}")
+    for name, cost in value.items():
+        not_negative(f"{argument}[{name!r}]", cost)
 
 
 def name_of(what: str) -> Check:

@@ -601,7 +601,7 @@ def add_report(commands: Commands) -> None:
         "-o", "--out", required=True, metavar="FILE", help="the HTML file to write ('-': standard output)"
     )
     add_options(
-        parser, Model.report, "weight", "group", "label_upper_bound", "groups", "time", "title",
+        parser, Model.report, "weight", "group", "label_upper_bound", "groups", "time", "by", "title",
         target={"help": "the column of labels, or several; without it the report does not say how good the model is"},
         training={"metavar": "DATA"},
     )  # fmt: skip

@@ -16,7 +16,18 @@ from typing import Any, Literal, Unpack, overload
 import duckdb
 import polars as pl
 
-from frameboost.checks.arguments import anything, checked, column, columns, flag, name_of, slice_of_rounds, whole, word
+from frameboost.checks.arguments import (
+    anything,
+    checked,
+    column,
+    columns,
+    costs,
+    flag,
+    name_of,
+    slice_of_rounds,
+    whole,
+    word,
+)
 from frameboost.checks.json_files import to_ubjson
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.forms import QueryArguments, QueryOptions, with_options
@@ -1004,7 +1015,7 @@ class Model:
             self._predictor, data, target, by, weight, group, label_upper_bound, base_margin, eval_metric
         )
 
-    @checked(groups=column, training=anything, title=name_of("a title"), time=column)
+    @checked(groups=column, training=anything, title=name_of("a title"), time=column, by=column, costs=costs)
     def report(
         self,
         data: Any,
@@ -1020,12 +1031,14 @@ class Model:
         title: str | None = None,
         base_margin: str | Sequence[str] | None = None,
         time: str | None = None,
+        by: str | None = None,
+        costs: Mapping[str, float] | None = None,
     ) -> None:
         """Write a report of the model and of how it does on these rows: one HTML file, which needs no network.
 
-        It shows what the model is, how good it is, where it is bad, which features matter and how the model responds to
-        them, whether it is calibrated, how far the rows are from those of training, and has the learning curves, the
-        SQL, the parameters and the hash of the model file. It needs ``pip install 'frameboost[report]'``.
+        It shows quality, of groups and of the worst segments too, thresholds and their costs, calibration, importance
+        and partial dependence, a check of the data, drift, learning curves, the SQL with its size in each dialect,
+        parameters and the hash of the model. It needs ``pip install 'frameboost[report]'``.
 
         Metrics are computed of all rows, in the engine the data are in; of more than 250,000 rows charts are those of a
         sample. An existing file is replaced when all is written.
@@ -1050,6 +1063,11 @@ class Model:
         time
             A column of dates or times, or one of few values such as a year: the report then has the metric by period,
             and with ``training`` the drift by period.
+        by
+            A column: the report then has the metrics of the rows of each of its 30 most frequent values.
+        costs
+            Of two classes: what wrong decisions cost, such as ``{"false_positive": 1, "false_negative": 5}``; by
+            default 1 each.
 
         Raises
         ------
@@ -1075,6 +1093,7 @@ class Model:
         write_report(
             self, data, path, target=target, weight=weight, group=group, label_upper_bound=label_upper_bound,
             groups=groups, training=training, dialect=dialect, title=title, base_margin=base_margin, time=time,
+            by=by, costs=costs,
         )  # fmt: skip
 
     # --- the same model with more about it ----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.checks.arguments import anything, whole, word
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import shortened, shown
 from frameboost.errors import DataError, ParameterError
 from frameboost.model.model import Model, predictor_of
 from frameboost.plots.inputs import (
@@ -36,6 +36,7 @@ from frameboost.plots.theme import (
     axis,
     colour_of,
     dash_of,
+    headed,
     layered,
     name_tip,
     number_format,
@@ -174,7 +175,22 @@ def _on_one(
         alt.X2(field="upper"),
     )
     charts: alt.VConcatChart = alt.vconcat(layered(*layers), bars, spacing=5).resolve_scale(x="shared")
-    return charts
+    how = "The mean prediction if every row had this value of the feature. Bars: the rows by value."
+    return headed(charts, _range_of(means, name, title, outputs), f"{how} Grey: single rows." if ice else how)
+
+
+def _range_of(means: pl.DataFrame, name: str, title: str, outputs: Sequence[str]) -> str:
+    """Return between which values the mean prediction is as the feature varies: of the output that varies most."""
+    ends = means.drop_nulls("value").group_by("output", maintain_order=True).agg(
+        low=pl.col("prediction").min(), high=pl.col("prediction").max()
+    )  # fmt: skip
+    output, low, high = (ends if len(ends) else ends.clear(1)).sort(
+        pl.col("high") - pl.col("low"), descending=True, maintain_order=True
+    ).row(0)  # fmt: skip
+    if low is None or low == high:
+        return f"{title} does not change with {shortened(name, 60)}".capitalize()
+    of_output = f" of {shortened(output, 30)}" if len(outputs) > 1 else ""
+    return f"{shortened(name, 60)} takes the {title}{of_output} from {low:.3g} to {high:.3g}"
 
 
 def _tooltip(vega: VegaType, name: str, title: str) -> list[alt.Tooltip]:
@@ -203,7 +219,9 @@ def _of_categories(
         layers.insert(0, alt.Chart(curves).mark_tick(color=GREY, opacity=0.3).encode(x=x, y=y))
     hidden = alt.Y(field="value", type="nominal", title=None, sort=order, axis=None)
     beside = _distribution(counts, hidden, None).properties(height={"step": 18})
-    return alt.vconcat(alt.hconcat(layered(*layers), beside, spacing=5).resolve_scale(y="shared"))
+    drawn = alt.vconcat(alt.hconcat(layered(*layers), beside, spacing=5).resolve_scale(y="shared"))
+    how = "The mean prediction if every row were of this category. Bars: the rows of each category."
+    return headed(drawn, _range_of(means, name, title, outputs), f"{how} Ticks: single rows." if len(curves) else how)
 
 
 # --- two features -----------------------------------------------------------------------------------------------------
@@ -243,7 +261,10 @@ def _on_two(
     right = _beside(frame[names[1]], kinds[1], means["other"], y, alt.Y2).properties(height=320)
     lower = alt.hconcat(cells, right, spacing=5).resolve_scale(y="shared")
     charts: alt.VConcatChart = alt.vconcat(above, lower, spacing=5).resolve_scale(x="independent", color="independent")
-    return charts
+    low, high = (float(end) for end in (means["prediction"].min(), means["prediction"].max()))  # type: ignore[arg-type]
+    both = " and ".join(shortened(name, 40) for name in names)
+    how = "The mean prediction if every row had these values of both features. Bars: the rows by value."
+    return headed(charts, f"{both} take the {title} from {low:.3g} to {high:.3g}", how)
 
 
 def _cells(values: pl.Series) -> pl.DataFrame:

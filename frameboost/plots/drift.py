@@ -8,10 +8,11 @@ import altair as alt
 import polars as pl
 
 from frameboost.checks.arguments import column, name_of, whole
+from frameboost.checks.messages import counted, shortened
 from frameboost.evaluation.drift import MUCH_DRIFT, SOME_DRIFT, drift_frame
 from frameboost.model.model import Model
 from frameboost.plots.inputs import MAX_POINTS, chart
-from frameboost.plots.theme import axis, layered, name_tip, number_tip
+from frameboost.plots.theme import axis, headed, layered, name_tip, number_tip
 
 __all__ = ["drift", "period_labels"]
 
@@ -87,7 +88,13 @@ def drift(
         shade = alt.condition(f"datum.psi > {MUCH_DRIFT}", alt.value("white"), alt.value("black"))
         text = alt.Chart(cells).mark_text(fontSize=10)
         layers.append(text.encode(x=x, y=y, text=alt.Text(field="text", type="nominal"), color=shade))
-    return layered(*layers)
+    drifted = highest.filter(pl.col("psi") > MUCH_DRIFT)["feature"].to_list()
+    finding = f"No feature drifts much (PSI above {MUCH_DRIFT})"
+    if drifted:
+        others = f" and {counted(len(drifted) - 1, 'other feature')}" if len(drifted) > 1 else ""
+        finding = f"{shortened(drifted[0], 40)}{others} drift{'' if others else 's'} much (PSI above {MUCH_DRIFT})"
+    how = "The distance of each period's distribution from that of training, by feature. Few rows: high by chance."
+    return headed(layered(*layers), finding, how, width=max(360, step * len(periods)))
 
 
 def period_labels(periods: pl.Series) -> list[str]:

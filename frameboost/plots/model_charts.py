@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.checks.arguments import anything, whole
-from frameboost.checks.messages import shortened, shown
+from frameboost.checks.messages import counted, shortened, shown
 from frameboost.errors import ParameterError
 from frameboost.evaluation.history import long_history
 from frameboost.metrics.metric import larger_is_better
@@ -23,11 +23,13 @@ from frameboost.plots.theme import (
     axis,
     colour_of,
     dash_of,
+    headed,
     layered,
     name_tip,
     number_axis,
     number_format,
     number_tip,
+    percentage,
     quantity,
 )
 from frameboost.schema.types import Feature
@@ -39,6 +41,13 @@ _TITLES = {
     "gain": "mean gain of a split", "total_gain": "gain of all splits", "weight": "number of splits",
     "cover": "mean cover of a split", "total_cover": "cover of all splits",
 }  # fmt: skip
+_HOW = {
+    "gain": "How much a split on the feature lowers the training loss on average.",
+    "total_gain": "How much all splits on a feature lower the training loss.",
+    "weight": "How many splits are on the feature.",
+    "cover": "The sum of hessians (of squared error: the rows) that reach a split on the feature, on average.",
+    "total_cover": "The sum of hessians (of squared error: the rows) that reach the splits on a feature.",
+}
 _LEVEL, _BOX_HEIGHT = 96, 48  # pixels
 _LONGEST = 22  # characters of a line in a node
 _MAX_CATEGORIES = 3
@@ -84,7 +93,14 @@ def learning_curves(model: Model | pl.DataFrame) -> alt.VConcatChart:
     most = max(2, MAX_POINTS // (len(sets) * len(metrics)) - 1)
     shown_rounds = rounds[np.unique(np.linspace(0, len(rounds) - 1, min(most, len(rounds))).round().astype(int))]
     few = long.filter(pl.col("round").is_in(shown_rounds.tolist()))
-    return alt.vconcat(*(_panel(few.filter(metric=name), name, sets, best) for name in metrics))
+    drawn = alt.vconcat(*(_panel(few.filter(metric=name), name, sets, best) for name in metrics))
+    watched = long.filter(metric=metrics[-1], set=sets[-1])
+    last = int(rounds[-1])
+    at = watched.filter(pl.col("round") == (last if best is None else best))["value"]
+    value = f", {sets[-1]} {metrics[-1]} {at[0]:.4g}" if len(at) and at[0] is not None else ""
+    finding = f"Round {last:,}{value}" if best is None else f"Best round {best:,} of {last:,}{value}"
+    how = "Each metric after each round. Validation rows that get worse while training rows get better: overfitting."
+    return headed(drawn, finding, how)
 
 
 def _best_round(long: pl.DataFrame) -> int | None:
@@ -167,7 +183,13 @@ def importance(
             ],
         )
     )
-    return bars
+    total = float(importances["importance"].sum())
+    name, first = importances.row(0)
+    of_all = f", {percentage(first / total)} of it" if "total" in kind or kind == "weight" else ""
+    finding = f"{shortened(name, 40)} has the highest {_TITLES[kind]}{of_all}"
+    if not first > 0:
+        finding = "No feature is in a split"
+    return headed(bars, finding, _HOW[kind])
 
 
 # --- a tree -----------------------------------------------------------------------------------------------------------
@@ -236,7 +258,13 @@ def tree(model: Model, number: int = 0, *, depth: int = 4) -> alt.LayerChart:
         for breaks in (1, 2)
     ]
     frameless = alt.ViewBackground(stroke=None)
-    return layered(line, halo, side, shapes, *labels, width=width, height=height, view=frameless)
+    drawn = layered(line, halo, side, shapes, *labels, width=width, height=height, view=frameless)
+    of_tree = model.ensemble.trees[number]
+    used = {of_tree.feature[node] for node in range(len(of_tree)) if not of_tree.is_leaf(node)}
+    leaves = sum(1 for _ in of_tree.leaves())
+    finding = f"Tree {number:,}: {counted(leaves, 'leaf', 'leaves')}, {counted(len(used), 'feature')} in splits"
+    how = "A row goes left (yes) where the condition holds. The thick line is the side of missing values."
+    return headed(drawn, finding, how, width=max(width, 240))
 
 
 def _tooltip() -> list[alt.Tooltip]:

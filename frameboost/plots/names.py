@@ -62,12 +62,15 @@ def drawable(part: Any, *, is_title: bool = False) -> Any:
     if isinstance(part, list):
         return [drawable(inner, is_title=is_title) for inner in part]
     if isinstance(part, dict):
-        return {name: drawable(inner, is_title=name == "title") for name, inner in part.items()}
+        return {
+            name: drawable(inner, is_title=name == "title" or (is_title and name in ("text", "subtitle")))
+            for name, inner in part.items()
+        }
     if isinstance(part, pl.DataFrame):
         texts = [column for column in part if column.dtype == pl.String]
         return part.with_columns(_drawable_column(column) for column in texts)
     if isinstance(part, alt.SchemaBase):
-        part._kwds.update(drawable(part._kwds))
+        part._kwds.update(drawable(part._kwds, is_title=is_title))
     return part
 
 

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import altair as alt
@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.checks.arguments import column, not_negative, number, whole, word
-from frameboost.checks.messages import counted, shown
+from frameboost.checks.messages import counted, shortened, shown
 from frameboost.errors import ParameterError
 from frameboost.evaluation import threshold_curves
 from frameboost.evaluation.calibration_curve import calibration_curve, prediction_histogram
@@ -36,10 +36,12 @@ from frameboost.plots.theme import (
     axis,
     colour_of,
     dash_of,
+    headed,
     layered,
     name_tip,
     number_axis,
     number_tip,
+    percentage,
     quantity,
     shown_classes,
 )  # fmt: skip
@@ -81,15 +83,20 @@ def roc(model: Model, data: Any, target: str, *, weight: str | None = None) -> a
     ParameterError
         If the model has several outputs that are no classes.
     """
+    areas: dict[str, float] = {}
 
     def curve(c: TwoClasses) -> tuple[pl.DataFrame, str]:
         points = threshold_curves.roc_curve(c.labels, c.scores, c.weights)
-        return points, f"AUC {threshold_curves.roc_auc(points):.4f}"
+        areas[class_name(c.name)] = threshold_curves.roc_auc(points)
+        return points, f"AUC {areas[class_name(c.name)]:.4f}"
 
     fields = ("false_positive_rate", "true_positive_rate")
     frame, names = _curves(model, data, target, weight, "roc", curve, fields)
     diagonal = pl.DataFrame({fields[0]: [0.0, 1.0], fields[1]: [0.0, 1.0]})
-    return _unit_square(frame, names, fields, ("false positive rate", "true positive rate"), diagonal)
+    square = _unit_square(frame, names, fields, ("false positive rate", "true positive rate"), diagonal)
+    finding = f"A positive row scores above a negative one in {percentage(min(areas.values()))} of pairs"
+    how = "Each point is a threshold of the score. Dashed: scores without information, AUC 0.5."
+    return headed(square, _ends_of("AUC", areas) or finding, how, width=_SIDE)
 
 
 @chart(target=column)
@@ -104,17 +111,22 @@ def precision_recall(model: Model, data: Any, target: str, *, weight: str | None
     DataError, ParameterError
         As `roc`.
     """
+    means: dict[str, float] = {}
 
     def curve(c: TwoClasses) -> tuple[pl.DataFrame, str]:
         points = threshold_curves.precision_recall_curve(c.labels, c.scores, c.weights)
+        means[class_name(c.name)] = threshold_curves.average_precision(points)
         # A line starts at the highest precision that a threshold has, at recall 0.
         first = points.head(1).with_columns(recall=pl.lit(0.0))
-        return pl.concat([first, points]), f"average precision {threshold_curves.average_precision(points):.4f}"
+        return pl.concat([first, points]), f"average precision {means[class_name(c.name)]:.4f}"
 
     frame, names = _curves(model, data, target, weight, "precision_recall", curve, ("recall", "precision"))
     last = frame.group_by("name", maintain_order=True).last()
     base = pl.concat([last.select("name", "precision", recall=pl.lit(at)) for at in (0.0, 1.0)])
-    return _unit_square(frame, names, ("recall", "precision"), ("recall", "precision"), base)
+    square = _unit_square(frame, names, ("recall", "precision"), ("recall", "precision"), base)
+    finding = f"Average precision {min(means.values()):.3g}; without a model {last[0, 'precision']:.3g}"
+    how = "Each point is a threshold of the score. Dashed: the share of the class, the precision without a model."
+    return headed(square, _ends_of("Average precision", means) or finding, how, width=_SIDE)
 
 
 @chart(target=column)
@@ -135,7 +147,12 @@ def gains(model: Model, data: Any, target: str, *, weight: str | None = None) ->
 
     frame, names = _curves(model, data, target, weight, "gains", curve, ("share_of_rows", "share_of_positives"))
     base = pl.DataFrame({"share_of_rows": [0.0, 1.0], "share_of_positives": [0.0, 1.0]})
-    return _by_share_of_rows(frame, names, "share_of_positives", "share of positives found", base, axis(format="%"))
+    lines = _by_share_of_rows(frame, names, "share_of_positives", "share of positives", base, axis(format="%"))
+    shares = _at_share(frame, "share_of_positives", 0.2)
+    finding = f"The 20 % of rows with the highest scores have {percentage(max(shares))} of the positives"
+    if len(shares) > 1:
+        finding = f"The best 20 % of rows have {percentage(min(shares))} to {percentage(max(shares))} of a class"
+    return headed(lines, finding, "Dashed: rows in random order. The further above it, the better the order.")
 
 
 @chart(target=column)
@@ -157,7 +174,27 @@ def lift(model: Model, data: Any, target: str, *, weight: str | None = None) -> 
 
     frame, names = _curves(model, data, target, weight, "lift", curve, ("share_of_rows", "lift"))
     base = pl.DataFrame({"share_of_rows": [0.0, 1.0], "lift": [1.0, 1.0]})
-    return _by_share_of_rows(frame, names, "lift", "lift", base, axis())
+    lines = _by_share_of_rows(frame, names, "lift", "lift", base, axis())
+    lifts = _at_share(frame, "lift", 0.1)
+    times = f"{max(lifts):.3g}" if len(lifts) == 1 else f"{min(lifts):.3g} to {max(lifts):.3g}"
+    finding = f"Positives are {times} times as frequent in the best 10 % of rows as in all"
+    return headed(lines, finding, "Dashed: rows in random order, lift 1.")
+
+
+def _at_share(frame: pl.DataFrame, field: str, share: float) -> list[float]:
+    """Return the value of each curve at a share of rows, between its points along a line."""
+    return [
+        float(np.interp(share, *rows.select("share_of_rows", field).fill_null(0.0).to_numpy().T))
+        for rows in frame.partition_by("name", maintain_order=True)
+    ]
+
+
+def _ends_of(what: str, of_classes: Mapping[str, float]) -> str:
+    """Return from which class to which a number ranges; nothing of a single class."""
+    if len(of_classes) == 1:
+        return ""
+    low, high = (choose(of_classes, key=of_classes.__getitem__) for choose in (min, max))
+    return f"{what} {of_classes[low]:.3g} ({shortened(low, 30)}) to {of_classes[high]:.3g} ({shortened(high, 30)})"
 
 
 def _curves(
@@ -292,10 +329,16 @@ def threshold_costs(
     right = threshold > (0.5 if score == "probability" else (low + high) / 2)
     dot = at.mark_point(filled=True, size=80, color=ORANGE, stroke="black", opacity=1).encode(x=x, y=y)
     rule = at.mark_rule(color=GREY, strokeDash=[4, 4]).encode(x=x)
-    words = at.mark_text(align="right" if right else "left", dx=-6 if right else 6, baseline="top", color="black")
-    return layered(
+    words = at.mark_text(align="right" if right else "left", dx=-6 if right else 6, baseline="top", color=GREY)
+    drawn = layered(
         rule, curves, dot, words.encode(x=x, y=alt.value(4), text=alt.Text(field="label", type="nominal"))
     )  # fmt: skip
+    finding = f"Decisions cost least at {decision}" if decision != "none positive" else "No row is worth a positive"
+    how = (
+        f"A false positive costs {false_positive:g}, a false negative {false_negative:g}. Rows with a {score} of at "
+        "least the threshold are positive."
+    )
+    return headed(drawn, f"{finding}: {best['cost']:.3g} a row", how)
 
 
 # --- classes ----------------------------------------------------------------------------------------------------------
@@ -369,7 +412,15 @@ def confusion(
         shade = alt.condition("datum.share > 0.55", alt.value("white"), alt.value("black"))
         label = alt.Chart(matrix).mark_text(lineBreak="\n", baseline="middle", dy=-6, fontSize=12)
         layers.append(label.encode(x=x, y=y, text=alt.Text(field="text", type="nominal"), color=shade))
-    return layered(*layers)
+    is_right = pl.col("actual") == pl.col("predicted")
+    right = float(matrix.select(pl.col("weight").filter(is_right).sum() / pl.col("weight").sum()).item())
+    finding = f"{percentage(right)} of the rows are predicted right"
+    wrong = matrix.filter(~is_right & (pl.col("weight") > 0))
+    if len(wrong):
+        actual, predicted = wrong.sort("weight", descending=True, maintain_order=True).row(0)[:2]
+        finding += f"; most errors: {shortened(actual, 30)} as {shortened(predicted, 30)}"
+    how = "Rows of the actual class by predicted class, with their share of the actual class: right on the diagonal."
+    return headed(layered(*layers), finding, how, width=max(_SIDE, side * n_classes))
 
 
 # --- probabilities and numbers ----------------------------------------------------------------------------------------
@@ -454,7 +505,11 @@ def calibration(
     else:
         filled = shares.mark_bar(orient="vertical", opacity=0.55)
         distribution = filled.encode(x=x, x2=alt.X2(field="upper"), y=y, color=colour)
-    return alt.vconcat(layered(diagonal, bars, line), distribution, spacing=8)
+    distance = (curve["mean_prediction"] - curve["mean_label"]).abs()
+    apart = float(np.average(distance.to_numpy(), weights=curve["weight"].to_numpy()))
+    finding = f"{titles[0].capitalize()} and {titles[1]} differ by {apart:.2g} on average"
+    how = "On the diagonal predictions are calibrated. Bars: two standard errors. Below: where the predictions are."
+    return headed(alt.vconcat(layered(diagonal, bars, line), distribution, spacing=8), finding, how, width=_SIDE)
 
 
 def _ends(curve: pl.DataFrame) -> tuple[float, float]:
@@ -539,4 +594,8 @@ def residuals(
         y2=alt.Y2(field="upper"),
         tooltip=[number_tip(field, format=".4g") for field in ("lower", "upper", "share")],
     )
-    return alt.hconcat(by_prediction, distribution, spacing=5)
+    half = float(dots["residual"].abs().median())  # type: ignore[arg-type]
+    how = "Line: the median residual; band: from the 10th to the 90th percentile; dots: a sample of rows."
+    return headed(
+        alt.hconcat(by_prediction, distribution, spacing=5), f"Half of the rows are within {half:.3g} of the label", how
+    )

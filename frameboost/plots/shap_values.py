@@ -36,6 +36,7 @@ from frameboost.plots.theme import (
     WIDTH,
     axis,
     colour_of,
+    headed,
     layered,
     name_tip,
     number_axis,
@@ -61,12 +62,17 @@ def _contributions(model: Model, rows: pl.DataFrame, output: int) -> pl.DataFram
 
 def _margin_title(model: Model, number: int) -> str:
     """Return the title of an axis of contributions to one margin."""
+    of_output = "" if model.ensemble.n_outputs == 1 else f" of output {output_name(model, number)}"
+    return f"contribution to the {_margin(model)}{of_output}"
+
+
+def _margin(model: Model) -> str:
+    """Return what the contributions of features sum to."""
     link = model.ensemble.loss.links[0].text
     of_margin = "prediction" if link == "margin" and model.ensemble.calibration is None else "margin"
     if model.objective in ("binary:logistic", "reg:logistic") and model.ensemble.calibration is None:
         of_margin = "log-odds"
-    of_output = "" if model.ensemble.n_outputs == 1 else f" of output {output_name(model, number)}"
-    return f"contribution to the {of_margin}{of_output}"
+    return of_margin
 
 
 # --- of many rows -----------------------------------------------------------------------------------------------------
@@ -122,7 +128,10 @@ def shap_summary(
         if not part.is_empty():  # of a layer without rows Vega warns that its axis has no ends
             base = alt.Chart(part, width=WIDTH, height=height).mark_circle(size=14, opacity=0.9, color=DIM)
             layers.append(base.encode(x=x, y=y, yOffset=offset, tooltip=tooltip, **look))
-    return layered(*layers)
+    mean = float(long.filter(feature=order[0])["contribution"].abs().mean())  # type: ignore[arg-type]
+    finding = f"{shortened(order[0], 40)} moves the {_margin(model)} most: by {mean:.3g} on average"
+    how = "A dot is a row: how far the feature moves it from the mean. Colour: the value of the feature."
+    return headed(layered(*layers), finding, how)
 
 
 def shap_frame(model: Model, data: pl.DataFrame, *, top: int | None = None, output: int = 0) -> pl.DataFrame:
@@ -216,11 +225,16 @@ def shap_dependence(
         encoding["color"], shades = _colour(frame[color], color, colour_kind)
         dots = dots.with_columns(shades)
         tooltip.append(alt.Tooltip(field="color", type=vega_type(colour_kind), title=color))
+    low, high = (float(end) for end in (dots["contribution"].min(), dots["contribution"].max()))  # type: ignore[arg-type]
+    finding = f"{shortened(feature, 60)} contributes {low:+.3g} to {high:+.3g} to the {_margin(model)}"
+    how = "A dot is a row: how far its value of the feature moves it from the mean."
     if vega == "nominal":
-        return _of_categories(dots, encoding, titled(feature, kind), title)
+        drawn = _of_categories(dots, encoding, titled(feature, kind), title)
+        return headed(drawn, finding, how)
     scale = alt.Scale(zero=False) if vega == "quantitative" else alt.Undefined
     x = alt.X(field="value", type=vega, title=titled(feature, kind), scale=scale, axis=value_axis(dots["value"], vega))
-    return _dots(dots.drop_nulls("value"), {"x": x, "y": quantity(alt.Y, "contribution", title)} | encoding, HEIGHT)
+    position = {"x": x, "y": quantity(alt.Y, "contribution", title)}
+    return headed(_dots(dots.drop_nulls("value"), position | encoding, HEIGHT), finding, how)
 
 
 def _dots(dots: pl.DataFrame, encoding: dict[str, Any], height: int) -> alt.LayerChart:
@@ -318,7 +332,12 @@ def waterfall(model: Model, row: Any, *, top: int = 10, output: int | str | None
     )
     texts = [f"{v:.4g}" if kind == "total" else f"{v:+.4g}" for v, kind in steps.select("amount", "kind").rows()]
     steps = steps.with_columns(text=pl.Series(texts))
-    return layered(*_layers(steps, unit))
+    rows = steps.filter(pl.col("kind") != "total")
+    margin, mean = steps[0, "end"], steps[-1, "end"]
+    step, amount = rows.row(0, named=True)["step"], rows[0, "contribution"]
+    finding = f"This row: {margin:.4g}, where the mean is {mean:.4g}; most by {shortened(step, 60)} ({amount:+.3g})"
+    how = f"From the mean (below) to the {unit} of this row (on top). Bars to the right raise it, to the left lower it."
+    return headed(layered(*_layers(steps, unit)), finding, how)
 
 
 def _layers(steps: pl.DataFrame, unit: str) -> list[alt.Chart]:

@@ -10,14 +10,18 @@ outermost chart: charts can be put beside each other (``a | b``) and configured 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import altair as alt
 
+from frameboost.checks.messages import shortened
+
 __all__ = [
     "AMOUNT", "BLUE", "DIM", "GREY", "HEIGHT", "LIGHT", "MAX_CLASSES", "ORANGE", "WIDTH", "axis", "colour_of",
-    "dash_of", "layered", "name_tip", "number_axis", "number_format", "number_tip", "quantity", "shown_classes",
+    "dash_of", "headed", "layered", "name_tip", "number_axis", "number_format", "number_tip", "percentage", "quantity",
+    "shown_classes",
 ]  # fmt: skip
 
 WIDTH, HEIGHT = 480, 300
@@ -57,6 +61,32 @@ def number_tip(field: str, **more: Any) -> alt.Tooltip:
     return alt.Tooltip(field=field, type="quantitative", **more)
 
 
+Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart, alt.HConcatChart, alt.VConcatChart)
+
+
+def headed(chart: Drawn, finding: str, how_to_read: str, *, width: int = WIDTH) -> Drawn:
+    """Return the chart with what it shows as its title, and how to read it as its subtitle.
+
+    Lines are broken at about so many pixels.
+    """
+    heading = alt.TitleParams(
+        textwrap.wrap(shortened(finding, 160), width // 7) or [""],
+        subtitle=textwrap.wrap(how_to_read, width // 6),
+        anchor="start", fontSize=13, fontWeight=600, subtitleFontSize=11, subtitleColor=GREY, subtitlePadding=4,
+        offset=10,
+    )  # fmt: skip
+    return chart.properties(title=heading)
+
+
+def percentage(share: float) -> str:
+    """Return a share in percent, with three digits.
+
+    >>> percentage(0.2743), percentage(1.0), percentage(0.00042)
+    ('27.4 %', '100 %', '0.042 %')
+    """
+    return f"{100 * share:.3g} %"
+
+
 def layered(*charts: alt.Chart, **more: Any) -> alt.LayerChart:
     """Return charts over each other; `altair.layer` may also return a faceted chart, of faceted ones."""
     return cast("alt.LayerChart", alt.layer(*charts, **more))
@@ -74,15 +104,23 @@ def colour_of(field: str, names: Sequence[str], title: str | None, **more: Any) 
     """
     rest = more.pop("rest", None)
     colours = [DIM if name == rest else _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)]
-    more.setdefault("legend", alt.Legend(labelLimit=_LONGEST_LABEL) if len(names) > 1 else None)
+    more.setdefault("legend", _legend(names))
     scale = alt.Scale(domain=list(names), range=colours)
     return alt.Color(field=field, type="nominal", title=title, scale=scale, **more)
+
+
+def _legend(names: Sequence[str]) -> alt.Legend | None:
+    """Return a legend below the chart, in as many columns as the names leave room for; None of a single name."""
+    if len(names) < 2:
+        return None
+    columns = max(1, WIDTH // (7 * max(map(len, names)) + 30))
+    return alt.Legend(orient="bottom", columns=columns, labelLimit=_LONGEST_LABEL)
 
 
 def dash_of(field: str, names: Sequence[str], title: str | None, **more: Any) -> alt.StrokeDash:
     """Return the dash pattern of each of the names, in their order."""
     dashes = [list(_DASHES[i % len(_DASHES)]) for i in range(len(names))]
-    more.setdefault("legend", alt.Legend(labelLimit=_LONGEST_LABEL) if len(names) > 1 else None)
+    more.setdefault("legend", _legend(names))
     scale = alt.Scale(domain=list(names), range=dashes)
     return alt.StrokeDash(field=field, type="nominal", title=title, scale=scale, **more)
 

@@ -4,6 +4,9 @@ It needs Altair, and vl-convert, which has Vega's JavaScript (``pip install 'fra
 imported on first use.
 
 - `report`: the sections in their order, most of them, and the file
+- `groups`: the section of the metrics by group
+- `thresholds`: the section of precision, recall and costs by threshold
+- `data_check`: the section of odd features and repeated rows
 - `segments`: the section of where a model is bad: a tree fitted to the loss of each row
 - `drift`: the sections of these rows against training, and of the metric and the drift by period
 - `conditions`: the path to a leaf in words and as SQL

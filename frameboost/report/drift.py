@@ -19,14 +19,28 @@ from frameboost.checks.messages import shortened
 from frameboost.data.sources import FrameSource
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
-from frameboost.evaluation.drift import MUCH_DRIFT, SOME_DRIFT, drift_frame, periods_of, stability_index
+from frameboost.evaluation.drift import MUCH_DRIFT, SOME_DRIFT, periods_of, stability_index
 from frameboost.evaluation.metrics_by_group import evaluated_metrics
+from frameboost.metrics.metric import larger_is_better
 from frameboost.model.model import Model
 from frameboost.plots.drift import period_labels
-from frameboost.plots.theme import BLUE, GREY, WIDTH, axis, layered, name_tip, number_tip, quantity
+from frameboost.plots.theme import BLUE, GREY, WIDTH, axis, headed, layered, name_tip, number_tip, quantity
 from frameboost.report.conditions import in_words, path_to
 from frameboost.report.material import Material
-from frameboost.report.page import Chart, Raw, Section, bar, code, escaped, note, number, paragraph, percent, table
+from frameboost.report.page import (
+    Chart,
+    Panel,
+    Raw,
+    Section,
+    bar,
+    code,
+    escaped,
+    note,
+    number,
+    paragraph,
+    percent,
+    table,
+)
 from frameboost.schema.types import column, free_name, known_expr, text_expr
 
 __all__ = ["drift", "metric_by_period", "over_time", "shares_by_leaf", "unseen_categories"]
@@ -41,18 +55,19 @@ _FEW_ROWS = 30  # of a period, whose metric is uncertain
 
 def drift(material: Material) -> Section:
     """Return the section of the drift since training."""
-    parts = _unseen(material)
+    unseen = _unseen(material)
     has_none = material.training_rows is None and material.model.baseline is None
-    parts += _of_leaves(material) if has_none else _of_features(material)
-    return Section("drift", "Drift since training", parts)
+    moved = _of_leaves(material) if has_none else _of_features(material)
+    # Side by side where the page is wide enough: what it says, and its table.
+    panels = [Panel("".join(parts)) for parts in ([*unseen, *moved[:-1]], moved[-1:])]
+    return Section("drift", "Drift since training", panels if len(moved) > 1 else [*unseen, *moved])
 
 
 def _of_features(material: Material) -> list[Raw]:
     """Return the index of each feature, against the training rows."""
     try:
-        baseline = material.baseline
-        assert baseline is not None
-        indices = drift_frame(material.ensemble, material.rows, baseline)
+        indices = material.stability
+        assert indices is not None
     except DataError as error:  # such as a feature of another type than in training, of which bins are not known
         if material.training_rows is None:
             return _of_leaves(material)
@@ -67,7 +82,7 @@ def _of_features(material: Material) -> list[Raw]:
         f"shares of rows here and in training. Below {SOME_DRIFT} is little, above {MUCH_DRIFT} much."
     )
     rest = [note(f"{more:,} more features have less.")] if more > 0 else []
-    return [paragraph(text), table(("feature", "PSI", "", ""), rows_shown, numbers=(1,)), *rest]
+    return [paragraph(text), *rest, table(("feature", "PSI", "", ""), rows_shown, numbers=(1,))]
 
 
 def _level(psi: float) -> Raw:
@@ -115,7 +130,7 @@ def _of_leaves(material: Material) -> list[Raw]:
         f"{SOME_DRIFT} is little, above {MUCH_DRIFT} much. The leaves that changed most:"
     )
     header = ("leaf", "in training", "here", "points")
-    return [paragraph(text), table(header, rows, numbers=(1, 2, 3)), how]
+    return [paragraph(text), how, table(header, rows, numbers=(1, 2, 3))]
 
 
 def shares_by_leaf(model: Model, rows: pl.DataFrame) -> pl.DataFrame | None:
@@ -222,8 +237,14 @@ def _quality(material: Material, values: pl.DataFrame) -> list[Raw | Chart]:
         opacity=alt.condition("datum.few", alt.value(0.35), alt.value(1)),
     )  # fmt: skip
     chart = layered(whole.encode(y=y), base.mark_line(color=BLUE, strokeWidth=2).encode(x=x, y=y), dots)
-    caption = f"Dashed is the {metric} of all rows; pale dots are of fewer than {_FEW_ROWS} rows."
-    return [Chart(chart, caption, "The metric by period")]
+    sign = -1 if larger_is_better(metric) else 1
+    enough = values.filter(~pl.col("few") & pl.col("value").is_finite())
+    worst = enough.sort(sign * pl.col("value"), maintain_order=True)
+    finding = f"No period has {_FEW_ROWS} rows"
+    if len(worst):
+        finding = f"{metric} is worst in {worst[-1, 'period']}: {number(worst[-1, 'value'])}"
+    how = f"Dashed: the {metric} of all rows. Pale dots: fewer than {_FEW_ROWS} rows."
+    return [Chart(headed(chart, finding, how), "The metric by period")]
 
 
 def _drift(material: Material, periods: pl.Series) -> list[Raw | Chart]:
@@ -234,8 +255,9 @@ def _drift(material: Material, periods: pl.Series) -> list[Raw | Chart]:
         return []
     if baseline is None:
         return [note("For the drift by period give the rows of training.")]
-    period = free_name(material.options.time or "", material.rows.columns)
+    time = material.options.time or ""
+    is_feature = time in material.ensemble.read_names
+    period = free_name(time, material.rows.columns) if is_feature else time
     rows = material.rows.with_columns(periods.alias(period)).drop_nulls(period)
     chart = plots.drift(material.model, rows, baseline, period, every="1ns", top=_MAX_DRIFTING)
-    caption = f"The population stability index of the {_MAX_DRIFTING} features that changed most."
-    return [Chart(chart, caption, "Drift by period")]
+    return [Chart(chart, "Drift by period")]

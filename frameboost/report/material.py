@@ -21,6 +21,7 @@ from frameboost.engines.choose import rows_of
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.evaluation.bootstrap import metric_intervals
+from frameboost.evaluation.drift import drift_frame
 from frameboost.evaluation.evaluation import Evaluation
 from frameboost.evaluation.metrics_by_group import metric_values, scored_columns
 from frameboost.evaluation.scored_rows import ScoredRows, score_rows, scores_for_ranking
@@ -53,6 +54,8 @@ class ReportOptions:
     title: str | None = None
     base_margin: str | Sequence[str] | None = None
     time: str | None = None
+    by: str | None = None
+    costs: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,12 @@ class Material:
         """Return labels and predictions."""
         return score_rows(self._labelled, self.rows, self.target, self.roles.get("weight"), output)
 
+    @property
+    def costs(self) -> tuple[float, float]:
+        """The cost of a false positive and of a false negative; by default 1 each."""
+        costs = self.options.costs or {}
+        return costs.get("false_positive", 1.0), costs.get("false_negative", 1.0)
+
     @cached_property
     def baseline(self) -> pl.DataFrame | None:
         """The bins of the features in training and their shares, None where neither rows nor the model have them.
@@ -161,6 +170,18 @@ class Material:
         return self.model.database().baseline(
             self.training_rows.frame if isinstance(self.training_rows, FrameSource) else self.training_rows.relation
         )
+
+    @cached_property
+    def stability(self) -> pl.DataFrame | None:
+        """The population stability index of each feature against training, None where `baseline` is.
+
+        Raises
+        ------
+        DataError
+            As `baseline`.
+        """
+        baseline = self.baseline
+        return None if baseline is None else drift_frame(self.ensemble, self.rows, baseline)
 
     @cached_property
     def metrics(self) -> list[AnyMetric]:
@@ -249,13 +270,17 @@ def gather(model: Model, data: Any, options: ReportOptions) -> Material:
 def _columns_besides(source: LocalSource, options: ReportOptions) -> list[str]:
     """Return the columns that are read besides features and labels."""
     if options.target is None:
-        of_labels = {"weight": options.weight, "group": options.group, "groups": options.groups,
-                     "label_upper_bound": options.label_upper_bound, "base_margin": options.base_margin}  # fmt: skip
+        names = ("weight", "group", "groups", "by", "costs", "label_upper_bound", "base_margin")
+        of_labels = {name: getattr(options, name) for name in names}
         for argument, value in of_labels.items():
             if value is not None:
                 raise ParameterError(f"{argument} goes with labels; name their column, target=")
     columns = []
-    for argument, name, parts in (("groups", options.groups, "groups"), ("time", options.time, "periods")):
+    for argument, name, parts in (
+        ("groups", options.groups, "groups"),
+        ("by", options.by, "groups"),
+        ("time", options.time, "periods"),
+    ):
         if name is None:
             continue
         if name not in source.names():

@@ -41,7 +41,12 @@
   Promise.all(charts.map(function (chart, number) {
     const place = document.getElementById("chart-" + number);
     return vegaEmbed(place, chart, options).then(
-      function () { place.dataset.drawn = "yes"; },
+      function () {
+        place.dataset.drawn = "yes";
+        // As wide as its column, but not so wide that its letters are larger than those around it.
+        const drawing = place.querySelector("svg");
+        if (drawing) drawing.style.maxWidth = 1.2 * drawing.viewBox.baseVal.width + "px";
+      },
       function (error) {
         place.textContent = "This chart could not be drawn: " + error.message;
         console.error(error);

@@ -27,8 +27,8 @@ from frameboost.plots.names import drawable, in_script
 from frameboost.version import __version__
 
 __all__ = [
-    "Chart", "Raw", "Section", "bar", "block_of_code", "code", "escaped", "facts", "interval", "note", "number", "page",
-    "paragraph", "percent", "table",
+    "Chart", "Panel", "Raw", "Section", "bar", "block_of_code", "code", "escaped", "facts", "folded", "interval",
+    "note", "number", "page", "paragraph", "percent", "table",
 ]  # fmt: skip
 
 _HERE = Path(__file__).parent
@@ -50,16 +50,21 @@ class Raw(str):
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with the sentence below it."""
+    """A chart of `frameboost.plots`, whose title and subtitle stand above and below it, and its name."""
 
     chart: AltairChart
-    caption: str = ""
-    title: str = ""
+    name: str = ""
+
+
+class Panel(Raw):
+    """HTML that stands beside charts or other panels where the page is wide enough."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: its heading, and blocks of HTML and charts; charts that follow each other share a row."""
+    """A section of the page: its heading and blocks; panels and charts that follow each other share rows."""
 
     name: str
     title: str
@@ -113,6 +118,11 @@ def bar(share: float) -> Raw:
     """Return a bar of a share from 0 to 1 of the width of its cell."""
     width = 100 * min(1.0, max(0.0, share)) if math.isfinite(share) else 0.0
     return Raw(f'<span class="bar"><span style="width:{width:.1f}%"></span></span>')
+
+
+def folded(summary: str, content: Raw) -> Raw:
+    """Return content that is folded away until one clicks on its summary."""
+    return Raw(f"<details><summary>{escaped(summary)}</summary>{content}</details>")
 
 
 def block_of_code(text: str, summary: str, *, is_open: bool) -> Raw:
@@ -188,24 +198,25 @@ def _section(section: Section, charts: list[dict[str, Any]]) -> str:
     """Return the HTML of a section, and append its charts."""
     blocks, is_row = [], False
     for part in section.parts:
+        if is_row != isinstance(part, Chart | Panel):
+            is_row = not is_row
+            blocks.append('<div class="charts">' if is_row else "</div>")
         if isinstance(part, Chart):
-            if not is_row:
-                blocks.append('<div class="charts">')
             blocks.append(_figure(part, charts))
-        elif is_row:
-            blocks += ["</div>", part]
         else:
-            blocks.append(part)
-        is_row = isinstance(part, Chart)
+            blocks.append(f'<div class="panel">{part}</div>' if isinstance(part, Panel) else part)
     blocks += ["</div>"] if is_row else []
     return f'<section id="{section.name}"><h2>{escaped(section.title)}</h2>{"".join(blocks)}</section>'
 
 
 def _figure(part: Chart, charts: list[dict[str, Any]]) -> str:
-    charts.append(_specification(part.chart))
-    title = f"<h3>{escaped(part.title)}</h3>" if part.title else ""
-    caption = f"<figcaption>{escaped(part.caption)}</figcaption>" if part.caption else ""
-    return f'<figure>{title}<div class="chart" id="chart-{len(charts) - 1}"></div>{caption}</figure>'
+    specification = _specification(part.chart)
+    heading = specification.pop("title")
+    charts.append(specification)
+    name = f'<div class="name">{escaped(part.name)}</div>'
+    title, caption = (escaped(" ".join(heading[key])) for key in ("text", "subtitle"))
+    chart = f'<div class="chart" id="chart-{len(charts) - 1}"></div>'
+    return f"<figure>{name}<h3>{title}</h3><div>{chart}<figcaption>{caption}</figcaption></div></figure>"
 
 
 def _specification(chart: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,22 @@ import polars as pl
 from frameboost import plots
 from frameboost.checks.messages import counted, shortened
 from frameboost.data.written_files import check_writable, output_path
+from frameboost.dialects.built_in import DIALECTS
 from frameboost.errors import ParameterError
+from frameboost.evaluation.calibration_curve import calibration_curve
 from frameboost.evaluation.history import long_history
 from frameboost.metrics.metric import larger_is_better
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters
 from frameboost.plots.theme import MAX_CLASSES
 from frameboost.prediction.contributions import BIAS
+from frameboost.report.data_check import data_check
 from frameboost.report.drift import drift, over_time
+from frameboost.report.groups import by_group
 from frameboost.report.material import Material, ReportOptions, gather
 from frameboost.report.page import (
     Chart,
+    Panel,
     Raw,
     Section,
     bar,
@@ -34,6 +40,7 @@ from frameboost.report.page import (
     code,
     escaped,
     facts,
+    folded,
     interval,
     note,
     number,
@@ -43,9 +50,10 @@ from frameboost.report.page import (
     table,
 )
 from frameboost.report.segments import weak_segments
+from frameboost.report.thresholds import thresholds
 from frameboost.schema.types import column, known_expr
 
-__all__ = ["report_html", "write_report"]
+__all__ = ["report_html", "sizes_by_dialect", "write_report"]
 
 
 def write_report(model: Model, data: Any, path: str | os.PathLike[str], options: ReportOptions) -> None:
@@ -89,7 +97,7 @@ def _about(material: Material) -> Section:
         ("predicts", _predicts(material)),
         ("rounds", f"{model.n_rounds:,}"),
         ("trees", f"{counted(model.n_trees, 'tree')} of depth {ensemble.depth}, {counted(leaves, 'leaf', 'leaves')}"),
-        ("features", f"{len(ensemble.features):,}, of which {len(used):,} in splits"),
+        ("features", f"{len(ensemble.features):,}; {len(used):,} in splits"),
         ("base margin", ", ".join(number(value) for value in ensemble.base_margins[:_MAX_LABELS])),
         ("rows of this report", f"{material.n_rows:,}"),
     ]
@@ -203,20 +211,17 @@ def _charts(material: Material) -> list[Chart]:
         return []
     scored = (material.model, material.predictions, material.target)
     if not loss.classes:
-        caption = "Dots are a sample of rows, the line is the median residual, the band holds four of five rows."
-        return [Chart(plots.residuals(*scored), caption, "Residuals")]
+        return [Chart(plots.residuals(*scored), "Residuals")]
     charts = []
     if len(np.unique(material.predictions.labels)) > 1:
-        of_thresholds = "Each threshold of the score is a point; dashed is a score without information."
         charts = [
-            Chart(plots.roc(*scored), of_thresholds, "ROC"),
-            Chart(plots.precision_recall(*scored), "Dashed is the share of the class.", "Precision and recall"),
-            Chart(plots.gains(*scored), "What is found among the rows of the highest scores.", "Gains"),
+            Chart(plots.roc(*scored), "ROC"),
+            Chart(plots.precision_recall(*scored), "Precision and recall"),
+            Chart(plots.gains(*scored), "Gains"),
         ]
     if 2 <= loss.classes <= _MAX_CONFUSED:
-        caption = "Rows, and their share of the actual class, by the most probable class."
         confusion = plots.confusion(material.model, material.predicted("class"), material.target)
-        charts.append(Chart(confusion, caption, "Confusion"))
+        charts.append(Chart(confusion, "Confusion"))
     return charts
 
 
@@ -232,7 +237,7 @@ def _importance(material: Material) -> Section:
     """Return the gain of the features' splits, and SHAP values on a sample of the rows."""
     model, ensemble = material.model, material.ensemble
     gain = plots.importance(model, "total_gain", top=_MAX_IMPORTANT)
-    parts: list[Raw | Chart] = [Chart(gain, "How much all splits on a feature lower the training loss.", "Gain")]
+    parts: list[Raw | Chart] = [Chart(gain, "Gain")]
     if BIAS in model.features:
         text = f"There are no SHAP values, as a feature is named {BIAS}, which is the name of their constant."
         return Section("importance", "What matters", [*parts, note(text)])
@@ -245,8 +250,7 @@ def _importance(material: Material) -> Section:
             name = f" of {shortened(str(ensemble.output_labels[output]), 40)}"
         elif ensemble.n_outputs > 1:
             name = f" of {'class' if ensemble.loss.classes else 'output'} {output}"
-        caption = "A dot is a row: how much the feature moves its margin away from the mean."
-        parts.append(Chart(chart, caption, f"SHAP values{name}"))
+        parts.append(Chart(chart, f"SHAP values{name}"))
     if (more := ensemble.n_outputs - _MAX_EXPLAINED) > 0:
         parts.append(note(f"SHAP values of {more:,} more outputs are left out."))
     return Section("importance", "What matters", parts)
@@ -261,13 +265,10 @@ def _response(material: Material) -> Section | None:
     present = [name for name in names if _has_value(material, name)][:_MAX_RESPONSES]
     if not present:
         return None
-    charts = [
-        Chart(plots.partial_dependence(model, rows, name, rows=_RESPONSE_ROWS), title=shortened(name, 60))
-        for name in present
-    ]
+    charts = [Chart(plots.partial_dependence(model, rows, name, rows=_RESPONSE_ROWS)) for name in present]
     text = (
-        "The mean prediction if every row had this value of the feature (partial dependence), beside the feature's "
-        "distribution in these rows. The most important comes first; look at the numbers on the axes, which differ."
+        "Partial dependence on the features with the highest gain, the highest first. The axes differ: read their "
+        "numbers before you compare charts."
     )
     return Section("response", "How it responds", [paragraph(text), *_outputs(material), *charts])
 
@@ -309,14 +310,22 @@ def _calibration(material: Material) -> Section | None:
         return _calibration_of_quantiles(material)
     if not loss.classes and not material.predicts_labels:
         return None
-    chart = plots.calibration(material.model, material.predictions, material.target)
-    caption = "Bars are two standard errors. Below is the distribution of the predictions."
-    text = (
-        "On the diagonal a class is as frequent as its probability says."
-        if loss.classes
-        else "On the diagonal rows of similar predictions have these as mean label."
-    )
-    return Section("calibration", "Calibration", [paragraph(text), Chart(chart, caption)])
+    chart = Chart(plots.calibration(material.model, material.predictions, material.target), "Reliability")
+    return Section("calibration", "Calibration", [chart, *_calibration_of_bins(material)])
+
+
+def _calibration_of_bins(material: Material) -> list[Panel]:
+    """Return the numbers of the chart, of a single curve."""
+    scored = material.predictions
+    if scored.predictions.ndim > 1:
+        return []
+    curve = calibration_curve(scored.labels, scored.predictions, scored.weights, bins=10)
+    header = ("predicted", "actual", "difference", "rows" if "weight" not in material.roles else "weight")
+    rows = [
+        (number(predicted), number(actual), f"{actual - predicted:+.3g}", number(weight))
+        for predicted, actual, weight in curve.select("mean_prediction", "mean_label", "weight").rows()
+    ]
+    return [Panel(Raw("<h3>Means in bins of the prediction</h3>") + table(header, rows, numbers=(0, 1, 2, 3)))]
 
 
 def _calibration_of_quantiles(material: Material) -> Section:
@@ -338,7 +347,8 @@ def _calibration_of_quantiles(material: Material) -> Section:
 
 # --- training, SQL, parameters ----------------------------------------------------------------------------------------
 
-_TABLE = "your_table"
+_TABLE, _TREES = "your_table", "your_trees"
+_MAX_SIZED = 20_000  # leaves of models whose size is computed in each dialect
 _MAX_SQL = 1_000_000  # characters
 _MAX_OPEN_SQL = 2_000  # characters of a block that is not folded away
 _MAX_FEATURES = 500
@@ -349,23 +359,73 @@ def _training(material: Material) -> Section:
     if long_history(material.model.history).is_empty():
         text = "There are no learning curves: nothing was evaluated while the model was trained, as it is with "
         return Section("training", title, [note(text, code("valid="), ".")])
-    return Section("training", title, [Chart(plots.learning_curves(material.model))])
+    return Section("training", title, [Chart(plots.learning_curves(material.model), "Learning curves")])
 
 
 def _sql(material: Material) -> Section:
-    """Return a query to copy, or how to have it where it is too long for that."""
-    title, name = "The SQL", material.dialect.name
+    """Return a query to copy, or how to have it where it is too long for that, and its sizes in all dialects."""
+    name = material.dialect.name
+    parts: list[Raw | Chart] = []
     try:
         text = material.model.query(_TABLE, name)
     except ParameterError as error:
-        return Section("sql", title, [note(f"The model can't be one query of {name}: {error}.")])
-    where = paragraph("A query over ", code(_TABLE), f", in the SQL of {name}.")
-    if len(text) > _MAX_SQL:
-        how = f'model.query("{_TABLE}", "{name}")'
-        size = f"It has {len(text) / 1e6:.1f} million characters, too many for this page; "
-        return Section("sql", title, [where, paragraph(size, code(how), " returns it.")])
-    summary = f"SELECT … FROM {_TABLE} ({len(text):,} characters)"
-    return Section("sql", title, [where, block_of_code(text, summary, is_open=len(text) <= _MAX_OPEN_SQL)])
+        parts.append(note(f"The model can't be one query of {name}: {error}."))
+    else:
+        where = Raw("A query over ") + code(_TABLE) + f", in the SQL of {name}"
+        if len(text) > _MAX_SQL:
+            how = f'model.query("{_TABLE}", "{name}")'
+            size = f": {len(text) / 1e6:.1f} million characters, too many for this page; "
+            parts.append(paragraph(where, size, code(how), " returns it."))
+        else:
+            summary = f"SELECT … FROM {_TABLE} ({len(text):,} characters)"
+            parts += [paragraph(where, "."), block_of_code(text, summary, is_open=len(text) <= _MAX_OPEN_SQL)]
+    return Section("sql", "The SQL", [*parts, *_sizes(material)])
+
+
+def _sizes(material: Material) -> list[Raw]:
+    """Return the size of the model in each dialect."""
+    leaves = sum(1 for tree in material.ensemble.trees for _ in tree.leaves())
+    if leaves > _MAX_SIZED:
+        return [note(f"Sizes in other dialects are left out, as the model has {leaves:,} leaves.")]
+    sizes = sizes_by_dialect(material.model)
+    largest = max((size.bytes for size in sizes if size.statements), default=1)
+    rows = [
+        (size.dialect, f"{size.statements:,}", f"{size.bytes:,}", bar(size.bytes / largest), size.form)
+        if size.statements
+        else (size.dialect, "–", "–", "", size.form)
+        for size in sizes
+    ]
+    text = "All statements that score a table, in UTF-8. Where one query is too large, the trees are rows of a table."
+    header = ("dialect", "statements", "bytes", "", "form")
+    return [Raw("<h3>Sizes by dialect</h3>"), table(header, rows, numbers=(1, 2)), note(text)]
+
+
+@dataclass(frozen=True)
+class Size:
+    """The statements that score a table in a dialect, and their bytes; none with the reason as the form."""
+
+    dialect: str
+    form: str
+    statements: int = 0
+    bytes: int = 0
+
+
+def sizes_by_dialect(model: Model) -> list[Size]:
+    """Return the size of the model in each dialect: as one query, or as a table of its trees and a query."""
+    sizes = []
+    for name in sorted(DIALECTS):
+        try:
+            statements, form = [model.query(_TABLE, name)], "one query"
+        except ParameterError as too_large:
+            try:
+                database = model.database(name)
+                statements = [*database.table_statements(_TREES), database.query(_TABLE, form="table", trees=_TREES)]
+                form = "a table of trees and a query"
+            except ParameterError:
+                sizes.append(Size(name, str(too_large)))
+                continue
+        sizes.append(Size(name, form, len(statements), sum(len(each.encode()) for each in statements)))
+    return sizes
 
 
 def _parameters(material: Material) -> Section:
@@ -380,7 +440,7 @@ def _parameters(material: Material) -> Section:
         _values(changed) if changed else note("None that the model file holds."),
     ]
     if rest:
-        parts += [Raw("<h3>By default</h3>"), _values(rest, kind="usual")]
+        parts.append(folded(f"{counted(len(rest), 'parameter')} by default", _values(rest, kind="usual")))
     return Section("parameters", "Parameters and hash", [*parts, *_features(material)])
 
 
@@ -417,6 +477,6 @@ def _features(material: Material) -> list[Raw]:
 
 
 _SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
-    _about, _quality, weak_segments, _importance, _response, _calibration, over_time, drift, _training, _sql,
-    _parameters,
+    _about, _quality, by_group, weak_segments, thresholds, _calibration, _importance, _response, over_time, data_check,
+    drift, _training, _sql, _parameters,
 )  # fmt: skip

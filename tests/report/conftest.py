@@ -13,5 +13,7 @@ def hostile_page() -> str:
     of = hostile()
     target = of.targets[1]
     return report_html(
-        of.models[1], of.rows, ReportOptions(target, training=of.rows[:100], title=f"</title>{SCRIPT}", time=of.time)
+        of.models[1],
+        of.rows,
+        ReportOptions(target, training=of.rows[:100], title=f"</title>{SCRIPT}", time=of.time, by=of.kind),
     )

@@ -13,11 +13,16 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.dialects.built_in import DIALECTS
 from frameboost.evaluation.drift import periods_of
 from frameboost.report.conditions import in_sql, in_words, path_to
+from frameboost.report.data_check import _facts, check_features
 from frameboost.report.drift import metric_by_period, shares_by_leaf, unseen_categories
+from frameboost.report.groups import quality_by_group
 from frameboost.report.material import ReportOptions, gather
+from frameboost.report.report import sizes_by_dialect
 from frameboost.report.segments import worst_segments
+from frameboost.report.thresholds import decisions
 from tests.support.cases import cases
 from tests.support.hostile import NOT_SHOWN, SCRIPT, hostile
 
@@ -32,7 +37,7 @@ DATA = pl.DataFrame({
     rank=pl.col("y").clip(0, 3).floor().cast(pl.Int64), time=pl.col("y").abs() + 0.5,
 ).with_columns(latest=pl.when(pl.col("x") > 0).then(pl.col("time")).otherwise(pl.col("time") + 1))  # fmt: skip
 FEATURES = ["x", "z", "kind"]
-ALWAYS = {"about", "importance", "response", "drift", "training", "sql", "parameters"}
+ALWAYS = {"about", "importance", "response", "data", "drift", "training", "sql", "parameters"}
 LABELLED = ALWAYS | {"quality", "segments"}
 
 
@@ -59,9 +64,9 @@ def reported(model, tmp_path, data=DATA, *wanted, **more) -> str:
 # --- what is in it ----------------------------------------------------------------------------------------------------
 
 OBJECTIVES = {
-    "binary:logistic": ("late", {}, {"groups": "who"}, {"calibration"}),
+    "binary:logistic": ("late", {}, {"groups": "who", "by": "kind"}, {"calibration", "groups", "thresholds"}),
     "multi:softprob": ("grade", {}, {}, {"calibration"}),
-    "reg:quantileerror": ("y", {"quantile_alpha": [0.1, 0.9]}, {}, {"calibration"}),
+    "reg:quantileerror": ("y", {"quantile_alpha": [0.1, 0.9]}, {"by": "kind"}, {"calibration", "groups"}),
     "rank:ndcg": ("rank", {"group": "query"}, {"group": "query"}, set()),
     "survival:aft": ("time", {"label_upper_bound": "latest"}, {"label_upper_bound": "latest"}, set()),
     "reg:squarederror": (["y", "size"], {}, {}, set()),
@@ -79,7 +84,7 @@ def test_every_objective_has_its_sections(objective, tmp_path, monkeypatch):
     assert set(found) == LABELLED | expected
     assert objective in found["about"]
     assert ("2 numbers, of a target each" in found["about"]) == isinstance(target, list)
-    own = {name: value for name, value in roles.items() if name != "groups"}
+    own = {name: value for name, value in roles.items() if name not in ("groups", "by")}
     for name, value in model.evaluate(DATA, target, **own).metrics.rows():
         assert re.search(rf'<td>{re.escape(name)}</td><td class="number">{value:.4g}<', found["quality"]), name
     assert page.count('class="chart"') == len(charts(page)) >= 3
@@ -412,3 +417,114 @@ def test_wrong_columns_of_times_and_margins(given, message, model, tmp_path):
         model.report(rows, tmp_path / "report.html", "y", **given)
     assert str(error.value).startswith(message)
     assert not list(tmp_path.iterdir())
+
+
+# --- groups, thresholds, the data, sizes ------------------------------------------------------------------------------
+
+
+def test_quality_by_group_is_that_of_its_rows():
+    model = fitted("late", objective="binary:logistic")
+    rows = DATA.with_columns(weight=pl.col("z") / 2, kind=pl.when(pl.col("kind") != "c").then("kind"))
+    material = gather(model, rows, ReportOptions("late", weight="weight", by="kind"))
+    frame, n_groups = quality_by_group(material)
+    assert n_groups == len(frame) == 3
+    for row in frame.rows(named=True):
+        part = rows.filter(pl.col("kind").eq_missing(row["group"]), pl.col("weight") > 0)
+        assert row["rows"] == len(part)
+        for name, value in model.evaluate(part, "late", weight="weight").metrics.rows():
+            assert row[name] == pytest.approx(value, rel=1e-12)
+        weight = part["weight"].to_numpy()
+        assert row["mean_label"] == pytest.approx(np.average(part["late"].to_numpy(), weights=weight))
+        assert row["mean_prediction"] == pytest.approx(np.average(model.predict(part).to_numpy(), weights=weight))
+
+
+def test_groups_beyond_the_most_frequent_are_counted(tmp_path):
+    model = fitted("y")
+    found = sections(reported(model, tmp_path, DATA, "y", by="who"))["groups"]
+    assert found.count("<tr>") == 1 + 30 + 1
+    assert f"{DATA['who'].n_unique() - 30} groups of fewer rows left out" in found
+    refused = [
+        ({"by": "nowhere"}, "by column 'nowhere' is not in the data"),
+        ({"costs": {"both": 1}}, "costs must be a dict with costs false_positive and"),
+        ({"costs": {"false_positive": -1}}, "costs['false_positive'] must be a finite number"),
+    ]
+    for wrong, message in refused:
+        with pytest.raises(fb.FrameboostError, match=re.escape(message)):
+            reported(model, tmp_path, DATA, "y", **wrong)
+    with pytest.raises(fb.FrameboostError, match="by goes with labels"):
+        reported(model, tmp_path, DATA, by="kind")
+
+
+def test_decisions_are_counted():
+    labels, scores = np.array([0.0, 1.0, 1.0, 0.0, 1.0]), np.array([0.1, 0.4, 0.8, 0.6, 0.4])
+    weights = np.array([1.0, 2.0, 1.0, 3.0, 1.0])
+    at = decisions(labels, scores, weights, [0.4, 0.9], (1.0, 5.0)).rows(named=True)
+    # Above 0.4: 0.8 (weight 1, right) and 0.6 (3, wrong); missed are the two of 0.4, of weights 2 and 1.
+    assert at[0] == {"threshold": 0.4, "share": 0.5, "precision": 0.25, "recall": 0.25, "f1": 0.25,
+                     "false_positives": 3.0, "false_negatives": 3.0, "cost": (3 * 1 + 3 * 5) / 8}  # fmt: skip
+    assert at[1] == {"threshold": 0.9, "share": 0.0, "precision": None, "recall": 0.0, "f1": 0.0,
+                     "false_positives": 0.0, "false_negatives": 4.0, "cost": 20 / 8}  # fmt: skip
+
+
+def test_the_threshold_of_the_model_is_marked(tmp_path):
+    model = fitted("late", objective="binary:logistic").with_threshold(0.35)
+    found = sections(reported(model, tmp_path, DATA, "late", costs={"false_negative": 4}))["thresholds"]
+    assert "<strong>0.35</strong></td><td>the model</td>" in found
+    positive = model.predict(DATA, "class")
+    wrong = (positive & ~DATA["late"]).sum() + 4 * (~positive & DATA["late"]).sum()
+    row = re.search("<strong>0.35</strong>.*?</tr>", found)[0]
+    assert f">{wrong / len(DATA):.4g}</td></tr>" in row
+    assert "a false negative 4;" in found
+
+
+def test_odd_features_and_repeated_rows_are_named():
+    rows = DATA.with_columns(
+        one=pl.lit(1), key=pl.int_range(pl.len()).cast(pl.String), leak=pl.col("y") ** 3,
+        gap=pl.when(pl.col("z") > 3).then("noise"), none=pl.lit(None, pl.Float64),
+    )  # fmt: skip
+    here = pl.concat([rows, rows[:7]])
+    features = ["one", "key", "leak", "gap", "none", "x"]
+    model = fb.fit(rows, "y", features=features, n_estimators=3, max_depth=3)
+    training = rows.with_columns(gap=pl.col("noise"), x=pl.when(pl.col("who") > 3).then("x"))
+    material = gather(model, here, ReportOptions("y", training=training))
+    checks = {check.name: check for check in check_features(material)}
+    assert checks["one"].remarks[:2] == ("constant", "in no split")
+    assert checks["none"].remarks[0] == "no value"
+    assert any("rank correlation 1)" in remark for remark in checks["leak"].remarks)
+    assert checks["gap"].missing == pytest.approx((here["z"] <= 3).mean())
+    assert (checks["gap"].missing_in_training, checks["x"].missing) == (0, 0)
+    assert checks["x"].missing_in_training == pytest.approx((rows["who"] <= 3).mean())
+    assert "missing more often than in training" in checks["gap"].remarks
+    assert "missing more often than in training" not in checks["x"].remarks
+    assert not any("identifier" in remark for remark in checks["key"].remarks)  # it is repeated here
+    alone = gather(model, rows, ReportOptions("y", training=rows[:40]))
+    assert any("identifier" in remark for check in check_features(alone) for remark in check.remarks)
+    assert dict(_facts(material))["repeated rows"] == f"7 ({7 / 167:.1%})".replace("%)", " %)")
+    assert dict(_facts(alone))["rows that training has too"] == "40 (25.0 %)"
+
+
+def test_sizes_are_those_of_the_statements(model, monkeypatch):
+    sizes = {size.dialect: size for size in sizes_by_dialect(model)}
+    assert set(sizes) == set(DIALECTS)
+    for name in ("duckdb", "oracle"):
+        query = model.query("your_table", name)
+        assert (sizes[name].statements, sizes[name].bytes) == (1, len(query.encode()))
+
+    def refused(*arguments, form="auto", **more):
+        if form == "auto":
+            raise fb.ParameterError("too large")
+        return "SELECT é"
+
+    monkeypatch.setattr(fb.Model, "query", refused)
+    monkeypatch.setattr("frameboost.database.database_model.DatabaseModel.query", refused)
+    statements = [*model.database("sqlite").table_statements("your_trees"), "SELECT é"]
+    [sqlite] = [size for size in sizes_by_dialect(model) if size.dialect == "sqlite"]
+    assert (sqlite.statements, sqlite.bytes) == (len(statements), len("".join(statements).encode()))
+
+
+def test_charts_have_what_they_show_as_heading(model, tmp_path):
+    page = reported(model, tmp_path, DATA, "y")
+    half = (DATA["y"] - model.predict(DATA)).abs().median()
+    assert f"<h3>Half of the rows are within {half:.3g} of the label</h3>" in page
+    assert all("title" not in chart for chart in charts(page))
+    assert page.count("<h3></h3>") == page.count("<figcaption></figcaption>") == 0
