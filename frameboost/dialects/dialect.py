@@ -25,9 +25,13 @@ from frameboost.expressions.duckdb_sql import path_parts
 from frameboost.schema.types import FeatureType, Physical
 
 __all__ = [
-    "BACKSLASH_ESCAPES", "INDEX", "MATERIALIZED", "PLAIN_STAGE", "SIGNED_INTEGERS", "Catalog", "ColumnTypes", "Dialect",
-    "Expressions", "Limits", "Literals", "Names", "OutOfRange", "Statements", "by_unit", "guarded_exp", "wide",
+    "BACKSLASH_ESCAPES", "INDEX", "LINE", "MATERIALIZED", "PLAIN_STAGE", "SIGNED_INTEGERS", "Catalog", "ColumnTypes",
+    "Dialect", "Expressions", "Limits", "Literals", "Names", "OutOfRange", "Statements", "by_unit", "guarded_exp",
+    "wide",
 ]  # fmt: skip
+
+# How the lines of a value in a query begin.
+LINE = "\n  "
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -895,18 +899,21 @@ class Dialect:
             return f"({terms[0]})"  # as two signs begin a comment
         return self._sum(terms)
 
-    def _sum(self, terms: Sequence[str]) -> str:
+    def _sum(self, terms: Sequence[str], before: str = "") -> str:
+        """Return the sum with each term but the first at the beginning of a line; ``before`` is written before that."""
         if len(terms) == 1:
-            return terms[0]
+            return f"{before}{terms[0]}"
         if self.expressions.longest_sum is not None and len(terms) <= self.expressions.longest_sum:
-            return "(" + "\n + ".join(terms) + ")"
+            return f"({before}{f' +{LINE}'.join(terms)})"
         middle = len(terms) // 2
-        return f"({self._sum(terms[:middle])}\n + {self._sum(terms[middle:])})"
+        left, right = self._sum(terms[:middle], before), self._sum(terms[middle:], LINE)
+        return f"({left} +{right if middle == len(terms) - 1 else f' {right}'})"
 
     def total(self, terms: Sequence[str]) -> str:
         """Return the same sum where it is a whole expression."""
-        text = self.sum(terms)
-        return text if self.expressions.longest_sum is None or len(terms) == 1 else text[1:-1]
+        if len(terms) == 1:
+            return self.sum(terms)
+        return self._sum(terms, LINE) if self.expressions.longest_sum is None else self._sum(terms)[1:-1]
 
     def select_besides(self, query: str, added: str, alias: str) -> str:
         """Return a query of all columns of another one, which gets an alias, and of added ones."""

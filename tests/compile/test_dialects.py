@@ -331,14 +331,63 @@ def test_a_child_dialect_inherits_what_it_does_not_override(monkeypatch):
     assert child.type_of(FeatureType("decimal(9,2)")) is None
     assert child.type_of(FeatureType("float64")) == "DOUBLE"
     assert child.any_of("x", ["1", "2", "3"]) == "x IN (1, 2) OR x IN (3)"
-    assert child.sum(["1", "2", "3"]) == DIALECTS["trino"].sum(["1", "2", "3"]) == "(1\n + (2\n + 3))"
+    assert child.sum(["1", "2", "3"]) == DIALECTS["trino"].sum(["1", "2", "3"]) == "(1 + (\n  2 +\n  3))"
     assert (child.limits.text, child.limits.depth, child.parser) == (300, 500, "starburst")
     monkeypatch.setitem(built_in.DIALECTS, "starburst", child)
     model = made([Feature("x", FeatureType("int64"))], [grown((0, 3, "right", -0.5, 0.5))], (1.5,))
     assert model.database("starburst").create_view_sql("v", "t", keep=["x"]) == (
-        'CREATE OR REPLACE VIEW "v" AS SELECT "x", (DOUBLE \'1.5\'\n'
-        ' + IF("x" < 3, DOUBLE \'-0.5\', DOUBLE \'0.5\')) AS "prediction"\nFROM "t"'
+        'CREATE OR REPLACE VIEW "v" AS SELECT "x", (DOUBLE \'1.5\' +\n'
+        '  IF("x" < 3, DOUBLE \'-0.5\', DOUBLE \'0.5\')) AS "prediction"\nFROM "t"'
     )
+
+
+# --- layout -----------------------------------------------------------------------------------------------------------
+
+LONG_NAMES = ("a long name\n   + THEN ", "another name that is as long")
+LAID_OUT = {
+    "sqlite": """\
+(0.5 + (
+  CASE WHEN `a` < 3
+    THEN CASE WHEN `b` COLLATE BINARY IN ('a long name
+   + THEN ', 'another name that is as long')
+      THEN 1.0
+      ELSE 2.0 END
+    ELSE 4.0 END +
+  CASE WHEN `a` < 5 THEN 8.0 ELSE 16.0 END))
+""",
+    "duckdb": """\
+(0.5e0 + (
+  CASE
+    WHEN NOT ("a" < 3) OR "a" IS NULL THEN 4.0e0
+    WHEN "b"::VARCHAR COLLATE C = 'a long name
+   + THEN ' OR "b"::VARCHAR COLLATE C = 'another name that is as long' THEN 1.0e0
+    ELSE 2.0e0 END +
+  CASE WHEN "a" < 5 THEN 8.0e0 ELSE 16.0e0 END))
+""",
+}
+
+
+@pytest.mark.parametrize("name", LAID_OUT)
+def test_long_trees_of_small_models_have_a_line_for_each_branch(name):
+    features = [Feature("a", FeatureType("int32")), Feature("b", FeatureType("string"), LONG_NAMES)]
+    long, short = (0, 3, "right", (1, {0, 1}, "right", 1.0, 2.0), 4.0), (0, 5, "right", 8.0, 16.0)
+    assert made(features, [grown(long), grown(short)]).sql(dialect=name) == LAID_OUT[name].rstrip()
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_the_layout_adds_blanks_only(name):
+    rng = random.Random(name)
+    kinds = [FeatureType(each) for each in ("float64", "string", "boolean", "int32")]
+    dialect = get_dialect(name)
+    model = random_model(kinds, ["a", "b", "c", "d"], rng, n_trees=6, depth=4)
+    with pytest.MonkeyPatch.context() as patched:
+        texts = []
+        for most in (10**9, 0):
+            patched.setattr(sql_model, "_MAX_IN_LINES", most)
+            texts.append(model.query("t", name, keep=["id"]))
+    in_lines, in_one = texts
+    assert in_lines.count("\n") > in_one.count("\n")
+    assert parsed(in_lines, dialect) == parsed(in_one, dialect)
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def test_trees_with_the_same_splits_stay_alike():
 def test_trees_without_a_split_are_added_to_the_base():
     trees = [grown((0, 5.0, "right", 0.25, 0.25)), grown((0, 3.0, "right", 1.0, 2.0)), grown(0.5)]
     assert made([Feature("x", FLOAT)], trees, (1.0,)).sql(dialect="sqlite") == (
-        "(1.75\n + CASE WHEN `x` < 3.0 THEN 1.0 ELSE 2.0 END)"
+        "(1.75 +\n  CASE WHEN `x` < 3.0 THEN 1.0 ELSE 2.0 END)"
     )
 
 

@@ -6,6 +6,7 @@ The tree ``x < 3 ? -1 : (y < 5 ? 0 : 1)`` is ``CASE WHEN x < 3 THEN -1 ELSE CASE
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -21,6 +22,10 @@ __all__ = ["Step", "TreeWriter", "case_depth", "lookup_levels", "n_terms"]
 _SHALLOWEST_TABLE = 3
 # Levels of CASE in CASE. SQLite's parser overflows its stack at 19; most trees have no more levels than these.
 _DEEPEST_NESTED = 8
+# Where `Expressions.branch` is divided into lines.
+_LINES = re.compile(r" (?=THEN |ELSE )|(?<=,) ")
+# Characters of a line that is not divided.
+_LONGEST_LINE = 100
 # What a number of steps is rounded up to as a whole number, and integers that have 32 bits.
 _MOST_STEPS, _SHORT = 2.0**50, 2.0**31
 # Names and values of a term of a linear leaf, with the test whether its column is missing.
@@ -50,11 +55,14 @@ class TreeWriter:
     ----------
     steps
         Of each output what its leaf values are written as multiples of, in integers; none for values as they are.
+    line
+        How a line within a long tree begins; empty if each tree is one line.
     """
 
     columns: Sequence[FeatureColumn]
     dialect: Dialect
     steps: Sequence[Step] = ()
+    line: str = ""
 
     def margin(self, base_margin: float, trees: Sequence[Tree], output: int = 0) -> str:
         """Return the margin of an output as one expression: the base plus the trees.
@@ -79,20 +87,29 @@ class TreeWriter:
         if (levels := lookup_levels(tree, self.dialect)) is not None:
             return self.lookup(tree, self._bits(tree, levels))
         if _is_chained(tree, self.dialect):
-            return self.chained(tree)[0]
-        return self._nested(tree, 0)
+            return self.chained(tree, line=self.line)[0]
+        return self._nested(tree, 0, self.line)
 
-    def _nested(self, tree: Tree, node: int) -> str:
-        """Return the subtree at ``node`` with CASE in CASE, one a level."""
+    def _nested(self, tree: Tree, node: int, line: str = "") -> str:
+        """Return the subtree at ``node`` with CASE in CASE, one a level. ``line`` begins a line in a long one."""
         if tree.is_leaf(node):
             return self._leaf(tree, node)
         condition, holds_left = self.columns[tree.feature[node]].test(tree, node)
         yes, no = (tree.left, tree.right) if holds_left else (tree.right, tree.left)
-        return self._branch(condition, self._nested(tree, yes[node]), self._nested(tree, no[node]))
+        text = self._branch(condition, self._nested(tree, yes[node]), self._nested(tree, no[node]))
+        if not line or len(text) <= _LONGEST_LINE:
+            return text
+        inner = f"{line}  "
+        return self._branch(
+            condition, self._nested(tree, yes[node], inner), self._nested(tree, no[node], inner), line=inner
+        )
 
-    def _branch(self, condition: str, then: str, otherwise: str) -> str:
-        """Return one of two values by a condition; the second where it is NULL."""
-        return self.dialect.expressions.branch.format(c=condition, t=then, e=otherwise)
+    def _branch(self, condition: str, then: str, otherwise: str, line: str = "") -> str:
+        """Return one of two values by a condition, each in a line if ``line`` begins one; the second for NULL."""
+        template = self.dialect.expressions.branch
+        if line:
+            template = _LINES.sub(line, template)
+        return template.format(c=condition, t=then, e=otherwise)
 
     def _leaf(self, tree: Tree, leaf: int) -> str:
         """Return the value of a leaf: a number, or of a linear leaf a constant plus slopes times columns.
@@ -132,14 +149,14 @@ class TreeWriter:
     # --- chains of WHENs ----------------------------------------------------------------------------------------------
 
     def chained(
-        self, tree: Tree, roots: Sequence[int] = (0,), ends: Mapping[int, str] = MappingProxyType({})
+        self, tree: Tree, roots: Sequence[int] = (0,), ends: Mapping[int, str] = MappingProxyType({}), line: str = ""
     ) -> dict[int, str]:
         """Return the subtrees at ``roots``, with a WHEN for each split on a path in one CASE.
 
         ELSE continues to the child whose CASEs nest deeper, and the other child is behind THEN. So the depth of
         CASEs is the tree's Horton-Strahler number, at most log2 of the number of leaves. A chain of splits ``x < 1``,
         ``x < 2``, ``x < 3`` is ``CASE WHEN x < 1 THEN a WHEN x < 2 THEN b WHEN x < 3 THEN c ELSE d END``. ``ends`` are
-        nodes that end the tree, with their values.
+        nodes that end the tree, with their values. ``line`` begins a line in long ones.
 
         A database that evaluates CASE by vectors of rows copies the values of an inner CASE to those of the outer one.
         So there every tree is written so, and of two children that nest equally deep ELSE continues to the one with the
@@ -148,20 +165,22 @@ class TreeWriter:
         nested = tree.nestings(ends)
         cover = tree.cover if self.dialect.expressions.case_skips_unmet_whens else [0.0] * len(tree)
 
-        def below(node: int) -> str:
-            cases = []
+        def below(node: int, line: str = "") -> str:
+            if line and len(text := below(node)) <= _LONGEST_LINE:
+                return text
+            cases, inner = [], f"{line}  " if line else ""
             while node not in ends and not tree.is_leaf(node):
                 column = self.columns[tree.feature[node]]
                 condition, holds_left = column.test(tree, node)
                 yes, no = (tree.left[node], tree.right[node]) if holds_left else (tree.right[node], tree.left[node])
                 if (nested[yes], cover[yes]) > (nested[no], cover[no]):
                     condition, yes, no = column.negated(condition, tree, node), no, yes
-                cases.append(f"WHEN {condition} THEN {below(yes)}")
+                cases.append(f"WHEN {condition} THEN {below(yes, inner)}")
                 node = no
             last = ends[node] if node in ends else self._leaf(tree, node)
-            return f"CASE {' '.join(cases)} ELSE {last} END" if cases else last
+            return f"{(inner or ' ').join(['CASE', *cases, f'ELSE {last}'])} END" if cases else last
 
-        return {root: below(root) for root in roots}
+        return {root: below(root, line) for root in roots}
 
     # --- leaves by their index ----------------------------------------------------------------------------------------
 

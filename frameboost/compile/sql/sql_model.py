@@ -14,7 +14,7 @@ from frameboost.compile.sql.case import Step, TreeWriter, n_terms
 from frameboost.compile.sql.conditions import FeatureColumn, renamed
 from frameboost.compile.sql.simplified_trees import Known, simplified
 from frameboost.compile.sql.stages import Stages
-from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.dialect import LINE, Dialect
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.outputs import Output
@@ -24,8 +24,8 @@ __all__ = ["OffsetColumn", "SqlModel", "check_labels"]
 
 # Names and values in a piece of code that is compiled in well under a second.
 _MAX_COMPILED = 1_000
-# Nodes of a model whose SQL nobody reads.
-_MIN_UNREAD = 2_000
+# Nodes of a model whose SQL nobody reads, and of one whose long trees have a line for each branch.
+_MIN_UNREAD, _MAX_IN_LINES = 2_000, 100
 # Beyond what integers of 32 bits are.
 _SHORT = 2.0**31
 # The smallest step, whose literal is usual in every database.
@@ -238,12 +238,13 @@ class SqlModel:
 
     def _in_units(self, number: int, margin: str) -> str:
         """Return a number of steps of a margin in its units."""
-        return f"({margin}\n * {self.dialect.number(self.steps[number].size)})" if self.steps else margin
+        return f"({margin} * {self.dialect.number(self.steps[number].size)})" if self.steps else margin
 
     @property
     def writer(self) -> TreeWriter:
         """What writes the trees."""
-        return TreeWriter(self.columns, self.dialect, self.steps)
+        is_small = sum(map(len, self.every_tree())) <= _MAX_IN_LINES
+        return TreeWriter(self.columns, self.dialect, self.steps, LINE if is_small else "")
 
     def base(self, number: int) -> str:
         """Return what a margin starts from."""
@@ -253,7 +254,7 @@ class SqlModel:
     def with_offset(self, number: int, margin: str) -> str:
         """Return a margin of base and trees with what is added to it: last, as it is on no grid."""
         offset = self.offsets[number] if number < len(self.offsets) else None
-        return margin if offset is None else f"({margin}\n + {offset.value})"
+        return margin if offset is None else f"({margin} +{LINE}{offset.value})"
 
     # --- values over margins ------------------------------------------------------------------------------------------
 

@@ -1,37 +1,38 @@
 -- margin, one expression
-((((0.5e0
- + IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0))
- + (IF("x" < infinity(), 0.5e0, IF("x" IS NOT NULL AND NOT is_nan("x"), 1.0e0, -1.0e0))
- + IF("x" < 1e-300, 0.125e0, IF("x" >= -infinity() AND NOT is_nan("x"), 0.75e0, 0.25e0))))
- + ((IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0)
- + IF("n" < -7, 0.5e0, IF("n" IS NOT NULL, -0.5e0, 0.25e0)))
- + (IF("big" < DECIMAL '18446744073709551615', 0.5e0, -0.5e0)
- + IF("price" >= DECIMAL '-1.005', -0.5e0, 0.5e0))))
- + (((IF("ok", -0.5e0, 0.5e0)
- + IF(NOT "ok", 0.5e0, -0.5e0))
- + (IF("ok" IS NOT NULL, -0.5e0, 0.5e0)
- + IF("day" < DATE '2024-02-29', 0.5e0, -0.5e0)))
- + ((IF("at" >= TIMESTAMP '2024-02-29 00:00:01.5', -0.5e0, 0.5e0)
- + IF("seen" < TIMESTAMP '2024-02-29 00:00:00.000001 UTC', 0.5e0, -0.5e0))
- + (IF("it's ""x\y] `z" IN ('', 'A', 'O''Hare "ORD"'), IF("x" < 3.0e0, 1.5e0, 2.0e0), 0.5e0)
- + IF("it's ""x\y] `z" = 'A', 0.5e0, -0.5e0)))));
+((((0.5e0 +
+  IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0)) + (
+  IF("x" < infinity(), 0.5e0, IF("x" IS NOT NULL AND NOT is_nan("x"), 1.0e0, -1.0e0)) +
+  IF("x" < 1e-300, 0.125e0, IF("x" >= -infinity() AND NOT is_nan("x"), 0.75e0, 0.25e0)))) + ((
+  IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0) +
+  IF("n" < -7, 0.5e0, IF("n" IS NOT NULL, -0.5e0, 0.25e0))) + (
+  IF("big" < DECIMAL '18446744073709551615', 0.5e0, -0.5e0) +
+  IF("price" >= DECIMAL '-1.005', -0.5e0, 0.5e0)))) + (((
+  IF("ok", -0.5e0, 0.5e0) +
+  IF(NOT "ok", 0.5e0, -0.5e0)) + (
+  IF("ok" IS NOT NULL, -0.5e0, 0.5e0) +
+  IF("day" < DATE '2024-02-29', 0.5e0, -0.5e0))) + ((
+  IF("at" >= TIMESTAMP '2024-02-29 00:00:01.5', -0.5e0, 0.5e0) +
+  IF("seen" < TIMESTAMP '2024-02-29 00:00:00.000001 UTC', 0.5e0, -0.5e0)) + (
+  IF("it's ""x\y] `z" IN ('', 'A', 'O''Hare "ORD"'), IF("x" < 3.0e0, 1.5e0, 2.0e0), 0.5e0) +
+  IF("it's ""x\y] `z" = 'A', 0.5e0, -0.5e0)))));
 
 -- query, of all columns
-SELECT *, (1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0)))))) AS "prediction"
+SELECT *, (1.0e0 / (1.0e0 + EXP((-(-1.0e0 +
+  IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0)))))) AS "prediction"
 FROM "shop"."orders"
 WHERE 1 = 1;
 
 -- query, of classes
 WITH stage_1 AS (
-SELECT "id", "x", "f", (IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0)
- + IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS "v_1", IF("x" < 1e-300, 0.125e0, IF("x" >= -infinity() AND NOT is_nan("x"), 0.75e0, 0.25e0)) AS "v_2"
+SELECT "id", "x", "f", (
+  IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0) +
+  IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS "v_1", IF("x" < 1e-300, 0.125e0, IF("x" >= -infinity() AND NOT is_nan("x"), 0.75e0, 0.25e0)) AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
- + "v_2") AS "v_5"
+SELECT "id", "x", "f", "v_1", "v_2", (0.5e0 +
+  "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0 +
+  "v_2") AS "v_5"
 FROM stage_1
 )
 SELECT "id", CAST(CASE WHEN ("v_3" >= GREATEST("v_4", "v_5")) THEN 0.0e0 WHEN ("v_4" >= "v_5") THEN 1.0e0 ELSE 2.0e0 END AS BIGINT) AS "prediction"
@@ -39,14 +40,15 @@ FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
-SELECT "id", "x", "f", (IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0)
- + IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS "v_1", IF("x" < 1e-300, 0.125e0, IF("x" >= -infinity() AND NOT is_nan("x"), 0.75e0, 0.25e0)) AS "v_2"
+SELECT "id", "x", "f", (
+  IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0) +
+  IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS "v_1", IF("x" < 1e-300, 0.125e0, IF("x" >= -infinity() AND NOT is_nan("x"), 0.75e0, 0.25e0)) AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
- + "v_2") AS "v_5"
+SELECT "id", "x", "f", "v_1", "v_2", (0.5e0 +
+  "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0 +
+  "v_2") AS "v_5"
 FROM stage_1
 ),
 stage_3 AS (
@@ -65,10 +67,10 @@ SELECT "id", ("v_7" / "v_10") AS "prediction_0", ("v_8" / "v_10") AS "prediction
 FROM stage_5;
 
 -- leaves
-SELECT "id", CAST((0.0e0
- + IF("x" >= 0.1e0 AND NOT is_nan("x"), 2.0e0, 1.0e0)) AS BIGINT) AS "leaf_0", CAST((0.0e0
- + IF("x" < 1e-300, 1.0e0, IF("x" >= -infinity() AND NOT is_nan("x"), 4.0e0, 3.0e0))) AS BIGINT) AS "leaf_1", CAST((0.0e0
- + IF("f" < 0.10000000149011612e0, 1.0e0, 2.0e0)) AS BIGINT) AS "leaf_2"
+SELECT "id", CAST((0.0e0 +
+  IF("x" >= 0.1e0 AND NOT is_nan("x"), 2.0e0, 1.0e0)) AS BIGINT) AS "leaf_0", CAST((0.0e0 +
+  IF("x" < 1e-300, 1.0e0, IF("x" >= -infinity() AND NOT is_nan("x"), 4.0e0, 3.0e0))) AS BIGINT) AS "leaf_1", CAST((0.0e0 +
+  IF("f" < 0.10000000149011612e0, 1.0e0, 2.0e0)) AS BIGINT) AS "leaf_2"
 FROM "orders";
 
 -- query that nobody reads
@@ -76,24 +78,23 @@ WITH stage_1 AS (
 SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", "x" AS "v_1", "f" AS "v_2", "n" AS "v_3", "big" AS "v_4", "price" AS "v_5", "ok" AS "v_6", "day" AS "v_7", "at" AS "v_8", "seen" AS "v_9", CASE "it's ""x\y] `z" WHEN '' THEN 0 WHEN 'A' THEN 1 WHEN 'O''Hare "ORD"' THEN 2 WHEN 'back\slash' THEN 3 ELSE CASE WHEN "it's ""x\y] `z" IS NOT NULL THEN -1 END END AS "v_10"
 FROM "orders"
 )
-SELECT "id", (((((4
- + IF("v_1" >= 0.1e0 AND NOT is_nan("v_1"), 3, -2))
- + (IF("v_1" < infinity(), 4, IF("v_1" IS NOT NULL AND NOT is_nan("v_1"), 8, -8))
- + IF("v_1" < 1e-300, 1, IF("v_1" >= -infinity() AND NOT is_nan("v_1"), 6, 2))))
- + ((IF("v_2" < 0.10000000149011612e0, 4, -4)
- + IF("v_3" < -7, 4, IF("v_3" IS NOT NULL, -4, 2)))
- + (IF("v_4" < DECIMAL '18446744073709551615', 4, -4)
- + IF("v_5" >= DECIMAL '-1.005', -4, 4))))
- + (((IF("v_6", -4, 4)
- + IF(NOT "v_6", 4, -4))
- + (IF("v_6" IS NOT NULL, -4, 4)
- + IF("v_7" < DATE '2024-02-29', 4, -4)))
- + ((IF("v_8" >= TIMESTAMP '2024-02-29 00:00:01.5', -4, 4)
- + IF("v_9" < TIMESTAMP '2024-02-29 00:00:00.000001 UTC', 4, -4))
- + (IF("v_10" IN (0, 1, 2), IF("v_1" < 3.0e0, 12, 16), 4)
- + (IF("v_10" = 1, 4, -4)
- + ARRAY[2,-4,6,2,2,-4,6,2][1 + IF("v_1" < 3.0e0, 0, 4) + IF("v_3" >= 5, 2, 0) + IF("v_10" IN (1, 3), 0, 1)])))))
- * 0.125e0) AS "prediction"
+SELECT "id", (((((4 +
+  IF("v_1" >= 0.1e0 AND NOT is_nan("v_1"), 3, -2)) + (
+  IF("v_1" < infinity(), 4, IF("v_1" IS NOT NULL AND NOT is_nan("v_1"), 8, -8)) +
+  IF("v_1" < 1e-300, 1, IF("v_1" >= -infinity() AND NOT is_nan("v_1"), 6, 2)))) + ((
+  IF("v_2" < 0.10000000149011612e0, 4, -4) +
+  IF("v_3" < -7, 4, IF("v_3" IS NOT NULL, -4, 2))) + (
+  IF("v_4" < DECIMAL '18446744073709551615', 4, -4) +
+  IF("v_5" >= DECIMAL '-1.005', -4, 4)))) + (((
+  IF("v_6", -4, 4) +
+  IF(NOT "v_6", 4, -4)) + (
+  IF("v_6" IS NOT NULL, -4, 4) +
+  IF("v_7" < DATE '2024-02-29', 4, -4))) + ((
+  IF("v_8" >= TIMESTAMP '2024-02-29 00:00:01.5', -4, 4) +
+  IF("v_9" < TIMESTAMP '2024-02-29 00:00:00.000001 UTC', 4, -4)) + (
+  IF("v_10" IN (0, 1, 2), IF("v_1" < 3.0e0, 12, 16), 4) + (
+  IF("v_10" = 1, 4, -4) +
+  ARRAY[2,-4,6,2,2,-4,6,2][1 + IF("v_1" < 3.0e0, 0, 4) + IF("v_3" >= 5, 2, 0) + IF("v_10" IN (1, 3), 0, 1)]))))) * 0.125e0) AS "prediction"
 FROM stage_1;
 
 -- query over the table of trees
@@ -131,28 +132,29 @@ FROM stage_5;
 
 -- view
 CREATE VIEW "scored" AS
-SELECT "id", (1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0)))))) AS "prediction"
+SELECT "id", (1.0e0 / (1.0e0 + EXP((-(-1.0e0 +
+  IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0)))))) AS "prediction"
 FROM "orders";
 
 -- table
 CREATE TABLE "scored" AS
-SELECT "id", CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0)))))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS BIGINT) AS "prediction"
+SELECT "id", CAST(CASE WHEN ((1.0e0 / (1.0e0 + EXP((-(-1.0e0 +
+  IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0)))))) > 0.5e0) THEN 1.0e0 ELSE 0.0e0 END AS BIGINT) AS "prediction"
 FROM "orders"
 WHERE id > 7;
 
 -- table, in stages
 CREATE TABLE "scored" AS
 WITH stage_1 AS (
-SELECT "id", "x", "f", (IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0)
- + IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS "v_1", IF("x" < 1e-300, 0.125e0, IF("x" >= -infinity() AND NOT is_nan("x"), 0.75e0, 0.25e0)) AS "v_2"
+SELECT "id", "x", "f", (
+  IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0) +
+  IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS "v_1", IF("x" < 1e-300, 0.125e0, IF("x" >= -infinity() AND NOT is_nan("x"), 0.75e0, 0.25e0)) AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "v_1", "v_2", (0.5e0
- + "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0
- + "v_2") AS "v_5"
+SELECT "id", "x", "f", "v_1", "v_2", (0.5e0 +
+  "v_1") AS "v_3", 0.0e0 AS "v_4", (-0.25e0 +
+  "v_2") AS "v_5"
 FROM stage_1
 ),
 stage_3 AS (
@@ -172,19 +174,19 @@ FROM stage_5;
 
 -- update
 UPDATE "orders"
-SET "score" = (1.0e0 / (1.0e0 + EXP((-(-1.0e0
- + IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0))))));
+SET "score" = (1.0e0 / (1.0e0 + EXP((-(-1.0e0 +
+  IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.375e0, -0.25e0))))));
 
 -- contributions
-SELECT "id", (0.0e0
- + IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.3125e0, -0.3125e0)) AS "x", 0.0e0 AS "f", 0.0e0 AS "n", -0.9375e0 AS "bias"
+SELECT "id", (0.0e0 +
+  IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.3125e0, -0.3125e0)) AS "x", 0.0e0 AS "f", 0.0e0 AS "n", -0.9375e0 AS "bias"
 FROM "orders";
 
 -- reasons
 WITH stage_1 AS (
-SELECT "id", (0.0e0
- + IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.3125e0, -0.3125e0)) AS "v_6", (0.0e0
- + IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS "v_7", ROW_NUMBER() OVER () AS "v_1"
+SELECT "id", (0.0e0 +
+  IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.3125e0, -0.3125e0)) AS "v_6", (0.0e0 +
+  IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS "v_7", ROW_NUMBER() OVER () AS "v_1"
 FROM "orders"
 ),
 stage_2 AS (
@@ -231,13 +233,13 @@ FROM "orders"
 WHERE id > 7
 ),
 stage_2 AS (
-SELECT "id", ((((IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.3125e0, -0.3125e0)
- + (((-0.166666666666667e0) + "v_1") + (((-0.333333333333333e0) + 2.0e0 * "v_2") + (0.333333333333333e0 + (-2.0e0) * "v_3"))))
- + ((((-0.0416666666666667e0) + 0.25e0 * "v_4") + (((-0.0833333333333333e0) + 0.5e0 * "v_5") + ((-0.25e0) + 1.5e0 * "v_6")))
- + (((-0.333333333333333e0) + "v_10") * ((0.1875e0 + "v_11") + (0.5625e0 + 3.0e0 * "v_12")) + (0.375e0 + "v_13") * (1.33333333333333e0 + (-4.0e0) * "v_10")))) + 12288.0e0) - 12288.0e0) AS "v_19", ((IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS "v_20", (((((-0.166666666666667e0) + "v_7") + ((0.166666666666667e0 - "v_8") + ((-0.0833333333333333e0) + 0.5e0 * "v_9"))) + 12288.0e0) - 12288.0e0) AS "v_21", ((IF("big" < DECIMAL '18446744073709551615', 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS "v_22", ((IF("price" >= DECIMAL '-1.005', -0.5e0, 0.5e0) + 12288.0e0) - 12288.0e0) AS "v_23", (((IF("ok", -0.5e0, 0.5e0)
- + (IF(NOT "ok", 0.5e0, -0.5e0)
- + IF("ok" IS NOT NULL, -0.5e0, 0.5e0))) + 12288.0e0) - 12288.0e0) AS "v_24", ((IF("day" < DATE '2024-02-29', 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS "v_25", ((IF("at" >= TIMESTAMP '2024-02-29 00:00:01.5', -0.5e0, 0.5e0) + 12288.0e0) - 12288.0e0) AS "v_26", ((IF("seen" < TIMESTAMP '2024-02-29 00:00:00.000001 UTC', 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS "v_27", (((((0.375e0 - "v_13") + ((0.333333333333333e0 + "v_10") * (((-0.1875e0) + "v_11") + ((-0.5625e0) + 3.0e0 * "v_12")) + ((-0.375e0) + "v_13") * (2.66666666666667e0 + (-4.0e0) * "v_10")))
- + IF("it's ""x\y] `z" = 'A', 0.5e0, -0.5e0)) + 12288.0e0) - 12288.0e0) AS "v_28", ROW_NUMBER() OVER () AS "v_14"
+SELECT "id", ((((IF("x" >= 0.1e0 AND NOT is_nan("x"), 0.3125e0, -0.3125e0) +
+  (((-0.166666666666667e0) + "v_1") + (((-0.333333333333333e0) + 2.0e0 * "v_2") + (0.333333333333333e0 + (-2.0e0) * "v_3")))) + (
+  (((-0.0416666666666667e0) + 0.25e0 * "v_4") + (((-0.0833333333333333e0) + 0.5e0 * "v_5") + ((-0.25e0) + 1.5e0 * "v_6"))) +
+  (((-0.333333333333333e0) + "v_10") * ((0.1875e0 + "v_11") + (0.5625e0 + 3.0e0 * "v_12")) + (0.375e0 + "v_13") * (1.33333333333333e0 + (-4.0e0) * "v_10")))) + 12288.0e0) - 12288.0e0) AS "v_19", ((IF("f" < 0.10000000149011612e0, 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS "v_20", (((((-0.166666666666667e0) + "v_7") + ((0.166666666666667e0 - "v_8") + ((-0.0833333333333333e0) + 0.5e0 * "v_9"))) + 12288.0e0) - 12288.0e0) AS "v_21", ((IF("big" < DECIMAL '18446744073709551615', 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS "v_22", ((IF("price" >= DECIMAL '-1.005', -0.5e0, 0.5e0) + 12288.0e0) - 12288.0e0) AS "v_23", (((IF("ok", -0.5e0, 0.5e0) + (
+  IF(NOT "ok", 0.5e0, -0.5e0) +
+  IF("ok" IS NOT NULL, -0.5e0, 0.5e0))) + 12288.0e0) - 12288.0e0) AS "v_24", ((IF("day" < DATE '2024-02-29', 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS "v_25", ((IF("at" >= TIMESTAMP '2024-02-29 00:00:01.5', -0.5e0, 0.5e0) + 12288.0e0) - 12288.0e0) AS "v_26", ((IF("seen" < TIMESTAMP '2024-02-29 00:00:00.000001 UTC', 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS "v_27", (((((0.375e0 - "v_13") + ((0.333333333333333e0 + "v_10") * (((-0.1875e0) + "v_11") + ((-0.5625e0) + 3.0e0 * "v_12")) + ((-0.375e0) + "v_13") * (2.66666666666667e0 + (-4.0e0) * "v_10"))) +
+  IF("it's ""x\y] `z" = 'A', 0.5e0, -0.5e0)) + 12288.0e0) - 12288.0e0) AS "v_28", ROW_NUMBER() OVER () AS "v_14"
 FROM stage_1
 ),
 stage_3 AS (

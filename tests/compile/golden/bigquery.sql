@@ -1,37 +1,38 @@
 -- margin, one expression
-((((0.5
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))
- + (IF(`x` < CAST('inf' AS FLOAT64), 0.5, IF(`x` IS NOT NULL AND NOT IS_NAN(`x`), 1.0, -1.0))
- + IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25))))
- + ((IF(`f` < 0.10000000149011612, 0.5, -0.5)
- + IF(`n` < -7, 0.5, IF(`n` IS NOT NULL, -0.5, 0.25)))
- + (IF(`big` < BIGNUMERIC '18446744073709551615', 0.5, -0.5)
- + IF(`price` >= BIGNUMERIC '-1.005', -0.5, 0.5))))
- + (((IF(`ok`, -0.5, 0.5)
- + IF(NOT `ok`, 0.5, -0.5))
- + (IF(`ok` IS NOT NULL, -0.5, 0.5)
- + IF(`day` < DATE '2024-02-29', 0.5, -0.5)))
- + ((IF(`at` >= DATETIME '2024-02-29 00:00:01.5', -0.5, 0.5)
- + IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5, -0.5))
- + (IF(COLLATE(`it's x&y`, '') IN ('', 'A', 'O\'Hare "ORD"'), IF(`x` < 3.0, 1.5, 2.0), 0.5)
- + IF(COLLATE(`it's x&y`, '') = 'A', 0.5, -0.5)))));
+((((0.5 +
+  IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25)) + (
+  IF(`x` < CAST('inf' AS FLOAT64), 0.5, IF(`x` IS NOT NULL AND NOT IS_NAN(`x`), 1.0, -1.0)) +
+  IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25)))) + ((
+  IF(`f` < 0.10000000149011612, 0.5, -0.5) +
+  IF(`n` < -7, 0.5, IF(`n` IS NOT NULL, -0.5, 0.25))) + (
+  IF(`big` < BIGNUMERIC '18446744073709551615', 0.5, -0.5) +
+  IF(`price` >= BIGNUMERIC '-1.005', -0.5, 0.5)))) + (((
+  IF(`ok`, -0.5, 0.5) +
+  IF(NOT `ok`, 0.5, -0.5)) + (
+  IF(`ok` IS NOT NULL, -0.5, 0.5) +
+  IF(`day` < DATE '2024-02-29', 0.5, -0.5))) + ((
+  IF(`at` >= DATETIME '2024-02-29 00:00:01.5', -0.5, 0.5) +
+  IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5, -0.5)) + (
+  IF(COLLATE(`it's x&y`, '') IN ('', 'A', 'O\'Hare "ORD"'), IF(`x` < 3.0, 1.5, 2.0), 0.5) +
+  IF(COLLATE(`it's x&y`, '') = 'A', 0.5, -0.5)))));
 
 -- query, of all columns
-SELECT *, (1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0)))) AS `prediction`
+SELECT *, (1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0 +
+  IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0)))) AS `prediction`
 FROM `shop`.`orders`
 WHERE 1 = 1;
 
 -- query, of classes
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, (IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25)
- + IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_1`, IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25)) AS `v_2`
+SELECT `id`, `x`, `f`, (
+  IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25) +
+  IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_1`, IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5
- + `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25
- + `v_2`) AS `v_5`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5 +
+  `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25 +
+  `v_2`) AS `v_5`
 FROM stage_1
 )
 SELECT `id`, CAST(CASE WHEN (`v_3` >= GREATEST(`v_4`, `v_5`)) THEN 0.0 WHEN (`v_4` >= `v_5`) THEN 1.0 ELSE 2.0 END AS INT64) AS `prediction`
@@ -39,14 +40,15 @@ FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, (IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25)
- + IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_1`, IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25)) AS `v_2`
+SELECT `id`, `x`, `f`, (
+  IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25) +
+  IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_1`, IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5
- + `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25
- + `v_2`) AS `v_5`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5 +
+  `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25 +
+  `v_2`) AS `v_5`
 FROM stage_1
 ),
 stage_3 AS (
@@ -65,10 +67,10 @@ SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`, (`v_8` / `v_10`) AS `prediction
 FROM stage_5;
 
 -- leaves
-SELECT `id`, CAST((0.0
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 2.0, 1.0)) AS INT64) AS `leaf_0`, CAST((0.0
- + IF(`x` < 1e-300, 1.0, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 4.0, 3.0))) AS INT64) AS `leaf_1`, CAST((0.0
- + IF(`f` < 0.10000000149011612, 1.0, 2.0)) AS INT64) AS `leaf_2`
+SELECT `id`, CAST((0.0 +
+  IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 2.0, 1.0)) AS INT64) AS `leaf_0`, CAST((0.0 +
+  IF(`x` < 1e-300, 1.0, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 4.0, 3.0))) AS INT64) AS `leaf_1`, CAST((0.0 +
+  IF(`f` < 0.10000000149011612, 1.0, 2.0)) AS INT64) AS `leaf_2`
 FROM `orders`;
 
 -- query that nobody reads
@@ -76,24 +78,23 @@ WITH stage_1 AS (
 SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's x&y`, `x` AS `v_1`, `f` AS `v_2`, `n` AS `v_3`, `big` AS `v_4`, `price` AS `v_5`, `ok` AS `v_6`, `day` AS `v_7`, `at` AS `v_8`, `seen` AS `v_9`, CASE COLLATE(`it's x&y`, '') WHEN '' THEN 0 WHEN 'A' THEN 1 WHEN 'O\'Hare "ORD"' THEN 2 WHEN 'back\\slash' THEN 3 ELSE CASE WHEN `it's x&y` IS NOT NULL THEN -1 END END AS `v_10`
 FROM `orders`
 )
-SELECT `id`, (((((4
- + IF(`v_1` >= 0.1 AND NOT IS_NAN(`v_1`), 3, -2))
- + (IF(`v_1` < CAST('inf' AS FLOAT64), 4, IF(`v_1` IS NOT NULL AND NOT IS_NAN(`v_1`), 8, -8))
- + IF(`v_1` < 1e-300, 1, IF(`v_1` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`v_1`), 6, 2))))
- + ((IF(`v_2` < 0.10000000149011612, 4, -4)
- + IF(`v_3` < -7, 4, IF(`v_3` IS NOT NULL, -4, 2)))
- + (IF(`v_4` < BIGNUMERIC '18446744073709551615', 4, -4)
- + IF(`v_5` >= BIGNUMERIC '-1.005', -4, 4))))
- + (((IF(`v_6`, -4, 4)
- + IF(NOT `v_6`, 4, -4))
- + (IF(`v_6` IS NOT NULL, -4, 4)
- + IF(`v_7` < DATE '2024-02-29', 4, -4)))
- + ((IF(`v_8` >= DATETIME '2024-02-29 00:00:01.5', -4, 4)
- + IF(`v_9` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 4, -4))
- + (IF(`v_10` IN (0, 1, 2), IF(`v_1` < 3.0, 12, 16), 4)
- + (IF(`v_10` = 1, 4, -4)
- + [2,-4,6,2,2,-4,6,2][OFFSET(IF(`v_1` < 3.0, 0, 4) + IF(`v_3` >= 5, 2, 0) + IF(`v_10` IN (1, 3), 0, 1))])))))
- * 0.125) AS `prediction`
+SELECT `id`, (((((4 +
+  IF(`v_1` >= 0.1 AND NOT IS_NAN(`v_1`), 3, -2)) + (
+  IF(`v_1` < CAST('inf' AS FLOAT64), 4, IF(`v_1` IS NOT NULL AND NOT IS_NAN(`v_1`), 8, -8)) +
+  IF(`v_1` < 1e-300, 1, IF(`v_1` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`v_1`), 6, 2)))) + ((
+  IF(`v_2` < 0.10000000149011612, 4, -4) +
+  IF(`v_3` < -7, 4, IF(`v_3` IS NOT NULL, -4, 2))) + (
+  IF(`v_4` < BIGNUMERIC '18446744073709551615', 4, -4) +
+  IF(`v_5` >= BIGNUMERIC '-1.005', -4, 4)))) + (((
+  IF(`v_6`, -4, 4) +
+  IF(NOT `v_6`, 4, -4)) + (
+  IF(`v_6` IS NOT NULL, -4, 4) +
+  IF(`v_7` < DATE '2024-02-29', 4, -4))) + ((
+  IF(`v_8` >= DATETIME '2024-02-29 00:00:01.5', -4, 4) +
+  IF(`v_9` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 4, -4)) + (
+  IF(`v_10` IN (0, 1, 2), IF(`v_1` < 3.0, 12, 16), 4) + (
+  IF(`v_10` = 1, 4, -4) +
+  [2,-4,6,2,2,-4,6,2][OFFSET(IF(`v_1` < 3.0, 0, 4) + IF(`v_3` >= 5, 2, 0) + IF(`v_10` IN (1, 3), 0, 1))]))))) * 0.125) AS `prediction`
 FROM stage_1;
 
 -- trees, statement 1
@@ -219,28 +220,29 @@ FROM stage_5;
 
 -- view
 CREATE VIEW `scored` AS
-SELECT `id`, (1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0)))) AS `prediction`
+SELECT `id`, (1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0 +
+  IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0)))) AS `prediction`
 FROM `orders`;
 
 -- table
 CREATE TABLE `scored` AS
-SELECT `id`, CAST(CASE WHEN ((1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0)))) > 0.5) THEN 1.0 ELSE 0.0 END AS INT64) AS `prediction`
+SELECT `id`, CAST(CASE WHEN ((1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0 +
+  IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0)))) > 0.5) THEN 1.0 ELSE 0.0 END AS INT64) AS `prediction`
 FROM `orders`
 WHERE id > 7;
 
 -- table, in stages
 CREATE TABLE `scored` AS
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, (IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25)
- + IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_1`, IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25)) AS `v_2`
+SELECT `id`, `x`, `f`, (
+  IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25) +
+  IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_1`, IF(`x` < 1e-300, 0.125, IF(`x` >= CAST('-inf' AS FLOAT64) AND NOT IS_NAN(`x`), 0.75, 0.25)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5
- + `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25
- + `v_2`) AS `v_5`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5 +
+  `v_1`) AS `v_3`, 0.0 AS `v_4`, (-0.25 +
+  `v_2`) AS `v_5`
 FROM stage_1
 ),
 stage_3 AS (
@@ -260,20 +262,20 @@ FROM stage_5;
 
 -- update
 UPDATE `orders`
-SET `score` = (1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0))))
+SET `score` = (1.0 / (1.0 + EXP(LEAST(GREATEST((-(-1.0 +
+  IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.375, -0.25))), -708.0), 709.0))))
 WHERE 1 = 1;
 
 -- contributions
-SELECT `id`, (0.0
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.3125, -0.3125)) AS `x`, 0.0 AS `f`, 0.0 AS `n`, -0.9375 AS `bias`
+SELECT `id`, (0.0 +
+  IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.3125, -0.3125)) AS `x`, 0.0 AS `f`, 0.0 AS `n`, -0.9375 AS `bias`
 FROM `orders`;
 
 -- reasons
 WITH stage_1 AS (
-SELECT `id`, (0.0
- + IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.3125, -0.3125)) AS `v_6`, (0.0
- + IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_7`, ROW_NUMBER() OVER () AS `v_1`
+SELECT `id`, (0.0 +
+  IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.3125, -0.3125)) AS `v_6`, (0.0 +
+  IF(`f` < 0.10000000149011612, 0.5, -0.5)) AS `v_7`, ROW_NUMBER() OVER () AS `v_1`
 FROM `orders`
 ),
 stage_2 AS (
@@ -318,13 +320,13 @@ FROM `orders`
 WHERE id > 7
 ),
 stage_2 AS (
-SELECT `id`, ((((IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.3125, -0.3125)
- + (((-0.166666666666667) + `v_1`) + (((-0.333333333333333) + 2.0 * `v_2`) + (0.333333333333333 + (-2.0) * `v_3`))))
- + ((((-0.0416666666666667) + 0.25 * `v_4`) + (((-0.0833333333333333) + 0.5 * `v_5`) + ((-0.25) + 1.5 * `v_6`)))
- + (((-0.333333333333333) + `v_10`) * ((0.1875 + `v_11`) + (0.5625 + 3.0 * `v_12`)) + (0.375 + `v_13`) * (1.33333333333333 + (-4.0) * `v_10`)))) + 12288.0) - 12288.0) AS `v_19`, ((IF(`f` < 0.10000000149011612, 0.5, -0.5) + 12288.0) - 12288.0) AS `v_20`, (((((-0.166666666666667) + `v_7`) + ((0.166666666666667 - `v_8`) + ((-0.0833333333333333) + 0.5 * `v_9`))) + 12288.0) - 12288.0) AS `v_21`, ((IF(`big` < BIGNUMERIC '18446744073709551615', 0.5, -0.5) + 12288.0) - 12288.0) AS `v_22`, ((IF(`price` >= BIGNUMERIC '-1.005', -0.5, 0.5) + 12288.0) - 12288.0) AS `v_23`, (((IF(`ok`, -0.5, 0.5)
- + (IF(NOT `ok`, 0.5, -0.5)
- + IF(`ok` IS NOT NULL, -0.5, 0.5))) + 12288.0) - 12288.0) AS `v_24`, ((IF(`day` < DATE '2024-02-29', 0.5, -0.5) + 12288.0) - 12288.0) AS `v_25`, ((IF(`at` >= DATETIME '2024-02-29 00:00:01.5', -0.5, 0.5) + 12288.0) - 12288.0) AS `v_26`, ((IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5, -0.5) + 12288.0) - 12288.0) AS `v_27`, (((((0.375 - `v_13`) + ((0.333333333333333 + `v_10`) * (((-0.1875) + `v_11`) + ((-0.5625) + 3.0 * `v_12`)) + ((-0.375) + `v_13`) * (2.66666666666667 + (-4.0) * `v_10`)))
- + IF(COLLATE(`it's x&y`, '') = 'A', 0.5, -0.5)) + 12288.0) - 12288.0) AS `v_28`, ROW_NUMBER() OVER () AS `v_14`
+SELECT `id`, ((((IF(`x` >= 0.1 AND NOT IS_NAN(`x`), 0.3125, -0.3125) +
+  (((-0.166666666666667) + `v_1`) + (((-0.333333333333333) + 2.0 * `v_2`) + (0.333333333333333 + (-2.0) * `v_3`)))) + (
+  (((-0.0416666666666667) + 0.25 * `v_4`) + (((-0.0833333333333333) + 0.5 * `v_5`) + ((-0.25) + 1.5 * `v_6`))) +
+  (((-0.333333333333333) + `v_10`) * ((0.1875 + `v_11`) + (0.5625 + 3.0 * `v_12`)) + (0.375 + `v_13`) * (1.33333333333333 + (-4.0) * `v_10`)))) + 12288.0) - 12288.0) AS `v_19`, ((IF(`f` < 0.10000000149011612, 0.5, -0.5) + 12288.0) - 12288.0) AS `v_20`, (((((-0.166666666666667) + `v_7`) + ((0.166666666666667 - `v_8`) + ((-0.0833333333333333) + 0.5 * `v_9`))) + 12288.0) - 12288.0) AS `v_21`, ((IF(`big` < BIGNUMERIC '18446744073709551615', 0.5, -0.5) + 12288.0) - 12288.0) AS `v_22`, ((IF(`price` >= BIGNUMERIC '-1.005', -0.5, 0.5) + 12288.0) - 12288.0) AS `v_23`, (((IF(`ok`, -0.5, 0.5) + (
+  IF(NOT `ok`, 0.5, -0.5) +
+  IF(`ok` IS NOT NULL, -0.5, 0.5))) + 12288.0) - 12288.0) AS `v_24`, ((IF(`day` < DATE '2024-02-29', 0.5, -0.5) + 12288.0) - 12288.0) AS `v_25`, ((IF(`at` >= DATETIME '2024-02-29 00:00:01.5', -0.5, 0.5) + 12288.0) - 12288.0) AS `v_26`, ((IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5, -0.5) + 12288.0) - 12288.0) AS `v_27`, (((((0.375 - `v_13`) + ((0.333333333333333 + `v_10`) * (((-0.1875) + `v_11`) + ((-0.5625) + 3.0 * `v_12`)) + ((-0.375) + `v_13`) * (2.66666666666667 + (-4.0) * `v_10`))) +
+  IF(COLLATE(`it's x&y`, '') = 'A', 0.5, -0.5)) + 12288.0) - 12288.0) AS `v_28`, ROW_NUMBER() OVER () AS `v_14`
 FROM stage_1
 ),
 stage_3 AS (

@@ -1,37 +1,39 @@
 -- margin, one expression
-(0.5D
- + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)
- + IF(`x` < DOUBLE('Infinity'), 0.5D, IF(`x` IS NOT NULL AND NOT isnan(`x`), 1.0D, -1.0D))
- + IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D))
- + IF(`f` < 0.10000000149011612D, 0.5D, -0.5D)
- + IF(`n` < -7, 0.5D, IF(`n` IS NOT NULL, -0.5D, 0.25D))
- + IF(`big` < CAST('18446744073709551615' AS DECIMAL(38, 0)), 0.5D, -0.5D)
- + IF(`price` >= CAST('-1.005' AS DECIMAL(12, 3)), -0.5D, 0.5D)
- + IF(`ok`, -0.5D, 0.5D)
- + IF(NOT `ok`, 0.5D, -0.5D)
- + IF(`ok` IS NOT NULL, -0.5D, 0.5D)
- + IF(`day` < DATE '2024-02-29', 0.5D, -0.5D)
- + IF(`at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5', -0.5D, 0.5D)
- + IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5D, -0.5D)
- + IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')), IF(`x` < 3.0D, 1.5D, 2.0D), 0.5D)
- + IF(BINARY(`it's "x\y] ``z`) = BINARY('A'), 0.5D, -0.5D));
+(0.5D +
+  IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D) +
+  IF(`x` < DOUBLE('Infinity'), 0.5D, IF(`x` IS NOT NULL AND NOT isnan(`x`), 1.0D, -1.0D)) +
+  IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) +
+  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) +
+  IF(`n` < -7, 0.5D, IF(`n` IS NOT NULL, -0.5D, 0.25D)) +
+  IF(`big` < CAST('18446744073709551615' AS DECIMAL(38, 0)), 0.5D, -0.5D) +
+  IF(`price` >= CAST('-1.005' AS DECIMAL(12, 3)), -0.5D, 0.5D) +
+  IF(`ok`, -0.5D, 0.5D) +
+  IF(NOT `ok`, 0.5D, -0.5D) +
+  IF(`ok` IS NOT NULL, -0.5D, 0.5D) +
+  IF(`day` < DATE '2024-02-29', 0.5D, -0.5D) +
+  IF(`at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5', -0.5D, 0.5D) +
+  IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5D, -0.5D) +
+  IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')),
+    IF(`x` < 3.0D, 1.5D, 2.0D),
+    0.5D) +
+  IF(BINARY(`it's "x\y] ``z`) = BINARY('A'), 0.5D, -0.5D));
 
 -- query, of all columns
-SELECT *, (1.0D / (1.0D + EXP((-(-1.0D
- + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)))))) AS `prediction`
+SELECT *, (1.0D / (1.0D + EXP((-(-1.0D +
+  IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)))))) AS `prediction`
 FROM `shop`.`orders`
 WHERE 1 = 1;
 
 -- query, of classes
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)
- + IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
+SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D) +
+  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D
- + `v_1`) AS `v_3`, 0.0D AS `v_4`, (-0.25D
- + `v_2`) AS `v_5`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D +
+  `v_1`) AS `v_3`, 0.0D AS `v_4`, (-0.25D +
+  `v_2`) AS `v_5`
 FROM stage_1
 )
 SELECT `id`, CAST(CASE WHEN (`v_3` >= GREATEST(`v_4`, `v_5`)) THEN 0.0D WHEN (`v_4` >= `v_5`) THEN 1.0D ELSE 2.0D END AS BIGINT) AS `prediction`
@@ -39,14 +41,14 @@ FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)
- + IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
+SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D) +
+  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D
- + `v_1`) AS `v_3`, 0.0D AS `v_4`, (-0.25D
- + `v_2`) AS `v_5`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D +
+  `v_1`) AS `v_3`, 0.0D AS `v_4`, (-0.25D +
+  `v_2`) AS `v_5`
 FROM stage_1
 ),
 stage_3 AS (
@@ -65,10 +67,10 @@ SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`, (`v_8` / `v_10`) AS `prediction
 FROM stage_5;
 
 -- leaves
-SELECT `id`, CAST((0.0D
- + IF(`x` >= 0.1D AND NOT isnan(`x`), 2.0D, 1.0D)) AS BIGINT) AS `leaf_0`, CAST((0.0D
- + IF(`x` < 1e-300D, 1.0D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 4.0D, 3.0D))) AS BIGINT) AS `leaf_1`, CAST((0.0D
- + IF(`f` < 0.10000000149011612D, 1.0D, 2.0D)) AS BIGINT) AS `leaf_2`
+SELECT `id`, CAST((0.0D +
+  IF(`x` >= 0.1D AND NOT isnan(`x`), 2.0D, 1.0D)) AS BIGINT) AS `leaf_0`, CAST((0.0D +
+  IF(`x` < 1e-300D, 1.0D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 4.0D, 3.0D))) AS BIGINT) AS `leaf_1`, CAST((0.0D +
+  IF(`f` < 0.10000000149011612D, 1.0D, 2.0D)) AS BIGINT) AS `leaf_2`
 FROM `orders`;
 
 -- query that nobody reads
@@ -76,24 +78,23 @@ WITH stage_1 AS (
 SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, `x` AS `v_1`, `f` AS `v_2`, `n` AS `v_3`, `big` AS `v_4`, `price` AS `v_5`, `ok` AS `v_6`, `day` AS `v_7`, `at` AS `v_8`, `seen` AS `v_9`, CASE BINARY(`it's "x\y] ``z`) WHEN BINARY('') THEN 0 WHEN BINARY('A') THEN 1 WHEN BINARY('O' || char(39) || 'Hare "ORD"') THEN 2 WHEN BINARY('back' || char(92) || 'slash') THEN 3 ELSE CASE WHEN `it's "x\y] ``z` IS NOT NULL THEN -1 END END AS `v_10`
 FROM `orders`
 )
-SELECT `id`, ((4
- + IF(`v_1` >= 0.1D AND NOT isnan(`v_1`), 3, -2)
- + IF(`v_1` < DOUBLE('Infinity'), 4, IF(`v_1` IS NOT NULL AND NOT isnan(`v_1`), 8, -8))
- + IF(`v_1` < 1e-300D, 1, IF(`v_1` >= DOUBLE('-Infinity') AND NOT isnan(`v_1`), 6, 2))
- + IF(`v_2` < 0.10000000149011612D, 4, -4)
- + IF(`v_3` < -7, 4, IF(`v_3` IS NOT NULL, -4, 2))
- + IF(`v_4` < CAST('18446744073709551615' AS DECIMAL(38, 0)), 4, -4)
- + IF(`v_5` >= CAST('-1.005' AS DECIMAL(12, 3)), -4, 4)
- + IF(`v_6`, -4, 4)
- + IF(NOT `v_6`, 4, -4)
- + IF(`v_6` IS NOT NULL, -4, 4)
- + IF(`v_7` < DATE '2024-02-29', 4, -4)
- + IF(`v_8` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5', -4, 4)
- + IF(`v_9` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 4, -4)
- + IF(`v_10` IN (0, 1, 2), IF(`v_1` < 3.0D, 12, 16), 4)
- + IF(`v_10` = 1, 4, -4)
- + array(2,-4,6,2,2,-4,6,2)[IF(`v_1` < 3.0D, 0, 4) + IF(`v_3` >= 5, 2, 0) + IF(`v_10` IN (1, 3), 0, 1)])
- * 0.125D) AS `prediction`
+SELECT `id`, ((4 +
+  IF(`v_1` >= 0.1D AND NOT isnan(`v_1`), 3, -2) +
+  IF(`v_1` < DOUBLE('Infinity'), 4, IF(`v_1` IS NOT NULL AND NOT isnan(`v_1`), 8, -8)) +
+  IF(`v_1` < 1e-300D, 1, IF(`v_1` >= DOUBLE('-Infinity') AND NOT isnan(`v_1`), 6, 2)) +
+  IF(`v_2` < 0.10000000149011612D, 4, -4) +
+  IF(`v_3` < -7, 4, IF(`v_3` IS NOT NULL, -4, 2)) +
+  IF(`v_4` < CAST('18446744073709551615' AS DECIMAL(38, 0)), 4, -4) +
+  IF(`v_5` >= CAST('-1.005' AS DECIMAL(12, 3)), -4, 4) +
+  IF(`v_6`, -4, 4) +
+  IF(NOT `v_6`, 4, -4) +
+  IF(`v_6` IS NOT NULL, -4, 4) +
+  IF(`v_7` < DATE '2024-02-29', 4, -4) +
+  IF(`v_8` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5', -4, 4) +
+  IF(`v_9` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 4, -4) +
+  IF(`v_10` IN (0, 1, 2), IF(`v_1` < 3.0D, 12, 16), 4) +
+  IF(`v_10` = 1, 4, -4) +
+  array(2,-4,6,2,2,-4,6,2)[IF(`v_1` < 3.0D, 0, 4) + IF(`v_3` >= 5, 2, 0) + IF(`v_10` IN (1, 3), 0, 1)]) * 0.125D) AS `prediction`
 FROM stage_1;
 
 -- trees, statement 1
@@ -219,28 +220,28 @@ FROM stage_5;
 
 -- view
 CREATE VIEW `scored` AS
-SELECT `id`, (1.0D / (1.0D + EXP((-(-1.0D
- + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)))))) AS `prediction`
+SELECT `id`, (1.0D / (1.0D + EXP((-(-1.0D +
+  IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)))))) AS `prediction`
 FROM `orders`;
 
 -- table
 CREATE TABLE `scored` AS
-SELECT `id`, CAST(CASE WHEN ((1.0D / (1.0D + EXP((-(-1.0D
- + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)))))) > 0.5D) THEN 1.0D ELSE 0.0D END AS BIGINT) AS `prediction`
+SELECT `id`, CAST(CASE WHEN ((1.0D / (1.0D + EXP((-(-1.0D +
+  IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)))))) > 0.5D) THEN 1.0D ELSE 0.0D END AS BIGINT) AS `prediction`
 FROM `orders`
 WHERE id > 7;
 
 -- table, in stages
 CREATE TABLE `scored` AS
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D)
- + IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
+SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D) +
+  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D
- + `v_1`) AS `v_3`, 0.0D AS `v_4`, (-0.25D
- + `v_2`) AS `v_5`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D +
+  `v_1`) AS `v_3`, 0.0D AS `v_4`, (-0.25D +
+  `v_2`) AS `v_5`
 FROM stage_1
 ),
 stage_3 AS (
@@ -260,19 +261,19 @@ FROM stage_5;
 
 -- update
 UPDATE `orders`
-SET `score` = (1.0D / (1.0D + EXP((-(-1.0D
- + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D))))));
+SET `score` = (1.0D / (1.0D + EXP((-(-1.0D +
+  IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D))))));
 
 -- contributions
-SELECT `id`, (0.0D
- + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D)) AS `x`, 0.0D AS `f`, 0.0D AS `n`, -0.9375D AS `bias`
+SELECT `id`, (0.0D +
+  IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D)) AS `x`, 0.0D AS `f`, 0.0D AS `n`, -0.9375D AS `bias`
 FROM `orders`;
 
 -- reasons
 WITH stage_1 AS (
-SELECT `id`, (0.0D
- + IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D)) AS `v_6`, (0.0D
- + IF(`f` < 0.10000000149011612D, 0.5D, -0.5D)) AS `v_7`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_1`
+SELECT `id`, (0.0D +
+  IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D)) AS `v_6`, (0.0D +
+  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D)) AS `v_7`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_1`
 FROM `orders`
 ),
 stage_2 AS (
@@ -317,13 +318,13 @@ FROM `orders`
 WHERE id > 7
 ),
 stage_2 AS (
-SELECT `id`, (((IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D)
- + (((-0.166666666666667D) + `v_1`) + (((-0.333333333333333D) + 2.0D * `v_2`) + (0.333333333333333D + (-2.0D) * `v_3`)))
- + (((-0.0416666666666667D) + 0.25D * `v_4`) + (((-0.0833333333333333D) + 0.5D * `v_5`) + ((-0.25D) + 1.5D * `v_6`)))
- + (((-0.333333333333333D) + `v_10`) * ((0.1875D + `v_11`) + (0.5625D + 3.0D * `v_12`)) + (0.375D + `v_13`) * (1.33333333333333D + (-4.0D) * `v_10`))) + 12288.0D) - 12288.0D) AS `v_19`, ((IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_20`, (((((-0.166666666666667D) + `v_7`) + ((0.166666666666667D - `v_8`) + ((-0.0833333333333333D) + 0.5D * `v_9`))) + 12288.0D) - 12288.0D) AS `v_21`, ((IF(`big` < CAST('18446744073709551615' AS DECIMAL(38, 0)), 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_22`, ((IF(`price` >= CAST('-1.005' AS DECIMAL(12, 3)), -0.5D, 0.5D) + 12288.0D) - 12288.0D) AS `v_23`, (((IF(`ok`, -0.5D, 0.5D)
- + IF(NOT `ok`, 0.5D, -0.5D)
- + IF(`ok` IS NOT NULL, -0.5D, 0.5D)) + 12288.0D) - 12288.0D) AS `v_24`, ((IF(`day` < DATE '2024-02-29', 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_25`, ((IF(`at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5', -0.5D, 0.5D) + 12288.0D) - 12288.0D) AS `v_26`, ((IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_27`, (((((0.375D - `v_13`) + ((0.333333333333333D + `v_10`) * (((-0.1875D) + `v_11`) + ((-0.5625D) + 3.0D * `v_12`)) + ((-0.375D) + `v_13`) * (2.66666666666667D + (-4.0D) * `v_10`)))
- + IF(BINARY(`it's "x\y] ``z`) = BINARY('A'), 0.5D, -0.5D)) + 12288.0D) - 12288.0D) AS `v_28`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_14`
+SELECT `id`, (((IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D) +
+  (((-0.166666666666667D) + `v_1`) + (((-0.333333333333333D) + 2.0D * `v_2`) + (0.333333333333333D + (-2.0D) * `v_3`))) +
+  (((-0.0416666666666667D) + 0.25D * `v_4`) + (((-0.0833333333333333D) + 0.5D * `v_5`) + ((-0.25D) + 1.5D * `v_6`))) +
+  (((-0.333333333333333D) + `v_10`) * ((0.1875D + `v_11`) + (0.5625D + 3.0D * `v_12`)) + (0.375D + `v_13`) * (1.33333333333333D + (-4.0D) * `v_10`))) + 12288.0D) - 12288.0D) AS `v_19`, ((IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_20`, (((((-0.166666666666667D) + `v_7`) + ((0.166666666666667D - `v_8`) + ((-0.0833333333333333D) + 0.5D * `v_9`))) + 12288.0D) - 12288.0D) AS `v_21`, ((IF(`big` < CAST('18446744073709551615' AS DECIMAL(38, 0)), 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_22`, ((IF(`price` >= CAST('-1.005' AS DECIMAL(12, 3)), -0.5D, 0.5D) + 12288.0D) - 12288.0D) AS `v_23`, (((IF(`ok`, -0.5D, 0.5D) +
+  IF(NOT `ok`, 0.5D, -0.5D) +
+  IF(`ok` IS NOT NULL, -0.5D, 0.5D)) + 12288.0D) - 12288.0D) AS `v_24`, ((IF(`day` < DATE '2024-02-29', 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_25`, ((IF(`at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5', -0.5D, 0.5D) + 12288.0D) - 12288.0D) AS `v_26`, ((IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_27`, (((((0.375D - `v_13`) + ((0.333333333333333D + `v_10`) * (((-0.1875D) + `v_11`) + ((-0.5625D) + 3.0D * `v_12`)) + ((-0.375D) + `v_13`) * (2.66666666666667D + (-4.0D) * `v_10`))) +
+  IF(BINARY(`it's "x\y] ``z`) = BINARY('A'), 0.5D, -0.5D)) + 12288.0D) - 12288.0D) AS `v_28`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_14`
 FROM stage_1
 ),
 stage_3 AS (

@@ -1,37 +1,62 @@
 -- margin, one expression
-(((('0.5'::float8
- + CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.375'::float8 ELSE '-0.25'::float8 END)
- + (CASE WHEN "x" < 'Infinity'::float8 THEN '0.5'::float8 ELSE CASE WHEN "x" IS NOT NULL AND "x" <= 'Infinity'::float8 THEN '1.0'::float8 ELSE '-1.0'::float8 END END
- + CASE WHEN "x" < '1e-300'::float8 THEN '0.125'::float8 ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8 THEN '0.75'::float8 ELSE '0.25'::float8 END END))
- + ((CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END
- + CASE WHEN "n" < -7 THEN '0.5'::float8 ELSE CASE WHEN "n" IS NOT NULL THEN '-0.5'::float8 ELSE '0.25'::float8 END END)
- + (CASE WHEN "big" < 18446744073709551615 THEN '0.5'::float8 ELSE '-0.5'::float8 END
- + CASE WHEN "price" >= -1.005 THEN '-0.5'::float8 ELSE '0.5'::float8 END)))
- + (((CASE WHEN "ok" THEN '-0.5'::float8 ELSE '0.5'::float8 END
- + CASE WHEN NOT "ok" THEN '0.5'::float8 ELSE '-0.5'::float8 END)
- + (CASE WHEN "ok" IS NOT NULL THEN '-0.5'::float8 ELSE '0.5'::float8 END
- + CASE WHEN "day" < DATE '2024-02-29' THEN '0.5'::float8 ELSE '-0.5'::float8 END))
- + ((CASE WHEN "at" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN '-0.5'::float8 ELSE '0.5'::float8 END
- + CASE WHEN "seen" < TIMESTAMPTZ '2024-02-29 00:00:00.000001+00:00' THEN '0.5'::float8 ELSE '-0.5'::float8 END)
- + (CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('' || '.'), ('A' || '.'), ('O''Hare "ORD"' || '.')) THEN CASE WHEN "x" < '3.0'::float8 THEN '1.5'::float8 ELSE '2.0'::float8 END ELSE '0.5'::float8 END
- + CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') = ('A' || '.') THEN '0.5'::float8 ELSE '-0.5'::float8 END))));
+(((('0.5'::float8 +
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
+    THEN '0.375'::float8
+    ELSE '-0.25'::float8 END) + (
+  CASE WHEN "x" < 'Infinity'::float8
+    THEN '0.5'::float8
+    ELSE CASE WHEN "x" IS NOT NULL AND "x" <= 'Infinity'::float8 THEN '1.0'::float8 ELSE '-1.0'::float8 END END +
+  CASE WHEN "x" < '1e-300'::float8
+    THEN '0.125'::float8
+    ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8
+      THEN '0.75'::float8
+      ELSE '0.25'::float8 END END)) + ((
+  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END +
+  CASE WHEN "n" < -7
+    THEN '0.5'::float8
+    ELSE CASE WHEN "n" IS NOT NULL THEN '-0.5'::float8 ELSE '0.25'::float8 END END) + (
+  CASE WHEN "big" < 18446744073709551615 THEN '0.5'::float8 ELSE '-0.5'::float8 END +
+  CASE WHEN "price" >= -1.005 THEN '-0.5'::float8 ELSE '0.5'::float8 END))) + (((
+  CASE WHEN "ok" THEN '-0.5'::float8 ELSE '0.5'::float8 END +
+  CASE WHEN NOT "ok" THEN '0.5'::float8 ELSE '-0.5'::float8 END) + (
+  CASE WHEN "ok" IS NOT NULL THEN '-0.5'::float8 ELSE '0.5'::float8 END +
+  CASE WHEN "day" < DATE '2024-02-29' THEN '0.5'::float8 ELSE '-0.5'::float8 END)) + ((
+  CASE WHEN "at" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN '-0.5'::float8 ELSE '0.5'::float8 END +
+  CASE WHEN "seen" < TIMESTAMPTZ '2024-02-29 00:00:00.000001+00:00'
+    THEN '0.5'::float8
+    ELSE '-0.5'::float8 END) + (
+  CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('' || '.'), ('A' || '.'), ('O''Hare "ORD"' || '.'))
+    THEN CASE WHEN "x" < '3.0'::float8 THEN '1.5'::float8 ELSE '2.0'::float8 END
+    ELSE '0.5'::float8 END +
+  CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') = ('A' || '.')
+    THEN '0.5'::float8
+    ELSE '-0.5'::float8 END))));
 
 -- query, of all columns
-SELECT *, ('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8
- + CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.375'::float8 ELSE '-0.25'::float8 END)), -708::float8), 709::float8)))) AS "prediction"
+SELECT *, ('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8 +
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
+    THEN '0.375'::float8
+    ELSE '-0.25'::float8 END)), -708::float8), 709::float8)))) AS "prediction"
 FROM "shop"."orders"
 WHERE 1 = 1;
 
 -- query, of classes
 WITH stage_1 AS (
-SELECT "id", "x", "f", (CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.375'::float8 ELSE '-0.25'::float8 END
- + CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1", CASE WHEN "x" < '1e-300'::float8 THEN '0.125'::float8 ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8 THEN '0.75'::float8 ELSE '0.25'::float8 END END AS "v_2"
+SELECT "id", "x", "f", (
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
+    THEN '0.375'::float8
+    ELSE '-0.25'::float8 END +
+  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1", CASE WHEN "x" < '1e-300'::float8
+    THEN '0.125'::float8
+    ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8
+      THEN '0.75'::float8
+      ELSE '0.25'::float8 END END AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::float8
- + "v_1") AS "v_3", '0.0'::float8 AS "v_4", ('-0.25'::float8
- + "v_2") AS "v_5"
+SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::float8 +
+  "v_1") AS "v_3", '0.0'::float8 AS "v_4", ('-0.25'::float8 +
+  "v_2") AS "v_5"
 FROM stage_1
 )
 SELECT "id", CAST(CASE WHEN ("v_3" >= GREATEST("v_4", "v_5")) THEN '0.0'::float8 WHEN ("v_4" >= "v_5") THEN '1.0'::float8 ELSE '2.0'::float8 END AS BIGINT) AS "prediction"
@@ -39,14 +64,21 @@ FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
-SELECT "id", "x", "f", (CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.375'::float8 ELSE '-0.25'::float8 END
- + CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1", CASE WHEN "x" < '1e-300'::float8 THEN '0.125'::float8 ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8 THEN '0.75'::float8 ELSE '0.25'::float8 END END AS "v_2"
+SELECT "id", "x", "f", (
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
+    THEN '0.375'::float8
+    ELSE '-0.25'::float8 END +
+  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1", CASE WHEN "x" < '1e-300'::float8
+    THEN '0.125'::float8
+    ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8
+      THEN '0.75'::float8
+      ELSE '0.25'::float8 END END AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::float8
- + "v_1") AS "v_3", '0.0'::float8 AS "v_4", ('-0.25'::float8
- + "v_2") AS "v_5"
+SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::float8 +
+  "v_1") AS "v_3", '0.0'::float8 AS "v_4", ('-0.25'::float8 +
+  "v_2") AS "v_5"
 FROM stage_1
 ),
 stage_3 AS (
@@ -65,10 +97,16 @@ SELECT "id", ("v_7" / "v_10") AS "prediction_0", ("v_8" / "v_10") AS "prediction
 FROM stage_5;
 
 -- leaves
-SELECT "id", CAST(('0.0'::float8
- + CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '2.0'::float8 ELSE '1.0'::float8 END) AS BIGINT) AS "leaf_0", CAST(('0.0'::float8
- + CASE WHEN "x" < '1e-300'::float8 THEN '1.0'::float8 ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8 THEN '4.0'::float8 ELSE '3.0'::float8 END END) AS BIGINT) AS "leaf_1", CAST(('0.0'::float8
- + CASE WHEN "f" < '0.10000000149011612'::float8 THEN '1.0'::float8 ELSE '2.0'::float8 END) AS BIGINT) AS "leaf_2"
+SELECT "id", CAST(('0.0'::float8 +
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
+    THEN '2.0'::float8
+    ELSE '1.0'::float8 END) AS BIGINT) AS "leaf_0", CAST(('0.0'::float8 +
+  CASE WHEN "x" < '1e-300'::float8
+    THEN '1.0'::float8
+    ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8
+      THEN '4.0'::float8
+      ELSE '3.0'::float8 END END) AS BIGINT) AS "leaf_1", CAST(('0.0'::float8 +
+  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '1.0'::float8 ELSE '2.0'::float8 END) AS BIGINT) AS "leaf_2"
 FROM "orders";
 
 -- query that nobody reads
@@ -76,24 +114,29 @@ WITH stage_1 AS (
 SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", "x" AS "v_1", "f" AS "v_2", "n" AS "v_3", "big" AS "v_4", "price" AS "v_5", "ok" AS "v_6", "day" AS "v_7", "at" AS "v_8", "seen" AS "v_9", CASE COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') WHEN ('' || '.') THEN 0 WHEN ('A' || '.') THEN 1 WHEN ('O''Hare "ORD"' || '.') THEN 2 WHEN ('back\\slash' || '.') THEN 3 ELSE CASE WHEN "it's ""x\y] `z" IS NOT NULL THEN -1 END END AS "v_10"
 FROM "orders"
 )
-SELECT "id", (((((4
- + CASE WHEN "v_1" >= '0.1'::float8 AND "v_1" <= 'Infinity'::float8 THEN 3 ELSE -2 END)
- + (CASE WHEN "v_1" < 'Infinity'::float8 THEN 4 ELSE CASE WHEN "v_1" IS NOT NULL AND "v_1" <= 'Infinity'::float8 THEN 8 ELSE -8 END END
- + CASE WHEN "v_1" < '1e-300'::float8 THEN 1 ELSE CASE WHEN "v_1" >= '-Infinity'::float8 AND "v_1" <= 'Infinity'::float8 THEN 6 ELSE 2 END END))
- + ((CASE WHEN "v_2" < '0.10000000149011612'::float8 THEN 4 ELSE -4 END
- + CASE WHEN "v_3" < -7 THEN 4 ELSE CASE WHEN "v_3" IS NOT NULL THEN -4 ELSE 2 END END)
- + (CASE WHEN "v_4" < 18446744073709551615 THEN 4 ELSE -4 END
- + CASE WHEN "v_5" >= -1.005 THEN -4 ELSE 4 END)))
- + (((CASE WHEN "v_6" THEN -4 ELSE 4 END
- + CASE WHEN NOT "v_6" THEN 4 ELSE -4 END)
- + (CASE WHEN "v_6" IS NOT NULL THEN -4 ELSE 4 END
- + CASE WHEN "v_7" < DATE '2024-02-29' THEN 4 ELSE -4 END))
- + ((CASE WHEN "v_8" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN -4 ELSE 4 END
- + CASE WHEN "v_9" < TIMESTAMPTZ '2024-02-29 00:00:00.000001+00:00' THEN 4 ELSE -4 END)
- + (CASE WHEN "v_10" IN (0, 1, 2) THEN CASE WHEN "v_1" < '3.0'::float8 THEN 12 ELSE 16 END ELSE 4 END
- + (CASE WHEN "v_10" = 1 THEN 4 ELSE -4 END
- + CASE WHEN "v_3" >= 5 THEN CASE WHEN "v_10" IN (1, 3) THEN 6 ELSE 2 END ELSE CASE WHEN "v_10" IN (1, 3) THEN 2 ELSE -4 END END)))))
- * '0.125'::float8) AS "prediction"
+SELECT "id", (((((4 +
+  CASE WHEN "v_1" >= '0.1'::float8 AND "v_1" <= 'Infinity'::float8 THEN 3 ELSE -2 END) + (
+  CASE WHEN "v_1" < 'Infinity'::float8
+    THEN 4
+    ELSE CASE WHEN "v_1" IS NOT NULL AND "v_1" <= 'Infinity'::float8 THEN 8 ELSE -8 END END +
+  CASE WHEN "v_1" < '1e-300'::float8
+    THEN 1
+    ELSE CASE WHEN "v_1" >= '-Infinity'::float8 AND "v_1" <= 'Infinity'::float8 THEN 6 ELSE 2 END END)) + ((
+  CASE WHEN "v_2" < '0.10000000149011612'::float8 THEN 4 ELSE -4 END +
+  CASE WHEN "v_3" < -7 THEN 4 ELSE CASE WHEN "v_3" IS NOT NULL THEN -4 ELSE 2 END END) + (
+  CASE WHEN "v_4" < 18446744073709551615 THEN 4 ELSE -4 END +
+  CASE WHEN "v_5" >= -1.005 THEN -4 ELSE 4 END))) + (((
+  CASE WHEN "v_6" THEN -4 ELSE 4 END +
+  CASE WHEN NOT "v_6" THEN 4 ELSE -4 END) + (
+  CASE WHEN "v_6" IS NOT NULL THEN -4 ELSE 4 END +
+  CASE WHEN "v_7" < DATE '2024-02-29' THEN 4 ELSE -4 END)) + ((
+  CASE WHEN "v_8" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN -4 ELSE 4 END +
+  CASE WHEN "v_9" < TIMESTAMPTZ '2024-02-29 00:00:00.000001+00:00' THEN 4 ELSE -4 END) + (
+  CASE WHEN "v_10" IN (0, 1, 2) THEN CASE WHEN "v_1" < '3.0'::float8 THEN 12 ELSE 16 END ELSE 4 END + (
+  CASE WHEN "v_10" = 1 THEN 4 ELSE -4 END +
+  CASE WHEN "v_3" >= 5
+    THEN CASE WHEN "v_10" IN (1, 3) THEN 6 ELSE 2 END
+    ELSE CASE WHEN "v_10" IN (1, 3) THEN 2 ELSE -4 END END))))) * '0.125'::float8) AS "prediction"
 FROM stage_1;
 
 -- trees, statement 1
@@ -220,28 +263,39 @@ FROM stage_5;
 
 -- view
 CREATE VIEW "scored" AS
-SELECT "id", ('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8
- + CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.375'::float8 ELSE '-0.25'::float8 END)), -708::float8), 709::float8)))) AS "prediction"
+SELECT "id", ('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8 +
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
+    THEN '0.375'::float8
+    ELSE '-0.25'::float8 END)), -708::float8), 709::float8)))) AS "prediction"
 FROM "orders";
 
 -- table
 CREATE TABLE "scored" AS
-SELECT "id", CAST(CASE WHEN (('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8
- + CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.375'::float8 ELSE '-0.25'::float8 END)), -708::float8), 709::float8)))) > '0.5'::float8) THEN '1.0'::float8 ELSE '0.0'::float8 END AS BIGINT) AS "prediction"
+SELECT "id", CAST(CASE WHEN (('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8 +
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
+    THEN '0.375'::float8
+    ELSE '-0.25'::float8 END)), -708::float8), 709::float8)))) > '0.5'::float8) THEN '1.0'::float8 ELSE '0.0'::float8 END AS BIGINT) AS "prediction"
 FROM "orders"
 WHERE id > 7;
 
 -- table, in stages
 CREATE TABLE "scored" AS
 WITH stage_1 AS (
-SELECT "id", "x", "f", (CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.375'::float8 ELSE '-0.25'::float8 END
- + CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1", CASE WHEN "x" < '1e-300'::float8 THEN '0.125'::float8 ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8 THEN '0.75'::float8 ELSE '0.25'::float8 END END AS "v_2"
+SELECT "id", "x", "f", (
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
+    THEN '0.375'::float8
+    ELSE '-0.25'::float8 END +
+  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1", CASE WHEN "x" < '1e-300'::float8
+    THEN '0.125'::float8
+    ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8
+      THEN '0.75'::float8
+      ELSE '0.25'::float8 END END AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::float8
- + "v_1") AS "v_3", '0.0'::float8 AS "v_4", ('-0.25'::float8
- + "v_2") AS "v_5"
+SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::float8 +
+  "v_1") AS "v_3", '0.0'::float8 AS "v_4", ('-0.25'::float8 +
+  "v_2") AS "v_5"
 FROM stage_1
 ),
 stage_3 AS (
@@ -261,19 +315,21 @@ FROM stage_5;
 
 -- update
 UPDATE "orders"
-SET "score" = ('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8
- + CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.375'::float8 ELSE '-0.25'::float8 END)), -708::float8), 709::float8))));
+SET "score" = ('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8 +
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
+    THEN '0.375'::float8
+    ELSE '-0.25'::float8 END)), -708::float8), 709::float8))));
 
 -- contributions
-SELECT "id", ('0.0'::float8
- + CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END) AS "x", '0.0'::float8 AS "f", '0.0'::float8 AS "n", '-0.9375'::float8 AS "bias"
+SELECT "id", ('0.0'::float8 +
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END) AS "x", '0.0'::float8 AS "f", '0.0'::float8 AS "n", '-0.9375'::float8 AS "bias"
 FROM "orders";
 
 -- reasons
 WITH stage_1 AS (
-SELECT "id", ('0.0'::float8
- + CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END) AS "v_6", ('0.0'::float8
- + CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_7", ROW_NUMBER() OVER () AS "v_1"
+SELECT "id", ('0.0'::float8 +
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END) AS "v_6", ('0.0'::float8 +
+  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_7", ROW_NUMBER() OVER () AS "v_1"
 FROM "orders"
 ),
 stage_2 AS (
@@ -320,13 +376,13 @@ FROM "orders"
 WHERE id > 7
 ),
 stage_2 AS (
-SELECT "id", ((((CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END
- + (('-0.166666666666667'::float8 + "v_1") + (('-0.333333333333333'::float8 + '2.0'::float8 * "v_2") + ('0.333333333333333'::float8 + '-2.0'::float8 * "v_3"))))
- + ((('-0.0416666666666667'::float8 + '0.25'::float8 * "v_4") + (('-0.0833333333333333'::float8 + '0.5'::float8 * "v_5") + ('-0.25'::float8 + '1.5'::float8 * "v_6")))
- + (('-0.333333333333333'::float8 + "v_10") * (('0.1875'::float8 + "v_11") + ('0.5625'::float8 + '3.0'::float8 * "v_12")) + ('0.375'::float8 + "v_13") * ('1.33333333333333'::float8 + '-4.0'::float8 * "v_10")))) + '12288.0'::float8) - '12288.0'::float8) AS "v_19", ((CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_20", (((('-0.166666666666667'::float8 + "v_7") + (('0.166666666666667'::float8 - "v_8") + ('-0.0833333333333333'::float8 + '0.5'::float8 * "v_9"))) + '12288.0'::float8) - '12288.0'::float8) AS "v_21", ((CASE WHEN "big" < 18446744073709551615 THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_22", ((CASE WHEN "price" >= -1.005 THEN '-0.5'::float8 ELSE '0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_23", (((CASE WHEN "ok" THEN '-0.5'::float8 ELSE '0.5'::float8 END
- + (CASE WHEN NOT "ok" THEN '0.5'::float8 ELSE '-0.5'::float8 END
- + CASE WHEN "ok" IS NOT NULL THEN '-0.5'::float8 ELSE '0.5'::float8 END)) + '12288.0'::float8) - '12288.0'::float8) AS "v_24", ((CASE WHEN "day" < DATE '2024-02-29' THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_25", ((CASE WHEN "at" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN '-0.5'::float8 ELSE '0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_26", ((CASE WHEN "seen" < TIMESTAMPTZ '2024-02-29 00:00:00.000001+00:00' THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_27", ((((('0.375'::float8 - "v_13") + (('0.333333333333333'::float8 + "v_10") * (('-0.1875'::float8 + "v_11") + ('-0.5625'::float8 + '3.0'::float8 * "v_12")) + ('-0.375'::float8 + "v_13") * ('2.66666666666667'::float8 + '-4.0'::float8 * "v_10")))
- + CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') = ('A' || '.') THEN '0.5'::float8 ELSE '-0.5'::float8 END) + '12288.0'::float8) - '12288.0'::float8) AS "v_28", ROW_NUMBER() OVER () AS "v_14"
+SELECT "id", ((((CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END +
+  (('-0.166666666666667'::float8 + "v_1") + (('-0.333333333333333'::float8 + '2.0'::float8 * "v_2") + ('0.333333333333333'::float8 + '-2.0'::float8 * "v_3")))) + (
+  (('-0.0416666666666667'::float8 + '0.25'::float8 * "v_4") + (('-0.0833333333333333'::float8 + '0.5'::float8 * "v_5") + ('-0.25'::float8 + '1.5'::float8 * "v_6"))) +
+  (('-0.333333333333333'::float8 + "v_10") * (('0.1875'::float8 + "v_11") + ('0.5625'::float8 + '3.0'::float8 * "v_12")) + ('0.375'::float8 + "v_13") * ('1.33333333333333'::float8 + '-4.0'::float8 * "v_10")))) + '12288.0'::float8) - '12288.0'::float8) AS "v_19", ((CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_20", (((('-0.166666666666667'::float8 + "v_7") + (('0.166666666666667'::float8 - "v_8") + ('-0.0833333333333333'::float8 + '0.5'::float8 * "v_9"))) + '12288.0'::float8) - '12288.0'::float8) AS "v_21", ((CASE WHEN "big" < 18446744073709551615 THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_22", ((CASE WHEN "price" >= -1.005 THEN '-0.5'::float8 ELSE '0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_23", (((CASE WHEN "ok" THEN '-0.5'::float8 ELSE '0.5'::float8 END + (
+  CASE WHEN NOT "ok" THEN '0.5'::float8 ELSE '-0.5'::float8 END +
+  CASE WHEN "ok" IS NOT NULL THEN '-0.5'::float8 ELSE '0.5'::float8 END)) + '12288.0'::float8) - '12288.0'::float8) AS "v_24", ((CASE WHEN "day" < DATE '2024-02-29' THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_25", ((CASE WHEN "at" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN '-0.5'::float8 ELSE '0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_26", ((CASE WHEN "seen" < TIMESTAMPTZ '2024-02-29 00:00:00.000001+00:00' THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_27", ((((('0.375'::float8 - "v_13") + (('0.333333333333333'::float8 + "v_10") * (('-0.1875'::float8 + "v_11") + ('-0.5625'::float8 + '3.0'::float8 * "v_12")) + ('-0.375'::float8 + "v_13") * ('2.66666666666667'::float8 + '-4.0'::float8 * "v_10"))) +
+  CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') = ('A' || '.') THEN '0.5'::float8 ELSE '-0.5'::float8 END) + '12288.0'::float8) - '12288.0'::float8) AS "v_28", ROW_NUMBER() OVER () AS "v_14"
 FROM stage_1
 ),
 stage_3 AS (

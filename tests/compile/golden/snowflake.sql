@@ -1,37 +1,50 @@
 -- margin, one expression
-(((('0.5'::FLOAT
- + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))
- + (IFF("x" < 'inf'::FLOAT, '0.5'::FLOAT, IFF("x" IS NOT NULL AND "x" <= 'inf'::FLOAT, '1.0'::FLOAT, '-1.0'::FLOAT))
- + IFF("x" < '1e-300'::FLOAT, '0.125'::FLOAT, IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT))))
- + ((IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)
- + IFF("n" < -7, '0.5'::FLOAT, IFF("n" IS NOT NULL, '-0.5'::FLOAT, '0.25'::FLOAT)))
- + (IFF("big" < 18446744073709551615, '0.5'::FLOAT, '-0.5'::FLOAT)
- + IFF("price" >= -1.005, '-0.5'::FLOAT, '0.5'::FLOAT))))
- + (((IFF("ok", '-0.5'::FLOAT, '0.5'::FLOAT)
- + IFF(NOT "ok", '0.5'::FLOAT, '-0.5'::FLOAT))
- + (IFF("ok" IS NOT NULL, '-0.5'::FLOAT, '0.5'::FLOAT)
- + IFF("day" < TO_DATE('2024-02-29', 'YYYY-MM-DD'), '0.5'::FLOAT, '-0.5'::FLOAT)))
- + ((IFF("at" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9'), '-0.5'::FLOAT, '0.5'::FLOAT)
- + IFF("seen" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM'), '0.5'::FLOAT, '-0.5'::FLOAT))
- + (IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"'), IFF("x" < '3.0'::FLOAT, '1.5'::FLOAT, '2.0'::FLOAT), '0.5'::FLOAT)
- + IFF(COLLATE("it's ""x\y] `z", 'utf8') = 'A', '0.5'::FLOAT, '-0.5'::FLOAT)))));
+(((('0.5'::FLOAT +
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT)) + (
+  IFF("x" < 'inf'::FLOAT,
+    '0.5'::FLOAT,
+    IFF("x" IS NOT NULL AND "x" <= 'inf'::FLOAT, '1.0'::FLOAT, '-1.0'::FLOAT)) +
+  IFF("x" < '1e-300'::FLOAT,
+    '0.125'::FLOAT,
+    IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)))) + ((
+  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT) +
+  IFF("n" < -7, '0.5'::FLOAT, IFF("n" IS NOT NULL, '-0.5'::FLOAT, '0.25'::FLOAT))) + (
+  IFF("big" < 18446744073709551615, '0.5'::FLOAT, '-0.5'::FLOAT) +
+  IFF("price" >= -1.005, '-0.5'::FLOAT, '0.5'::FLOAT)))) + (((
+  IFF("ok", '-0.5'::FLOAT, '0.5'::FLOAT) +
+  IFF(NOT "ok", '0.5'::FLOAT, '-0.5'::FLOAT)) + (
+  IFF("ok" IS NOT NULL, '-0.5'::FLOAT, '0.5'::FLOAT) +
+  IFF("day" < TO_DATE('2024-02-29', 'YYYY-MM-DD'), '0.5'::FLOAT, '-0.5'::FLOAT))) + ((
+  IFF("at" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9'),
+    '-0.5'::FLOAT,
+    '0.5'::FLOAT) +
+  IFF("seen" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM'),
+    '0.5'::FLOAT,
+    '-0.5'::FLOAT)) + (
+  IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"'),
+    IFF("x" < '3.0'::FLOAT, '1.5'::FLOAT, '2.0'::FLOAT),
+    '0.5'::FLOAT) +
+  IFF(COLLATE("it's ""x\y] `z", 'utf8') = 'A', '0.5'::FLOAT, '-0.5'::FLOAT)))));
 
 -- query, of all columns
-SELECT *, ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT
- + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), -708), 709)))) AS "prediction"
+SELECT *, ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT +
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), -708), 709)))) AS "prediction"
 FROM "shop"."orders"
 WHERE 1 = 1;
 
 -- query, of classes
 WITH stage_1 AS (
-SELECT "id", "x", "f", (IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT)
- + IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT, '0.125'::FLOAT, IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
+SELECT "id", "x", "f", (
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT) +
+  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT,
+    '0.125'::FLOAT,
+    IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::FLOAT
- + "v_1") AS "v_3", '0.0'::FLOAT AS "v_4", ('-0.25'::FLOAT
- + "v_2") AS "v_5"
+SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::FLOAT +
+  "v_1") AS "v_3", '0.0'::FLOAT AS "v_4", ('-0.25'::FLOAT +
+  "v_2") AS "v_5"
 FROM stage_1
 )
 SELECT "id", CAST(CASE WHEN ("v_3" >= GREATEST("v_4", "v_5")) THEN '0.0'::FLOAT WHEN ("v_4" >= "v_5") THEN '1.0'::FLOAT ELSE '2.0'::FLOAT END AS NUMBER(38, 0)) AS "prediction"
@@ -39,14 +52,17 @@ FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
-SELECT "id", "x", "f", (IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT)
- + IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT, '0.125'::FLOAT, IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
+SELECT "id", "x", "f", (
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT) +
+  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT,
+    '0.125'::FLOAT,
+    IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::FLOAT
- + "v_1") AS "v_3", '0.0'::FLOAT AS "v_4", ('-0.25'::FLOAT
- + "v_2") AS "v_5"
+SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::FLOAT +
+  "v_1") AS "v_3", '0.0'::FLOAT AS "v_4", ('-0.25'::FLOAT +
+  "v_2") AS "v_5"
 FROM stage_1
 ),
 stage_3 AS (
@@ -65,10 +81,12 @@ SELECT "id", ("v_7" / "v_10") AS "prediction_0", ("v_8" / "v_10") AS "prediction
 FROM stage_5;
 
 -- leaves
-SELECT "id", CAST(('0.0'::FLOAT
- + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '2.0'::FLOAT, '1.0'::FLOAT)) AS NUMBER(38, 0)) AS "leaf_0", CAST(('0.0'::FLOAT
- + IFF("x" < '1e-300'::FLOAT, '1.0'::FLOAT, IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '4.0'::FLOAT, '3.0'::FLOAT))) AS NUMBER(38, 0)) AS "leaf_1", CAST(('0.0'::FLOAT
- + IFF("f" < '0.10000000149011612'::FLOAT, '1.0'::FLOAT, '2.0'::FLOAT)) AS NUMBER(38, 0)) AS "leaf_2"
+SELECT "id", CAST(('0.0'::FLOAT +
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '2.0'::FLOAT, '1.0'::FLOAT)) AS NUMBER(38, 0)) AS "leaf_0", CAST(('0.0'::FLOAT +
+  IFF("x" < '1e-300'::FLOAT,
+    '1.0'::FLOAT,
+    IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '4.0'::FLOAT, '3.0'::FLOAT))) AS NUMBER(38, 0)) AS "leaf_1", CAST(('0.0'::FLOAT +
+  IFF("f" < '0.10000000149011612'::FLOAT, '1.0'::FLOAT, '2.0'::FLOAT)) AS NUMBER(38, 0)) AS "leaf_2"
 FROM "orders";
 
 -- query that nobody reads
@@ -76,24 +94,25 @@ WITH stage_1 AS (
 SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", "x" AS "v_1", "f" AS "v_2", "n" AS "v_3", "big" AS "v_4", "price" AS "v_5", "ok" AS "v_6", "day" AS "v_7", "at" AS "v_8", "seen" AS "v_9", CASE COLLATE("it's ""x\y] `z", 'utf8') WHEN '' THEN 0 WHEN 'A' THEN 1 WHEN 'O''Hare "ORD"' THEN 2 WHEN 'back\\slash' THEN 3 ELSE CASE WHEN "it's ""x\y] `z" IS NOT NULL THEN -1 END END AS "v_10"
 FROM "orders"
 )
-SELECT "id", (((((4
- + IFF("v_1" >= '0.1'::FLOAT AND "v_1" <= 'inf'::FLOAT, 3, -2))
- + (IFF("v_1" < 'inf'::FLOAT, 4, IFF("v_1" IS NOT NULL AND "v_1" <= 'inf'::FLOAT, 8, -8))
- + IFF("v_1" < '1e-300'::FLOAT, 1, IFF("v_1" >= '-inf'::FLOAT AND "v_1" <= 'inf'::FLOAT, 6, 2))))
- + ((IFF("v_2" < '0.10000000149011612'::FLOAT, 4, -4)
- + IFF("v_3" < -7, 4, IFF("v_3" IS NOT NULL, -4, 2)))
- + (IFF("v_4" < 18446744073709551615, 4, -4)
- + IFF("v_5" >= -1.005, -4, 4))))
- + (((IFF("v_6", -4, 4)
- + IFF(NOT "v_6", 4, -4))
- + (IFF("v_6" IS NOT NULL, -4, 4)
- + IFF("v_7" < TO_DATE('2024-02-29', 'YYYY-MM-DD'), 4, -4)))
- + ((IFF("v_8" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9'), -4, 4)
- + IFF("v_9" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM'), 4, -4))
- + (IFF("v_10" IN (0, 1, 2), IFF("v_1" < '3.0'::FLOAT, 12, 16), 4)
- + (IFF("v_10" = 1, 4, -4)
- + ARRAY_CONSTRUCT(2,-4,6,2,2,-4,6,2)[IFF("v_1" < '3.0'::FLOAT, 0, 4) + IFF("v_3" >= 5, 2, 0) + IFF("v_10" IN (1, 3), 0, 1)]::FLOAT)))))
- * '0.125'::FLOAT) AS "prediction"
+SELECT "id", (((((4 +
+  IFF("v_1" >= '0.1'::FLOAT AND "v_1" <= 'inf'::FLOAT, 3, -2)) + (
+  IFF("v_1" < 'inf'::FLOAT, 4, IFF("v_1" IS NOT NULL AND "v_1" <= 'inf'::FLOAT, 8, -8)) +
+  IFF("v_1" < '1e-300'::FLOAT, 1, IFF("v_1" >= '-inf'::FLOAT AND "v_1" <= 'inf'::FLOAT, 6, 2)))) + ((
+  IFF("v_2" < '0.10000000149011612'::FLOAT, 4, -4) +
+  IFF("v_3" < -7, 4, IFF("v_3" IS NOT NULL, -4, 2))) + (
+  IFF("v_4" < 18446744073709551615, 4, -4) +
+  IFF("v_5" >= -1.005, -4, 4)))) + (((
+  IFF("v_6", -4, 4) +
+  IFF(NOT "v_6", 4, -4)) + (
+  IFF("v_6" IS NOT NULL, -4, 4) +
+  IFF("v_7" < TO_DATE('2024-02-29', 'YYYY-MM-DD'), 4, -4))) + ((
+  IFF("v_8" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9'), -4, 4) +
+  IFF("v_9" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM'),
+    4,
+    -4)) + (
+  IFF("v_10" IN (0, 1, 2), IFF("v_1" < '3.0'::FLOAT, 12, 16), 4) + (
+  IFF("v_10" = 1, 4, -4) +
+  ARRAY_CONSTRUCT(2,-4,6,2,2,-4,6,2)[IFF("v_1" < '3.0'::FLOAT, 0, 4) + IFF("v_3" >= 5, 2, 0) + IFF("v_10" IN (1, 3), 0, 1)]::FLOAT))))) * '0.125'::FLOAT) AS "prediction"
 FROM stage_1;
 
 -- trees, statement 1
@@ -218,28 +237,31 @@ FROM stage_5;
 
 -- view
 CREATE VIEW "scored" AS
-SELECT "id", ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT
- + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), -708), 709)))) AS "prediction"
+SELECT "id", ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT +
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), -708), 709)))) AS "prediction"
 FROM "orders";
 
 -- table
 CREATE TABLE "scored" AS
-SELECT "id", CAST(CASE WHEN (('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT
- + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), -708), 709)))) > '0.5'::FLOAT) THEN '1.0'::FLOAT ELSE '0.0'::FLOAT END AS NUMBER(38, 0)) AS "prediction"
+SELECT "id", CAST(CASE WHEN (('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT +
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), -708), 709)))) > '0.5'::FLOAT) THEN '1.0'::FLOAT ELSE '0.0'::FLOAT END AS NUMBER(38, 0)) AS "prediction"
 FROM "orders"
 WHERE id > 7;
 
 -- table, in stages
 CREATE TABLE "scored" AS
 WITH stage_1 AS (
-SELECT "id", "x", "f", (IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT)
- + IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT, '0.125'::FLOAT, IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
+SELECT "id", "x", "f", (
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT) +
+  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT,
+    '0.125'::FLOAT,
+    IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::FLOAT
- + "v_1") AS "v_3", '0.0'::FLOAT AS "v_4", ('-0.25'::FLOAT
- + "v_2") AS "v_5"
+SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::FLOAT +
+  "v_1") AS "v_3", '0.0'::FLOAT AS "v_4", ('-0.25'::FLOAT +
+  "v_2") AS "v_5"
 FROM stage_1
 ),
 stage_3 AS (
@@ -259,19 +281,19 @@ FROM stage_5;
 
 -- update
 UPDATE "orders"
-SET "score" = ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT
- + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), -708), 709))));
+SET "score" = ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT +
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), -708), 709))));
 
 -- contributions
-SELECT "id", ('0.0'::FLOAT
- + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)) AS "x", '0.0'::FLOAT AS "f", '0.0'::FLOAT AS "n", '-0.9375'::FLOAT AS "bias"
+SELECT "id", ('0.0'::FLOAT +
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)) AS "x", '0.0'::FLOAT AS "f", '0.0'::FLOAT AS "n", '-0.9375'::FLOAT AS "bias"
 FROM "orders";
 
 -- reasons
 WITH stage_1 AS (
-SELECT "id", ('0.0'::FLOAT
- + IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)) AS "v_6", ('0.0'::FLOAT
- + IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_7", ROW_NUMBER() OVER (ORDER BY 1) AS "v_1"
+SELECT "id", ('0.0'::FLOAT +
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)) AS "v_6", ('0.0'::FLOAT +
+  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_7", ROW_NUMBER() OVER (ORDER BY 1) AS "v_1"
 FROM "orders"
 ),
 stage_2 AS (
@@ -316,13 +338,13 @@ FROM "orders"
 WHERE id > 7
 ),
 stage_2 AS (
-SELECT "id", ((((IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)
- + (('-0.166666666666667'::FLOAT + "v_1") + (('-0.333333333333333'::FLOAT + '2.0'::FLOAT * "v_2") + ('0.333333333333333'::FLOAT + '-2.0'::FLOAT * "v_3"))))
- + ((('-0.0416666666666667'::FLOAT + '0.25'::FLOAT * "v_4") + (('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_5") + ('-0.25'::FLOAT + '1.5'::FLOAT * "v_6")))
- + (('-0.333333333333333'::FLOAT + "v_10") * (('0.1875'::FLOAT + "v_11") + ('0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('0.375'::FLOAT + "v_13") * ('1.33333333333333'::FLOAT + '-4.0'::FLOAT * "v_10")))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_19", ((IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_20", (((('-0.166666666666667'::FLOAT + "v_7") + (('0.166666666666667'::FLOAT - "v_8") + ('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_9"))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_21", ((IFF("big" < 18446744073709551615, '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_22", ((IFF("price" >= -1.005, '-0.5'::FLOAT, '0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_23", (((IFF("ok", '-0.5'::FLOAT, '0.5'::FLOAT)
- + (IFF(NOT "ok", '0.5'::FLOAT, '-0.5'::FLOAT)
- + IFF("ok" IS NOT NULL, '-0.5'::FLOAT, '0.5'::FLOAT))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_24", ((IFF("day" < TO_DATE('2024-02-29', 'YYYY-MM-DD'), '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_25", ((IFF("at" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9'), '-0.5'::FLOAT, '0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_26", ((IFF("seen" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM'), '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_27", ((((('0.375'::FLOAT - "v_13") + (('0.333333333333333'::FLOAT + "v_10") * (('-0.1875'::FLOAT + "v_11") + ('-0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('-0.375'::FLOAT + "v_13") * ('2.66666666666667'::FLOAT + '-4.0'::FLOAT * "v_10")))
- + IFF(COLLATE("it's ""x\y] `z", 'utf8') = 'A', '0.5'::FLOAT, '-0.5'::FLOAT)) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_28", ROW_NUMBER() OVER (ORDER BY 1) AS "v_14"
+SELECT "id", ((((IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT) +
+  (('-0.166666666666667'::FLOAT + "v_1") + (('-0.333333333333333'::FLOAT + '2.0'::FLOAT * "v_2") + ('0.333333333333333'::FLOAT + '-2.0'::FLOAT * "v_3")))) + (
+  (('-0.0416666666666667'::FLOAT + '0.25'::FLOAT * "v_4") + (('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_5") + ('-0.25'::FLOAT + '1.5'::FLOAT * "v_6"))) +
+  (('-0.333333333333333'::FLOAT + "v_10") * (('0.1875'::FLOAT + "v_11") + ('0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('0.375'::FLOAT + "v_13") * ('1.33333333333333'::FLOAT + '-4.0'::FLOAT * "v_10")))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_19", ((IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_20", (((('-0.166666666666667'::FLOAT + "v_7") + (('0.166666666666667'::FLOAT - "v_8") + ('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_9"))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_21", ((IFF("big" < 18446744073709551615, '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_22", ((IFF("price" >= -1.005, '-0.5'::FLOAT, '0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_23", (((IFF("ok", '-0.5'::FLOAT, '0.5'::FLOAT) + (
+  IFF(NOT "ok", '0.5'::FLOAT, '-0.5'::FLOAT) +
+  IFF("ok" IS NOT NULL, '-0.5'::FLOAT, '0.5'::FLOAT))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_24", ((IFF("day" < TO_DATE('2024-02-29', 'YYYY-MM-DD'), '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_25", ((IFF("at" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9'), '-0.5'::FLOAT, '0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_26", ((IFF("seen" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM'), '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_27", ((((('0.375'::FLOAT - "v_13") + (('0.333333333333333'::FLOAT + "v_10") * (('-0.1875'::FLOAT + "v_11") + ('-0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('-0.375'::FLOAT + "v_13") * ('2.66666666666667'::FLOAT + '-4.0'::FLOAT * "v_10"))) +
+  IFF(COLLATE("it's ""x\y] `z", 'utf8') = 'A', '0.5'::FLOAT, '-0.5'::FLOAT)) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_28", ROW_NUMBER() OVER (ORDER BY 1) AS "v_14"
 FROM stage_1
 ),
 stage_3 AS (
