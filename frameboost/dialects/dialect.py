@@ -432,6 +432,8 @@ class Statements:
         where there is none.
     reads_scratch_once
         Whether a query may name such a table only once.
+    joined
+        ``{table}``, which has no index, as what other rows are joined to by equality.
     histogram
         How rows are added up by many columns at once: a name of `frameboost.engines.sql.engine.SHAPES`.
     most_sets
@@ -493,6 +495,7 @@ class Statements:
     fenced_stage: str = PLAIN_STAGE
     scratch_table: str | None = "CREATE TEMPORARY TABLE {name} AS\n{query}"
     reads_scratch_once: bool = False
+    joined: str = "{table}"
     histogram: str = "union"
     most_sets: int | None = None
     most_keys: int | None = None

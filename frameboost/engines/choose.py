@@ -91,15 +91,11 @@ def _rows_in_memory(request: EngineRequest) -> tuple[pl.LazyFrame, FeatureColumn
     ParameterError
         If rows of a database have no order, and the fit depends on it.
     """
-    p, source, features, workers = request.parameters, request.source, request.features, request.workers
+    source, features, workers = request.source, request.features, request.workers
     if isinstance(source, DatabaseTable):
         from frameboost.engines.memory.database import DatabaseColumns
 
-        in_order = f"subsample={p.subsample} draws rows" if p.subsample < 1 else ""
-        if "qid" in request.roles:
-            in_order = "a ranking objective puts rows of equal margins in order"
-        if in_order:
-            source.check_positions(f"{in_order} by their positions")
+        _check_positions(request, source)
         of_table = DatabaseColumns(source, features, workers, list(request.roles.values()))
         return of_table.roles.lazy(), of_table
     if isinstance(source, SparseSource):
@@ -111,6 +107,15 @@ def _rows_in_memory(request: EngineRequest) -> tuple[pl.LazyFrame, FeatureColumn
 
         return source.to_frame(list(dict.fromkeys(request.roles.values()))), StarColumns(source, features, workers)
     return request.frame(), None
+
+
+def _check_positions(request: EngineRequest, source: DatabaseTable) -> None:
+    """Raise `ParameterError` if rows of a database have no order, and the fit depends on it."""
+    subsample = request.parameters.subsample
+    if "qid" in request.roles:
+        source.check_positions("a ranking objective puts rows of equal margins in order by their positions")
+    elif subsample < 1:
+        source.check_positions(f"subsample={subsample} draws rows by their positions")
 
 
 def _numba_linear(request: EngineRequest) -> HistogramEngine:
@@ -153,6 +158,7 @@ def _in_memory_follower(request: EngineRequest) -> RefitEngine:
 
 def _sql(request: EngineRequest) -> HistogramEngine:
     if isinstance(request.source, DatabaseTable):
+        _check_positions(request, request.source)
         return SqlEngine(request, request.source)
     engine: HistogramEngine = BUILT_IN[0].openers[HistogramEngine](request)  # held-out rows that are here
     return engine

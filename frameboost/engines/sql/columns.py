@@ -95,6 +95,13 @@ class TableColumns:
         column = self.columns[number]
         return _code(column if name is None else replace(column, name=name), bins)
 
+    def present(self, name: str) -> str:
+        """Return a column of any type in the form in which its values are compared; what is missing is NULL."""
+        kind = self.source.types()[name]
+        assert kind is not None
+        column = DatabaseColumn(Feature(name, kind), self.source.dialect, self.source.sql(name))
+        return f"CASE WHEN {column.is_present()} THEN {self._unsigned(column)} END"
+
     def in_groups(self, texts: Sequence[str], most_texts: int | None = None) -> list[range]:
         """Return the numbers of parts of a query, such as the codes of features, in groups of which each fits."""
         most = self.source.dialect.limits.text
@@ -141,7 +148,7 @@ class TableColumns:
     def _distinct(self, column: DatabaseColumn) -> list[Physical]:
         """Return the distinct physical values of a column of numbers or times, ascending."""
         kind, dialect, value = column.feature.type.values, self.source.dialect, self.source.alias("value")
-        rows = self.source.select({value: f"CASE WHEN {column.is_present()} THEN {self._unsigned(column)} END"})
+        rows = self.source.select({value: self.present(column.feature.name)})
         text = f"SELECT DISTINCT {value} FROM ({rows}) {dialect.statements.alias}{dialect.quote('rows')}"
         read = self.source.connection.frame(f"{text} WHERE {value} IS NOT NULL", {"value": kind})
         distinct: list[Physical] = physical_values(read["value"], kind).sort().to_list()

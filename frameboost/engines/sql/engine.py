@@ -24,7 +24,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +34,9 @@ from frameboost.data.database_table import DatabaseTable
 from frameboost.dialects.columns import DatabaseColumn
 from frameboost.dialects.draws import draw_query
 from frameboost.engines.contract import Capabilities, Cumulative, EngineRequest, QueryWindow, Sample
-from frameboost.engines.fixed_terms import Term, names_used, terms_apart, used_terms
+from frameboost.engines.fixed_terms import FixedTerms, Term, names_used, terms_apart, used_terms
 from frameboost.engines.sql.columns import TableColumns
+from frameboost.engines.sql.ranking import query_window, ranked_rows, sums_over_pairs, with_pair_sums
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import (
@@ -47,7 +47,7 @@ from frameboost.expressions.grid import (
     grid_offset,
     grid_range,
 )
-from frameboost.losses.loss import RankingPairs
+from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
@@ -74,19 +74,15 @@ class SqlEngine:
         self.source = source
         self.dialect = source.dialect
         self.features = request.features
-        if "qid" in request.roles:
-            self._refuse("ranking")
         self._columns = TableColumns(source, request.features)
-        self._roles = {role: self._number(source, name) for role, name in request.roles.items()}
+        self._roles = {
+            role: self._columns.present(name) if role == "qid" else self._number(source, name)
+            for role, name in request.roles.items()
+        }
         self._terms: dict[str, Term] = {}
-        self._draws_rows = request.parameters.subsample < 1
-        if self._draws_rows:
-            source.check_positions("subsample draws rows by their positions")
-        if source.scratch is None and source.dialect.statements.scratch_table is None:
-            raise ParameterError(
-                f"{source.dialect.name} has no temporary tables of queries; name a schema for the tables of "
-                "engine='sql': fb.table(..., scratch='my_schema')"
-            )
+        self._fixed = FixedTerms(self._roles)
+        self._has_positions = request.parameters.subsample < 1 or "qid" in self._roles
+        self._check_scratch(reads_twice="qid" in self._roles)
         self._margins: list[str] = []
         self._gradients: list[str] = []  # and residuals
         self._offsets: dict[str, float] = {}  # of the grids of gradients
@@ -94,11 +90,29 @@ class SqlEngine:
         self._checked: list[str] = []  # those of which the next query of sums says whether they are right
         self._added: dict[str, list[str]] = {}  # to each margin, since the state was written
         self._splits: dict[int, tuple[Split, int, int]] = {}  # of the tree
+        self._ranked: str | None = None  # the table of the rows as `sum_pairs` reads them
+        self._pair_sums = ""  # the query of these sums
         self._state: str | None = None
         self._open = ExitStack()
         self.connection = self._open.enter_context(source.connection.one_session())
         self._tables: list[str] = []  # that are there, or may be
         self._numbers, self._token = itertools.count(1), secrets.token_hex(6)
+
+    def _check_scratch(self, *, reads_twice: bool) -> None:
+        """Raise `ParameterError` if the database has no temporary tables that serve; ``reads_twice`` within a query."""
+        statements = self.dialect.statements
+        if self.source.scratch is not None:
+            return
+        if statements.scratch_table is None:
+            raise ParameterError(
+                f"{self.dialect.name} has no temporary tables of queries; name a schema for the tables of "
+                "engine='sql': fb.table(..., scratch='my_schema')"
+            )
+        if reads_twice and statements.reads_scratch_once:
+            raise ParameterError(
+                f"a ranking joins a table of the fit with itself, and {self.dialect.name} reads a temporary table once "
+                "in a query; name a schema for the tables of engine='sql': fb.table(..., scratch='my_schema')"
+            )
 
     def _number(self, source: DatabaseTable, name: str) -> str:
         """Return a column of numbers or Booleans as float64; what is missing is NULL."""
@@ -140,8 +154,9 @@ class SqlEngine:
             aliased = {self.source.alias(f"frameboost_{role}"): sql for role, sql in self._roles.items()}
             query, names = self.source.select(aliased), dict(zip(self._roles, aliased, strict=True))
         else:
-            names = {name: self._quote(name) for name in (*self._roles, *self._gradients, *more)}
-            codes = [name for name in self._kept() if name not in map(self._quote, self._roles)]
+            positions = ("position",) if self._has_positions else ()
+            names = {name: self._quote(name) for name in (*self._roles, *positions, *self._gradients, *more)}
+            codes = [name for name in self._kept() if name not in names.values()]
             margins = []
             for name in self._margins:
                 value = self._quote(name)
@@ -150,6 +165,9 @@ class SqlEngine:
                 margins.append(f"{value} AS {self._quote(f'{name}_now')}")
                 names[name] = self._quote(f"{name}_now")
             query = f"SELECT {', '.join([*codes, *names_of(names, self._margins), *margins])} FROM {self._state}"
+            if self._ranked is not None and not names_used(*expressions, *used.values()).isdisjoint(PAIR_SUMS):
+                query = with_pair_sums(query, self._pair_sums, self.dialect)
+                names |= {name: self._quote(name) for name in PAIR_SUMS}
             rounded = self._offsets.keys() & names_used(*expressions, *used.values())
             self._settle(self._unsettled & rounded)
             names |= {name: self._sql(self._on_grid(name)) for name in rounded}
@@ -164,14 +182,19 @@ class SqlEngine:
     def _value(self, term: Term, names: Mapping[str, str]) -> str:
         """Return the SQL of a term."""
         if isinstance(term, QueryWindow):
-            self._refuse("ranking")
+            return query_window(term, names, self.dialect)
         if not isinstance(term, Cumulative):
             return term.to_sql(names, self.dialect)
         order = f"{term.order.to_sql(names, self.dialect)} {'DESC' if term.descending else 'ASC'}"
         return f"SUM({term.value.to_sql(names, self.dialect)}) OVER (ORDER BY {order})"
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        """See `Engine.aggregate`."""
+        """See `Engine.aggregate`; what is the same in every round is kept, of the state alone."""
+        if self._state is None:
+            return self._aggregated_over_rows(aggregates)
+        return self._fixed.aggregated(aggregates, self._aggregated_over_rows)
+
+    def _aggregated_over_rows(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         query, names = self._rows(each.expression for each in aggregates.values())
         return self.aggregated(aggregates, names, self._from(query, "rows"))
 
@@ -207,6 +230,8 @@ class SqlEngine:
     def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
         """See `Engine.add_columns`."""
         self._terms.update(terms)
+        for name, term in terms.items():
+            self._fixed.define(name, term)
 
     def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
         """See `Engine.by_score`."""
@@ -231,13 +256,10 @@ class SqlEngine:
         return {name: self._quote(name) for name in known}, self._from(running, "running")
 
     def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
-        """See `Engine.sum_pairs`."""
-        self._refuse("ranking")
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise ParameterError(
-            f"engine='sql' does not have {what}; engine='auto' bins the columns in the database and trains here"
-        )
+        """See `Engine.sum_pairs`; they are summed in the query that uses them, from a table of what pairs read."""
+        query, names = self._rows([Expression(name, (name,)) for name in pairs.columns])
+        self._ranked = self._create(ranked_rows(pairs, query, names, self.dialect))
+        self._pair_sums = sums_over_pairs(pairs, offset, self._ranked, self.dialect)
 
     # --- the state ----------------------------------------------------------------------------------------------------
 
@@ -253,15 +275,17 @@ class SqlEngine:
         raw = [self._quote(f"raw_{number}") for number in range(len(bins))]
         columns = {self._quote(f"code_{number}"): codes[number] for number in first}
         columns |= {raw[number]: self._columns.columns[number].name for group in others for number in group}
-        if self._draws_rows:
+        if self._has_positions:
             self.source.check_key()
             columns[self._quote("position")] = f"ROW_NUMBER() OVER ({self.source.in_order.strip()}) - 1"
         columns |= {self._quote(role): sql for role, sql in self._roles.items()}
+        if "qid" in self._roles:  # integers are compared in less time, and by no collation
+            columns[self._quote("qid")] = f"DENSE_RANK() OVER (ORDER BY {self._roles['qid']} ASC)"
         # The names of the state are those of expressions, which columns of the table may have.
         inner = {self.source.alias(f"frameboost_{number}"): sql for number, sql in enumerate(columns.values())}
         named = ", ".join(f"{old} AS {new}" for old, new in zip(inner, columns, strict=True))
         ends = self._ends(self._roles)
-        types = {name: _INT64 if name == "n" else _FLOAT64 for name in ends}
+        types = {name: _INT64 if name in ("n", "n_qid") else _FLOAT64 for name in ends}
         before = self.source.rows(ends, types)
         self._write(f"SELECT {named} {self._from(self.source.select(inner), 'coded')}")
         kept = self._ends({role: self._quote(role) for role in self._roles})
@@ -276,8 +300,10 @@ class SqlEngine:
             self._write(f"SELECT {', '.join(columns.values())} FROM {self._state}")
 
     def _ends(self, roles: Mapping[str, str]) -> dict[str, str]:
-        """Return the number of rows, and the ends of their roles, which are exact in any order of rows."""
-        ends = {f"{role}_{end}": f"{end}({sql})" for role, sql in roles.items() for end in ("MIN", "MAX")}
+        """Return the number of rows, the ends of their roles, which are exact in any order of rows, and of queries."""
+        numbers = {role: sql for role, sql in roles.items() if role != "qid"}
+        ends = {f"{role}_{end}": f"{end}({sql})" for role, sql in numbers.items() for end in ("MIN", "MAX")}
+        ends |= {f"n_{role}": f"COUNT(DISTINCT {roles[role]})" for role in roles.keys() - numbers.keys()}
         return {"n": self.dialect.statements.count[0], **ends}
 
     def _code(self, number: int, name: str | None = None) -> str:
@@ -303,7 +329,7 @@ class SqlEngine:
     def _kept(self) -> list[str]:
         """Return the columns of the state that stay: codes and roles."""
         codes = [f"code_{number}" for number in range(len(self.features))]
-        return [self._quote(name) for name in (*codes, *(["position"] if self._draws_rows else ()), *self._roles)]
+        return [self._quote(name) for name in (*codes, *(["position"] if self._has_positions else ()), *self._roles)]
 
     def _write(self, query: str) -> None:
         """Replace the state by a query, which may read it."""
@@ -342,6 +368,9 @@ class SqlEngine:
         ]
         self._write(f"SELECT {', '.join([*self._kept(), *margins, *values])} {self._from(query, 'rows')}")
         self._gradients, self._added = list(numbers), {}
+        if self._ranked is not None:
+            self._drop(self._ranked)
+            self._ranked = None
         first, self._unsettled = gradients.keys() - self._offsets.keys(), set(gradients)
         self._offsets |= dict.fromkeys(first, grid_offset(1.0, self.n_rows))
         self._settle(first)

@@ -275,6 +275,44 @@ def test_codes_of_one_to_four_bytes_and_more_columns_than_a_query_has_sets(name,
 
 
 @pytest.fixture(scope="module")
+def searches():
+    """Return rows of queries of 1 to 25 rows, in any order, many equal margins, and names that collations mix up."""
+    rng = np.random.default_rng(11)
+    called = ["a", "A", "a ", "ä", "it's", "", "100%", "back\\slash", *map(str, range(25))]
+    query = rng.permutation(np.concatenate([np.repeat(range(24), 12), np.repeat(range(24, 30), 3), [30, 31, 32]]))
+    x = rng.integers(0, 5, size=(len(query), 3))
+    grade = np.where(query == 23, 2, np.clip(x[:, 0] + rng.integers(-2, 2, len(query)), 0, 4))
+    frame = pl.DataFrame({"x0": x[:, 0], "x1": x[:, 1], "x2": x[:, 2] / 4, "grade": grade, "click": grade // 3})
+    names, weights = pl.Series([called[k] for k in query]), pl.Series(1.0 + query % 3)
+    # Of equal margins the first row comes first, and keys are no numbers in its order.
+    key = pl.Series(rng.permutation(len(query)))
+    return frame.with_columns(search=names, number=pl.Series(query), weight=weights, key=key)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_rankings_by_queries_of_the_database(name, searches):
+    database = open_warehouse(name)
+    stored(database, "searches", searches)
+    table = fb.table(connection_of(database), "searches", key="key", scratch="default" if name == "spark" else None)
+    rows = in_types_of(searches, table).sort("key")
+    options = {"group": "search", "features": ["x0", "x1", "x2"], "weight": "weight", "valid": "number % 4 = 1"}
+    options |= SHAPE | {"early_stopping_rounds": 2, "n_estimators": 12, "lambdarank_num_pair_per_sample": 3}
+    few = {"n_estimators": 1, "max_depth": 2} if name == "spark" else {}  # a statement takes half a second
+    ways = [
+        ("grade", {"objective": "rank:ndcg", "eval_metric": ["ndcg@3", "ndcg"]}),
+        ("click", {"objective": "rank:map", "eval_metric": ["map@2-", "pre@3", "auc"], "subsample": 0.8}),
+        ("grade", {"objective": "rank:pairwise", "lambdarank_score_normalization": False}),
+    ]
+    for target, more in ways[: 1 if few else None]:
+        model = fb.fit(table, target, engine="sql", **options | more | few)
+        expected = fb.fit(rows, target, **options | more | few)
+        assert model_in(model) == model_in(expected)
+        assert model.history.equals(expected.history)
+        assert few or model.history.height < 12
+        assert model.trees["feature"].drop_nulls().len() > 0
+
+
+@pytest.fixture(scope="module")
 def sqlite(orders):
     """Return a table in SQLite with the rows in any order, and the same rows in the order of its key."""
     con = sqlite3.connect(":memory:")
@@ -491,8 +529,8 @@ def test_bad_tables_are_one_sentence(sqlite):
         ({"valid": "nothing > 1"}, "neither a column of the data nor a SQL predicate"),
         ({"valid": "random() > 1"}, "calls 'random'"),
         ({"objective": "rank:ndcg", "group": "day"}, "a ranking objective puts rows of equal margins in order by"),
-        ({"engine": "sql", "group": "day"}, "engine='sql' does not have ranking"),
-        ({"engine": "sql", "subsample": 0.5}, "subsample draws rows by their positions"),
+        ({"engine": "sql", "objective": "rank:map", "group": "day"}, "a ranking objective puts rows of equal margins"),
+        ({"engine": "sql", "subsample": 0.5}, "subsample=0.5 draws rows by their positions"),
         ({"engine": "sql", "tree_method": "exact"}, "tree_method='exact' needs engine='numba', not 'sql'"),
         ({"engine": "duckdb"}, "engine 'duckdb' trains on DuckDB relations, not on tables of databases"),
     ):
@@ -643,6 +681,9 @@ def of_sql(con, *args, key=None, scratch=None, **options):
      {"objective": "multi:softprob", "target": "w"}, {"target": ["score", "value_0"]},
      {"objective": "binary:logistic", "target": "late", "eval_metric": ["logloss", "auc", "aucpr"], "valid": "day < 9",
       "min_child_samples": 30, "class_weight": "balanced"},
+     {"objective": "rank:ndcg", "group": "select", "target": "day", "ndcg_exp_gain": False, "min_child_samples": 9},
+     {"objective": "rank:map", "group": "select", "target": "late", "lambdarank_normalization": False},
+     {"objective": "binary:logistic", "group": "day", "target": "late", "eval_metric": ["ndcg@4", "logloss"]},
      {"objective": "survival:cox", "target": "value_0"}, {"subsample": 0.6, "valid": 0.3},
      {"subsample": 0.3, "sampling_method": "gradient_based", "min_child_samples": 8},
      {"grow_policy": "lossguide", "max_leaves": 9},
@@ -729,10 +770,11 @@ class Counted:
         return contextlib.nullcontext(self)
 
 
-def statements_of_a_tree(table, max_depth):
+def statements_of_a_tree(table, max_depth, **more):
     """Return the statements of each of three trees, behind the first two, in which the largest gradient doubles."""
     counts = []
     options = {"objective": "binary:logistic", "max_depth": max_depth, "min_child_weight": 0, "learning_rate": 0.1}
+    options |= more
     for n_estimators in (2, 5):
         counted = replace(table, connection=Counted(table.connection))
         model = fb.fit(counted, "late", engine="sql", n_estimators=n_estimators, verbose=False, **options)
@@ -756,6 +798,15 @@ def test_a_tree_is_a_few_statements(name, most):
     database = open_warehouse(name)
     stored(database, "outcomes", rows_of_two_outcomes())
     assert statements_of_a_tree(fb.table(connection_of(database), "outcomes"), 6) == most
+
+
+@pytest.mark.parametrize(("name", "most"), [("sqlite", 8), ("mariadb", 20)])
+def test_a_tree_of_a_ranking_is_two_statements_more(name, most):
+    database = open_warehouse(name)
+    stored(database, "outcomes", rows_of_two_outcomes())
+    table = fb.table(connection_of(database), "SELECT x, late, x % 10 AS query FROM outcomes", key="x")
+    of_queries = {"group": "query", "features": ["x"], "objective": "rank:ndcg", "learning_rate": 1e-3}
+    assert statements_of_a_tree(table, 6, **of_queries) == most + 2
 
 
 class Printing:

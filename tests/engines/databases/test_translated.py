@@ -65,19 +65,24 @@ def test_the_sql_of_a_database_trains_the_same_model(name):
     kinds = ["int32", "float64", "decimal", "date", "boolean"]
     frame = every_type(300, seed=3).select(*kinds, pl.col("float64").fill_nan(None).alias("x"), "amount", "w")
     frame = frame.drop("float64").with_row_index("id").cast({"id": pl.Int64})
+    frame = frame.with_columns(search=pl.col("id") * 7 % 23, grade=pl.col("amount").rank("dense") * 3 % 4)
+    frame = frame.cast({"grade": pl.Int32})
     con = duckdb.connect()
     con.register("rows", frame.to_arrow())
-    con.execute("CREATE SCHEMA s; CREATE TABLE orders AS FROM rows")
+    con.execute("CREATE SCHEMA s; CREATE TABLE orders AS FROM rows; CREATE VIEW dual AS SELECT 1")
     con.execute("CREATE MACRO bitand(a, b) AS CAST(a AS BIGINT) & CAST(b AS BIGINT)")
     table = fb.table(Translated(con, name), "orders", dialect=name, key="id", scratch="s")
     rows = in_types_of(frame, table)
-    options = {"exclude": "id", "weight": "w", "max_bin": 40, "valid": "id >= 250", **SHAPE}
+    options = {"exclude": ["id", "search", "grade"], "weight": "w", "max_bin": 40, "valid": "id >= 250", **SHAPE}
     # sqlglot knows no operator of bits in Redshift, and makes Snowflake's integers decimals.
     sampled = {} if name in ("redshift", "snowflake") else {"subsample": 0.6}
     in_database = {"engine": "sql", "eval_metric": ["mae"], **sampled}
     both = {**in_database, "multi_strategy": "multi_output_tree", "weight": None}
     held_out = {"valid": 0.3} if sampled else {}
-    for target, more in (("amount", held_out), ("amount", in_database), (["amount", "w"], both)):
+    ranks = {"engine": "sql", "weight": None, "valid": "search < 5", "group": "search", "objective": "rank:ndcg"}
+    ranks |= {"n_estimators": 1, "max_depth": 3}
+    ways = [("amount", held_out), ("amount", in_database), (["amount", "w"], both), ("grade", ranks)]
+    for target, more in ways:
         model = fb.fit(table, target, **options | more)
         expected = fb.fit(rows, target, **options | more | {"engine": "auto"})
         assert model_in(model) == model_in(expected)
@@ -95,8 +100,13 @@ def test_a_tree_is_a_few_statements(name):
     assert statements_of_a_tree(table, 2) == 4
 
 
-def test_a_database_without_temporary_tables_needs_a_schema():
+def test_a_database_without_temporary_tables_that_serve_needs_a_schema():
     con = duckdb.connect()
-    con.execute("CREATE TABLE orders AS SELECT 1 AS x, 2 AS y FROM range(9)")
+    con.execute("CREATE TABLE orders AS SELECT 1 AS x, 2 AS y, 3 AS z FROM range(9)")
     with pytest.raises(fb.ParameterError, match=r"bigquery has no temporary tables .*scratch="):
         fb.fit(fb.table(Translated(con, "bigquery"), "orders", dialect="bigquery"), "y", engine="sql")
+    table = fb.table(Translated(con, "mysql"), "orders", dialect="mysql", key="x")
+    with pytest.raises(
+        fb.ParameterError, match=r"a ranking joins .*, and mysql reads a temporary table once .*scratch="
+    ):
+        fb.fit(table, "y", engine="sql", objective="rank:ndcg", group="z")
