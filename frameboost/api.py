@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.arguments import checked, when_call_returns
 from frameboost.checks.messages import advice, counted, shown
 from frameboost.data.fingerprints import hash_of_query
-from frameboost.data.sources import FrameSource, RelationSource, Source
+from frameboost.data.sources import LocalSource, Source
 from frameboost.database.sql_budget import SqlBudget
 from frameboost.engines.choose import open_engine
-from frameboost.engines.contract import Engine, EngineRequest, Rows
+from frameboost.engines.contract import Engine, EngineRequest, Rows, data_kind
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
@@ -31,12 +31,12 @@ from frameboost.joins.star_sources import recorded_joins
 from frameboost.keywords import PlanOptions, TrainingParameters
 from frameboost.losses.built_in import adjusted, get_loss
 from frameboost.losses.classes import counted_factors
-from frameboost.losses.custom import Objective, family_of, is_function, name_of_objective, scored_loss
-from frameboost.losses.loss import Loss, multi_target_loss, offset_of
-from frameboost.metrics.metric import AnyMetric, FunctionMetric, Metric, as_function, evaluate, get_metrics, metrics_of
+from frameboost.losses.custom import Objective, name_of_objective, scored_loss
+from frameboost.losses.loss import Loss, family_of, multi_target_loss, offset_of
+from frameboost.metrics.metric import AnyMetric, Metric, as_function, evaluate, get_metrics, metrics_of
 from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
-from frameboost.model.threshold import decided
+from frameboost.model.threshold import ThresholdAtBestRound, decided
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.planning import FitPlan, plan_fit, read_once
 from frameboost.runtime.interrupts import closed_after, defer_in_callbacks, defer_signals, unwrap_handler_errors
@@ -300,8 +300,11 @@ def train_planned(
     roles, chosen, method, initial = planned.roles, planned.features, planned.method, planned.initial
     eval_metric = read_once(eval_metric)
     functions = [] if eval_metric is None else list(filter(None, map(as_function, metrics_of(eval_metric))))
-    _check_together(planned, functions, checkpoint)
-    in_order = bool(functions) or is_function(planned.objective)
+    for function in functions:
+        planned.engine.check_arrays(f"eval_metric {shown(function.name)}")
+    if checkpoint is not None:
+        _check_resumes(planned)
+    in_order = bool(functions) or (isinstance(planned.objective, Objective) and planned.objective.is_function)
     with unwrap_handler_errors(), defer_in_callbacks(), ExitStack() as open_engines, announce_compilation(verbose):
         when_call_returns(open_engines.close)
         workers, budget = open_engines.enter_context(closing(Workers(planned.settings.n_jobs))), MemoryBudget()
@@ -340,44 +343,58 @@ def train_planned(
             checkpoint.check_arguments(facts, training.count_missing())
         size = f"{counted(training.n_rows, 'row')}, {counted(len(chosen), 'feature')}"
         LOG.info("fit: %s, %s, %s", loss.name, size, planned.engine.name)
-        smearing = Smearing(loss, [training, *others.values()][-1], log) if planned.is_smeared else None
+        learnt = _learnt(planned, loss, [training, *others.values()][-1], log)
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             offsets = {} if offset is None else offset.in_training(loss.margins)
             engines = FitEngines(training, tuple(others.values()), "weight" in roles, offsets, initial is not None)
-            after_round = [on_round] if smearing is None else [on_round, smearing.end_round]
+            after_round = [on_round, *(each.end_round for each in learnt)]
             ensemble = train(engines, method, loss, settings, given, log, workers, after_round, checkpoint)
-        ensemble = ensemble if smearing is None else smearing.of(ensemble)
+        for each in learnt:
+            ensemble = each.of(ensemble)
         n_rows = training.n_rows
-    ensemble = replace(ensemble, offset=offset, loss=scored_loss(ensemble.loss))
+    ensemble = replace(ensemble, offset=offset, loss=scored_loss(ensemble.loss) if loss.is_of_arrays else ensemble.loss)
     joins = recorded_joins(planned.data, ensemble.read_names)
     ensemble = replace(ensemble, joins=joins, metadata=Metadata.of_training(n_rows))
     model = _model(ensemble if initial is None else join_ensembles(initial, ensemble), planned.labels, log, hint)
-    return _decided(model, planned) if planned.chooses_threshold else model
+    return Model(_decided(model.ensemble, planned)) if planned.chooses_threshold else model
 
 
-def _decided(model: Model, planned: FitPlan) -> Model:
-    """Return the model with the threshold that is to be chosen: on the last held-out rows, or those of training."""
-    source = [planned.source, *planned.held_out.values()][-1]
-    assert isinstance(source, FrameSource | RelationSource)
-    ensemble = decided(model.ensemble, planned.settings.threshold, source, planned.roles)
-    return Model(ensemble)
+def _learnt(planned: FitPlan, loss: Loss, rows: Rows, log: EvaluationLog) -> list[Smearing | ThresholdAtBestRound]:
+    """Return what is learnt besides trees: on the last held-out rows, or those of training."""
+    learnt: list[Smearing | ThresholdAtBestRound] = []
+    if planned.is_smeared:
+        learnt.append(Smearing(loss, rows, log))
+    if planned.chooses_threshold and not _scores_again(planned):
+        learnt.append(ThresholdAtBestRound(planned.settings.threshold, rows, log))
+    return learnt
 
 
-def _check_together(planned: FitPlan, functions: Sequence[FunctionMetric], checkpoint: Checkpoint | None) -> None:
-    """Raise `ParameterError` if arguments that are right alone do not go together."""
-    for function in functions:
-        planned.engine.check_arrays(f"eval_metric {shown(function.name)}")
-    if checkpoint is not None and is_function(planned.objective):
+def _scores_again(planned: FitPlan) -> bool:
+    """Whether the rows can be scored once more when the model is done, as those in memory and in DuckDB can."""
+    return data_kind(planned.source) in ("frame", "relation")
+
+
+def _decided(ensemble: Ensemble, planned: FitPlan) -> Ensemble:
+    """Return the ensemble with the threshold that is chosen when it is done, if it has none yet."""
+    if not _scores_again(planned):
+        return ensemble
+    source = cast("LocalSource", [planned.source, *planned.held_out.values()][-1])
+    return decided(ensemble, planned.settings.threshold, source, planned.roles)
+
+
+def _check_resumes(planned: FitPlan) -> None:
+    """Raise `ParameterError` if something is learnt of which a checkpoint knows nothing."""
+    if isinstance(planned.objective, Objective) and planned.objective.is_function:
         raise ParameterError(
             "checkpoint does not go with an objective that is a Python function, as nothing tells whether it is the "
             "same when the fit goes on"
         )
-    if planned.chooses_threshold and not isinstance(planned.source, FrameSource | RelationSource):
+    if planned.chooses_threshold and not _scores_again(planned):
         raise ParameterError(
-            f"threshold={shown(planned.settings.threshold)} is chosen on rows of a frame or a relation; give a "
-            "number, or choose it afterwards: model.with_threshold(...)"
+            f"checkpoint does not go with threshold={shown(planned.settings.threshold)} where rows are neither in "
+            "memory nor in DuckDB, as it is chosen on the margins of the best round; give a number"
         )
-    if checkpoint is not None and planned.is_smeared:
+    if planned.is_smeared:
         known = advice("model.parameters['smearing']", "which show prints")
         raise ParameterError(
             "checkpoint does not go with smearing, which needs the errors of the best round; give smearing=False, or "

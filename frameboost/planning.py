@@ -23,8 +23,8 @@ from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import ParameterError
 from frameboost.losses.built_in import ALPHAS, LOSSES, OTHER_NAMES, adjusted, get_loss
-from frameboost.losses.custom import Objective, family_of, is_function, with_function
-from frameboost.losses.loss import Loss
+from frameboost.losses.custom import Objective, with_function
+from frameboost.losses.loss import Loss, family_of
 from frameboost.losses.transforms import is_smeared
 from frameboost.model.continuation import with_margins
 from frameboost.model.model import Model
@@ -199,21 +199,20 @@ def plan_fit(
     require_numba("fit")
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.train import choose_tree_method
-    objective, parameters = _under_our_name(with_function(objective), parameters)
-    parameters = with_rates(constraints_by_name(under_our_names(parameters), _in_order(features, init_model)))
+    objective, parameters = _under_our_name(objective, parameters)
+    parameters = _spelled_out(under_our_names(parameters), features, init_model)
     settings = _settings(objective, parameters, has_held_out=valid is not None or folds is not None)
     method = choose_tree_method(settings)
     cuts = {name: read_once(values) for name, values in cuts.items()} if isinstance(cuts, Mapping) else cuts
     method.check_cuts(cuts)
     initial, features, added = _continued(init_model, features, {"base_margin": base_margin, "exposure": exposure})
-    settings = _with_earlier_rates(settings, initial)
     if folds is None:
         opened: Source = open_source(data, clusters=True, types=_known_types(initial, target))
     else:
         opened = open_source(data)
     source, held_out = held_out_sources(opened, valid, time, group, settings.seed)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
-    if is_function(objective):
+    if isinstance(objective, Objective) and objective.is_function:
         description.check_arrays(f"objective {shown(objective.name)}")
     margins: dict[str, str] = {}
     if initial is not None:
@@ -221,14 +220,10 @@ def plan_fit(
         source, names = with_margins(source, initial)
         margins = {f"init_{margin}": name for margin, name in zip(initial.loss.margins, names, strict=True)}
     roles = find_roles(source, target, weight, added["base_margin"], label_upper_bound, added["exposure"])
-    roles = with_group(source, roles | margins, group)
+    roles = with_group(source, roles | margins, group) if group is not None else roles | margins
     chosen = pick_features(source, features, roles, folds if valid is None else valid, exclude)
-    names = categorical_names(settings.categorical_features, [each.name for each in chosen])
-    if initial is not None:
-        names += [each.name for each in initial.features if each.type.name.startswith("category(")]
-    weights = weights_by_name(settings.feature_weights, [each.name for each in chosen])
-    chosen = as_categories(chosen, names)
-    settings = replace(settings, categorical_features=list(dict.fromkeys(names)), feature_weights=weights)
+    if initial is not None or settings.categorical_features is not None or settings.feature_weights is not None:
+        chosen, settings = _told_of_features(chosen, settings, initial)
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     if cuts:
         bins_from_cuts(cuts, chosen, [0] * len(chosen))
@@ -243,6 +238,13 @@ def plan_fit(
     )  # fmt: skip
 
 
+def _spelled_out(parameters: dict[str, Any], features: object, init_model: Model | None) -> dict[str, Any]:
+    """Return parameters with names for the positions of columns, and with numbers for functions of rounds."""
+    if parameters.keys() & {"monotone_constraints", "interaction_constraints"}:
+        parameters = constraints_by_name(parameters, _in_order(features, init_model))
+    return with_rates(parameters) if parameters.keys() & {"learning_rate", "learning_rates"} else parameters
+
+
 def _in_order(features: object, init_model: Model | None) -> list[str] | None:
     """Return the features in the order that the user gives them, or that of ``init_model``; None if there is none."""
     if features is None and isinstance(init_model, Model):
@@ -250,6 +252,25 @@ def _in_order(features: object, init_model: Model | None) -> list[str] | None:
     if isinstance(features, list | tuple) and all(isinstance(name, str) for name in features):
         return list(features)
     return None
+
+
+def _told_of_features(
+    features: tuple[Feature, ...], settings: Parameters, initial: Ensemble | None
+) -> tuple[tuple[Feature, ...], Parameters]:
+    """Return the features, of which some are categories, and the parameters that tell of features by their names.
+
+    What ``initial`` knows goes with it: its categories, and the learning rates of its rounds.
+    """
+    all_names = [each.name for each in features]
+    names = categorical_names(settings.categorical_features, all_names)
+    if initial is not None:
+        names += [each.name for each in initial.features if each.type.name.startswith("category(")]
+    if initial is not None and settings.learning_rates is not None:
+        earlier = [rate_of(initial.parameters, round_) for round_ in range(initial.n_rounds)]
+        settings = replace(settings, learning_rates=(*earlier, *settings.learning_rates))
+    weights = weights_by_name(settings.feature_weights, all_names)
+    settings = replace(settings, categorical_features=list(dict.fromkeys(names)), feature_weights=weights)
+    return as_categories(features, names), settings
 
 
 def _check_stratified(objective: str | Objective, folds: int | str | None, target: str | Sequence[str]) -> None:
@@ -288,18 +309,10 @@ def _continued(model: object, features: Any, added: _Added) -> tuple[Ensemble | 
     return model.ensemble, model.features if features is None else features, own
 
 
-def _with_earlier_rates(settings: Parameters, initial: Ensemble | None) -> Parameters:
-    """Return the parameters, whose ``learning_rates`` begin with those of the rounds of ``initial``."""
-    if initial is None or settings.learning_rates is None:
-        return settings
-    earlier = [rate_of(initial.parameters, round_) for round_ in range(initial.n_rounds)]
-    return replace(settings, learning_rates=(*earlier, *settings.learning_rates))
-
-
 def _under_our_name(objective: Any, parameters: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
     """Return the objective of that name, if it is LightGBM's or scikit-learn's; ``alpha`` may be a parameter of it."""
     if not isinstance(objective, str) or objective not in OTHER_NAMES:
-        return objective, parameters
+        return objective if isinstance(objective, str | None) else with_function(objective), parameters
     names = {"alpha": ALPHAS[objective]} if objective in ALPHAS else {}
     return OTHER_NAMES[objective], {names.get(name, name): value for name, value in parameters.items()}
 

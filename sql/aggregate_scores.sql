@@ -13,7 +13,7 @@ WITH by_score AS (
 ),
 running AS (
     SELECT
-        positive, negative,
+        score, positive, negative,
         SUM(positive) OVER (ORDER BY score DESC) - positive AS positive_above,
         SUM(negative) OVER (ORDER BY score DESC) - negative AS negative_above,
         SUM(positive) OVER () AS positive_total,

@@ -160,8 +160,9 @@ class Rows(Protocol):
     def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
         """Return the distinct scores, to be aggregated before the margins change; its ``n_rows`` is that of the rows.
 
-        Expressions are over ``positive`` and ``negative``, the sums over the rows of a score, ``positive_above``
-        and ``negative_above``, over the rows of higher scores, and ``positive_total`` and ``negative_total``.
+        Expressions are over ``score``, ``positive`` and ``negative``, the sums over the rows of a score,
+        ``positive_above`` and ``negative_above``, over the rows of higher scores, and ``positive_total`` and
+        ``negative_total``.
         """
 
     def close(self) -> None:

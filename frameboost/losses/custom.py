@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from frameboost.losses.loss import (
 )
 
 __all__ = [
-    "FOREIGN_FIELDS", "LINKS", "SOFTMAX", "Link", "Objective", "family_of", "foreign_loss", "is_function",
-    "name_of_objective", "read_foreign_loss", "scored_loss", "with_function",
+    "FOREIGN_FIELDS", "LINKS", "SOFTMAX", "Link", "Objective", "foreign_loss", "name_of_objective",
+    "read_foreign_loss", "scored_loss", "with_function",
 ]  # fmt: skip
 
 
@@ -153,6 +153,11 @@ class Objective:
         return f"python:{name_of_function(self.gradient)}" if may_be_called(self.gradient) else "custom"
 
     @property
+    def is_function(self) -> bool:
+        """Whether it is a function over arrays."""
+        return may_be_called(self.gradient)
+
+    @property
     def family(self) -> str:
         """The kind of target that its link is for: ``binary``, ``multi``, or ``reg``."""
         family = LINKS.get(self.link, _NO_NAME).loss.partition(":")[0]
@@ -207,23 +212,9 @@ def with_function(objective: Any, n_classes: int = 0) -> Any:
     return Objective(objective, link=SOFTMAX if n_classes > 2 else "logit" if n_classes == 2 else "margin")
 
 
-def is_function(objective: Any) -> TypeGuard[Objective]:
-    """Whether an objective is a function over arrays."""
-    return isinstance(objective, Objective) and may_be_called(objective.gradient)
-
-
 def name_of_objective(objective: Any) -> str:
     """Return what messages call an objective."""
     return objective.name if isinstance(objective, Objective) else str(objective)
-
-
-def family_of(objective: Any) -> str:
-    """Return the kind of target of an objective, as its name begins or its link says: ``binary``, ``multi``, ``reg``.
-
-    >>> family_of("binary:hinge"), family_of(Objective("margin - label"))
-    ('binary', 'reg')
-    """
-    return objective.family if isinstance(objective, Objective) else str(objective).partition(":")[0]
 
 
 def _of_targets(loss: Loss, n_targets: int) -> Loss:

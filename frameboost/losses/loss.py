@@ -41,6 +41,7 @@ __all__ = [
     "Term",
     "Transform",
     "argmax_class",
+    "family_of",
     "largest_margin",
     "margin_names",
     "multi_target_loss",
@@ -486,6 +487,16 @@ def argmax_class(classes: int, names: Sequence[str] = ()) -> Expression:
         cases.append(f"WHEN {margin} >= {largest} THEN {values[k]}")
     columns = (*margins, *names, *["largest"] * has_largest)
     return Expression(f"CASE {' '.join(cases)} ELSE {values[-1]} END", columns)
+
+
+def family_of(objective: Any) -> str:
+    """Return the kind of target of an objective, as its name begins or its link says: ``binary``, ``multi``, ``reg``.
+
+    >>> import frameboost as fb
+    >>> family_of("binary:hinge"), family_of(fb.Objective("margin - label"))
+    ('binary', 'reg')
+    """
+    return str(getattr(objective, "family", "")) or str(objective).partition(":")[0]
 
 
 def multi_target_loss(loss: Loss, n: int) -> Loss:

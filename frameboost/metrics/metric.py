@@ -97,9 +97,9 @@ class Metric:
             raise ParameterError(f"columns must be a list of names, not {shown(self.columns)}")
         if not isinstance(self.terms, Mapping):
             raise ParameterError(f"terms must be a dict of terms by name, not {shown(self.terms)}")
-        if may_be_called(self.sql):
-            return
         if not isinstance(self.sql, str):
+            if may_be_called(self.sql):
+                return
             raise ParameterError(f"a metric's sql must be a string or a function, not {shown(self.sql)}")
         self._split  # noqa: B018  # raises if it is no aggregate
         if self.columns:
@@ -538,7 +538,8 @@ def metrics_of(eval_metric: Any) -> list[Any]:
 
 def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     n_predictions = len(loss.evaluated or loss.links)
-    if (of_arrays := as_function(item)) is not None:
+    is_ours = isinstance(item, str) and _is_ours(item)
+    if not is_ours and (of_arrays := as_function(item)) is not None:
         return replace(of_arrays, loss=loss)
     metric = item if isinstance(item, Metric) else _by_name(item, loss, parameters)
     if isinstance(metric, CurveMetric):

@@ -80,7 +80,7 @@ def declared(default: Any, doc: str, *, low: float | None = None, above: float |
 
 def checked(item: Field[Any], hint: Any, value: Any) -> Any:
     """Return ``value`` in the parameter's type, or raise `ParameterError`."""
-    if value is item.default and item.metadata["read"] is None:  # as most are
+    if value is item.default:  # as most are
         return value
     if item.metadata["read"] is not None:
         return item.metadata["read"](value)

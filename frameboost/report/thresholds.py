@@ -43,7 +43,7 @@ def thresholds(material: Material) -> Section | None:
         return None
     false_positive, false_negative = material.costs
     costs_of = {"false_positive": false_positive, "false_negative": false_negative}
-    rows = pl.DataFrame({"label": scored.labels, "score": scored.predictions, "weight": scored.weights})
+    rows = pl.DataFrame({"label": scored.labels, "prediction": scored.predictions, "weight": scored.weights})
     own = loss.threshold
     names: dict[float, list[str]] = {usual: [] for usual in _USUAL}
     for name, threshold in (

@@ -19,7 +19,8 @@ from frameboost.checks.messages import listed, shown
 from frameboost.engines.choose import rows_of
 from frameboost.errors import ParameterError
 from frameboost.interop.ensembles import class_labels
-from frameboost.losses.custom import family_of, with_function
+from frameboost.losses.custom import with_function
+from frameboost.losses.loss import family_of
 from frameboost.metrics.metric import evaluate, ranking_metric
 from frameboost.model.model import Model
 from frameboost.sklearn.arguments import is_pairs, of_classes, of_predict

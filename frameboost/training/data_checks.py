@@ -25,8 +25,8 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate, exact_sum, weighted
 from frameboost.losses.built_in import label_check
-from frameboost.losses.custom import Objective, family_of, name_of_objective
-from frameboost.losses.loss import EXPOSURE, Loss, Offset, margin_names
+from frameboost.losses.custom import Objective, name_of_objective
+from frameboost.losses.loss import EXPOSURE, Loss, Offset, family_of, margin_names
 from frameboost.metrics.metric import AnyMetric, Metric, base_name, is_ranking
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType

@@ -14,7 +14,7 @@ from frameboost.engines.contract import Rows
 from frameboost.errors import ParameterError
 from frameboost.metrics.metric import AnyMetric, evaluate, why_not_finite
 
-__all__ = ["Callback", "EarlyStopping", "EvaluationLog"]
+__all__ = ["AtBestRound", "Callback", "EarlyStopping", "EvaluationLog"]
 
 Callback = Callable[[int, Mapping[str, float]], Any]
 
@@ -176,6 +176,31 @@ class EvaluationLog:
             return rounds
         schema = dict.fromkeys(self._history[0], pl.Float64)
         return pl.concat([rounds, pl.DataFrame(self._history, schema=schema)], how="horizontal")
+
+
+class AtBestRound:
+    """Takes a measure of the rows at the round whose trees are the model.
+
+    Parameters
+    ----------
+    measure
+        Returns the measure at this moment.
+    log
+        Says which round is the best.
+    """
+
+    def __init__(self, measure: Callable[[], tuple[float, ...]], log: EvaluationLog) -> None:
+        self._measure, self._log = measure, log
+        self._best: tuple[float, ...] | None = None
+
+    def end_round(self, _: int) -> None:
+        """Take the measure if the round is the best so far."""
+        if self._log.kept_round == self._log.n_rounds:
+            self._best = self._measure()
+
+    def value(self) -> tuple[float, ...]:
+        """Return the measure, after the last round."""
+        return self._best or self._measure()
 
 
 def _refuse_same_columns(rows: Iterable[str], metrics: Sequence[AnyMetric]) -> None:

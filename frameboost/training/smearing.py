@@ -12,14 +12,14 @@ from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import exact_sum, weighted
 from frameboost.losses.loss import Loss
 from frameboost.losses.transforms import smearing_terms, with_smearing
-from frameboost.training.evaluation_log import EvaluationLog
+from frameboost.training.evaluation_log import AtBestRound, EvaluationLog
 
 __all__ = ["Smearing"]
 
 _WEIGHT = Expression("weight", ("weight",))
 
 
-class Smearing:
+class Smearing(AtBestRound):
     """Takes the means over errors at the round whose trees are the model.
 
     Parameters
@@ -34,17 +34,12 @@ class Smearing:
     """
 
     def __init__(self, loss: Loss, rows: Rows, log: EvaluationLog) -> None:
-        self._loss, self._rows, self._log = loss, rows, log
-        self._best: tuple[float, ...] | None = None
-
-    def end_round(self, _: int) -> None:
-        """Take the means if the round is the best so far."""
-        if self._log.kept_round == self._log.n_rounds:
-            self._best = self._means()
+        super().__init__(self._means, log)
+        self._loss, self._rows = loss, rows
 
     def of(self, ensemble: Ensemble) -> Ensemble:
         """Return the ensemble that was trained with its link smeared, after the last round."""
-        numbers = self._best or self._means()
+        numbers = self.value()
         parameters = {**ensemble.parameters, "smearing": list(numbers)}
         return replace(ensemble, loss=with_smearing(ensemble.loss, numbers), parameters=parameters)
 

@@ -82,7 +82,8 @@ def train(
         Where rounds are saved, and those that are there are taken from.
     """
     training, p = engines.training, parameters
-    if is_counted := h_counts_rows(p, loss, is_weighted=engines.is_weighted):
+    is_counted = p.min_child_samples > 0 and h_counts_rows(p, loss, is_weighted=engines.is_weighted)
+    if is_counted:
         p = least_rows_as_weight(p, training.features, loss)
     penalties = Penalties(
         p.reg_lambda, p.reg_alpha, p.max_delta_step or 0.0, p.min_child_weight,
@@ -139,13 +140,13 @@ def h_counts_rows(parameters: Parameters, loss: Loss, *, is_weighted: bool) -> b
 
 
 def least_rows_as_weight(parameters: Parameters, features: Sequence[Feature], loss: Loss) -> Parameters:
-    """Return the parameters with ``min_child_samples`` in ``min_child_weight``, where `h_counts_rows`, if they may be.
+    """Return the parameters with ``min_child_samples`` in ``min_child_weight``, if they may be: where H counts rows.
 
     Not where categories are sorted, as those lighter than that have no weight in their order; nor in a tree for several
     outputs, where a child may weigh less than that in one of them.
     """
     is_vector = parameters.multi_strategy == "multi_output_tree" and loss.n_outputs > 1
-    if not parameters.min_child_samples or is_vector or any(each.type.is_categorical for each in features):
+    if is_vector or any(each.type.is_categorical for each in features):
         return parameters
     least = max(parameters.min_child_weight, float(parameters.min_child_samples))
     return replace(parameters, min_child_weight=least, min_child_samples=0)

@@ -210,7 +210,7 @@ def test_auto_and_the_classifier_follow_a_threshold():
     ([0.0, 0.0], [0.0, 1.0], "f1", 1e-300),
 ])  # fmt: skip
 def test_a_threshold_lies_between_two_probabilities_in_few_digits(scores, labels, rule, expected):
-    rows = pl.DataFrame({"label": labels, "score": scores, "weight": [1.0] * len(scores)})
+    rows = pl.DataFrame({"label": labels, "prediction": scores, "weight": [1.0] * len(scores)})
     assert chosen_threshold(rule, rows) == expected
 
 
@@ -246,14 +246,51 @@ def test_what_has_no_threshold_says_so(tmp_path):
     model.with_threshold(0.5).to_xgboost(tmp_path / "m.json")
 
 
-def test_a_rule_needs_rows():
+def test_a_rule_needs_rows(tmp_path):
     model = fb.fit(ROWS, "yes", **OPTIONS)
     with pytest.raises(fb.ParameterError, match="threshold='f1' is chosen on rows with labels; give data and target"):
         model.with_threshold("f1")
     with duckdb.connect() as con:
         con.execute("CREATE TABLE rows AS SELECT * FROM ROWS")
-        with pytest.raises(fb.ParameterError, match="is chosen on rows of a frame or a relation; give a number"):
-            fb.fit(fb.table(con, "rows", dialect="duckdb"), "yes", threshold="f1", **OPTIONS)
+        with pytest.raises(fb.ParameterError, match="checkpoint does not go with threshold='f1' where rows are"):
+            fb.fit(fb.table(con, "rows", dialect="duckdb"), "yes", threshold="f1", checkpoint=tmp_path / "c", **OPTIONS)
+
+
+RULES = ["f1", {"false_positive": 1, "false_negative": 5}, {"share": 0.2}]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_finds_the_threshold_of_a_rule(engine):
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE rows AS SELECT * FROM ROWS")
+        data = con.table("rows") if engine == "duckdb" else ROWS
+        for rule, shards in zip(RULES, (None, 2, 3), strict=True):
+            options = OPTIONS | {"weight": "w", "valid": "held", "early_stopping_rounds": 2, "threshold": rule}
+            expected = fb.fit(ROWS, "yes", **options).parameters["threshold"]
+            sharded = {} if engine == "duckdb" else {"shards": shards}
+            assert fb.fit(data, "yes", engine=engine, **sharded, **options).parameters["threshold"] == expected
+
+
+def test_a_rule_is_followed_on_the_rows_of_a_database():
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE rows AS SELECT *, row_number() OVER () AS id FROM ROWS")
+        table = fb.table(con, "rows", dialect="duckdb", key="id")
+        y, w = (HELD["yes"] == "y'es").to_numpy(), HELD["w"].to_numpy()
+        options = OPTIONS | {"weight": "w", "valid": "held", "n_estimators": 12, "early_stopping_rounds": 1}
+        for engine in ("numba", "sql"):
+            f1, cost, share = (fb.fit(table, "yes", engine=engine, threshold=rule, **options) for rule in RULES)
+            p = f1.predict(HELD).to_numpy()
+            every = [0.0, *np.unique(p)]
+
+            def taken(model, p=p):
+                return p > model.parameters["threshold"]
+
+            best = max(f1_score(y, p > t, sample_weight=w) for t in every)
+            assert f1_score(y, taken(f1), sample_weight=w) == pytest.approx(best, rel=1e-12)
+            least = min(w[(p > t) & ~y].sum() + 5 * w[(p <= t) & y].sum() for t in every)
+            assert w[taken(cost) & ~y].sum() + 5 * w[~taken(cost) & y].sum() == least
+            nearest = min(abs(w[p > t].sum() / w.sum() - 0.2) for t in every)
+            assert abs(w[taken(share)].sum() / w.sum() - 0.2) == pytest.approx(nearest, abs=1e-12)
 
 
 @cases(("old", "new"), [("0.25", "1.5"), ("0.25", '"f3"'), ("0.25", "[]")])

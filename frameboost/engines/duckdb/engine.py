@@ -392,7 +392,7 @@ class TableEngine:
         rows, names = self.query([score, positive, negative])
         sides = [f"{side}{part}" for side in ("positive", "negative") for part in ("", "_above", "_total")]
         return self._aggregated(
-            aggregates, {side: side for side in sides}, "aggregate_scores", rows=rows,
+            aggregates, {name: name for name in ("score", *sides)}, "aggregate_scores", rows=rows,
             score=score.to_sql(names), positive=positive.to_sql(names), negative=negative.to_sql(names),
         )  # fmt: skip
 

@@ -196,7 +196,7 @@ class ArrayEngine(FrameEngine):
         steps = distinct_scores(known[0], known[1], known[2]) if len(known) == len(values) else None
         if steps is None:
             return super().by_score(score, positive, negative)
-        return ScoreArrays(steps, self.n_rows, self.workers, self._score_sums)
+        return ScoreArrays(steps, known[0], self.n_rows, self.workers, self._score_sums)
 
     def _kept_values(self, expression: Scalar) -> FloatArray | None:
         """Return `values_of` one expression; those that are the same in every round are kept."""

@@ -36,8 +36,8 @@ class ScoreArrays:
 
     Parameters
     ----------
-    steps
-        `distinct_scores`.
+    steps, score
+        `distinct_scores`, and the scores that they are of.
     n_rows
         The number of rows.
     workers
@@ -46,8 +46,10 @@ class ScoreArrays:
         Where sums keep what they know from round to round, by the totals of both sides.
     """
 
-    def __init__(self, steps: Sequence[FloatArray], n_rows: int, workers: Workers, sums: ScoreSums) -> None:
-        self.n_rows = n_rows
+    def __init__(
+        self, steps: Sequence[FloatArray], score: FloatArray, n_rows: int, workers: Workers, sums: ScoreSums
+    ) -> None:  # fmt: skip
+        self.n_rows, self._score = n_rows, score
         self.terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         names = ("positive_above", "negative_above", "positive", "negative")
         self._columns: dict[str, FloatArray] = dict(zip(names, steps, strict=True))
@@ -72,7 +74,7 @@ class ScoreArrays:
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
         """Return aggregates over the distinct scores."""
         columns = {side: self._columns[side] for side in ("positive", "negative")}
-        columns["score"] = -np.arange(float(len(columns["positive"])))  # in their order, whatever they are
+        columns["score"] = np.unique(self._score)[::-1]
         return ScoreTable(pl.DataFrame(columns), self.n_rows).aggregate(aggregates)
 
 

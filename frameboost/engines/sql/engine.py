@@ -251,8 +251,8 @@ class SqlEngine:
             side, above, total = map(self._quote, (name, f"{name}_above", f"{name}_total"))
             windows.append(f"SUM({side}) OVER (ORDER BY {by_score} DESC) - {side} AS {above}")
             windows.append(f"SUM({side}) OVER () AS {total}")
-        running = f"SELECT {', '.join([*map(self._quote, sides), *windows])} {self._from(grouped, 'by_score')}"
-        known = [f"{side}{part}" for side in sides for part in ("", "_above", "_total")]
+        running = f"SELECT {', '.join([*map(self._quote, columns), *windows])} {self._from(grouped, 'by_score')}"
+        known = ["score", *(f"{side}{part}" for side in sides for part in ("", "_above", "_total"))]
         return {name: self._quote(name) for name in known}, self._from(running, "running")
 
     def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
