@@ -41,8 +41,8 @@ def test_the_public_names():
     assert not hasattr(fb, "FrameBoost")
     assert METHODS == [
         "calibrate", "conform", "database", "evaluate", "explain", "expr", "importance", "partial_dependence",
-        "predict", "query", "refit", "register", "report", "save", "sql", "to_json", "to_xgboost", "with_baseline",
-        "with_metadata", "with_threshold",
+        "predict", "query", "refit", "register", "report", "save", "sql", "to_json", "to_xgboost", "tree",
+        "with_baseline", "with_metadata", "with_threshold",
     ]  # fmt: skip
     assert OF_DATABASE == [
         "append_history_sql", "baseline", "check_columns_query", "compare_query", "create_function_sql",

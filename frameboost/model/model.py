@@ -51,6 +51,7 @@ from frameboost.model.calibration import METHODS, calibrated_ensemble
 from frameboost.model.conformal import conformed_ensemble
 from frameboost.model.summaries import html_summary, importance_frame, summary, tree_frame
 from frameboost.model.threshold import decided
+from frameboost.model.tree_drawing import TreeDrawing, check_tree
 from frameboost.prediction.contributions import contribution_frame, interaction_frame, shap_explanation
 from frameboost.prediction.dependence import partial_dependence_frame
 from frameboost.prediction.predictor import Predictor
@@ -392,6 +393,38 @@ class Model:
         [(0, 'x', 3.0, 42.666666666666664, '"x" < 3'), (1, None, None, 0.0, None), (2, None, None, 0.0, None)]
         """
         return tree_frame(self._ensemble)
+
+    @checked(number=whole(0), depth=whole(1, 8))
+    def tree(self, number: int = 0, *, depth: int = 4) -> TreeDrawing:
+        """Return a drawing of a tree, which notebooks show as SVG and terminals as text.
+
+        A row goes left (yes) where the condition holds. Missing values take the thick line. ``save`` writes an SVG
+        file; `frameboost.plots.tree` is the same as a chart of Altair.
+
+        Parameters
+        ----------
+        number
+            The number of the tree, from 0, as in `trees`.
+        depth
+            The levels of splits to draw, from 1 to 8; deeper ones are counted.
+
+        Raises
+        ------
+        ParameterError
+            If the model has no such tree.
+
+        Examples
+        --------
+        >>> import polars as pl, frameboost as fb
+        >>> df = pl.DataFrame({"x": [1, 2, 3, 4], "y": [0.0, 0.0, 8.0, 8.0]})
+        >>> fb.fit(df, "y", n_estimators=1, learning_rate=1, reg_lambda=0).tree(0)
+        Tree 0: 2 leaves, 1 feature in splits
+          x < 3
+            yes: -4
+            no or missing: +4
+        """
+        check_tree(self._ensemble, number)
+        return TreeDrawing(self._ensemble, number, depth)
 
     @checked(kind=anything, repeats=whole(1, 1000))
     def importance(

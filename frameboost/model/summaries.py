@@ -25,7 +25,7 @@ from frameboost.trees.tree import Tree
 
 __all__ = ["html_summary", "importance_frame", "interval_text", "summary", "tree_frame"]
 
-_MAX_FEATURES, _MAX_LABELS, _MAX_OUTPUTS = 8, 4, 4
+_MAX_FEATURES, _MAX_LABELS, _MAX_CLASSES, _MAX_OUTPUTS = 8, 4, 8, 4
 
 _SCHEMA: dict[str, Any] = {
     "tree": pl.Int32,
@@ -196,7 +196,7 @@ def _leaves(ensemble: Ensemble) -> str:
 def html_summary(
     ensemble: Ensemble, history: pl.DataFrame, importance: pl.DataFrame, best_round: int | None, hint: str = ""
 ) -> str:
-    """Return the HTML of a model: objective, rounds, base, its most important features, its history.
+    """Return the HTML of a model: objective, classes, quality, rounds, its most important features, its history.
 
     Parameters
     ----------
@@ -231,6 +231,8 @@ def html_summary(
         rows.insert(0, ("name", _escaped(title, 200)))
     if training := ensemble.metadata.training:
         rows.append(("trained", _escaped(training, 200)))
+    if quality := _quality(history, best_round):
+        rows.insert(2, ("quality", quality))
     if line := _history(history, best_round):
         rows.append(("history", line))
     cell = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none"
@@ -255,7 +257,12 @@ def _predicts(ensemble: Ensemble) -> str:
     if len(loss.labels) > 1:
         return f"{len(loss.labels)} targets"
     if loss.classes:
-        return counted(loss.classes, "class", "classes")
+        named = [_escaped(str(label), 30) for label in ensemble.labels[:_MAX_CLASSES]]
+        more = len(ensemble.labels) - len(named)
+        names = (
+            f": {', '.join(named)}{f' and {more:,} more' if more else ''}" if named else f", 0 to {loss.classes - 1:,}"
+        )
+        return counted(loss.classes, "class", "classes") + names
     if loss.is_distribution:
         return "a mean and a standard deviation"
     return "a number" if loss.n_outputs == 1 else f"{loss.n_outputs} numbers"
@@ -289,6 +296,17 @@ def _features(ensemble: Ensemble, importance: pl.DataFrame) -> str:
     rest = f'<div style="opacity:.7">and {more:,} more</div>' if more > 0 else ""
     table = f'<table style="border-collapse:collapse;border:none;color:inherit;margin:0">{"".join(lines)}</table>'
     return f"{counted(len(ensemble.features), 'feature')}, by total gain:{table}{rest}"
+
+
+def _quality(history: pl.DataFrame, best_round: int | None) -> str:
+    """Return the metrics of the last validation rows in the best round or the last; nothing without such rows."""
+    long = long_history(history).filter(pl.col("set").str.starts_with("valid") & pl.col("value").is_finite())
+    if long.is_empty():
+        return ""
+    number = int(long["round"].max()) if best_round is None else best_round  # type: ignore[arg-type]
+    of_round = long.filter(pl.col("round") == number, pl.col("set") == long["set"][-1])
+    metrics = ", ".join(f"{_escaped(name)} {value:.4g}" for name, value in of_round.select("metric", "value").rows())
+    return f"{metrics} ({_escaped(long['set'][-1])}, round {number:,})" if metrics else ""
 
 
 def _history(history: pl.DataFrame, best_round: int | None) -> str:

@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 
 from frameboost.checks.arguments import anything, whole
-from frameboost.checks.messages import counted, shortened, shown
+from frameboost.checks.messages import shortened, shown
 from frameboost.errors import ParameterError
 from frameboost.evaluation.history import long_history
 from frameboost.metrics.metric import larger_is_better
 from frameboost.model.model import Model
+from frameboost.model.tree_drawing import check_tree, tree_heading, tree_layout
 from frameboost.plots.inputs import MAX_POINTS, chart
 from frameboost.plots.theme import (
     BLUE,
@@ -32,10 +33,8 @@ from frameboost.plots.theme import (
     percentage,
     quantity,
 )
-from frameboost.schema.types import Feature
-from frameboost.trees.tree import Tree
 
-__all__ = ["importance", "learning_curves", "tree", "tree_layout"]
+__all__ = ["importance", "learning_curves", "tree"]
 
 _TITLES = {
     "gain": "mean gain of a split", "total_gain": "gain of all splits", "weight": "number of splits",
@@ -49,8 +48,6 @@ _HOW = {
     "total_cover": "The sum of hessians (of squared error: the rows) that reach the splits on a feature.",
 }
 _LEVEL, _BOX_HEIGHT = 96, 48  # pixels
-_LONGEST = 22  # characters of a line in a node
-_MAX_CATEGORIES = 3
 
 
 # --- learning curves --------------------------------------------------------------------------------------------------
@@ -216,8 +213,7 @@ def tree(model: Model, number: int = 0, *, depth: int = 4) -> alt.LayerChart:
     ParameterError
         If the model has no such tree.
     """
-    if number >= model.n_trees:
-        raise ParameterError(f"number must be that of a tree, from 0 to {model.n_trees - 1}, not {number}")
+    check_tree(model.ensemble, number)
     nodes = tree_layout(model.ensemble.trees[number], model.ensemble.features, depth)
     ends = nodes.join(
         nodes.select(parent="node", x0="x", y0="y"), on="parent", how="inner", maintain_order="left"
@@ -259,98 +255,10 @@ def tree(model: Model, number: int = 0, *, depth: int = 4) -> alt.LayerChart:
     ]
     frameless = alt.ViewBackground(stroke=None)
     drawn = layered(line, halo, side, shapes, *labels, width=width, height=height, view=frameless)
-    of_tree = model.ensemble.trees[number]
-    used = {of_tree.feature[node] for node in range(len(of_tree)) if not of_tree.is_leaf(node)}
-    leaves = sum(1 for _ in of_tree.leaves())
-    finding = f"Tree {number:,}: {counted(leaves, 'leaf', 'leaves')}, {counted(len(used), 'feature')} in splits"
     how = "A row goes left (yes) where the condition holds. The thick line is the side of missing values."
-    return headed(drawn, finding, how, width=max(width, 240))
+    return headed(drawn, tree_heading(model.ensemble, number), how, width=max(width, 240))
 
 
 def _tooltip() -> list[alt.Tooltip]:
     numbers = [number_tip(field, title=field) for field in ("node", "gain", "value", "cover")]
     return [numbers[0], name_tip("condition", title="goes left if"), *numbers[1:]]
-
-
-def tree_layout(tree: Tree, features: tuple[Feature, ...], depth: int) -> pl.DataFrame:
-    """Return the nodes of a tree down to a depth, with their positions and texts.
-
-    Returns
-    -------
-    polars.DataFrame
-        ``node``, ``parent`` (null of the root), ``depth``, ``x`` (leaves from left to right at 0, 1, ...; an inner node
-        in the middle of its children), ``y`` (the depth), ``kind`` ("split", "leaf", or "more" where the depth ends),
-        ``text``, ``condition`` (of going left), ``answer`` ("yes" or "no", of the parent's condition), ``missing``
-        ("here" if the parent's missing values go to this node), ``gain``, ``value``, ``cover``.
-    """
-    rows: list[dict[str, Any]] = []
-    leaves = 0
-
-    def visit(node: int, parent: int | None, level: int) -> float:
-        """Add a node and those below it; return its x."""
-        nonlocal leaves
-        split = not tree.is_leaf(node) and level < depth
-        if split:
-            at = [visit(child, node, level + 1) for child in (tree.left[node], tree.right[node])]
-            x = sum(at) / 2
-        else:
-            x, leaves = float(leaves), leaves + 1
-        is_left = parent is not None and tree.left[parent] == node
-        rows.append({
-            "node": node, "parent": parent, "depth": level, "x": x, "y": level,
-            "kind": "leaf" if tree.is_leaf(node) else "split" if split else "more",
-            "text": _text(tree, node, features, split=split),
-            "condition": None if tree.is_leaf(node) else _condition(tree, node, features, most=50),
-            "answer": None if parent is None else "yes" if is_left else "no",
-            "missing": None if parent is None
-            else "here" if tree.missing_left[parent] == is_left else "to the other side",
-            "gain": None if tree.is_leaf(node) else tree.gain[node],
-            "value": tree.value[node], "cover": tree.cover[node],
-        })  # fmt: skip
-        return x
-
-    visit(0, None, 0)
-    types: dict[str, Any] = dict.fromkeys(("node", "parent", "depth"), pl.Int32)
-    types |= dict.fromkeys(("x", "y", "gain", "value", "cover"), pl.Float64)
-    types |= dict.fromkeys(("kind", "text", "condition", "answer", "missing"), pl.String)
-    return pl.DataFrame(rows, schema_overrides=types).sort("node")
-
-
-def _text(tree: Tree, node: int, features: tuple[Feature, ...], *, split: bool) -> str:
-    amount = tree.cover[node]
-    cover = f"cover {amount:,.0f}" if amount >= 1_000 else f"cover {amount:.4g}"
-    if tree.is_leaf(node):
-        slopes = " + slopes" if node in tree.linear_leaves() else ""
-        return f"{tree.value[node]:+.4g}{slopes}\n{cover}"
-    if not split:
-        below, leaves = [node], 0
-        while below:
-            at = below.pop()
-            leaves += tree.is_leaf(at)
-            below += [] if tree.is_leaf(at) else [tree.left[at], tree.right[at]]
-        return f"... {leaves} leaves\n{cover}"
-    name = shortened(features[tree.feature[node]].name, _LONGEST)
-    return f"{name}\n{_condition_text(tree, node, features, _MAX_CATEGORIES, _LONGEST)}\n{cover}"
-
-
-def _condition(tree: Tree, node: int, features: tuple[Feature, ...], most: int) -> str:
-    return f"{features[tree.feature[node]].name} {_condition_text(tree, node, features, most, 1_000)}"
-
-
-def _condition_text(tree: Tree, node: int, features: tuple[Feature, ...], most: int, longest: int) -> str:
-    """Return the condition on the feature's present values; those for which it is true go left."""
-    feature = features[tree.feature[node]]
-    threshold, codes = tree.threshold[node], tree.categories[node]
-    if threshold is not None:
-        if feature.type.family == "boolean":
-            return "is false"
-        value = f"{threshold:.6g}" if isinstance(threshold, float) else feature.type.shown(threshold)
-        return shortened(f"< {value}", longest)
-    if codes is None:
-        return "is present"
-    named = [feature.type.shown(feature.categories[code]) for code in codes]
-    word = "is" if tree.named_left(node) else "is not"
-    listed = (
-        " or ".join(named[:most]) if len(named) <= most else f"{' or '.join(named[:most])} or {len(named) - most} more"
-    )
-    return shortened(f"{word} {listed}", longest)

@@ -30,10 +30,12 @@ def texts(model: fb.Model) -> list[str]:
 
 def test_a_model_says_what_it_is(model):
     found = texts(model)
-    labels = ["objective", "predicts", "rounds", "trees", "base margin", "features", "history"]
+    labels = ["objective", "predicts", "quality", "rounds", "trees", "base margin", "features", "history"]
     assert [text for text in found if text in labels] == labels
     assert found[found.index("objective") + 1] == "reg:squarederror"
     assert found[found.index("predicts") + 1] == "a number"
+    best = model.history.row(model.best_iteration - 1, named=True)["valid_rmse"]
+    assert found[found.index("quality") + 1] == f"rmse {best:.4g} (valid, round {model.best_iteration})"
     assert found[found.index("rounds") + 1] == f"{model.n_rounds} (best round: {model.best_iteration})"
     assert found[found.index("base margin") + 1] == f"{model.base_margin:.6g}"
     assert found[found.index("features") + 1] == "2 features, by total gain:"
@@ -74,8 +76,17 @@ def test_models_of_all_kinds_are_shown(model):
     three = DATA.with_columns(k=pl.int_range(60) % 3, **more)
     classes = fb.fit(three, "k", features=[f"x{i}" for i in range(12)], objective="multi:softprob", n_estimators=2)
     found = texts(classes)
-    assert "3 classes" in found and "and 4 more" in found and "12 features, by total gain:" in found
+    assert "3 classes, 0 to 2" in found and "and 4 more" in found and "12 features, by total gain:" in found
     constant = fb.fit(DATA, "y", features=["text"], n_estimators=1, gamma=1e9)
     assert "1 tree, 1 leaf" in texts(constant)
     both = fb.fit(three, ["y", "k"], features=["x1"], n_estimators=1)
     assert "2 targets" in texts(both)
+
+
+def test_classes_are_named_and_quality_needs_validation_rows():
+    rows = DATA.with_columns(kind=pl.lit("<b>class ") + (pl.int_range(60) % 10).cast(pl.String))
+    many = fb.fit(rows, "kind", features=["y"], n_estimators=1)
+    found = texts(many)
+    assert "10 classes: " + ", ".join(f"<b>class {k}" for k in range(8)) + " and 2 more" in found
+    assert "quality" not in found
+    assert "<b>class" not in many._repr_html_()

@@ -14,9 +14,9 @@ from sklearn import metrics as sk
 
 import frameboost as fb
 from frameboost import plots
+from frameboost.model.tree_drawing import tree_layout
 from frameboost.plots.dependence import distribution_frame
 from frameboost.plots.inputs import MAX_POINTS, sampled, thinned
-from frameboost.plots.model_charts import tree_layout
 from frameboost.plots.shap_values import shap_frame, waterfall_frame
 from frameboost.schema.types import FeatureType
 from tests.support.cases import cases
