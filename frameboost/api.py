@@ -459,11 +459,6 @@ def _check_loss(
 ) -> None:  # fmt: skip
     """Raise `ParameterError` if the loss does not go with a column, a parameter or the model to train on from."""
     check_upper_bound(loss, roles)
-    if loss.renewal and settings.monotone_constraints:
-        raise ParameterError(
-            f"monotone_constraints do not go with objective {shown(loss.name)}, whose leaves are quantiles and keep "
-            "to no bounds"
-        )
     if loss.renewal and settings.linear_tree:
         raise ParameterError(
             f"linear_tree=True does not go with objective {shown(loss.name)}, whose leaves are quantiles and have no "

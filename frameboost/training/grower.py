@@ -276,6 +276,8 @@ class TreeGrower:
         renewed = renewal.leaf_values(self._engine, shrinkage)
         for leaf in leaf_of.values():
             leaf.value = renewed.get(leaf.id, leaf.value)
+        if self._constraints.is_monotone:
+            self._constraints.bound_values(nodes)
 
     def _is_light(self, node: OpenNode) -> bool:
         """Whether a node predicts what its parent does, within its bounds; only a symmetric tree has one so small."""

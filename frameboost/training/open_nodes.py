@@ -269,6 +269,27 @@ class Constraints:
         else:
             left.lower = right.upper = middle
 
+    def bound_values(self, nodes: Sequence[OpenNode]) -> None:
+        """Clip the values of the leaves of a tree, parents first, whose values are no weights, as quantiles are not.
+
+        Their bounds are as those of weights, with the mean of its leaves by H for the value of an inner node. XGBoost
+        and scikit-learn renew leaves without bounds, so that predictions may turn; LightGBM refuses the combination.
+        """
+        means: dict[int, float] = {}
+        for node in reversed(nodes):
+            means[node.id] = node.value
+            if (left := node.left) is not None and (right := node.right) is not None:
+                share = left.stats.H / total if (total := left.stats.H + right.stats.H) > 0.0 else 0.5
+                means[node.id] = share * means[left.id] + (1.0 - share) * means[right.id]
+        nodes[0].lower, nodes[0].upper = -math.inf, math.inf
+        for node in nodes:
+            if node.left is None or node.right is None:
+                node.value = min(max(node.value, node.lower), node.upper)
+                continue
+            for child in (node.left, node.right):
+                child.lower, child.upper = node.lower, node.upper
+            self.narrow(node, means[node.left.id], means[node.right.id])
+
 
 @lru_cache(maxsize=256)
 def _unbounded(count: int) -> FloatArray:

@@ -152,7 +152,7 @@ class _Refitter:
         renewed: dict[int, float] = {}
         if (renewal := self._renewals.get(tree.output)) is not None:
             renewed = self._rows.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
-        share_of_old, fresh, values = 1.0 - self._decay_rate, [0.0] * len(tree), list[float]()
+        share_of_old, fresh = 1.0 - self._decay_rate, [0.0] * len(tree)
         parents = {child: n for n in range(len(tree)) if not tree.is_leaf(n) for child in (tree.left[n], tree.right[n])}
         bounds = self._bounds(tree, sums, shrinkage)
         for node, old in enumerate(tree.value):  # parents come first
@@ -169,8 +169,16 @@ class _Refitter:
             else:
                 new = self._weight(G, H, bounds[node]) * shrinkage
             fresh[node] = new
-            values.append(old if new == old else self._decay_rate * old + share_of_old * new + 0.0)
-        return values
+        if renewal is not None and self._constraints.is_monotone:
+            nodes = self._nodes(tree, sums)
+            for each, value in zip(nodes, fresh, strict=True):
+                each.value = value
+            self._constraints.bound_values(nodes)
+            fresh = [each.value for each in nodes]
+        return [
+            old if new == old else self._decay_rate * old + share_of_old * new + 0.0
+            for old, new in zip(tree.value, fresh, strict=True)
+        ]
 
     def _is_small(self, H: float, n_rows: float) -> bool:
         return self._least > H or self._least_rows > n_rows
@@ -181,9 +189,9 @@ class _Refitter:
     def _bounds(self, tree: Tree, sums: FloatArray, shrinkage: float) -> list[tuple[float, float]]:
         """Return the bounds of each node's weight, from monotone constraints, as `Constraints.narrow` sets them."""
         bounds = [(-math.inf, math.inf)] * len(tree)
-        if not self._constraints.is_monotone:
+        if not self._constraints.is_monotone or tree.output in self._renewals:
             return bounds
-        nodes = [OpenNode(n, 0, Stats(*sums[:2, n].tolist()), rows=float(sums[2, n])) for n in range(len(tree))]
+        nodes = self._nodes(tree, sums)
 
         def weight(child: OpenNode, parent: OpenNode) -> float:
             if self._is_symmetric and self._is_small(child.stats.H, child.rows):
@@ -194,16 +202,21 @@ class _Refitter:
 
         nodes[0].value = self._weight(nodes[0].stats.G, nodes[0].stats.H, bounds[0])
 
-        splits = {node: split for node, (split, _, _) in _moves(tree)}
         for node in nodes:
-            if node.id in splits:
-                left, right = nodes[tree.left[node.id]], nodes[tree.right[node.id]]
-                node.split, node.left, node.right = splits[node.id], left, right
+            if (left := node.left) is not None and (right := node.right) is not None:
                 for child in (left, right):
                     child.lower, child.upper = node.lower, node.upper
                 left.value, right.value = weight(left, node), weight(right, node)
                 self._constraints.narrow(node, left.value, right.value)
         return [(node.lower, node.upper) for node in nodes]
+
+    def _nodes(self, tree: Tree, sums: FloatArray) -> list[OpenNode]:
+        """Return the nodes of a tree as they were while it was grown, with their sums over these rows."""
+        nodes = [OpenNode(n, 0, Stats(*sums[:2, n].tolist()), rows=float(sums[2, n])) for n in range(len(tree))]
+        for number, (split, _, _) in _moves(tree):
+            node = nodes[number]
+            node.split, node.left, node.right = split, nodes[tree.left[number]], nodes[tree.right[number]]
+        return nodes
 
 
 def _moves(tree: Tree) -> Iterator[tuple[int, tuple[Split, int, int]]]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -185,6 +186,62 @@ def test_a_bound_is_the_middle_of_the_two_weights():
     # 16²/1 + (2·2·4.5 − 4.5²) − 18²/2 = 256 − 2.25 − 162
     gains = dict(model.trees.filter(pl.col("feature").is_not_null()).select("node", "gain").rows())
     assert gains == {0: 162.0 - 81.0, 1: 2.0, 2: 91.75}
+
+
+def test_leaves_of_quantiles_are_bounded_by_each_other():
+    # x parts -1, 20 from 2, 16, and z the former. The medians left are -1 and 20, of mean 9.5, right is 9: the middle
+    # is 9.25, which is above 9 and below 20.
+    frame = pl.DataFrame({"x": [1, 1, 2, 2], "z": [1, 2, 1, 2], "y": [-1.0, 20.0, 2.0, 16.0]})
+    options = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0, "base_score": 0.0}
+    options["objective"] = "reg:absoluteerror"
+    assert fb.fit(frame, "y", **options).predict(frame).to_list() == [-1.0, 20.0, 9.0, 9.0]
+    model = fb.fit(frame, "y", monotone_constraints={"x": 1}, **options)
+    assert model.predict(frame).to_list() == [-1.0, 9.25, 9.25, 9.25]
+    assert model.refit(frame, "y", decay_rate=0.0).predict(frame).to_list() == [-1.0, 9.25, 9.25, 9.25]
+
+
+GROWTHS = [
+    {}, {"grow_policy": "lossguide", "max_leaves": 12}, {"grow_policy": "symmetric", "max_depth": 3},
+    {"booster": "dart", "rate_drop": 0.3}, {"tree_method": "approx", "proposal": "local"}, {"tree_method": "exact"},
+    {"subsample": 0.7, "min_child_samples": 5},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("growth", [
+    pytest.param(growth, id="_".join(map(str, growth.values())), marks=pytest.mark.slow if growth else ())
+    for growth in GROWTHS
+])  # fmt: skip
+def test_predictions_of_quantiles_never_turn(growth):
+    seed = GROWTHS.index(growth)
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, 200)).round(1)
+    frame = pl.DataFrame({"a": a, "b": b, "s": rng.choice(list("xyz"), 200), "w": rng.integers(1, 4, 200) * 1.0})
+    frame = frame.with_columns(pl.col("a").replace(a[0], None), y=(a + 90 * rng.standard_t(2, 200)).round(2))
+    grid = frame.sample(20, seed=seed).drop("a").join(pl.DataFrame({"a": np.linspace(-4, 4, 65)}), how="cross")
+    engines = {"exact": [], "approx": ["polars", "duckdb"]}.get(growth.get("tree_method"), ["polars", "duckdb", "sql"])
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT row_number() OVER () AS id, * FROM frame")
+        tables = {"duckdb": con.table("t"), "sql": fb.table(con, "t", dialect="duckdb", key="id")}
+        for direction, objective in ((1, "reg:absoluteerror"), (-1, "reg:quantileerror"), (1, "reg:mape")):
+            options = growth | {"objective": objective, "features": ["a", "b", "s"], "weight": "w", "n_estimators": 3}
+            if objective == "reg:quantileerror":
+                options["quantile_alpha"] = [0.2, 0.9]
+
+            def turns(model, direction=direction):
+                of_rows = model.predict(grid).to_numpy().reshape(20, 65, -1)
+                return bool((np.diff(of_rows, axis=1) * direction < 0).any())
+
+            assert turns(fb.fit(frame, "y", **options)) or objective == "reg:mape"
+            options["monotone_constraints"] = {"a": direction}
+            model = fb.fit(frame, "y", **options)
+            assert len(model.trees) > 3 * 2
+            assert not turns(model)
+            if "booster" not in growth:
+                assert not turns(model.refit(frame.sample(90, seed=seed), "y", weight="w"))
+            for engine in engines if objective == "reg:quantileerror" else engines[:1]:
+                other = fb.fit(tables.get(engine, frame), "y", engine=engine, **options)
+                assert other.trees.equals(model.trees)
+                assert other.base_margin == model.base_margin
 
 
 DATA = pl.DataFrame({"x": [1, 2, 3, 4] * 5, "s": ["a", "b"] * 10, "z": [5, 6, 7, 8, 9] * 4, "y": [0, 0, 1, 5] * 5})
