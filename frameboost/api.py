@@ -33,7 +33,7 @@ from frameboost.losses.built_in import adjusted, get_loss
 from frameboost.losses.classes import counted_factors
 from frameboost.losses.custom import Objective, name_of_objective, scored_loss
 from frameboost.losses.loss import Loss, family_of, multi_target_loss, offset_of
-from frameboost.metrics.metric import AnyMetric, Metric, as_function, evaluate, get_metrics, metrics_of
+from frameboost.metrics.metric import AnyMetric, Metric, as_function, evaluate, get_metrics, metrics_of, title_of
 from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
 from frameboost.model.threshold import ThresholdAtBestRound, decided
@@ -406,7 +406,8 @@ def _progress(log: EvaluationLog, metric: AnyMetric, training: Rows) -> tuple[st
     """Return what a progress bar shows: the metric that early stopping watches, or the first on the training rows."""
     if log.n_rounds > log.rounds_before and log.last:
         return list(log.last.items())[-1]
-    return f"train_{metric.name}", evaluate(metric, training)
+    value = evaluate(metric, training)
+    return f"train_{title_of(metric)}", value
 
 
 def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog, hint: str) -> Model:

@@ -51,6 +51,7 @@ class _Parameters(TypedDict, total=False):
     subsample: float
     feature_weights: Mapping[str, float] | Iterable[float] | None
     sampling_method: Literal["uniform", "gradient_based"]
+    subsample_freq: int
     colsample_bytree: float
     colsample_bylevel: float
     colsample_bynode: float
@@ -59,7 +60,7 @@ class _Parameters(TypedDict, total=False):
     one_drop: bool
     skip_drop: float
     sample_type: Literal["uniform", "weighted"]
-    normalize_type: Literal["tree", "forest"]
+    normalize_type: Literal["tree", "forest", "dart"]
     num_parallel_tree: int
     scale_pos_weight: float
     num_class: int | None
@@ -107,6 +108,8 @@ class _Parameters(TypedDict, total=False):
     min_data: int | None
     min_samples_leaf: int | None
     min_split_loss: float | None
+    min_gain_to_split: float | None
+    min_split_gain: float | None
     lambda_: float | None
     lambda_l2: float | None
     l2_regularization: float | None
@@ -125,6 +128,10 @@ class _Parameters(TypedDict, total=False):
     bagging_fraction: float | None
     sub_row: float | None
     bagging: float | None
+    bagging_freq: int | None
+    drop_rate: float | None
+    lambdarank_truncation_level: int | None
+    lambdarank_norm: bool | None
     linear_trees: bool | None
     feature_fraction: float | None
     sub_feature: float | None
@@ -136,6 +143,7 @@ class _Parameters(TypedDict, total=False):
     num_classes: int | None
     monotone_constraint: Mapping[str, int] | Mapping[int, int] | Iterable[int] | str | None
     monotonic_cst: Mapping[str, int] | Mapping[int, int] | Iterable[int] | str | None
+    mc: Mapping[str, int] | Mapping[int, int] | Iterable[int] | str | None
     interaction_cst: Iterable[Iterable[str | int]] | str | None
     early_stopping_round: int | None
     early_stopping: int | None

@@ -34,7 +34,7 @@ class FunctionMetric:
     Attributes
     ----------
     name
-        Its name.
+        The name of the function or of the scorer.
     function
         The function.
     call
@@ -48,7 +48,8 @@ class FunctionMetric:
     loss
         The loss whose labels and predictions it reads.
     said
-        What the function has returned as is_higher_better, once it was called; copies share it.
+        What the function has returned beside its value, ``"name"`` and ``"is_higher_better"``, once it was called;
+        copies share it.
     """
 
     name: str
@@ -59,12 +60,17 @@ class FunctionMetric:
     methods: tuple[str, ...] = ()
     loss: Loss | None = None
     terms: Mapping[str, Term] = field(default_factory=dict)
-    said: list[bool] = field(default_factory=list, compare=False)
+    said: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def maximize(self) -> bool:
         """Whether larger values are better, which is known for sure once the function was called."""
-        return self.said[0] if self.said else self.is_maximized
+        return bool(self.said.get("is_higher_better", self.is_maximized))
+
+    @property
+    def title(self) -> str:
+        """The name in histories: what the function returns as such, once it was called."""
+        return str(self.said.get("name", self.name))
 
     def evaluate(self, rows: Rows) -> float:
         """Return the metric over the rows at their current margins."""
@@ -83,9 +89,10 @@ class FunctionMetric:
     def _number(self, returned: Any) -> float:
         value = returned
         if isinstance(returned, tuple) and len(returned) in (2, 3) and isinstance(returned[0], str):
+            self.said.setdefault("name", returned[0])
             value = returned[1]
             if len(returned) == 3:
-                self.said[:] = [bool(returned[2])]
+                self.said["is_higher_better"] = bool(returned[2])
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value.item()
         if not isinstance(value, numbers.Real):

@@ -49,6 +49,7 @@ __all__ = [
     "metrics_of",
     "r_squared",
     "ranking_metric",
+    "title_of",
     "why_not_finite",
 ]
 
@@ -457,11 +458,16 @@ def larger_is_better(name: str, eval_metric: Any = None) -> bool:
     """Whether larger values of the metric of that name are better; ``eval_metric`` is that of the user."""
     for item in [] if eval_metric is None else metrics_of(eval_metric):
         metric = as_function(item) or item
-        if isinstance(metric, Metric | FunctionMetric) and metric.name == name:
+        if isinstance(metric, Metric | FunctionMetric) and name in (metric.name, title_of(metric)):
             return metric.maximize
     if name in ("interval-regression-accuracy", "r2") or re.split("[@-]", name)[0] in _MAXIMISED:
         return True
     return not _is_ours(name) and is_score_of_sklearn(name)
+
+
+def title_of(metric: AnyMetric) -> str:
+    """Return the name of a metric in histories, which a function may tell once it was called."""
+    return metric.title if isinstance(metric, FunctionMetric) else metric.name
 
 
 def get_metrics(eval_metric: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[AnyMetric]:

@@ -8,7 +8,7 @@ LightGBM's parameters with their aliases. A value is passed on as it is, but Non
 all cores, and a depth of -1 has no limit. LightGBM's and scikit-learn's names of `max_leaves` also set how these
 libraries grow such trees: leaf by leaf, and without a limit of depth by default. The second table has names of things
 that work in another way here; each is refused with a sentence, but for the values of the third, which are how it is
-here anyway.
+here anyway. LightGBM's ways of boosting stand for several parameters each.
 """
 
 from __future__ import annotations
@@ -663,6 +663,12 @@ class Parameters:
         "Probabilities of `subsample`: the same for all rows, or in proportion to √(g² + λh²), with the gradients of a "
         "drawn row divided by its probability.",
     )
+    subsample_freq: int = declared(
+        1,
+        "How many rounds are grown on one sample of the rows (LightGBM's `bagging_freq`); by default each has another.",
+        low=1,
+        high=_MAX_INTEGER,
+    )
     colsample_bytree: float = declared(1.0, "Share of the features that each tree may split on.", above=0, high=1)
     colsample_bylevel: float = declared(1.0, "Share of its features that each level may split on.", above=0, high=1)
     colsample_bynode: float = declared(1.0, "Share of those that each node may split on.", above=0, high=1)
@@ -677,8 +683,10 @@ class Parameters:
     sample_type: Literal["uniform", "weighted"] = declared(
         "uniform", "Probabilities of dart: the same for all trees, or in proportion to their weights."
     )
-    normalize_type: Literal["tree", "forest"] = declared(
-        "tree", "Weight of a new tree of dart: that of each dropped tree, or of all dropped trees together."
+    normalize_type: Literal["tree", "forest", "dart"] = declared(
+        "tree",
+        "Weight of a new tree of dart: that of each dropped tree, or of all dropped trees together. `dart` is `tree` "
+        "without the learning rate in the weights, as in the paper and in LightGBM.",
     )
     num_parallel_tree: int = declared(
         1,
@@ -950,6 +958,9 @@ _FIT_ARGUMENTS = (
 def _suggestion(name: str, known: set[str]) -> str:
     if ours := _OTHER_NAMES.get(name) or ALIASES.get(name):
         return f"; here it is called {shown(ours)}"
+    if name in _CHANGES_NOTHING or name == "missing":
+        values = listed(_CHANGES_NOTHING.get(name, (None, math.nan)), None)
+        return f"; it is taken with {values} alone, which change nothing here"
     near = did_you_mean(name, [*known, *_FIT_ARGUMENTS], {**_OTHER_NAMES, **ALIASES})
     return near or f"; the parameters are {', '.join(sorted(known))}"
 
@@ -1022,7 +1033,7 @@ ALIASES: Mapping[str, str] = {
             "min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf", "min_sum_hessian", "min_hessian",
         ),
         "min_child_samples": ("min_data_in_leaf", "min_data_per_leaf", "min_data", "min_samples_leaf"),
-        "gamma": ("min_split_loss",),
+        "gamma": ("min_split_loss", "min_gain_to_split", "min_split_gain"),
         "reg_lambda": ("lambda", "lambda_", "lambda_l2", "l2_regularization"),
         "reg_alpha": ("alpha", "lambda_l1", "l1_regularization"),
         "max_delta_step": ("max_tree_output", "max_leaf_output"),
@@ -1031,12 +1042,16 @@ ALIASES: Mapping[str, str] = {
             "categorical_feature", "cat_feature", "categorical_column", "cat_column", "cat_features", "feature_types",
         ),
         "subsample": ("bagging_fraction", "sub_row", "bagging"),
+        "subsample_freq": ("bagging_freq",),
+        "rate_drop": ("drop_rate",),
+        "lambdarank_num_pair_per_sample": ("lambdarank_truncation_level",),
+        "lambdarank_normalization": ("lambdarank_norm",),
         "linear_tree": ("linear_trees",),
         "colsample_bytree": ("feature_fraction", "sub_feature"),
         "colsample_bynode": ("feature_fraction_bynode", "sub_feature_bynode", "max_features"),
         "seed": ("random_state", "random_seed"),
         "num_class": ("num_classes",),
-        "monotone_constraints": ("monotone_constraint", "monotonic_cst"),
+        "monotone_constraints": ("monotone_constraint", "monotonic_cst", "mc"),
         "interaction_constraints": ("interaction_cst",),
         "early_stopping_rounds": ("early_stopping_round", "early_stopping", "n_iter_no_change"),
         "min_delta": ("early_stopping_min_delta", "tol"),
@@ -1052,44 +1067,137 @@ _OF_SUBSAMPLE = tuple(alias for alias, name in ALIASES.items() if name == "subsa
 # `max_leaves` for it, which is XGBoost's name here.)
 _LEAF_BY_LEAF = frozenset({"num_leaves", "num_leaf", "max_leaf", "max_leaf_nodes"})
 
-_GAIN = "stops at a split of less gain, where gamma, as XGBoost's, prunes it unless a split below it gains enough"
-_FREQUENCY = "draws rows for several trees at once; subsample draws them anew for each tree"
-_BOOSTING = "names LightGBM's ways of boosting; booster='dart', num_parallel_tree and sampling_method are ours"
+_GAIN = (
+    "stops at a split of less gain, where gamma with tree_method='exact' prunes it unless a split below it gains enough"
+)
 _GOSS = "is of LightGBM's one-side sampling; sampling_method='gradient_based' with subsample is XGBoost's"
-_DROP = "is LightGBM's, which weighs the trees otherwise; rate_drop, with booster='dart', is XGBoost's"
+_CATEGORIES = "is of LightGBM's search for sets of categories; cat_smooth, max_cat_threshold and reg_lambda are ours"
+_BINS = (
+    "bounds LightGBM's bins; here they hold equally many rows, max_bin bounds their number, and fit takes cuts={...}"
+)
+_SEED = "seeds one kind of draws; seed (random_state) is that of all draws"
+_COST = "is a cost of LightGBM's cost-efficient boosting; gamma is one of every split"
+_BY_CLASS = "draws the rows of each class by itself; class_weight and scale_pos_weight weigh them"
+_OF_PREDICT = "is an argument of predict, where it has its counterpart: output, or a model's first rounds, model[:10]"
+_EARLY_SUM = "stops adding up trees early; every tree counts here"
+_OF_FILES = "is of LightGBM's command line and its files; fit takes a path, and `frameboost train` is the command"
+_CLUSTER = "is of LightGBM's clusters; engine=fb.Dask(client) trains on one here"
+_GPU = "is of GPUs, of which nothing is here"
+_LINEAR = "is of booster='gblinear', which has no trees and is not here"
 
 DIFFERENT: Mapping[str, str] = {
-    **dict.fromkeys(("min_gain_to_split", "min_split_gain"), _GAIN),
-    **dict.fromkeys(("bagging_freq", "subsample_freq"), _FREQUENCY),
-    **dict.fromkeys(("boosting", "boosting_type", "boost"), _BOOSTING),
-    **dict.fromkeys(("top_rate", "other_rate"), _GOSS),
-    "drop_rate": _DROP,
-    "is_unbalance": "weighs the classes by their numbers, as class_weight='balanced' does here",
-    "enable_categorical": "is not needed: every string, Enum and Categorical column is a category, and those of "
-    "categorical_features",
-}
+    name: why
+    for names, why in {
+        ("boosting", "boosting_type", "boost"): "is 'gbdt', 'dart' or 'rf' here; 'goss' " + _GOSS,
+        ("data_sample_strategy", "top_rate", "other_rate"): _GOSS,
+        ("max_drop",): "bounds how many trees dart drops, which are a share here, rate_drop",
+        ("is_unbalance", "unbalance", "unbalanced_sets"):
+            "weighs the classes by their numbers, as class_weight='balanced' does here",
+        ("enable_categorical",):
+            "is not needed: every string, Enum and Categorical column is a category, and those of categorical_features",
+        ("boost_from_average",): "is how it is here; base_score=0, or 0.5 for a probability, starts from a margin of 0",
+        ("use_missing",): "has no counterpart: each split learns where missing values go; fill them before",
+        ("zero_as_missing",): "has no counterpart: NULL and NaN are missing; replace 0 by one of them before",
+        ("min_data_in_bin", "max_bin_by_feature", "forcedbins_filename"): _BINS,
+        ("cat_l2", "min_data_per_group"): _CATEGORIES,
+        ("extra_trees", "extra_tree"): "draws thresholds by chance; colsample_bynode draws the features of a node",
+        ("path_smooth",): "draws a leaf to its parent; reg_lambda draws it to 0, and min_child_samples gives it rows",
+        ("monotone_constraints_method", "mc_method", "monotone_constraining_method"):
+            "is 'basic' here: both sides of a split keep to the middle between them",
+        ("monotone_penalty", "mc_penalty", "ms_penalty", "monotone_splits_penalty"):
+            "forbids monotone splits near the root, which monotone_constraints allow here",
+        ("feature_contri", "fc", "fp", "feature_contrib", "feature_penalty"):
+            "is a factor of gains; feature_weights say how often a feature is drawn, and exclude leaves it out",
+        ("forcedsplits_filename", "fs", "forced_splits", "forced_splits_file", "forced_splits_filename"):
+            "forces splits; interaction_constraints and cuts bound what a tree may split on",
+        ("cegb_tradeoff", "cegb_penalty_split", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"): _COST,
+        ("neg_bagging_fraction", "neg_bagging", "neg_sub_row", "neg_subsample"): _BY_CLASS,
+        ("pos_bagging_fraction", "pos_bagging", "pos_sub_row", "pos_subsample"): _BY_CLASS,
+        ("bagging_by_query",): "draws whole queries; subsample draws rows of all",
+        ("bagging_seed", "bagging_fraction_seed", "feature_fraction_seed", "drop_seed", "extra_seed", "objective_seed",
+         "data_random_seed", "data_seed"): _SEED,
+        ("reg_sqrt",): "is target_transform='sqrt' here",
+        ("sigmoid",): "scales the margins of a logistic loss; learning_rate scales its trees",
+        ("poisson_max_delta_step",): "is max_delta_step here, which bounds leaves too, as in XGBoost",
+        ("multi_error_top_k", "auc_mu_weights"): "is of a metric; eval_metric takes a function, such as scikit-learn's",
+        ("eval_at", "map_at", "ndcg_at", "map_eval_at", "ndcg_eval_at"):
+            "has the positions of ranking metrics, which are part of their names: eval_metric=['ndcg@1', 'ndcg@3']",
+        ("label_gain",): "has the gains of labels, which are 2^label - 1, or with ndcg_exp_gain=False the labels",
+        ("lambdarank_unbiased", "lambdarank_bias_norm", "lambdarank_position_bias_regularization"):
+            "learns the bias of clicks by position, of which nothing is here",
+        ("first_metric_only",): "is not needed: early stopping watches one metric, the last of eval_metric",
+        ("is_provide_training_metric", "train_metric", "training_metric", "is_training_metric"):
+            "is train_metrics=True of fit",
+        ("disable_default_eval_metric",): "is not needed: eval_metric replaces that of the objective",
+        ("refit_decay_rate",): "is of LightGBM's refit; Model.refit learns leaves from new rows alone",
+        ("saved_feature_importance_type",): "is the kind of Model.importance",
+        ("raw_score", "predict_raw_score", "predict_rawscore", "is_predict_raw_score", "leaf_index",
+         "predict_leaf_index",
+         "is_predict_leaf_index", "predict_contrib", "contrib", "is_predict_contrib", "start_iteration_predict",
+         "num_iteration_predict", "predict_disable_shape_check"): _OF_PREDICT,
+        ("pred_early_stop", "pred_early_stop_freq", "pred_early_stop_margin"): _EARLY_SUM,
+        ("snapshot_freq", "save_period"): "writes the model from time to time, as checkpoint and checkpoint_every do",
+        ("config", "config_file", "data_filename", "train_data", "train_data_file", "test_data", "test_data_file",
+         "valid_data", "valid_data_file", "valid_filenames", "model_in", "model_input", "input_model", "model_out",
+         "model_output", "output_model", "output_result", "name_pred", "pred_name", "predict_name", "predict_result",
+         "prediction_name", "prediction_result", "convert_model", "convert_model_file", "convert_model_language",
+         "header", "has_header", "label_column", "weight_column", "group_column", "query_column", "group_id",
+         "ignore_column", "ignore_feature", "blacklist", "save_binary", "is_save_binary", "is_save_binary_file",
+         "parser_config_file", "task", "task_type"): _OF_FILES,
+        ("machines", "nodes", "workers", "machine_list", "machine_list_file", "machine_list_filename", "mlist",
+         "num_machine", "num_machines", "local_listen_port", "local_port", "port", "time_out", "tree", "tree_learner",
+         "tree_learner_type", "tree_type", "top_k", "topk"): _CLUSTER,
+        ("gpu_device_id", "gpu_device_id_list", "gpu_platform_id", "gpu_use_dp", "gpu_id", "num_gpu"): _GPU,
+        ("updater", "process_type", "refresh_leaf"):
+            "says how XGBoost works inside; tree_method chooses how trees grow, and Model.refit learns leaves anew",
+        ("feature_selector",): _LINEAR,
+        ("max_cached_hist_node",): "bounds XGBoost's memory; here the histograms of all open nodes are kept",
+        ("num_target",): "is the number of columns of the target",
+    }.items()
+    for name in names
+}  # fmt: skip
 """What to do instead, of names that mean something else than any parameter here."""
 
 # Values of names of the second table, and of some that have no other value here, that change nothing.
 _CHANGES_NOTHING: Mapping[str, tuple[object, ...]] = {
-    **dict.fromkeys(("min_gain_to_split", "min_split_gain"), (None, 0)),
-    **dict.fromkeys(("bagging_freq", "subsample_freq"), (None, 1)),
-    **dict.fromkeys(("boosting", "boosting_type", "boost"), (None, "gbdt", "gbtree")),
-    **dict.fromkeys(("device", "device_type"), (None, "cpu")),
-    "enable_categorical": (None, True, False),
-    "is_unbalance": (None, False),
-    "verbosity": (None, -1, 0, 1),
-    "silent": (None, True, False),
-    "validate_parameters": (None, True, False),
-    "use_label_encoder": (None, False),
-    "disable_default_eval_metric": (None, False),
-    "subsample_for_bin": (None, 200_000),
-    "bin_construct_sample_cnt": (None, 200_000),
-    **dict.fromkeys(("force_col_wise", "force_row_wise", "deterministic", "feature_pre_filter"), (None, True, False)),
-}
+    name: (None, *values)
+    for names, values in {
+        ("boosting", "boosting_type", "boost"): ("gbdt", "gbrt", "gbtree"),
+        ("data_sample_strategy",): ("bagging",),
+        ("max_drop",): (0, -1),
+        ("device", "device_type"): ("cpu",),
+        ("tree", "tree_learner", "tree_learner_type", "tree_type"): ("serial",),
+        ("process_type",): ("default",),
+        ("monotone_constraints_method", "mc_method", "monotone_constraining_method"): ("basic",),
+        ("verbosity",): (-1, 0, 1),
+        ("bin_construct_sample_cnt", "subsample_for_bin"): (200_000,),
+        ("min_data_in_bin", "min_data_per_group", "multi_error_top_k", "num_machines", "num_machine", "sigmoid"): (1,),
+        ("neg_bagging_fraction", "pos_bagging_fraction", "cegb_tradeoff"): (1,),
+        ("poisson_max_delta_step",): (0.7,),
+        ("cat_l2", "path_smooth", "monotone_penalty", "cegb_penalty_split", "refit_decay_rate"): (0,),
+        ("lambdarank_position_bias_regularization",): (0,),
+        ("boost_from_average", "use_missing"): (True,),
+        ("zero_as_missing", "extra_trees", "extra_tree", "is_unbalance", "unbalance", "unbalanced_sets", "reg_sqrt",
+         "lambdarank_unbiased", "use_label_encoder", "disable_default_eval_metric", "pred_early_stop",
+         "bagging_by_query", "is_provide_training_metric", "training_metric", "is_training_metric"): (False,),
+        # Of speed, messages and memory, whatever they say; draws are those of a round's number anyway.
+        ("silent", "validate_parameters", "enable_categorical", "force_col_wise", "force_row_wise", "deterministic",
+         "feature_pre_filter", "enable_bundle", "bundle", "is_enable_bundle", "is_enable_sparse", "enable_sparse",
+         "is_sparse", "sparse", "two_round", "two_round_loading", "use_two_round_loading", "pre_partition",
+         "is_pre_partition", "precise_float_parser", "use_quantized_grad", "quant_train_renew_leaf",
+         "stochastic_rounding", "seed_per_iteration", "debug_synchronize", "extmem_single_page"): (True, False),
+    }.items()
+    for name in names
+}  # fmt: skip
+_OF_SPEED = frozenset({
+    "histogram_pool_size", "hist_pool_size", "num_grad_quant_bins", "metric_freq", "output_freq",
+})  # fmt: skip
+"""Names that change nothing, whatever their number."""
 
 
 def _changes_nothing(name: str, value: object) -> bool:
+    if name in _OF_SPEED:
+        return True
     if name == "missing":
         return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
     return is_among(value, _CHANGES_NOTHING.get(name, ()))
@@ -1112,9 +1220,17 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """
     parameters: dict[str, Any] = {}
     written_as: dict[str, str] = {}
+    boosting = None
     for name, value in keywords.items():
         if _changes_nothing(name, value) or (name in _SAMPLED_NEVER and _samples_no_rows(value, keywords)):
             continue
+        if name in _SAMPLED_NEVER and _is(value, 0):
+            raise ParameterError(f"{name}=0 never draws rows, and subsample is less than 1; leave one of them out")
+        if name in _BOOSTING and isinstance(value, str) and value in _AS_IN_LIGHTGBM:
+            boosting = value
+            continue
+        if name in _FLAGS:
+            name, value = _flag_as_value(name, value)
         if name in DIFFERENT:
             raise ParameterError(f"unknown parameter {shown(name)}: it {DIFFERENT[name]}")
         ours = ALIASES.get(name, name)
@@ -1135,7 +1251,51 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
     if written_as.get("max_leaves") in _LEAF_BY_LEAF:
         parameters.setdefault("grow_policy", "lossguide")
         parameters.setdefault("max_depth", 0)
-    return parameters
+    if (gain := written_as.get("gamma")) in _OF_EACH_SPLIT and parameters.get("tree_method") == "exact":
+        raise ParameterError(f"{gain} does not go with tree_method='exact': it {_GAIN}")
+    return parameters if boosting is None else _AS_IN_LIGHTGBM[boosting](parameters)
+
+
+# LightGBM's names of gamma, which hist and approx hold each split to.
+_OF_EACH_SPLIT = frozenset({"min_gain_to_split", "min_split_gain"})
+
+_BOOSTING = ("boosting", "boosting_type", "boost")
+
+
+def _as_dart(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of LightGBM's dart, with its defaults."""
+    defaults = {"rate_drop": 0.1, "skip_drop": 0.5, "sample_type": "weighted", "normalize_type": "dart"}
+    return {"booster": "dart"} | defaults | parameters
+
+
+def _as_forest(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of LightGBM's random forest: a round of ``n_estimators`` trees, whose mean counts."""
+    shares = (parameters.get(name, 1) for name in ("subsample", "colsample_bytree", "colsample_bynode"))
+    if all(share == 1 for share in shares):
+        raise ParameterError(
+            "boosting_type='rf' needs a subsample, colsample_bytree or colsample_bynode of less than 1, without which "
+            "all trees are the same"
+        )
+    n_trees = parameters.get("n_estimators", Parameters.__dataclass_fields__["n_estimators"].default)
+    return parameters | {"n_estimators": 1, "num_parallel_tree": n_trees, "learning_rate": 1.0}
+
+
+_AS_IN_LIGHTGBM: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "dart": _as_dart, "rf": _as_forest, "random_forest": _as_forest,
+}  # fmt: skip
+
+# LightGBM's names that are True or False, and what both are here.
+_FLAGS: Mapping[str, tuple[str, str, str]] = {
+    "uniform_drop": ("sample_type", "uniform", "weighted"),
+    "xgboost_dart_mode": ("normalize_type", "tree", "dart"),
+}
+
+
+def _flag_as_value(name: str, value: object) -> tuple[str, str | None]:
+    ours, if_true, if_false = _FLAGS[name]
+    if not isinstance(value, bool | np.bool_ | None):
+        raise ParameterError(f"{name} must be True or False, not {shown(value)}")
+    return ours, None if value is None else if_true if value else if_false
 
 
 # LightGBM's names of how often rows are drawn, of which 0 is never.

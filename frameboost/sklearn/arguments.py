@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from inspect import signature
-from typing import Any, Literal
+from itertools import chain
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -19,7 +20,19 @@ from frameboost.losses.built_in import ALPHAS, OTHER_NAMES
 from frameboost.metrics.metric import Metric
 from frameboost.parameters.parameters import ALIASES, under_our_names
 
-__all__ = ["Callbacks", "is_pairs", "is_true", "of_classes", "of_constructor", "of_fit", "of_predict"]
+__all__ = [
+    "ByAnyName",
+    "Callbacks",
+    "has_no_metric",
+    "is_pairs",
+    "is_true",
+    "measured",
+    "of_classes",
+    "of_constructor",
+    "of_fit",
+    "of_predict",
+    "watched_last",
+]
 
 # --- constructors -----------------------------------------------------------------------------------------------------
 
@@ -28,9 +41,6 @@ _ELSEWHERE = {
     "eval_set": "is an argument of fit",
     "qid": "is an argument of the ranker's fit",
     "group": "is an argument of the ranker's fit",
-    "callbacks": "is an argument of fit",
-    "eval_at": "is an argument of the ranker's fit",
-    "first_metric_only": "is not needed: early stopping watches one metric, the last",
     "verbosity": "is not needed: the estimators print nothing",
     "silent": "is not needed: the estimators print nothing",
     "missing": "is NULL and NaN; replace another value by one of them",
@@ -53,13 +63,12 @@ _METRICS: Mapping[str, str | Metric] = {
     "mean_average_precision": "map",
 }
 _OTHER_NAMES = {
-    **dict.fromkeys(("loss", "application", "app"), "objective"),
-    **dict.fromkeys(("scoring", "metric", "metrics"), "eval_metric"),
+    **dict.fromkeys(("loss", "application", "app", "objective_type"), "objective"),
+    **dict.fromkeys(("scoring", "metric", "metrics", "metric_types"), "eval_metric"),
 }
 # Values of names that are no parameters here, and change nothing.
 _NOTHING: Mapping[str, tuple[object, ...]] = {
     "predictor": (None, "auto", "cpu_predictor"),
-    "callbacks": (None,),
     "quantile": (None,),
     "class_weight": (None,),  # of regressors and rankers, as LightGBM's have it
 }
@@ -141,11 +150,26 @@ def of_classes(metric: Any, *, several: bool) -> Any:
     return names.get(metric, metric) if isinstance(metric, str) else metric
 
 
+_NO_METRIC = ("None", "none", "null", "na", "custom")  # LightGBM's words
+
+
+def has_no_metric(metric: Any) -> bool:
+    """Whether a metric is LightGBM's word for none.
+
+    >>> has_no_metric("None"), has_no_metric("auc"), has_no_metric(None)
+    (True, False, False)
+    """
+    return isinstance(metric, str) and metric in _NO_METRIC
+
+
 def _metrics(metric: Any) -> Any:
+    """Return metrics under the names here; LightGBM's word for none is left out of a list."""
     if isinstance(metric, str):
         return _METRICS.get(metric, metric)
     if isinstance(metric, list | tuple):
-        renamed = [_metrics(each) for each in metric]
+        renamed = [_metrics(each) for each in metric if not has_no_metric(each)]
+        if metric and not renamed:
+            return metric[0]
         return renamed if renamed != list(metric) else metric
     return metric
 
@@ -278,18 +302,25 @@ class Callbacks:
         Those for `frameboost.fit`.
     stopping, parameters
         Parameters of early stopping, and others.
+    metric, rows
+        The names of the metric and of the rows that early stopping watches; None for the last ones.
+    watches_first
+        Whether it watches the first metric, LightGBM's ``first_metric_only``.
     """
 
-    def __init__(self, callbacks: object) -> None:
-        if callbacks is None:
-            callbacks = ()
-        if not isinstance(callbacks, Iterable) or isinstance(callbacks, str | bytes):
-            raise ParameterError(f"callbacks must be a list of functions, not {shown(callbacks)}")
+    metric: str | None = None
+    rows: str | None = None
+    watches_first = False
+
+    def __init__(self, *lists: object) -> None:
+        for callbacks in lists:
+            if callbacks is not None and (not isinstance(callbacks, Iterable) or isinstance(callbacks, str | bytes)):
+                raise ParameterError(f"callbacks must be a list of functions, not {shown(callbacks)}")
         self.functions: list[Callable[..., Any]] = []
         self.stopping: dict[str, Any] = {}
         self.parameters: dict[str, Any] = {}
         self._recorders: list[dict[str, Any]] = []
-        for callback in callbacks:
+        for callback in chain.from_iterable(cast("Iterable[Any]", each or ()) for each in lists):
             kind, library = type(callback).__name__, type(callback).__module__.partition(".")[0]
             if library not in ("lightgbm", "xgboost"):
                 if not callable(callback) or not _takes_two(callback):
@@ -299,6 +330,9 @@ class Callbacks:
                 self.functions.append(callback)
             elif kind in ("_EarlyStoppingCallback", "EarlyStopping"):
                 self.stopping = _early_stopping(callback)
+                self.metric = getattr(callback, "metric_name", None)
+                self.rows = getattr(callback, "data", None) or getattr(callback, "data_name", None)
+                self.watches_first = bool(getattr(callback, "first_metric_only", False))
             elif kind == "_ResetParameterCallback" and list(callback.kwargs) == ["learning_rate"]:
                 self.parameters["learning_rates"] = callback.kwargs["learning_rate"]
             elif kind == "LearningRateScheduler":
@@ -311,11 +345,12 @@ class Callbacks:
                     "round and its metrics, and stops the fit where it returns True"
                 )
 
-    def record(self, metrics: Mapping[str, Any]) -> None:
-        """Fill the dicts of LightGBM's ``record_evaluation``."""
+    def record(self, metrics: ByAnyName) -> None:
+        """Fill the dicts of LightGBM's ``record_evaluation``, by its names of the sets."""
         for recorder in self._recorders:
             recorder.clear()
-            recorder.update(metrics)
+            theirs = {id(each): name for name, each in metrics.others.items()}
+            recorder.update({theirs.get(id(each), name): each for name, each in metrics.items()})
 
 
 def _takes_two(callback: Callable[..., Any]) -> bool:
@@ -330,20 +365,121 @@ def _takes_two(callback: Callable[..., Any]) -> bool:
 
 def _early_stopping(callback: Any) -> dict[str, Any]:
     """Return the parameters of another library's object for early stopping."""
-    for name in ("metric_name", "data_name", "first_metric_only"):
-        if value := getattr(callback, name, None):
-            raise ParameterError(
-                f"early stopping watches the last metric on the last rows of eval_set, so {name}={shown(value)} has no "
-                "meaning here; give that metric and these rows last"
-            )
     rounds = getattr(callback, "stopping_rounds", None) or getattr(callback, "rounds", None)
     delta = getattr(callback, "min_delta", None)
     delta = getattr(callback, "_min_delta", 0.0) if delta is None else delta
     if isinstance(delta, Sequence):
-        if len(set(delta)) > 1:
+        if len(set(delta)) > 1 and not getattr(callback, "first_metric_only", False):
             raise ParameterError(f"min_delta is one number, of the metric that decides, not {listed(delta)}")
         delta = delta[0] if delta else 0.0
     return {"early_stopping_rounds": rounds, "min_delta": float(delta or 0.0)}
+
+
+def watched_last(metrics: Any, sets: Mapping[str, str], callbacks: Callbacks) -> tuple[Any, list[str]]:
+    """Return the metrics and the sets of rows with those last that early stopping is to watch.
+
+    Parameters
+    ----------
+    metrics
+        One metric, several, or None.
+    sets
+        The sets by their names in the history, with those that the user has for them.
+
+    Raises
+    ------
+    ParameterError
+        If there is no metric or set of that name.
+    """
+    ordered = list(sets)
+    if callbacks.rows is not None:
+        chosen = [name for name, own in sets.items() if callbacks.rows in (own, name)]
+        if not chosen:
+            raise ParameterError(
+                f"a callback watches the rows {shown(callbacks.rows)}; there are {listed(sets.values())}"
+            )
+        ordered.sort(key=lambda name: name == chosen[-1])
+    several = list(metrics) if isinstance(metrics, list | tuple) else [metrics]
+    if callbacks.metric is not None:
+        names = [_name_of_metric(each) for each in several]
+        if (wanted := _metrics(callbacks.metric)) not in names and callbacks.metric not in names:
+            if metrics is None:
+                return wanted, ordered
+            raise ParameterError(
+                f"a callback watches the metric {shown(callbacks.metric)}; eval_metric is {listed(names)}"
+            )
+        several.sort(key=lambda each: _name_of_metric(each) in (callbacks.metric, wanted))
+    elif callbacks.watches_first:
+        several = [*several[1:], several[0]]
+    return several if isinstance(metrics, list | tuple) else metrics, ordered
+
+
+def _name_of_metric(metric: Any) -> str:
+    if isinstance(metric, str):
+        return metric
+    return str(getattr(metric, "name", None) or getattr(metric, "__name__", type(metric).__name__))
+
+
+# --- what was measured ------------------------------------------------------------------------------------------------
+
+
+class ByAnyName(dict[str, Any]):
+    """Metrics by set of rows or by metric, which other libraries' names find too; its keys are the names here.
+
+    Parameters
+    ----------
+    items
+        What is found, by the names here.
+    others
+        The same by other names.
+
+    Examples
+    --------
+    >>> sets = ByAnyName({"validation_0": [0.5]}, {"valid_0": [0.5]})
+    >>> sets["valid_0"], "valid_0" in sets, list(sets)
+    ([0.5], True, ['validation_0'])
+    """
+
+    def __init__(self, items: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+        super().__init__(items)
+        self.others = dict(others)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self), self.others)
+
+    def __missing__(self, name: str) -> Any:
+        return self.others[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.others
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return what is found by the name, or the default."""
+        return super().get(name, self.others.get(name, default))
+
+
+def measured(metrics: Mapping[str, Mapping[str, list[float]]], others: Mapping[str, str]) -> ByAnyName:
+    """Return the metrics of each round, which LightGBM's names find too.
+
+    Parameters
+    ----------
+    metrics
+        The values of each round, by set of rows and metric.
+    others
+        LightGBM's names of sets, with those here.
+
+    Examples
+    --------
+    >>> metrics = measured({"validation_0": {"logloss": [0.5], "rmse": [0.4]}}, {"valid_0": "validation_0"})
+    >>> metrics["valid_0"]["binary_logloss"], metrics["valid_0"]["l2"][0].__round__(2)
+    ([0.5], 0.16)
+    """
+    sets = {}
+    for name, values in metrics.items():
+        also = {other: values[ours] for other, ours in _METRICS.items() if isinstance(ours, str) and ours in values}
+        if "rmse" in values:
+            also["l2"] = also["mse"] = [value * value for value in values["rmse"]]
+        sets[name] = ByAnyName(values, also)
+    return ByAnyName(sets, {other: sets[ours] for other, ours in others.items() if ours in sets})
 
 
 # --- predict ----------------------------------------------------------------------------------------------------------

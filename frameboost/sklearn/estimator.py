@@ -32,6 +32,7 @@ from frameboost.loading import open_model
 from frameboost.losses.outputs import OutputName
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import (
+    ALIASES,
     Parameters,
     category_columns,
     constraints_by_name,
@@ -40,7 +41,17 @@ from frameboost.parameters.parameters import (
 )
 from frameboost.runtime.workers import available_cores
 from frameboost.schema.types import free_name, with_values
-from frameboost.sklearn.arguments import Callbacks, is_pairs, is_true, of_constructor, of_fit, of_predict
+from frameboost.sklearn.arguments import (
+    Callbacks,
+    has_no_metric,
+    is_pairs,
+    is_true,
+    measured,
+    of_constructor,
+    of_fit,
+    of_predict,
+    watched_last,
+)
 from frameboost.sklearn.data import (
     Array,
     FloatArray,
@@ -67,6 +78,7 @@ FROM_THE_DATA = frozenset({"num_class", "class_weight"})
 _DEFAULTS: dict[str, Any] = {"objective": None, "engine": "auto", "eval_metric": None, "random_state": None}
 _OF_ESTIMATORS = {
     "early_stopping": None, "validation_fraction": 0.1, "warm_start": False, "importance_type": None, "verbose": None,
+    "callbacks": None,
 }  # fmt: skip
 _DEFAULTS |= {item.name: item.default for item in fields(Parameters) if item.name not in FROM_THE_DATA}
 _DEFAULTS |= _OF_ESTIMATORS
@@ -78,6 +90,9 @@ _IMPORTANCES = {
     None: "gain", "gain": "gain", "weight": "weight", "split": "weight", "cover": "cover", "total_gain": "total_gain",
     "total_cover": "total_cover",
 }  # fmt: skip
+
+# What `num_leaves` and LightGBM's ways of boosting look at: a depth that was chosen stays, and a forest has trees.
+_MEANT_TOGETHER = ("max_depth", "grow_policy", "n_estimators", "subsample", "colsample_bytree", "colsample_bynode")
 
 _Class = TypeVar("_Class", bound=type)
 _Output = Literal["mean", "margin", "probability", "leaf"]
@@ -108,6 +123,8 @@ importance_type : {'gain', 'weight', 'cover', 'total_gain', 'total_cover', 'spli
     Of `feature_importances_`, as in XGBoost, by default ``'gain'``; ``'split'`` is LightGBM's word for ``'weight'``.
 verbose : bool or int, optional
     Whether fit shows a progress bar: True, or above 0. By default it shows nothing.
+callbacks : list of functions, optional
+    Those of fit, before those that it is given itself.
 """
 _ATTRIBUTES = """\
 model_ : Model
@@ -123,7 +140,8 @@ best_score_ : float or None
     That metric.
 evals_result_ : dict of str to dict of str to list of float
     The metrics of each round, by set of rows (``'validation_0'``, ..., or ``eval_names``) and metric; empty without an
-    ``eval_set`` or ``eval_metric``. Rows that ``early_stopping`` holds out are ``'validation_0'``.
+    ``eval_set`` or ``eval_metric``. Rows that ``early_stopping`` holds out are ``'validation_0'``. LightGBM's names
+    (``'valid_0'``, ``'training'``, ``'binary_logloss'``) find the same.
 n_features_in_ : int
     The number of columns of X.
 feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -167,6 +185,7 @@ class Estimator(BaseEstimator):
 
     _categorical: frozenset[str]
     _sets: dict[str, str]  # the names of the rows to validate on, by those in the history of the model
+    _sets_of_lightgbm: dict[str, str]  # those by LightGBM's names
 
     # What the constructor names itself, where a subclass passes on all other parameters; None if it names all.
     _named: ClassVar[tuple[str, ...] | None] = None
@@ -200,9 +219,9 @@ class Estimator(BaseEstimator):
             The parameters by name.
         """
         names, kept = self._own_names(), {}
-        if not names.issuperset(params):  # a depth that was chosen stays where num_leaves would lift the limit
-            defaults = Parameters()
-            chosen = {name: getattr(self, name) for name in ("max_depth", "grow_policy")}
+        if not names.issuperset(params):  # names of other libraries may stand for what depends on these
+            defaults, given = Parameters(), {ALIASES.get(name, name) for name in params}
+            chosen = {name: getattr(self, name) for name in _MEANT_TOGETHER if name not in given}
             kept = {name: value for name, value in chosen.items() if value != getattr(defaults, name)}
         return super().set_params(**of_constructor(names, kept | params))  # type: ignore[no-any-return]
 
@@ -277,7 +296,7 @@ class Estimator(BaseEstimator):
         for column in self.model_.history.drop("round"):
             name, metric = _set_and_metric(column.name)
             found.setdefault(self._sets.get(name, name), {})[metric] = column.to_list()
-        return found
+        return measured(found, getattr(self, "_sets_of_lightgbm", {}))
 
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
         """Return `evals_result_`, as XGBoost's estimators do."""
@@ -294,7 +313,7 @@ class Estimator(BaseEstimator):
 
     def get_xgb_params(self) -> dict[str, Any]:
         """Return the parameters of training alone, by XGBoost's name of them."""
-        names = Parameters.__dataclass_fields__.keys() - FROM_THE_DATA
+        names = Parameters.__dataclass_fields__.keys() - FROM_THE_DATA | {"objective", "random_state"}
         return {name: value for name, value in self.get_params(deep=False).items() if name in names}
 
     @property
@@ -584,7 +603,7 @@ class Estimator(BaseEstimator):
         rows = without_zeros(Rows(frame, {"target": target} | self._roles(given, len(frame))))
         rows, objective, more = self._prepared(rows, initial)
         held_out = self._held_out(arguments, rows)
-        callbacks = Callbacks(arguments["callbacks"])
+        callbacks = Callbacks(self.callbacks, arguments["callbacks"])
         stopping = self._stopping(callbacks.stopping, bool(held_out), len(rows.frame))
         seed = _seed_of(self.random_state, self.seed)
         if stopping.get("early_stopping_rounds") is not None and not held_out:
@@ -594,16 +613,23 @@ class Estimator(BaseEstimator):
             raise ParameterError(f"verbose must be True or False, or a number, not {shown(verbose)}")
         more |= {"seed": seed, "callbacks": callbacks.functions, "verbose": (verbose or 0) > 0}
         more |= stopping | callbacks.parameters
-        more["eval_metric"] = self.eval_metric if arguments["eval_metric"] is None else arguments["eval_metric"]
-        more["eval_metric"] = self._metrics(more["eval_metric"], objective)
+        metric = self.eval_metric if arguments["eval_metric"] is None else arguments["eval_metric"]
+        if has_no_metric(metric):
+            if held_out and stopping.get("early_stopping_rounds", self.early_stopping_rounds) is not None:
+                raise ParameterError(f"early stopping needs a metric, and eval_metric is {shown(metric)}; name one")
+            held_out, metric = [], None
         n_rounds = self.n_estimators
         if initial.model is not None and arguments["init_model"] is None:
             n_rounds = self._rounds_to_add(initial.model)
             if n_rounds == 0:
                 return self
         self._sets = self._names_of_sets(arguments, held_out)
+        self._sets_of_lightgbm = _lightgbms_names(self._sets, arguments, X, y)
+        more["eval_metric"], order = watched_last(self._metrics(metric, objective), self._sets, callbacks)
+        by_name = dict(zip(self._sets, held_out, strict=True))
+        self._sets, held_out = {name: self._sets[name] for name in order}, [by_name[name] for name in order]
         self._train(rows, objective, held_out, initial=initial.model, n_estimators=n_rounds, **more)
-        callbacks.record(self.evals_result_)
+        callbacks.record(measured(self.evals_result_, self._sets_of_lightgbm))
         return self
 
     def _arguments(self, X: Any, given: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
@@ -776,6 +802,16 @@ class Estimator(BaseEstimator):
             data, features=features, valid=valid or None, init_model=initial,
             **parameters | more | roles | {"objective": objective},
         )  # fmt: skip
+
+
+def _lightgbms_names(sets: Mapping[str, str], arguments: Mapping[str, Any], X: Any, y: Any) -> dict[str, str]:
+    """Return the names of the sets by those that LightGBM has for them, unless the user has named them."""
+    if arguments["eval_names"] is not None:
+        return {}
+    pairs = arguments["eval_set"] or [(None, None)] * len(sets)
+    of_training = [its_X is X and its_y is y for its_X, its_y in pairs]
+    named = zip(sets.values(), of_training, strict=False)
+    return {"training" if is_training else f"valid_{i}": name for i, (name, is_training) in enumerate(named)}
 
 
 def _set_and_metric(column: str) -> tuple[str, str]:

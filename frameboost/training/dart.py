@@ -68,7 +68,8 @@ class Dropout:
         if self._parameters.normalize_type == "forest":
             factor = new = 1.0 / (1.0 + rate)
         else:
-            factor, new = n_dropped / (n_dropped + rate), 1.0 / (n_dropped + rate)
+            share = 1.0 / len(grown) if self._parameters.normalize_type == "dart" else rate
+            factor, new = n_dropped / (n_dropped + share), 1.0 / (n_dropped + share)
         for number in range(first, len(self._grown)):
             self._weights[number] = new
             self._grown[number].add_to_margins(self._engines, new - 1.0)

@@ -12,7 +12,7 @@ import polars as pl
 from frameboost.checks.messages import shown, warn
 from frameboost.engines.contract import Rows
 from frameboost.errors import ParameterError
-from frameboost.metrics.metric import AnyMetric, evaluate, why_not_finite
+from frameboost.metrics.metric import AnyMetric, evaluate, title_of, why_not_finite
 
 __all__ = ["AtBestRound", "Callback", "EarlyStopping", "EvaluationLog"]
 
@@ -102,7 +102,7 @@ class EvaluationLog:
     @property
     def columns(self) -> dict[str, AnyMetric]:
         """The metrics by their column of the history."""
-        return {f"{set_name}_{metric.name}": metric for set_name in self._rows for metric in self._metrics}
+        return {f"{set_name}_{title_of(metric)}": metric for set_name in self._rows for metric in self._metrics}
 
     @property
     def best_round(self) -> int | None:
@@ -129,7 +129,10 @@ class EvaluationLog:
         values = {}
         for set_name, rows in self._rows.items():
             for metric in self._metrics:
-                values[f"{set_name}_{metric.name}"] = evaluate(metric, rows)
+                value = evaluate(metric, rows)  # a function tells its name then
+                values[f"{set_name}_{title_of(metric)}"] = value
+        if len(values) < len(self._rows) * len(self._metrics):
+            _refuse_same_columns(self._rows, self._metrics)
         return values
 
     def end_round(self) -> bool:
@@ -152,11 +155,11 @@ class EvaluationLog:
     def _warn(self, values: Mapping[str, float]) -> None:
         """Warn about each metric that has no finite value for the first time."""
         stopping_columns = list(values)[-1:] if self._stopping.patience is not None else []
-        for column, value in values.items():
+        for (column, value), metric in zip(values.items(), self.columns.values(), strict=True):
             if math.isfinite(value) or column in self._not_finite:
                 continue
             self._not_finite.add(column)
-            name = self.columns[column].name
+            name = title_of(metric)
             warn(
                 f"eval_metric {shown(name)} is {value} on {shown(column.removesuffix(f'_{name}'))} in round "
                 f"{self.n_rounds}{why_not_finite(name)}"
@@ -208,10 +211,11 @@ def _refuse_same_columns(rows: Iterable[str], metrics: Sequence[AnyMetric]) -> N
     first: dict[str, tuple[str, str]] = {}
     for set_name in rows:
         for metric in metrics:
-            column = f"{set_name}_{metric.name}"
+            name = title_of(metric)
+            column = f"{set_name}_{name}"
             if column in first:
                 raise ParameterError(
-                    f"the history would have two columns {shown(column)}: metric {shown(metric.name)} of "
+                    f"the history would have two columns {shown(column)}: metric {shown(name)} of "
                     f"{shown(set_name)} and metric {shown(first[column][1])} of {shown(first[column][0])}; rename one"
                 )
-            first[column] = (set_name, metric.name)
+            first[column] = (set_name, name)

@@ -156,9 +156,10 @@ class _Growth:
 
     def sample(self, round_: int, index: int, output: int) -> Sample | None:
         """Draw the features of the tree with that index in its round; return the sample of its rows."""
-        number = round_ * self._loss.n_outputs * self._parameters.num_parallel_tree + index  # part of each draw's key
-        self._features.start_tree(number)
-        return sample_rows(self._engine, output, self._parameters, number)
+        a_round = self._loss.n_outputs * self._parameters.num_parallel_tree
+        self._features.start_tree(round_ * a_round + index)  # the number is part of each draw's key
+        first = round_ - round_ % self._parameters.subsample_freq  # of the rounds that share a sample
+        return sample_rows(self._engine, output, self._parameters, first * a_round + index)
 
     def check_finite(self, totals: Stats, round_: int) -> None:
         """Raise `DataError` if G or H of all rows is not finite."""

@@ -59,8 +59,8 @@ def test_values_are_those_of_the_predictions_in_every_engine(engine, monkeypatch
     label, predicted, weight = HELD["amount"].to_numpy(), model.predict(HELD).to_numpy(), HELD["w"].to_numpy()
     off = predicted - label
     assert last(model, "bias") == pytest.approx(off.mean())
-    assert last(model, "largest") == pytest.approx((-off * weight).max())
-    assert last(model, "share_near") == pytest.approx((np.abs(off) < 1).mean())
+    assert last(model, "of_lightgbm") == pytest.approx((-off * weight).max())
+    assert last(model, "of_xgboost") == pytest.approx((np.abs(off) < 1).mean())
     assert last(model, "mean_absolute_error") == pytest.approx(np.average(np.abs(off), weights=weight))
     assert last(model, "mae") == pytest.approx(np.average(np.abs(off), weights=weight))
     assert last(model, "neg_mean_squared_error") == pytest.approx(-np.average(off**2, weights=weight))

@@ -34,7 +34,9 @@ def test_a_lightgbm_alias_is_one_of_lightgbms():
         "colsample_bynode": "feature_fraction_bynode", "early_stopping_rounds": "early_stopping_round",
         "min_child_weight": "min_sum_hessian_in_leaf", "min_child_samples": "min_data_in_leaf",
         "categorical_features": "categorical_feature",
-        "min_delta": "early_stopping_min_delta",
+        "min_delta": "early_stopping_min_delta", "gamma": "min_gain_to_split", "subsample_freq": "bagging_freq",
+        "rate_drop": "drop_rate", "lambdarank_num_pair_per_sample": "lambdarank_truncation_level",
+        "lambdarank_normalization": "lambdarank_norm",
     }  # fmt: skip
     for alias, ours in ALIASES.items():
         if alias in of_lightgbm and alias not in ("alpha", "lambda"):  # XGBoost's alpha is no parameter of a loss
@@ -125,15 +127,17 @@ def test_values_that_mean_the_default():
 def test_values_of_other_libraries_that_change_nothing_are_taken():
     lightgbm = pytest.importorskip("lightgbm")
     of_lightgbm = lightgbm.LGBMModel().get_params()
+    changed = {"learning_rate", "n_estimators", "num_leaves", "min_child_samples", "min_child_weight", "reg_lambda"}
     of_lightgbm = {
-        name: of_lightgbm[name] for name in of_lightgbm.keys() & DIFFERENT.keys() - {"min_child_samples"}
-    } | {"verbosity": -1}
+        name: of_lightgbm[name] for name in of_lightgbm.keys() - changed - {"objective", "importance_type"}
+    } | {"verbosity": -1, "max_depth": 6}
     of_xgboost = {"missing": np.nan, "verbosity": 1, "validate_parameters": True, "device": "cpu"}
+    of_xgboost |= {"debug_synchronize": True, "process_type": "default"}
     expected = fb.fit(FRAME, "y", n_estimators=2)
     for theirs in (of_lightgbm, of_xgboost):
         assert len(theirs) > 3
         assert fb.fit(FRAME, "y", n_estimators=2, **theirs) == expected
-    for refused in ({"missing": 0.0}, {"device": "cuda"}, {"subsample_freq": 0, "subsample": 0.5}, {"verbosity": 3}):
+    for refused in ({"missing": 0.0}, {"device": "cuda"}, {"verbosity": 3}):
         with pytest.raises(fb.ParameterError, match=f"unknown parameter '{next(iter(refused))}'"):
             fb.fit(FRAME, "y", **refused)
 
@@ -142,5 +146,100 @@ def test_what_means_something_else_is_refused():
     for name in DIFFERENT:
         with pytest.raises(fb.ParameterError, match=rf"^unknown parameter '{name}': it [a-z]"):
             fb.fit(FRAME, "y", **{name: 7})  # 1 and 0 may be how it is here anyway
-    with pytest.raises(fb.ParameterError, match=re.escape("draws rows for several trees at once")):
-        under_our_names({"bagging_freq": 5})
+    with pytest.raises(fb.ParameterError, match=r"^bagging_freq=0 never draws rows, and subsample is less than 1"):
+        fb.fit(FRAME, "y", bagging_freq=0, subsample=0.5)
+    with pytest.raises(fb.ParameterError, match=r"^min_split_gain does not go with tree_method='exact': it stops at"):
+        fb.fit(FRAME, "y", min_split_gain=1, tree_method="exact")
+
+
+def test_every_parameter_of_lightgbm_is_taken_or_says_what_to_write():
+    lightgbm = pytest.importorskip("lightgbm")
+    groups = lightgbm.basic._ConfigAliases._get_all_param_aliases()
+    names = {alias for name, aliases in groups.items() for alias in [name, *aliases]}
+    arguments = {"data", "valid", "train", "test", "weight", "label", "group", "query", "query_id", "objective", "loss"}
+    of_objective = {"app", "application", "objective_type", "metric", "metrics", "metric_types", "verbosity", "verbose"}
+    unclear = []
+    for name in sorted(names - arguments - of_objective - {"device", "device_type", "lambda", "init_score"}):
+        try:
+            fb.fit(FRAME, "y", **{name: "?"})
+        except fb.ParameterError as error:
+            if re.match(rf"unknown parameter '{name}'(; (did you mean|the parameters are)|$)", str(error)):
+                unclear.append(name)
+    assert not unclear
+
+
+GROWN = {
+    "num_leaves": 8,
+    "learning_rate": 0.3,
+    "min_data_in_leaf": 1,
+    "lambda_l2": 1.0,
+    "min_sum_hessian_in_leaf": 1e-3,
+}
+ALL_DROPPED = {"boosting_type": "dart", "drop_rate": 1.0, "skip_drop": 0.0, "uniform_drop": True, "max_drop": -1}
+
+
+@pytest.mark.parametrize("more", [ALL_DROPPED, ALL_DROPPED | {"xgboost_dart_mode": True}, {"min_split_gain": 40.0}])
+def test_lightgbms_dart_and_least_gain_give_its_predictions(more):
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 20, (400, 2)).astype(float)
+    y = x[:, 0] + np.sin(x[:, 1]) + rng.normal(size=400) * 0.1
+    own = {"verbose": -1, "min_data_in_bin": 1, "num_threads": 1, "boost_from_average": False}
+    theirs = lightgbm.train(GROWN | more | own, lightgbm.Dataset(x, y), 6).predict(x)
+    frame = pl.DataFrame(x, schema=["a", "b"]).with_columns(y=y)
+    ours = fb.fit(frame, "y", n_estimators=6, base_score=0.0, **GROWN, **more)
+    np.testing.assert_allclose(ours.predict(frame).to_numpy(), theirs, rtol=1e-6)
+
+
+def test_lightgbms_dart_has_its_defaults():
+    expected = {
+        "booster": "dart",
+        "rate_drop": 0.1,
+        "skip_drop": 0.5,
+        "sample_type": "weighted",
+        "normalize_type": "dart",
+    }
+    assert under_our_names({"boosting": "dart"}) == expected
+    assert under_our_names({"boosting": "dart", "rate_drop": 0.3, "uniform_drop": False}) == expected | {
+        "rate_drop": 0.3
+    }
+
+
+def test_lightgbms_forest_is_a_round_of_trees_whose_mean_counts():
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3000, 4))
+    y = x[:, 0] * x[:, 1] + x[:, 2]
+    frame = pl.DataFrame(x, schema=list("abcd")).with_columns(y=y)
+    drawn = {
+        "boosting_type": "rf",
+        "bagging_freq": 1,
+        "bagging_fraction": 0.6,
+        "feature_fraction": 0.75,
+        "num_leaves": 31,
+    }
+    model = fb.fit(frame[:2000], "y", n_estimators=40, min_child_samples=20, reg_lambda=0.0, **drawn)
+    assert (model.n_rounds, model.n_trees) == (1, 40)
+    spelled_out = {"num_parallel_tree": 40, "n_estimators": 1, "learning_rate": 1.0, "subsample": 0.6}
+    leaves = {"colsample_bytree": 0.75, "num_leaves": 31, "min_child_samples": 20, "reg_lambda": 0.0}
+    assert model == fb.fit(frame[:2000], "y", **spelled_out, **leaves)
+    theirs = lightgbm.train(drawn | {"verbose": -1, "num_threads": 1}, lightgbm.Dataset(x[:2000], y[:2000]), 40)
+    both = model.predict(frame[2000:]).to_numpy(), theirs.predict(x[2000:])
+    error, of_theirs = (np.mean((predicted - y[2000:]) ** 2) for predicted in both)
+    assert error == pytest.approx(of_theirs, rel=0.25) and error < np.var(y) / 3
+    regressor = fb.FrameBoostRegressor(n_estimators=7).set_params(boosting_type="random_forest", subsample=0.5)
+    chosen = regressor.get_params()
+    assert (chosen["num_parallel_tree"], chosen["n_estimators"], chosen["learning_rate"]) == (7, 1, 1.0)
+
+
+def test_rounds_may_share_a_sample_of_rows():
+    rows = pl.DataFrame({"x": np.arange(400) % 40, "y": np.arange(400) % 40 * 1.0})
+
+    def covers(freq):  # the sums of the hessians of the trees' roots: how many rows were drawn
+        model = fb.fit(rows, "y", n_estimators=6, max_depth=1, subsample=0.5, bagging_freq=freq)
+        return model.trees.filter(pl.col("depth") == 0)["cover"].to_list()
+
+    each, by_three = covers(1), covers(3)
+    assert by_three == [each[0]] * 3 + [each[3]] * 3 and len(set(each)) > 3
+    shared = fb.fit(rows, "y", n_estimators=3, subsample=0.5, subsample_freq=3, engine="polars")
+    assert shared == fb.fit(rows, "y", n_estimators=3, subsample=0.5, bagging_freq=3)

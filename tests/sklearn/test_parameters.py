@@ -90,7 +90,10 @@ def test_num_leaves_lifts_the_limit_of_depth_unless_one_is_chosen():
     ("given", "message"),
     [
         ({"eta": 0.1, "learning_rate": 0.2}, "^eta=0.1 and learning_rate=0.2 are one parameter, learning_rate; give "),
-        ({"subsample_freq": 5}, "^unknown parameter 'subsample_freq': it draws rows for several trees at once; "),
+        (
+            {"bagging_freq": 0, "subsample": 0.5},
+            "^bagging_freq=0 never draws rows, and subsample is less than 1; leave",
+        ),
         ({"verbosity": 3}, "^verbosity is no parameter of the estimators: it is not needed: the estimators print no"),
         ({"eval_set": []}, "^eval_set is no parameter of the estimators: it is an argument of fit$"),
         ({"lerning_rate": 1}, "^unknown parameter 'lerning_rate'; did you mean 'learning_rate'"),

@@ -1,5 +1,7 @@
 """The same code over our estimators and those of XGBoost, LightGBM and scikit-learn: what it shows holds of each."""
 
+import pickle
+import warnings
 from inspect import signature
 
 import numpy as np
@@ -68,11 +70,11 @@ def test_parameters_are_what_they_are_there(peer, parameters, expected):
 @cases(("parameters", "message"), [
     ({"missing": 0.0}, "^missing is no parameter of the estimators: it is NULL and NaN; replace another value"),
     ({"device": "cuda"}, "^device is no parameter of the estimators: it is always the CPU$"),
-    ({"eval_at": [1]}, "^eval_at is no parameter of the estimators: it is an argument of the ranker's fit$"),
-    ({"first_metric_only": True}, "^first_metric_only is no parameter of the estimators: it is not needed: early"),
+    ({"eval_at": [1]}, "^unknown parameter 'eval_at': it has the positions of ranking metrics, which are part of"),
+    ({"first_metric_only": True}, "^unknown parameter 'first_metric_only': it is not needed: early stopping watches"),
     ({"verbosity": 2}, "^verbosity is no parameter of the estimators: it is not needed"),
-    ({"boosting_type": "goss"}, "^unknown parameter 'boosting_type': it names LightGBM's ways of boosting"),
-    ({"callbacks": [print]}, "^callbacks is no parameter of the estimators: it is an argument of fit$"),
+    ({"boosting_type": "goss"}, "^unknown parameter 'boosting_type': it is 'gbdt', 'dart' or 'rf' here; 'goss' is of"),
+    ({"boosting_type": "rf"}, "^boosting_type='rf' needs a subsample, colsample_bytree or colsample_bynode of less"),
     ({"loss": "squared_error", "objective": "reg:squarederror"}, "^loss and objective are one parameter, objective"),
 ])  # fmt: skip
 def test_parameters_that_are_not_there_are_refused(parameters, message):
@@ -125,14 +127,96 @@ def test_what_a_callback_records_and_what_has_no_meaning():
     other = lightgbm.reset_parameter(num_leaves=[4, 5, 6])
     with pytest.raises(fb.ParameterError, match=r"^callbacks has a _ResetParameterCallback of lightgbm's, which"):
         fb.FrameBoostRegressor().fit(X, Y, callbacks=[other])
-    first = lightgbm.early_stopping(3, first_metric_only=True)
-    for rule in (first, xgboost.callback.EarlyStopping(rounds=3, metric_name="mae")):
-        with pytest.raises(
-            fb.ParameterError, match=r"^early stopping watches the last metric on the last rows of eval"
-        ):
-            fb.FrameBoostRegressor().fit(X, Y, callbacks=[rule], eval_set=(X, Y))
     with pytest.raises(fb.ParameterError, match=r"^a callback that stops early needs rows to validate on"):
         fb.FrameBoostRegressor().fit(X, Y, callbacks=[xgboost.callback.EarlyStopping(rounds=3)])
+
+
+def test_a_callback_may_choose_the_metric_and_the_rows_that_stop():
+    stop = xgboost.callback.EarlyStopping
+    pairs, metrics = [(X[REST], Y[REST]), (X, Y)], ["mae", "rmse"]
+    made = {"n_estimators": 40, "learning_rate": 0.7, "max_depth": 3}
+    errors = {"mae": lambda off: np.mean(np.abs(off)), "rmse": lambda off: np.sqrt(np.mean(off**2))}
+    rounds = []
+    for name, rows in (("mae", "validation_0"), ("rmse", "validation_0"), ("mae", "validation_1"), (None, None)):
+        rule = stop(rounds=40, metric_name=name, data_name=rows)
+        ours = fb.FrameBoostRegressor(**made, eval_metric=metrics, callbacks=[rule]).fit(
+            X[ROWS], Y[ROWS], eval_set=pairs
+        )
+        whole = fb.FrameBoostRegressor(**made).fit(X[ROWS], Y[ROWS])
+        table, target = pairs[rows != "validation_0"]
+        watched = [errors[name or "rmse"](staged - target) for staged in whole.staged_predict(table)]
+        rounds.append(ours.best_iteration)
+        assert ours.best_iteration == int(np.argmin(watched)) and ours.n_iter_ == ours.best_iteration + 1
+        assert ours.best_score_ == pytest.approx(min(watched))
+        assert {s: sorted(m) for s, m in ours.evals_result().items()} == {
+            "validation_0": ["mae", "rmse"], "validation_1": ["mae", "rmse"],
+        }  # fmt: skip
+    assert len(set(rounds)) > 1
+    first = lightgbm.early_stopping(40, first_metric_only=True, min_delta=[0.0, 0.5], verbose=False)
+    ours = fb.FrameBoostRegressor(**made).fit(X, Y, eval_set=pairs, eval_metric=metrics, callbacks=[first])
+    assert ours.best_score_ == min(ours.evals_result_["validation_1"]["mae"])
+    for name, rows, message in (
+        ("auc", None, "^a callback watches the metric 'auc'; eval_metric is 'mae', 'rmse'$"),
+        (None, "test", "^a callback watches the rows 'test'; there are 'validation_0', 'validation_1'$"),
+    ):
+        rule = stop(rounds=3, metric_name=name, data_name=rows)
+        with pytest.raises(fb.ParameterError, match=message):
+            fb.FrameBoostRegressor(callbacks=[rule], eval_metric=metrics).fit(X, Y, eval_set=pairs)
+
+
+def measured_by(peer, table, target, pairs, metric=None) -> dict:
+    """Return ``evals_result_`` of a LightGBM estimator."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # eval_set is old-fashioned from 4.7 on
+        return peer.fit(table, target, eval_set=pairs, eval_metric=metric).evals_result_
+
+
+def test_lightgbms_names_find_what_was_measured():
+    labels = np.where(Y.mean() < Y, "late", "early")
+    recorded: dict = {}
+    pairs = [(X, labels), (X[REST], labels[REST])]
+    metrics = ["binary_logloss", "auc", lambda y, p: ("share right", float(np.mean((p > 0.5) == y)), True)]
+    theirs = measured_by(lightgbm.LGBMClassifier(n_estimators=2, verbosity=-1), X, labels, pairs, metrics[:2])
+    ours = fb.FrameBoostClassifier(n_estimators=2).fit(
+        X, labels, eval_set=pairs, eval_metric=metrics, callbacks=[lightgbm.record_evaluation(recorded)]
+    )
+    assert list(ours.evals_result_) == ["validation_0", "validation_1"]
+    assert list(recorded) == list(theirs) == ["training", "valid_1"]
+    for name, metric in (("validation_0", "training"), ("validation_1", "valid_1")):
+        by_ours, by_theirs = ours.evals_result_[name], ours.evals_result_[metric]
+        assert list(by_ours) == ["logloss", "auc", "share right"]
+        assert by_theirs["binary_logloss"] == by_ours["logloss"] == recorded[metric]["binary_logloss"]
+        assert all(each in by_theirs for each in theirs[metric])
+        assert by_theirs["share right"][-1] == pytest.approx(ours.score(*pairs[name == "validation_1"]))
+    copied = pickle.loads(pickle.dumps(ours.evals_result_))
+    assert copied == ours.evals_result_ and "training" in copied and copied.get("valid_7", 0) == 0
+    with pytest.raises(KeyError, match="valid_0"):
+        ours.evals_result_["valid_0"]
+    regressor = fb.FrameBoostRegressor(n_estimators=2).fit(X, Y, eval_set=[(X[REST], Y[REST])])
+    l2 = measured_by(lightgbm.LGBMRegressor(n_estimators=2, verbosity=-1), X, Y, [(X[REST], Y[REST])])
+    assert list(l2["valid_0"]) == ["l2"]
+    squared = np.mean((regressor.predict(X[REST]) - Y[REST]) ** 2)
+    assert regressor.evals_result_["valid_0"]["l2"][-1] == pytest.approx(squared)
+    named = fb.FrameBoostRegressor(n_estimators=2).fit(X, Y, eval_set=[(X, Y)], eval_names=["rows"]).evals_result_
+    assert list(named) == ["rows"] and "training" not in named
+
+
+def test_lightgbms_word_for_no_metric():
+    pair = {"eval_set": [(X[REST], Y[REST])]}
+
+    def worst(y, predicted):
+        return "worst", float(np.abs(y - predicted).max()), False
+
+    for metric, measured in (("None", {}), (["None"], None), ("none", {})):
+        fitted = fb.FrameBoostRegressor(n_estimators=2, metric=metric).fit(X, Y, **pair)
+        if measured is not None:
+            assert fitted.evals_result_ == measured
+    fitted = fb.FrameBoostRegressor(n_estimators=2, metric="None").fit(X, Y, **pair, eval_metric=worst)
+    assert list(fitted.evals_result_["valid_0"]) == ["worst"]
+    off = np.abs(fitted.predict(X[REST]) - Y[REST]).max()
+    assert fitted.evals_result_["valid_0"]["worst"][-1] == pytest.approx(off)
+    with pytest.raises(fb.ParameterError, match=r"^early stopping needs a metric, and eval_metric is 'None'; name"):
+        fb.FrameBoostRegressor(metric="None", early_stopping_rounds=3).fit(X, Y, **pair)
 
 
 def test_learning_rates_of_callbacks_are_those_of_rounds():

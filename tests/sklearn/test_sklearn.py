@@ -50,7 +50,7 @@ def test_the_parameters_are_those_of_fit(kind):
     assert kind().get_params() == defaults
     others = {"objective": None, "engine": "auto", "eval_metric": None, "random_state": None}
     others |= {"early_stopping": None, "validation_fraction": 0.1, "warm_start": False, "importance_type": None}
-    others |= {"verbose": None}
+    others |= {"verbose": None, "callbacks": None}
     others |= {"class_weight": None} if kind is fb.FrameBoostClassifier else {}
     declared = {item.name: item.default for item in fields(Parameters) if item.name not in FROM_THE_DATA}
     assert defaults == others | declared
