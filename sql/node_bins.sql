@@ -1,6 +1,7 @@
 -- Propose cuts for one feature in every open node (local proposals), and sum g and h between them in one statement:
 -- each node has cuts of its own, so there are no codes to store. Cuts are quantiles weighted by h, as in
--- propose_weighted_cuts.sql, over the rows of the node; each part is a bin that starts at its lowest value.
+-- propose_weighted_cuts.sql, over the rows of the node; each part is a bin that starts at its lowest value. Counted are
+-- rows that have a gradient.
 --
 -- in:  {bins}        value_0, ...
 --      {gradients}   {g}, {h}
@@ -13,14 +14,16 @@
 -- out: one row per node and bin, ascending; start and stop are NULL for the bin of missing values
 
 WITH by_value AS (
-    SELECT node, {value} AS value, SUM({g}) AS g, SUM({h}) AS h
+    SELECT
+        node, {value} AS value, SUM({g}) AS g, SUM({h}) AS h,
+        COUNT(*) FILTER (WHERE {g} <> 0 OR {h} <> 0) AS n
     FROM {bins} POSITIONAL JOIN {gradients} POSITIONAL JOIN {nodes}
     WHERE node IN ({open_nodes})
     GROUP BY node, {value}
 ),
 ranked AS (
     SELECT
-        node, value, g, h,
+        node, value, g, h, n,
         row_number() OVER (PARTITION BY node, value IS NULL ORDER BY value ASC) - 1 AS place,
         COUNT(*) OVER (PARTITION BY node, value IS NULL) AS n_values,
         SUM(h) OVER (PARTITION BY node, value IS NULL ORDER BY value ASC) - h AS before,
@@ -29,7 +32,7 @@ ranked AS (
 ),
 parted AS (
     SELECT
-        node, value, g, h,
+        node, value, g, h, n,
         CASE
             WHEN n_values <= {max_bin} THEN place
             WHEN total > 0 THEN LEAST(FLOOR(before * CAST({max_bin} AS DOUBLE) / total), {max_bin} - 1)
@@ -38,7 +41,7 @@ parted AS (
     FROM ranked
 ),
 parts AS (
-    SELECT node, MIN(value) AS start, MAX(value) AS stop, SUM(g) AS g, SUM(h) AS h
+    SELECT node, MIN(value) AS start, MAX(value) AS stop, SUM(g) AS g, SUM(h) AS h, SUM(n) AS n
     FROM parted
     GROUP BY node, value IS NULL, part
 )
@@ -47,6 +50,7 @@ SELECT
     CASE WHEN start IS NOT NULL THEN {physical} END AS start,
     CASE WHEN start IS NOT NULL THEN {highest} END AS stop,
     g,
-    h
+    h,
+    n
 FROM parts
 ORDER BY node ASC, parts.start ASC

@@ -297,8 +297,9 @@ class NodeBins:
     Attributes
     ----------
     histogram
-        float64 (nodes, most bins of a node + 1, 2): sums of g and h by bin, zero in bins that a node does not have. The
-        last is for missing values. A categorical feature has a bin for each category, in every node.
+        float64 (nodes, most bins of a node + 1, 3): sums of g and h by bin, and the number of rows with a gradient (see
+        `frameboost.engines.contract.CountingEngine`), zero in bins that a node does not have. The last is for missing
+        values. A categorical feature has a bin for each category, in every node.
     cuts
         For each node the lowest value of each of its bins but the first; empty for a categorical feature.
     below
@@ -316,8 +317,9 @@ class NodeBins:
 
 
 def collect_bins(
-    bins: Bins, nodes: Sequence[int], entries: Iterable[tuple[int, Physical | None, Physical | None, float, float]]
-) -> NodeBins:
+    bins: Bins, nodes: Sequence[int],
+    entries: Iterable[tuple[int, Physical | None, Physical | None, float, float, float]],
+) -> NodeBins:  # fmt: skip
     """Return the bins of a feature from a table with a row for each bin.
 
     Parameters
@@ -328,15 +330,15 @@ def collect_bins(
         The open nodes.
     entries
         For each bin its node, its lowest and its highest value (None for missing values; the code of a categorical
-        feature), G and H. The bins of a node are in ascending order.
+        feature), G, H and number of rows. The bins of a node are in ascending order.
     """
     starts: dict[int, list[Physical]] = {node: [] for node in nodes}
     stops: dict[int, list[Physical]] = {node: [] for node in nodes}
     indices, slots, sums = [], [], []
     index_of = {node: index for index, node in enumerate(nodes)}
-    for node, start, stop, G, H in entries:
+    for node, start, stop, *of_bin in entries:
         indices.append(index_of[node])
-        sums.append((G, H))
+        sums.append(of_bin)
         if start is None or stop is None:
             slots.append(-1)
         elif bins.feature.type.is_categorical:
@@ -346,8 +348,8 @@ def collect_bins(
             starts[node].append(start)
             stops[node].append(stop)
     most = bins.count if bins.feature.type.is_categorical else max(map(len, starts.values()))
-    histogram = np.zeros((len(nodes), most + 1, 2))
-    histogram[indices, slots] = np.array(sums).reshape(-1, 2)
+    histogram = np.zeros((len(nodes), most + 1, 3))
+    histogram[indices, slots] = np.array(sums).reshape(-1, 3)
     return NodeBins(histogram, [starts[node][1:] for node in nodes], [stops[node][:-1] for node in nodes])
 
 

@@ -425,7 +425,7 @@ class NodeBinningEngine(Engine, Protocol):
         """Keep the values of every column; return the bins of the features, still without cuts."""
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
-        """Return for each feature its bins in each node, with cuts weighted by h, and the sums of g and h by bin."""
+        """Return for each feature its bins in each node, with cuts weighted by h, and the sums by bin."""
 
 
 class ColumnBlockEngine(Engine, Protocol):

@@ -551,7 +551,7 @@ class Parameters:
         0,
         "Least number of rows in a child of a split, whatever their weights (LightGBM's, whose default is 20; "
         "scikit-learn's min_samples_leaf). Rows that the sample of a tree leaves out do not count, nor do those of "
-        'weight 0. 0 means no limit (not for approx with `proposal="local"`).',
+        "weight 0. 0 means no limit.",
         low=0,
         high=_MAX_INTEGER,
     )
@@ -884,10 +884,6 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     (
         lambda p: p.proposal != "global" and p.tree_method != "approx",
         "proposal={p.proposal!r} is for tree_method='approx'; tree_method={p.tree_method!r} proposes no splits anew",
-    ),
-    (
-        lambda p: p.proposal == "local" and p.min_child_samples > 1,
-        "min_child_samples does not go with proposal='local'; use 'global'",
     ),
     (
         lambda p: p.grow_policy == "symmetric" and p.tree_method == "approx",

@@ -88,7 +88,11 @@ class _ReadyHistograms:
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramSource.histograms`."""
         assert len(nodes) == len(self._histograms)
-        out[indices] = self._histograms
+        out[indices] = self._histograms[..., :2]
+
+    def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
+        """See `CountingEngine.row_counts`."""
+        out[indices, :, 0], out[indices, :, 1] = self._histograms[..., 2], 0.0
 
 
 def _with_a_bin(bins: Bins, of_nodes: NodeBins) -> NodeBins:

@@ -135,9 +135,11 @@ def test_every_node_is_cut_by_its_own_rows(engine):
         cuts = naive_cuts(x[present].tolist(), h[present].tolist(), 5)
         assert list(found.cuts[place]) == cuts
         sums = np.bincount(np.digitize(x[present], cuts), h[present], minlength=found.histogram.shape[1] - 1)
-        np.testing.assert_array_equal(found.histogram[place, :-1, 1], sums)
+        counts = np.bincount(np.digitize(x[present], cuts), h[present] > 0, minlength=len(sums))
+        np.testing.assert_array_equal(found.histogram[place, :-1, 1:], np.column_stack([sums, counts]))
+        missing = h[rows & ~present]
         np.testing.assert_array_equal(
-            found.histogram[place, -1], [2 * h[rows & ~present].sum(), h[rows & ~present].sum()]
+            found.histogram[place, -1], [2 * missing.sum(), missing.sum(), (missing > 0).sum()]
         )
         np.testing.assert_array_equal(found.histogram[place, :, 0], 2 * found.histogram[place, :, 1])
 

@@ -10,6 +10,7 @@ import frameboost as fb
 from tests.support.cases import cases
 
 LEAST = 25
+LOCAL = {"tree_method": "approx", "proposal": "local"}
 FEATURES = ["x", "z", "few", "many"]
 
 
@@ -71,6 +72,7 @@ def naive_leaves(frame, g, h, rows, depth, least):
 @cases(("least", "more"), [
     (0, {}), (2, {}), (LEAST, {}), (60, {"tree_method": "exact"}), (LEAST, {"tree_method": "approx", "max_bin": 600}),
     (LEAST, {"grow_policy": "lossguide"}), (LEAST, {"engine": "polars"}), (LEAST, {"engine": "duckdb"}),
+    (LEAST, LOCAL), (60, LOCAL | {"engine": "polars"}), (LEAST, LOCAL | {"engine": "duckdb"}),
 ])  # fmt: skip
 def test_trees_are_those_of_all_splits_that_leave_enough_rows(frame, least, more):
     probability = frame["late"].mean()
@@ -92,8 +94,8 @@ GROWTHS = [
     {}, {"subsample": 0.6}, {"subsample": 0.5, "sampling_method": "gradient_based"}, {"linear_tree": True},
     {"grow_policy": "lossguide", "max_leaves": 12, "max_depth": 0}, {"grow_policy": "symmetric", "max_depth": 4},
     {"grow_policy": "symmetric", "max_depth": 4, "monotone_constraints": {"x": 1}}, {"tree_method": "exact"},
-    {"tree_method": "approx"}, {"monotone_constraints": {"x": 1}, "max_delta_step": 0.5},
-    {"max_cat_to_onehot": 20}, {"max_cat_to_onehot": 1}, {"features": ["x", "z"]},
+    {"tree_method": "approx"}, LOCAL, LOCAL | {"subsample": 0.6}, {"max_cat_to_onehot": 20},
+    {"monotone_constraints": {"x": 1}, "max_delta_step": 0.5}, {"max_cat_to_onehot": 1}, {"features": ["x", "z"]},
     {"target": ["amount", "other"], "multi_strategy": "multi_output_tree"},
     {"target": ["amount", "other"], "multi_strategy": "multi_output_tree", "max_cat_to_onehot": 1, "subsample": 0.7},
 ]  # fmt: skip
@@ -106,9 +108,9 @@ def test_weights_of_one_change_no_tree(frame, more):
     assert fb.fit(frame, weight="one", **options).trees.equals(fb.fit(frame, **options).trees)
 
 
-@cases("engine", ["numba", "polars", "duckdb"])
-def test_rows_are_counted_and_not_weights(frame, engine):
-    options = {"objective": "binary:logistic", "features": FEATURES, "n_estimators": 3, "engine": engine}
+@cases(("engine", "more"), itertools.product(["numba", "polars", "duckdb"], ({}, LOCAL | {"max_bin": 8})))
+def test_rows_are_counted_and_not_weights(frame, engine, more):
+    options = {"objective": "binary:logistic", "features": FEATURES, "n_estimators": 3, "engine": engine} | more
     options |= {"weight": "w", "min_child_weight": 0, "min_child_samples": LEAST}
     model = fb.fit(frame, "late", **options)
     rows = frame.filter(pl.col("w") > 0)  # a row of weight 0 is as if it were not there
@@ -155,8 +157,6 @@ def test_the_model_says_so_and_a_fit_without_a_split_why(frame, tmp_path):
     assert fb.load(tmp_path / "m.json").parameters["min_child_samples"] == LEAST
     with pytest.warns(UserWarning, match=r"no tree has a split.*there are 600 rows, and min_child_samples=301 asks"):
         fb.fit(frame, "late", features=FEATURES, n_estimators=1, min_child_samples=301)
-    with pytest.raises(fb.ParameterError, match=r"^min_child_samples does not go with proposal='local'; use 'global'$"):
-        fb.fit(frame, "late", min_child_samples=2, tree_method="approx", proposal="local")
     with pytest.raises(fb.ParameterError, match=r"^min_child_samples must be an integer of at least 0"):
         fb.fit(frame, "late", min_child_samples=0.1)
 

@@ -171,8 +171,9 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
                     *(end if is_categorical or end is None else from_database(column.type, end) for end in ends),
                     G,
                     H,
+                    n_rows,
                 )
-                for number, *ends, G, H in self.session.rows(statement)
+                for number, *ends, G, H, n_rows in self.session.rows(statement)
             )
             proposed.append(collect_bins(b, nodes, entries))
         return proposed

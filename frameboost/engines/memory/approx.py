@@ -126,7 +126,7 @@ class LocalApproxEngine(PresortedEngine):
     def _bins(self, feature: int, index_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
         distinct = self.distinct[feature]
         most = min(max_bin - self.bins[feature].has_missing, len(distinct))
-        histogram = np.zeros((n_nodes, most + 1, 2))
+        histogram = np.zeros((n_nodes, most + 1, 3))
         starts, befores = np.empty((2, n_nodes, most), dtype=np.int64)
         counts = np.zeros(n_nodes, dtype=np.int64)
         bin_nodes(
@@ -142,8 +142,10 @@ class LocalApproxEngine(PresortedEngine):
         return NodeBins(histogram, cuts, below)
 
     def _categories(self, feature: int, index_of: np.ndarray, n_nodes: int, max_bin: int) -> NodeBins:
-        histogram = np.zeros((n_nodes, self.bins[feature].count + 1, 2))
+        histogram, counted = np.zeros((2, n_nodes, self.bins[feature].count + 1, 3))
         category_histogram(self.ranks[feature], self.node_of, self.tree_gh, index_of, histogram)
+        category_histogram(self.ranks[feature], self.node_of, self.counted_gh, index_of, counted)
+        histogram[..., 2] = counted[..., 0]
         return NodeBins(histogram, [()] * n_nodes, [()] * n_nodes)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
@@ -185,6 +187,13 @@ def sum_below(ranks, weights, below):  # type: ignore[no-untyped-def]
         below[rank + 1] += below[rank]
 
 
+@kernel(inline="always")
+def _add_row(gradients, row, out, index, bin_):  # type: ignore[no-untyped-def]
+    out[index, bin_, 0] += gradients[row, 0]
+    out[index, bin_, 1] += gradients[row, 1]
+    out[index, bin_, 2] += (gradients[row, 0] != 0.0) | (gradients[row, 1] != 0.0)
+
+
 @kernel
 def bin_nodes(  # type: ignore[no-untyped-def]
     sorted_rows, ranks, missing, node_of, gradients, index_of, max_bin, out, starts, befores, counts
@@ -211,7 +220,8 @@ def bin_nodes(  # type: ignore[no-untyped-def]
     max_bin
         The most bins of a node.
     out
-        float64 (open nodes, max_bin + 1, 2), zero at first, written: sums of g and h, the missing bin last.
+        float64 (open nodes, max_bin + 1, 3), zero at first, written: sums of g and h, and the number of rows where one
+        of them is not 0, the missing bin last.
     starts
         int64 (open nodes, max_bin), written: the rank of the lowest value in each bin.
     befores
@@ -233,8 +243,7 @@ def bin_nodes(  # type: ignore[no-untyped-def]
         if index < 0:
             continue
         if rank == missing:
-            out[index, max_bin, 0] += gradients[row, 0]
-            out[index, max_bin, 1] += gradients[row, 1]
+            _add_row(gradients, row, out, index, max_bin)
             continue
         total[index] += gradients[row, 1]
         if rank != last[index]:
@@ -260,6 +269,5 @@ def bin_nodes(  # type: ignore[no-untyped-def]
                 starts[index, counts[index]] = rank
                 befores[index, counts[index]] = before_it
                 counts[index] += 1
-        out[index, counts[index] - 1, 0] += gradients[row, 0]
-        out[index, counts[index] - 1, 1] += gradients[row, 1]
+        _add_row(gradients, row, out, index, counts[index] - 1)
         before[index] += gradients[row, 1]

@@ -72,9 +72,10 @@ class PolarsApproxEngine(PolarsEngine):
         """See `NodeBinningEngine.node_bins`: two group-bys per feature, by value and by bin."""
         rows = pl.concat([self.values, self.gh, self.node.to_frame()], how="horizontal").lazy()
         rows = rows.filter(pl.col("node").is_in(list(nodes)))
+        has_gradient = (pl.col("g") != 0.0) | (pl.col("h") != 0.0)
         tables = pl.collect_all([
             _bins_of_nodes(
-                rows.select("node", pl.col(f"value_{i}").alias("value"), "g", "h"),
+                rows.select("node", pl.col(f"value_{i}").alias("value"), "g", "h", n=has_gradient.cast(pl.Float64)),
                 # Every category is a bin of its own, and so is the code of missing.
                 b.count + 1 if b.feature.type.is_categorical else max_bin - b.has_missing,
             )
@@ -84,7 +85,13 @@ class PolarsApproxEngine(PolarsEngine):
             collect_bins(
                 b,
                 nodes,
-                zip(table["node"], _plain(table["start"]), _plain(table["stop"]), table["g"], table["h"], strict=True),
+                zip(
+                    table["node"],
+                    _plain(table["start"]),
+                    _plain(table["stop"]),
+                    *table.select("g", "h", "n"),
+                    strict=True,
+                ),
             )
             for b, table in zip(self.bins, tables, strict=True)
         ]
@@ -104,11 +111,11 @@ class PolarsApproxEngine(PolarsEngine):
 def _bins_of_nodes(rows: pl.LazyFrame, max_bin: int) -> pl.LazyFrame:
     """Return each node's bins as `binning.bins.weighted_cut_positions` cuts them.
 
-    Columns: ``node``; ``start`` and ``stop``, the lowest and the highest value, NULL if missing; ``g``, ``h``.
+    Columns: ``node``; ``start`` and ``stop``, the lowest and the highest value, NULL if missing; ``g``, ``h``, ``n``.
     """
     # Missing values form a group of their own beside the node's present ones.
     group = ["node", "is_missing"]
-    by_value = rows.group_by("node", "value").agg(pl.col("g", "h").sum()).sort("node", "value")
+    by_value = rows.group_by("node", "value").agg(pl.col("g", "h", "n").sum()).sort("node", "value")
     by_value = by_value.with_columns(is_missing=pl.col("value").is_null())
     before, total = pl.col("h").cum_sum().over(group) - pl.col("h"), pl.col("h").sum().over(group)
     share = (before * float(max_bin) / total).floor().clip(upper_bound=max_bin - 1.0).cast(pl.Int64)
@@ -121,7 +128,7 @@ def _bins_of_nodes(rows: pl.LazyFrame, max_bin: int) -> pl.LazyFrame:
     )
     parts = by_value.with_columns(part=part).group_by(*group, "part", maintain_order=True)
     ends = pl.col("value").first().alias("start"), pl.col("value").last().alias("stop")
-    return parts.agg(*ends, pl.col("g", "h").sum())
+    return parts.agg(*ends, pl.col("g", "h", "n").sum())
 
 
 def _plain(values: pl.Series) -> list[Any]:
