@@ -36,6 +36,7 @@ from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import DataError, printable
 from frameboost.loading import open_model
 from frameboost.model.model import Model
+from frameboost.runtime.interrupts import first_duckdb_error
 
 __all__ = ["add_dbt", "add_deploy", "add_prove", "add_register", "add_rollback", "add_tag"]
 
@@ -130,7 +131,7 @@ def _rows(path: str, dialect: str, query: str) -> pl.DataFrame:
 
 
 def _rows_of_duckdb(path: str, query: str) -> pl.DataFrame:
-    with closing(duckdb.connect(path, read_only=True)) as connection:
+    with closing(duckdb.connect(path, read_only=True)) as connection, first_duckdb_error():
         return pl.DataFrame(connection.sql(query))
 
 

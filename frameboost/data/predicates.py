@@ -20,6 +20,7 @@ from frameboost.checks.messages import advice, listed, reason, shown
 from frameboost.dialects.duckdb import DUCKDB
 from frameboost.errors import ParameterError
 from frameboost.expressions.duckdb_sql import physical_sql, string_literal
+from frameboost.runtime.interrupts import first_duckdb_error
 from frameboost.schema.types import FeatureType
 
 __all__ = ["Words", "as_polars", "changing_functions", "check_repeatable", "unusable", "words_of"]
@@ -147,7 +148,7 @@ def _built_in_functions() -> frozenset[str]:
 
 
 def _run_apart(query: str) -> Sequence[Sequence[Any]]:
-    with duckdb.connect() as connection:
+    with duckdb.connect() as connection, first_duckdb_error():
         return connection.execute(query).fetchall()
 
 

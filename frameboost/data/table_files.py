@@ -47,6 +47,7 @@ from frameboost.data.text_files import (
 )
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier, quote_path
+from frameboost.runtime.interrupts import first_duckdb_error
 from frameboost.schema.types import column
 
 __all__ = ["Part", "TableFiles", "name_file", "parts_of_files", "read_table", "same_columns"]
@@ -397,7 +398,8 @@ def _relation(path: str, table: str | None, *, read_only: bool) -> duckdb.DuckDB
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)  # DuckDB's message has two lines
     connection = duckdb.connect(path, read_only=read_only)
     if table is None:
-        names = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
+        with first_duckdb_error():
+            names = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
         if len(names) != 1:
             raise ParameterError(
                 f"which table of {path}? Name one, as in '{path}::table'; it has {listed(names) or 'none'}"

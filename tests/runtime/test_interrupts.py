@@ -19,6 +19,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.cli.deployment import _rows_of_duckdb
+from frameboost.data.predicates import _run_apart
 from frameboost.engines.memory import trees
 from frameboost.runtime.interrupts import defer_in_callbacks, defer_signals, unwrap_handler_errors
 from frameboost.runtime.progress import announce_compilation
@@ -103,6 +105,15 @@ def test_an_alarm_in_duckdb(alarm):
         "SELECT table_name FROM duckdb_tables() UNION SELECT view_name FROM duckdb_views() WHERE NOT internal"
     )
     assert names.fetchall() == [("t",)]
+
+
+@pytest.mark.parametrize("read", ["a condition's functions", "a file"])
+def test_an_alarm_in_a_database_that_was_opened_for_one_query(alarm, tmp_path, read):
+    endless = "SELECT count(*) FROM (SELECT sin(unnest(range(2000)) + i) AS y FROM range(1000000) AS r(i)) WHERE y > 2"
+    path = str(tmp_path / "rows.duckdb")
+    duckdb.connect(path).close()
+    with pytest.raises(AlarmError, match="time is up"), alarm(0.2):
+        _run_apart(endless) if read == "a condition's functions" else _rows_of_duckdb(path, endless)
 
 
 def test_all_deferred_signals_are_handled(alarm):
